@@ -1,0 +1,141 @@
+import type { Answer, Ask, InputRequest } from '../ask.ts';
+import type { JsonObject } from '../json.ts';
+import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+
+/** Anything that has tools. Pulled; leaving a loop cancels upstream, awaited. Optional members are capabilities. */
+export interface ToolSource {
+  readonly info: {
+    readonly name: string;
+    readonly version: string;
+    readonly instructions?: string;
+  };
+  listTools(options?: ListOptions): Items<Tool>;
+  /**
+   * Any number of progress, partial, log; then exactly one `result` or `input`. Throws only if the
+   * call itself failed (unknown tool, bad arguments, the wire): a failing tool is a result.
+   */
+  callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent>;
+  listResources?(options?: ListOptions): Items<JsonObject>;
+  listResourceTemplates?(options?: ListOptions): Items<JsonObject>;
+  listPrompts?(options?: ListOptions): Items<JsonObject>;
+  readResource?(
+    uri: string,
+    options?: Abortable & { readonly offset?: number },
+  ): AsyncIterable<JsonObject>;
+  getPrompt?(name: string, args: JsonObject, options?: Abortable): Promise<JsonObject>;
+  complete?(request: JsonObject, options?: Abortable): Promise<JsonObject>;
+  /** First `listening`; a reconnect counts as a change. */
+  listen?(options?: Abortable): AsyncIterable<SourceChange>;
+}
+
+export interface CallOptions extends Abortable {
+  /** Unix ms. */
+  readonly deadline?: number;
+}
+
+export interface SourceChange {
+  readonly type: 'listening' | 'tools' | 'resources' | 'prompts' | 'resource';
+  readonly uri?: string;
+}
+
+/** In the wire's spelling; unknown members are kept. */
+export interface Tool extends JsonObject {
+  readonly name: string;
+  readonly description?: string;
+  readonly inputSchema: JsonObject;
+  readonly annotations?: JsonObject;
+}
+
+/** In the wire's spelling; unknown members are kept. */
+export interface ToolResult extends JsonObject {
+  readonly content: readonly JsonObject[];
+  readonly structuredContent?: unknown;
+  readonly isError?: boolean;
+}
+
+export interface ToolCall {
+  /** The model's call id where there is one; kept when the call is made again, so it is an idempotency key. */
+  readonly id: string;
+  readonly name: string;
+  readonly args: JsonObject;
+  readonly meta?: JsonObject;
+  /** The same call again, with what its `input` event asked for. */
+  readonly answers?: readonly Answer[];
+  /** Echoed untouched. */
+  readonly state?: string;
+}
+
+export type ToolEvent =
+  | {
+      readonly type: 'progress';
+      readonly progress: number;
+      readonly total?: number;
+      readonly message?: string;
+    }
+  | {
+      readonly type: 'partial';
+      readonly index: number;
+      readonly content: unknown;
+      readonly final?: boolean;
+    }
+  | {
+      readonly type: 'log';
+      readonly level: string;
+      readonly data: unknown;
+      readonly logger?: string;
+    }
+  /** Last: nothing waits behind it; make the call again with the answers. */
+  | { readonly type: 'input'; readonly requests: readonly InputRequest[]; readonly state?: string }
+  /** Last. */
+  | { readonly type: 'result'; readonly result: ToolResult };
+
+/** Two ends per wire (in-process, stdio, http, sse, grpc). A bridge is `offerGrpc(await dialStdio(…), …)`. */
+export type Dial<Options> = (options: Options & Abortable) => Promise<ToolSource & AsyncDisposable>;
+export type Offer<Options> = (
+  source: ToolSource,
+  options: Options & Abortable,
+) => Promise<AsyncDisposable & { readonly url?: string }>;
+
+/** The JSON-RPC face of a source with no wire at all: the control lane uses it; stdio and HTTP wrap it. */
+export interface MessageEnd extends AsyncDisposable {
+  /** `undefined`: it was a notification, or the request was cancelled. */
+  receive(message: JsonObject, options?: Abortable): Promise<JsonObject | undefined>;
+  /** Progress, list_changed, requests of the server. */
+  readonly outgoing: AsyncIterable<JsonObject>;
+}
+
+/**
+ * Your functions as a ToolSource, for any number of sessions and offers at once. `register`
+ * replaces a known name and throws `invalid` naming a tool whose schema is bad (the others stay);
+ * both announce `tools` to listeners.
+ */
+export interface ToolRegistry extends ToolSource {
+  register(tool: ToolDefinition): void;
+  unregister(name: string): boolean;
+}
+
+export interface ToolDefinition {
+  readonly tool: Tool;
+  readonly handler: ToolHandler<never>;
+  readonly deadlineMs?: number;
+  readonly concurrency?: number;
+}
+
+/** A value, a promise or a stream. A throw becomes `isError`; only `suspended` becomes the `input` event. */
+export type ToolHandler<Args> = (
+  args: Args,
+  ctx: ToolContext,
+) => ToolResult | string | Promise<ToolResult | string> | AsyncIterable<ToolEvent>;
+
+/**
+ * `ask` holds no stack (its `id` is prefixed with the call's): unanswered, it ends the call with
+ * `input`, and the handler runs again with the answer, a second later or after a restart: the
+ * restart path is the only path.
+ */
+export interface ToolContext {
+  readonly id: string;
+  readonly signal: AbortSignal;
+  readonly ask: Ask;
+  progress(done: number, total?: number, message?: string): Promise<void>;
+  readonly meta?: JsonObject;
+}

@@ -1,0 +1,93 @@
+import type {
+  Agent,
+  AgentEvent,
+  Entry,
+  Note,
+  Seq,
+  Snapshot,
+  TaskState,
+  Turn,
+} from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+
+/** Durable before visible. Agent events have one writer, the claim; notes may come from anyone. */
+export interface TaskLog extends AsyncDisposable {
+  /**
+   * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there;
+   * `closed` after the end. With `worker`, also claims the task in the same commit if it is free.
+   */
+  submit(
+    turn: Turn,
+    options?: { readonly worker?: string },
+  ): Promise<{ readonly entry: Entry; readonly claim?: Claim }>;
+  /** Appends `cancel.requested`, and the end too when there is no live claim. Twice is fine; `closed` if ended otherwise. */
+  requestCancel(task: string, reason?: string): Promise<Snapshot>;
+  /** Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired claim. Pull when you have room. */
+  claims(
+    worker: string,
+    options: Abortable & { readonly agents: readonly string[] },
+  ): AsyncIterable<Claim>;
+  /**
+   * Atomic; `after` must be the head. `conflict`: a note slipped in; read on from `after` and
+   * decide. `fenced`: the claim is lost. `closed`: ended. After a lost acknowledgement, read on
+   * too: an agent event found there is one's own batch.
+   */
+  append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq>;
+  /** Hands an unfinished run back, claimable at once. The end of a run with no turn left releases by itself. */
+  release(claim: Claim): Promise<void>;
+  /** Replay, then live tail, on any replica; ends after the final entry. Each reader has its own place and slows no other. */
+  read(task: string, after: Seq, options?: Abortable): AsyncIterable<Entry>;
+  get(task: string): Promise<Snapshot | undefined>;
+  /** Newest change first. */
+  list(query: TaskQuery): Items<Snapshot>;
+  /** A named reader's saved place and data, such as a push config and how far it got. No `data`: deleted. */
+  bookmark(mark: Bookmark): Promise<void>;
+  bookmarks(task?: string): AsyncIterable<Bookmark>;
+  prune(policy: {
+    readonly tasksEndedBefore?: number;
+    readonly deltasEndedBefore?: number;
+  }): Promise<number>;
+}
+
+export interface TaskQuery extends ListOptions {
+  readonly owner?: string;
+  readonly context?: string;
+  readonly state?: TaskState;
+  readonly changedAfter?: number;
+}
+
+export interface Bookmark {
+  readonly task: string;
+  readonly name: string;
+  readonly after: Seq;
+  readonly data?: JsonObject;
+}
+
+/**
+ * The right to write a task, and the ear for it. The log keeps it alive while the process lives
+ * (heartbeats are inside); `signal` aborts with `fenced` when it is lost; `notes` is what others
+ * have written since `snapshot`.
+ */
+export interface Claim {
+  readonly task: string;
+  readonly epoch: number;
+  readonly snapshot: Snapshot;
+  readonly signal: AbortSignal;
+  readonly notes: AsyncIterable<Entry & Note>;
+}
+
+/** Pulls claims, settles what died, runs agents. Disposing drains: waiting and resumable runs are suspended, others get `graceMs`. */
+export interface Runner extends AsyncDisposable {
+  /** Durable when it resolves. Runs here if there is room, else wherever it is claimed: a queue is a front with `maxRuns: 0`. */
+  submit(turn: Turn): Promise<Entry>;
+}
+
+export interface RunnerOptions {
+  readonly log: TaskLog;
+  readonly agents: Readonly<Record<string, Agent>>;
+  readonly maxRuns?: number;
+  readonly graceMs?: number;
+  /** How long a run may stay alive waiting for a person; 0 makes every wait take the restart path. */
+  readonly parkMs?: number;
+}

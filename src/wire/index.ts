@@ -1,0 +1,3 @@
+export * from './json-rpc.ts';
+export { encodeLine, JsonlDecoder, Noise, parseLine } from './jsonl.ts';
+export { encodeSse, type SseEvent } from './sse.ts';
