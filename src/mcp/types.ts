@@ -139,3 +139,30 @@ export interface ToolContext {
   progress(done: number, total?: number, message?: string): Promise<void>;
   readonly meta?: JsonObject;
 }
+
+/** Any two-way road for JSON-RPC messages, one message at a time: the control lane, a pipe, HTTP. */
+export interface MessageTransport {
+  send(message: JsonObject): Promise<void>;
+  /** One reader; ends when the other side is gone. */
+  readonly incoming: AsyncIterable<JsonObject>;
+  close?(): Promise<void>;
+}
+
+export interface OfferMessagesOptions {
+  /** Answers the `input` of a tool, after which the call is made again; without it the caller is asked. */
+  readonly ask?: Ask;
+}
+
+export interface DialMessagesOptions extends Abortable {
+  readonly clientInfo?: { readonly name: string; readonly version: string };
+  /** What we can do for the server: `elicitation`, `sampling`, `roots`; each needs `onRequest`. */
+  readonly capabilities?: JsonObject;
+  /** Requests of the server; a throw becomes a JSON-RPC error. */
+  readonly onRequest?: (
+    method: string,
+    params: JsonObject,
+    options: Abortable,
+  ) => Promise<JsonObject>;
+  /** Skips the handshake: what `initialize` answered earlier (manifests of the control lane). */
+  readonly initializeResult?: JsonObject;
+}

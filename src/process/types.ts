@@ -1,0 +1,38 @@
+/**
+ * A peer behind a byte pipe: a child process by default, an in-memory pair in tests, anything else
+ * that fills it in. It knows nothing of prompts, lanes or JSON.
+ */
+export interface Transport extends AsyncDisposable {
+  /** What the peer writes, as it comes; one reader. Ends at end of file, never throws: see `exited`. */
+  readonly output: AsyncIterable<Uint8Array>;
+  /** Takes the text at once; false: the pipe is full, await `drained()` before more. Throws `closed` when the peer no longer reads. */
+  write(text: string): boolean;
+  /** Resolves when there is room, rejects with `closed` when there never will be. */
+  drained(): Promise<void>;
+  /** No more input; the peer sees end of file. Twice is fine. */
+  endInput(): void;
+  /** How the peer ended; also when it could not be started. Never rejects. */
+  readonly exited: Promise<Exit>;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal?: string;
+  /** The last 64 KiB of its stderr. */
+  readonly stderr: string;
+  /** Why it could not be started (missing executable, bad cwd), as `not_found` or `invalid`. */
+  readonly startError?: Error;
+}
+
+export interface ProcessOptions {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd?: string;
+  /** The whole environment of the child: nothing is inherited behind the caller's back. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Between end of input and SIGTERM on dispose. */
+  readonly graceMs?: number;
+  /** Between SIGTERM and SIGKILL of the whole tree. */
+  readonly killMs?: number;
+  readonly onStderr?: (text: string) => void;
+}

@@ -1,0 +1,208 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+
+/** The body of a control request: what is asked, and the fields of that subtype. */
+export interface ControlRequest extends JsonObject {
+  readonly subtype: string;
+}
+
+export type ControlAnswer =
+  | { readonly ok: true; readonly response?: unknown }
+  | { readonly ok: false; readonly error: string; readonly errorCode?: string };
+
+/** What the driver around the machine has to do next. */
+export type ControlEffect =
+  /** Write this frame to the peer. */
+  | { readonly do: 'write'; readonly frame: JsonObject }
+  /** The peer asks: handle it in the background and call `answer(id, …)` once. */
+  | { readonly do: 'serve'; readonly id: string; readonly request: ControlRequest }
+  /** The peer withdrew its request or is gone: stop the handler, nobody waits for its answer. */
+  | { readonly do: 'abort'; readonly id: string; readonly reason: DuolaneError }
+  /** Our request was answered; `envelope` holds what rides beside the answer. */
+  | {
+      readonly do: 'resolve';
+      readonly id: string;
+      readonly response: unknown;
+      readonly envelope: JsonObject;
+    }
+  | { readonly do: 'reject'; readonly id: string; readonly error: DuolaneError }
+  /** Our answer has nowhere to go, and the peer had not withdrawn its request. Never silence. */
+  | {
+      readonly do: 'lost';
+      readonly id: string;
+      readonly request: ControlRequest;
+      readonly frame: JsonObject;
+    }
+  /** Nothing to do but to log it: an answer to nothing, a second request under one id. */
+  | { readonly do: 'ignore'; readonly why: string; readonly frame: JsonObject };
+
+const CONTROL = 'control_';
+
+/** Whether a frame belongs to the control lane; every other frame is the message lane's. */
+export const isControl = (frame: JsonObject): boolean =>
+  typeof frame['type'] === 'string' && frame['type'].startsWith(CONTROL);
+
+/**
+ * One side of the stream-json control protocol as a pure machine: frames in, effects out; no
+ * promise, no timer, no stream. Both sides of the pipe use it.
+ *
+ * It promises: every request of ours is settled exactly once, whatever the peer sends; every
+ * request of the peer is served once and answered at most once; an answer that cannot be delivered
+ * comes out as `lost` unless the peer itself withdrew the request.
+ */
+export class ControlPeer {
+  readonly #prefix: string;
+  readonly #asked = new Map<string, string>(); // our requests: id to subtype
+  readonly #serving = new Map<string, ControlRequest>();
+  readonly #withdrawn = new Set<string>();
+  #next = 0;
+  #end: DuolaneError | undefined;
+
+  /** `prefix` keeps the ids of two peers apart in a trace. */
+  constructor(prefix = 'req') {
+    this.#prefix = prefix;
+  }
+
+  /** Our requests that wait for an answer, by subtype. */
+  get asked(): ReadonlyMap<string, string> {
+    return this.#asked;
+  }
+
+  /** Requests of the peer that wait for ours. */
+  get serving(): ReadonlyMap<string, ControlRequest> {
+    return this.#serving;
+  }
+
+  request(request: ControlRequest): { readonly id: string; readonly effect: ControlEffect } {
+    const id = `${this.#prefix}_${++this.#next}`;
+    if (this.#end) {
+      const error = new DuolaneError('closed', `cannot ask ${request.subtype}: the peer is gone`, {
+        cause: this.#end,
+      });
+      return { id, effect: { do: 'reject', id, error } };
+    }
+    this.#asked.set(id, request.subtype);
+    return {
+      id,
+      effect: { do: 'write', frame: { type: 'control_request', request_id: id, request } },
+    };
+  }
+
+  /** Withdraws a request of ours; it is rejected with `reason` and a late answer is ignored. */
+  cancel(id: string, reason: DuolaneError): readonly ControlEffect[] {
+    if (!this.#asked.delete(id)) return [];
+    const frame = { type: 'control_cancel_request', request_id: id };
+    return [
+      { do: 'write', frame },
+      { do: 'reject', id, error: reason },
+    ];
+  }
+
+  /** The answer of our own handler to the peer's request `id`. */
+  answer(id: string, answer: ControlAnswer): ControlEffect | undefined {
+    const request = this.#serving.get(id);
+    if (!request) {
+      this.#withdrawn.delete(id);
+      return undefined;
+    }
+    this.#serving.delete(id);
+    const frame = { type: 'control_response', response: envelope(id, answer) };
+    return this.#end ? { do: 'lost', id, request, frame } : { do: 'write', frame };
+  }
+
+  /** Takes a frame for which `isControl` holds. */
+  receive(frame: JsonObject): ControlEffect {
+    switch (frame['type']) {
+      case 'control_request':
+        return this.#receiveRequest(frame);
+      case 'control_response':
+        return this.#receiveResponse(frame);
+      case 'control_cancel_request':
+        return this.#receiveCancel(frame);
+      default:
+        return { do: 'ignore', why: `unknown control frame ${String(frame['type'])}`, frame };
+    }
+  }
+
+  /** The peer can no longer be reached: what we asked is rejected, what it asked is aborted. */
+  end(reason: DuolaneError): readonly ControlEffect[] {
+    if (this.#end) return [];
+    this.#end = reason;
+    const rejected = [...this.#asked.keys()].map(
+      (id) => ({ do: 'reject', id, error: reason }) as const,
+    );
+    const aborted = [...this.#serving.keys()].map((id) => ({ do: 'abort', id, reason }) as const);
+    this.#asked.clear();
+    return [...rejected, ...aborted];
+  }
+
+  #receiveRequest(frame: JsonObject): ControlEffect {
+    const { request_id: id, request } = frame;
+    if (typeof id !== 'string' || !isObject(request) || typeof request['subtype'] !== 'string') {
+      if (typeof id !== 'string')
+        return { do: 'ignore', why: 'a control request without request_id', frame };
+      const answer = envelope(id, { ok: false, error: 'a control request needs request.subtype' });
+      return { do: 'write', frame: { type: 'control_response', response: answer } };
+    }
+    if (this.#serving.has(id) || this.#withdrawn.has(id)) {
+      return { do: 'ignore', why: `a second control request under the id ${id}`, frame };
+    }
+    this.#serving.set(id, request as ControlRequest);
+    return { do: 'serve', id, request: request as ControlRequest };
+  }
+
+  #receiveResponse(frame: JsonObject): ControlEffect {
+    const nested = isObject(frame['response']) ? frame['response'] : {};
+    // The flat form of older peers has the id outside and the payload bare.
+    const flat = typeof nested['request_id'] !== 'string';
+    const id = flat ? frame['request_id'] : nested['request_id'];
+    const subtype = typeof id === 'string' ? this.#asked.get(id) : undefined;
+    if (typeof id !== 'string' || subtype === undefined) {
+      return { do: 'ignore', why: `an answer to nothing that waits: ${String(id)}`, frame };
+    }
+    this.#asked.delete(id);
+    if (flat) return { do: 'resolve', id, response: frame['response'], envelope: frame };
+    if (nested['subtype'] === 'error') return { do: 'reject', id, error: refusal(subtype, nested) };
+    return { do: 'resolve', id, response: nested['response'], envelope: nested };
+  }
+
+  #receiveCancel(frame: JsonObject): ControlEffect {
+    const id = frame['request_id'];
+    if (typeof id !== 'string' || !this.#serving.delete(id)) {
+      return { do: 'ignore', why: `a cancel of nothing that runs: ${String(id)}`, frame };
+    }
+    this.#withdrawn.add(id);
+    return {
+      do: 'abort',
+      id,
+      reason: new DuolaneError('canceled', 'the peer withdrew its request'),
+    };
+  }
+}
+
+const envelope = (id: string, answer: ControlAnswer): JsonObject =>
+  answer.ok
+    ? {
+        subtype: 'success',
+        request_id: id,
+        ...(answer.response !== undefined && { response: answer.response }),
+      }
+    : {
+        subtype: 'error',
+        request_id: id,
+        error: answer.error,
+        ...(answer.errorCode !== undefined && { error_code: answer.errorCode }),
+      };
+
+/** Why the peer said no; its own `error_code` is in the cause. */
+function refusal(subtype: string, response: JsonObject): DuolaneError {
+  const unsupported = response['error_code'] === 'unsupported_request';
+  const text = typeof response['error'] === 'string' ? response['error'] : 'no reason given';
+  return new DuolaneError(
+    unsupported ? 'unsupported' : 'invalid',
+    `the peer refused ${subtype}: ${text}`,
+    {
+      cause: response,
+    },
+  );
+}
