@@ -16,6 +16,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
+          globalSetup: ['test/build.ts'],
           isolate: false,
           testTimeout: 30_000,
         },

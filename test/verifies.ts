@@ -1,5 +1,5 @@
-import { test } from 'vitest';
-import type { RequirementId } from './requirements.ts';
+import { describe, test, type TestContext } from 'vitest';
+import { isRequirementId, type RequirementId } from './requirements.ts';
 
 /**
  * A test that proves rows of the requirements: `verifies(['S24', 'S21'], 'a sentence', run)`.
@@ -9,8 +9,24 @@ import type { RequirementId } from './requirements.ts';
 export function verifies(
   ids: RequirementId | readonly RequirementId[],
   name: string,
-  run: () => void | Promise<void>,
+  run: (context: TestContext) => void | Promise<void>,
   timeoutMs?: number,
 ): void {
-  test(`${name} [${[ids].flat().join(' ')}]`, run, timeoutMs);
+  const cited = [ids].flat();
+  const unknown = cited.filter((id) => !isRequirementId(id));
+  if (cited.length === 0 || unknown.length > 0)
+    throw new TypeError(
+      `"${name}" cites ${unknown.join(', ') || 'no row'}: cite ids of test/requirements.ts`,
+    );
+  test(`${name} [${cited.join(' ')}]`, run, timeoutMs);
+}
+
+/**
+ * Tests that need something a machine may lack: a peer, a database, a real CLI. Without it
+ * (`missing` says why) all of them are skipped, and the report carries the reason. A row that only
+ * such a suite proves is checked only where the suite ran.
+ */
+export function suite(name: string, missing: string | undefined, define: () => void): void {
+  if (missing === undefined) describe(`suite ${name}`, define);
+  else describe.skip(`suite ${name} (skipped: ${missing})`, define);
 }

@@ -1,0 +1,84 @@
+// `npm run requirements`: how many rows of the mission the last full test run has proven.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { GROUPS } from '../test/requirements.ts';
+import { findLosses, findUnpinned, pin, type Pinned, prove, type Row } from './proof.ts';
+import type { TestReport } from './report.mjs';
+import { ROOT, runTool } from './setup.mjs';
+
+const HELP = `npm run requirements -- [option]
+  (none)     per group, how many rows the last full test run has proven
+  --list     the rows that are not proven
+  --json     everything, for machines
+  --run      run the tests first instead of reading the last report
+  --check    fail if a row of test/proven.json is no longer proven, or a cited row does not exist
+  --update   write test/proven.json from the last report`;
+
+const { values: flags } = parseArgs({
+  options: {
+    list: { type: 'boolean' },
+    json: { type: 'boolean' },
+    run: { type: 'boolean' },
+    check: { type: 'boolean' },
+    update: { type: 'boolean' },
+    help: { type: 'boolean' },
+  },
+});
+
+const REPORT = join(ROOT, '.cache', 'test-report.json');
+const PINS = join(ROOT, 'test', 'proven.json');
+
+if (flags.help) console.log(HELP);
+else await main();
+
+async function main(): Promise<void> {
+  const quiet = flags.json === true;
+  if (flags.run === true || (!existsSync(REPORT) && flags.check !== true))
+    await runTool(
+      'vitest',
+      ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`],
+      { quiet },
+    );
+  if (!existsSync(REPORT)) return fail('There is no report of a full test run: run `npm test`.');
+  const proof = prove(JSON.parse(readFileSync(REPORT, 'utf8')) as TestReport);
+  const pinned = JSON.parse(readFileSync(PINS, 'utf8')) as Pinned;
+  if (flags.update === true) {
+    writeFileSync(PINS, `${JSON.stringify(pin(proof, pinned), null, 2)}\n`);
+    return console.log(`test/proven.json: ${count(proof.rows)} rows`);
+  }
+  const losses = findLosses(proof, pinned);
+  if (flags.json === true)
+    console.log(JSON.stringify({ proven: count(proof.rows), losses, rows: proof.rows }, null, 2));
+  else if (flags.list === true) printOpenRows(proof.rows);
+  else if (flags.check !== true) printGroups(proof.rows);
+  if (flags.json !== true) console.log(`${count(proof.rows)} of ${proof.rows.length} rows proven`);
+  const unpinned = findUnpinned(proof, pinned);
+  if (flags.json !== true && unpinned.length > 0)
+    console.log(`${unpinned.length} of them not pinned: run npm run requirements -- --update`);
+  if (flags.check === true && losses.length > 0) fail(losses.join('\n'));
+}
+
+function printGroups(rows: readonly Row[]): void {
+  for (const [group, title] of Object.entries(GROUPS)) {
+    const own = rows.filter((row) => row.group === group);
+    const figures = `${String(count(own)).padStart(3)} / ${String(own.length).padEnd(3)}`;
+    const failed = own.filter(({ state }) => state === 'failed').map(({ id }) => id);
+    const warning = failed.length > 0 ? `  FAILED: ${failed.join(' ')}` : '';
+    console.log(`${group.padEnd(4)}${figures} ${title}${warning}`);
+  }
+}
+
+function printOpenRows(rows: readonly Row[]): void {
+  for (const { id, part, state, text } of rows)
+    if (state !== 'proven') console.log(`${id.padEnd(5)}${state.padEnd(8)} ${part}: ${text}`);
+}
+
+function count(rows: readonly Row[]): number {
+  return rows.filter(({ state }) => state === 'proven').length;
+}
+
+function fail(message: string): void {
+  console.error(message);
+  process.exitCode = 1;
+}

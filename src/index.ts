@@ -1,0 +1,7 @@
+export {
+  DuolaneError,
+  type DuolaneErrorOptions,
+  type ErrorCode,
+  type Failure,
+  RETRYABLE,
+} from './errors.ts';

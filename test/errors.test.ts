@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { RETRYABLE } from '../src/errors.ts';
+
+const rows = [
+  ...readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8').matchAll(
+    /^\| `(\w+)` \| (.+) \| (.+) \| (yes|no) \|$/gm,
+  ),
+];
+
+test('docs/errors.md explains every code, in the order of the source', () => {
+  expect(rows.map(([, code]) => code)).toEqual(Object.keys(RETRYABLE));
+});
+
+test('docs/errors.md says of each code whether trying again may help', () => {
+  expect(Object.fromEntries(rows.map(([, code, , , again]) => [code, again === 'yes']))).toEqual(
+    RETRYABLE,
+  );
+});

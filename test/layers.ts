@@ -1,0 +1,57 @@
+const CORE = ['errors', 'json', 'ask', 'stream', 'wire', 'event'] as const;
+const PARTS = ['process', 'mcp', 'host', 'agent-cli', 'task', 'a2a', 'adapters'] as const;
+const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'http'] as const;
+
+/**
+ * The map of the code: which parts of `src/` a part may import, types included. Read from top to
+ * bottom it is the reading order. A longer path (`adapters/cli`) replaces the line of its folder
+ * for that file or folder. A new folder needs a line here, a decision that a reviewer can see.
+ */
+export const LAYERS: Readonly<Record<string, readonly string[]>> = {
+  errors: [],
+  json: [],
+  ask: ['json'],
+  stream: ['errors'],
+  wire: ['errors', 'json'],
+  event: ['errors', 'json', 'ask', 'stream'],
+  process: ['errors', 'stream'],
+  mcp: ['errors', 'json', 'ask', 'stream', 'wire'],
+  'mcp/json-rpc/stdio': ['errors', 'json', 'ask', 'stream', 'wire', 'process'],
+  host: [...CORE, 'process', 'mcp'],
+  'agent-cli': [...CORE, 'process', 'mcp'],
+  task: ['errors', 'json', 'stream', 'event'],
+  a2a: ['errors', 'json', 'stream', 'wire', 'event', 'task'],
+  adapters: ['errors', 'json', 'ask', 'event'],
+  'adapters/cli': ['errors', 'json', 'ask', 'event', 'host', 'mcp'],
+  outputs: ['errors', 'json', 'wire', 'event'],
+  trace: ['errors', 'json', 'stream', 'wire', 'event'],
+  http: ['errors', 'stream', 'wire'],
+  serve: BELOW_SERVE,
+  index: [...CORE, 'mcp', 'host'],
+  cli: [...BELOW_SERVE, 'serve', 'index'],
+};
+
+/** Folders of one part that must not know each other: what knows both is a bridge, made outside. */
+export const STRANGERS: readonly (readonly [string, string])[] = [['mcp/grpc', 'mcp/json-rpc']];
+
+/**
+ * Who may import a package or a dangerous module of Node. `loads`: with an ordinary import.
+ * `lazily`: only by `import()` where it is needed, or for its types. Everybody else must not.
+ * A path that ends a file name (`task/sqlite`) covers that file or folder alone.
+ */
+export const PACKAGES: Readonly<
+  Record<string, { readonly loads?: readonly string[]; readonly lazily?: readonly string[] }>
+> = {
+  'node:child_process': { loads: ['process'] },
+  'node:cluster': {},
+  'node:sqlite': {},
+  zod: { lazily: ['mcp', 'agent-cli', 'serve', 'cli'] },
+  ajv: { lazily: ['mcp', 'agent-cli', 'serve', 'cli'] },
+  '@photostructure/sqlite': { loads: ['task/sqlite'], lazily: ['task', 'serve', 'cli'] },
+};
+
+/** Files that load what a user names: a module, a plug-in. Nobody else computes what it imports. */
+export const LOADERS: readonly string[] = ['cli/modules'];
+
+/** Parts that are pure: bytes and messages in and out, so they import no I/O of Node at all. */
+export const PURE: readonly string[] = ['errors', 'json', 'ask', 'wire', 'outputs'];

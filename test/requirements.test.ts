@@ -1,0 +1,124 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { findLosses, findUnpinned, pin, type Pinned, prove, type Proof } from '../scripts/proof.ts';
+import { GROUPS, REQUIREMENTS, type RequirementId } from './requirements.ts';
+import { verifies } from './verifies.ts';
+
+const NOTHING: Pinned = { always: [], suites: {} };
+
+function proofOf(...tests: [title: string, status: string, suite?: string][]): Proof {
+  const assertionResults = tests.map(([title, status, suite]) => ({
+    title,
+    status,
+    fullName: title,
+    ancestorTitles: suite === undefined ? [''] : ['', `suite ${suite}`],
+  }));
+  return prove({ testResults: [{ name: 'x', status: '', message: '', assertionResults }] });
+}
+
+function stateOf(proof: Proof, id: RequirementId): string | undefined {
+  return proof.rows.find((row) => row.id === id)?.state;
+}
+
+describe('the list', () => {
+  test('has every row once, in order', () => {
+    const ids = Array.from({ length: 270 }, (_, index) => `S${index + 1}`);
+    expect(REQUIREMENTS.map(({ id }) => id)).toEqual(ids);
+  });
+
+  test('has as many rows in each group as the mission', () => {
+    const counts = Object.keys(GROUPS).map(
+      (group) => REQUIREMENTS.filter((row) => row.group === group).length,
+    );
+    expect(counts).toEqual([
+      13, 14, 12, 11, 23, 12, 8, 13, 11, 4, 14, 26, 3, 10, 8, 8, 8, 9, 4, 11, 9, 4, 17, 8, 6, 4,
+    ]);
+  });
+
+  test('says something else in each row', () => {
+    expect(new Set(REQUIREMENTS.map(({ text }) => text)).size).toBe(270);
+  });
+});
+
+describe('a citation', () => {
+  test('of a row that does not exist is refused', () => {
+    const wrong = 'S271' as RequirementId;
+    expect(() => verifies(wrong, 'a sentence', () => {})).toThrow('"a sentence" cites S271');
+    expect(() => verifies([], 'a sentence', () => {})).toThrow('cites no row');
+  });
+
+  test('that got into a report all the same is found there', () => {
+    const proof = proofOf(['a sentence [S1 S999]', 'passed']);
+    expect(findLosses(proof, NOTHING)).toEqual([expect.stringContaining('S999')]);
+  });
+});
+
+describe('a row', () => {
+  test('is proven by one passed test that cites it', () => {
+    const proof = proofOf(['a sentence [S1 S24]', 'passed'], ['about S3 in general', 'passed']);
+    const proven = proof.rows.filter(({ state }) => state === 'proven').map(({ id }) => id);
+    expect(proven).toEqual(['S1', 'S24']);
+  });
+
+  test('is not proven while another test that cites it fails', () => {
+    const proof = proofOf(['one [S1]', 'passed'], ['other [S1]', 'failed']);
+    expect(stateOf(proof, 'S1')).toBe('failed');
+  });
+
+  test('is not proven by skipped tests', () => {
+    const proof = proofOf(['one [S1]', 'skipped'], ['other [S1]', 'todo']);
+    expect(stateOf(proof, 'S1')).toBe('skipped');
+  });
+});
+
+describe('the check', () => {
+  test('fails for a pinned row that is no longer proven, whatever the reason', () => {
+    const proof = proofOf(['a [S1]', 'passed'], ['b [S2]', 'failed'], ['c [S3]', 'skipped']);
+    const losses = findLosses(proof, { always: ['S1', 'S2', 'S3', 'S4'], suites: {} });
+    expect(losses.map((text) => text.split(':', 1)[0])).toEqual([
+      'S2 was proven and is now failed',
+      'S3 was proven and is now skipped',
+      'S4 was proven and is now uncited',
+    ]);
+  });
+
+  test('asks for the rows of a suite only if the suite ran', () => {
+    const pinned = { always: [], suites: { postgres: ['S1'], 'real-cli': ['S2'] } };
+    const proof = proofOf(['a [S9]', 'passed', 'postgres'], ['b [S2]', 'skipped', 'real-cli']);
+    expect(findLosses(proof, pinned)).toEqual([expect.stringContaining('S1 was proven')]);
+  });
+});
+
+describe('the update', () => {
+  test('is due for rows that are proven and not pinned', () => {
+    const proof = proofOf(['a [S1 S2]', 'passed'], ['b [S3]', 'passed', 'postgres']);
+    expect(findUnpinned(proof, { always: ['S1'], suites: { postgres: [] } })).toEqual(['S2', 'S3']);
+  });
+
+  test('pins what is proven, by suite where only a suite proves it', () => {
+    const proof = proofOf(
+      ['a [S10 S2]', 'passed'],
+      ['b [S2 S3]', 'passed', 'postgres'],
+      ['c [S4]', 'failed'],
+    );
+    const expected = { always: ['S2', 'S10'], suites: { postgres: ['S3'] } };
+    expect(pin(proof, NOTHING)).toEqual(expected);
+  });
+
+  test('keeps the rows of a suite that did not run, unless they are proven anyway', () => {
+    const before = { always: ['S7'], suites: { 'real-cli': ['S1', 'S2'], gone: ['S3'] } };
+    const proof = proofOf(['a [S1]', 'passed'], ['b [S2]', 'skipped', 'real-cli']);
+    expect(pin(proof, before)).toEqual({
+      always: ['S1'],
+      suites: { gone: ['S3'], 'real-cli': ['S2'] },
+    });
+  });
+
+  test('has left only rows that exist in test/proven.json', () => {
+    const text = readFileSync(new URL('proven.json', import.meta.url), 'utf8');
+    const { always, suites } = JSON.parse(text) as Pinned;
+    const known: readonly string[] = REQUIREMENTS.map(({ id }) => id);
+    const pinned = [...always, ...Object.values(suites).flat()];
+    expect(pinned.filter((id) => !known.includes(id))).toEqual([]);
+  });
+});
