@@ -19,13 +19,13 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   'mcp/json-rpc/stdio': ['errors', 'json', 'ask', 'stream', 'wire', 'process'],
   host: [...CORE, 'process', 'mcp'],
   'agent-cli': [...CORE, 'process', 'mcp'],
-  task: ['errors', 'json', 'stream', 'event'],
-  a2a: ['errors', 'json', 'stream', 'wire', 'event', 'task'],
+  http: ['errors', 'stream', 'wire'],
+  task: ['errors', 'json', 'ask', 'stream', 'event'],
+  a2a: [...CORE, 'http', 'task'],
   adapters: ['errors', 'json', 'ask', 'event'],
   'adapters/cli': ['errors', 'json', 'ask', 'event', 'host', 'mcp'],
   outputs: ['errors', 'json', 'wire', 'event'],
   trace: ['errors', 'json', 'stream', 'wire', 'event'],
-  http: ['errors', 'stream', 'wire'],
   serve: BELOW_SERVE,
   index: [...CORE, 'mcp', 'host'],
   cli: [...BELOW_SERVE, 'serve', 'index'],
@@ -51,7 +51,7 @@ export const PACKAGES: Readonly<
 };
 
 /** Files that load what a user names: a module, a plug-in. Nobody else computes what it imports. */
-export const LOADERS: readonly string[] = ['cli/modules'];
+export const LOADERS: readonly string[] = ['agent-cli/models/index', 'cli/modules'];
 
 /** Parts that are pure: bytes and messages in and out, so they import no I/O of Node at all. */
 export const PURE: readonly string[] = ['errors', 'json', 'ask', 'wire', 'outputs'];

@@ -226,6 +226,16 @@ export interface OpenCall {
   readonly callId: string;
   readonly name: string;
   readonly args: unknown;
+  /** Its arguments were still arriving: the tool was never called, so nobody can finish this call. */
+  readonly partial?: true;
+}
+
+/** Where the open step and the open run began: what `advance` needs to void and to sum. */
+export interface Mark {
+  /** Length of `text` when the step began; `retry` with `discard` goes back to it. */
+  readonly text: number;
+  /** Usage of the task before this attempt of the run. */
+  readonly usage?: Usage;
 }
 
 /** The fold of a log, kept small: closed calls and deltas are not in it. */
@@ -252,11 +262,15 @@ export interface Snapshot {
   readonly pending: readonly InputRequest[];
   /** Not spent yet. */
   readonly answers: readonly Answer[];
-  /** The text of the open or last run so far. */
+  /** The text of the open or last run so far; what a sub-agent (`path`) says is not in it. */
   readonly text: string;
   readonly artifacts: readonly Artifact[];
+  /** Of all runs of the task. */
   readonly usage?: Usage;
+  /** Of the last run, if it failed. */
   readonly error?: Failure;
+  /** Bookkeeping of `advance`; readers leave it alone. */
+  readonly mark?: Mark;
 }
 
 /**

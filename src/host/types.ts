@@ -1,42 +1,54 @@
-import type { Ask } from '../ask.ts';
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import type { ToolSource } from '../mcp/types.ts';
 import type { Abortable } from '../stream/types.ts';
-
-/** What `openSession` adds to the options of `query()`. */
-export interface SessionExtras {
-  readonly mcpServers?: Readonly<Record<string, ToolSource | JsonObject>>;
-  readonly resume?: string;
-  readonly sessionId?: string;
-  /** Gets `input` of a tool, can_use_tool and elicitation, unless their own callback is set; their request stays open. */
-  readonly ask?: Ask;
-  /** What `frames()` holds; with `message`, the default, the control lane costs nothing. */
-  readonly lanes?: 'message' | 'both';
-  /** A sync tap, both lanes and directions, as a line is parsed or written; must be quick. */
-  readonly onFrame?: (frame: Frame) => void;
-}
+import type { ToolUse } from './calls.ts';
+import type { PermissionDecision } from './permissions.ts';
 
 /**
  * One agent process. A control frame is dispatched when it is parsed, and only then queued for
  * observation; the queue spills to disk, so no reader, slow or absent, delays a tool call. The gate
  * is inside: stdin closes when input has ended and `holding` is empty. Disposing: interrupt if busy,
- * end input, grace, SIGTERM, SIGKILL of the tree; twice is fine.
+ * abort and await handlers, end input, grace, SIGTERM, SIGKILL of the tree; twice is fine.
  */
 export interface Session extends AsyncDisposable {
+  /** The session's id as asked for or as the CLI says; empty until one of the two is known. */
   readonly id: string;
+  /** What the CLI answered to `initialize`. */
+  readonly initialized: Promise<JsonObject>;
+  /**
+   * `initialize` is answered and every in-process server was listed in full; rejects naming those
+   * that were not. An older CLI lists with its first turn only: then call it after `send`.
+   */
   ready(options?: Abortable): Promise<{ readonly servers: readonly ServerReady[] }>;
+  /** Opens a turn; resolves when the pipe has room for more. Rejects with `closed` after the end of input. */
   send(message: JsonObject | string): Promise<void>;
-  /** One reader in all: `messages()` is this, lane `message` in, unwrapped. */
+  /** One reader at a time. Leaving the loop leaves the rest where it is, for the next reader. */
   frames(): AsyncIterable<Frame>;
+  /** `frames()`, lane `message` in, unwrapped. An error result is a message; only a broken session throws. */
   messages(): AsyncIterable<JsonObject>;
-  /** `messages()` up to the turn's result. */
+  /**
+   * The messages of the next turn nobody has read, up to its result; what is left of earlier turns
+   * is skipped. Leaving early gives up that turn: the next `response()` is about the next turn.
+   */
   response(): AsyncIterable<JsonObject>;
   request(subtype: string, fields?: JsonObject, options?: Abortable): Promise<unknown>;
-  interrupt(): Promise<void>;
-  endInput(): void;
-  /** What keeps stdin open, in words: `tools/call create_ticket`, `background task b1`. */
+  /**
+   * Resolves with the CLI's receipt. One that does not acknowledge, or whose turn goes on, is ended
+   * after `interruptMs`, and the session fails with `timeout`.
+   */
+  interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt>;
+  /** No more messages: stdin closes once nothing holds it. With `force` now, and answers get lost. */
+  endInput(options?: { readonly force?: boolean }): void;
+  /** What keeps stdin open, in words: `tools/call create_ticket on cci`, `background task b1`. */
   readonly holding: readonly string[];
+  /** The tools that the model called, oldest first; the last thousand. */
+  readonly calls: readonly ToolUse[];
+  /** Every permission that was decided here, oldest first; the last thousand. */
+  readonly decisions: readonly PermissionDecision[];
+  /**
+   * The end of the process, whether anybody reads or not. Rejects as the message lane does when the
+   * session broke: `peer_exited`, `response_lost`, `timeout`, `not_found`. Needs no handler.
+   */
   readonly done: Promise<{ readonly code: number | null; readonly signal?: string }>;
 }
 
@@ -44,4 +56,10 @@ export interface ServerReady {
   readonly name: string;
   readonly registered: number;
   readonly listed: number;
+}
+
+/** Uuids of messages that still wait, and of those that were withdrawn with `cancelQueued`. */
+export interface InterruptReceipt extends JsonObject {
+  readonly still_queued?: readonly string[];
+  readonly cancelled?: readonly string[];
 }

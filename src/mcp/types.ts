@@ -1,4 +1,5 @@
 import type { Answer, Ask, InputRequest } from '../ask.ts';
+import type { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 
@@ -18,13 +19,14 @@ export interface ToolSource {
   listResources?(options?: ListOptions): Items<JsonObject>;
   listResourceTemplates?(options?: ListOptions): Items<JsonObject>;
   listPrompts?(options?: ListOptions): Items<JsonObject>;
+  /** Each item is an entry of the wire's `contents`. */
   readResource?(
     uri: string,
     options?: Abortable & { readonly offset?: number },
   ): AsyncIterable<JsonObject>;
   getPrompt?(name: string, args: JsonObject, options?: Abortable): Promise<JsonObject>;
   complete?(request: JsonObject, options?: Abortable): Promise<JsonObject>;
-  /** First `listening`; a reconnect counts as a change. */
+  /** First `listening`; changes that come together may be told once; a reconnect counts as a change. */
   listen?(options?: Abortable): AsyncIterable<SourceChange>;
 }
 
@@ -98,34 +100,74 @@ export type Offer<Options> = (
 
 /** The JSON-RPC face of a source with no wire at all: the control lane uses it; stdio and HTTP wrap it. */
 export interface MessageEnd extends AsyncDisposable {
-  /** `undefined`: it was a notification, or the request was cancelled. */
+  /**
+   * The one entry: requests, notifications and answers to our requests. `undefined`: nothing is to
+   * be sent back (it was a notification or an answer, or the request was cancelled). Never rejects.
+   * When it resolves, the reader of `outgoing` has come back from everything that the request sent
+   * before its answer: who writes each message before pulling the next keeps the order.
+   */
   receive(message: JsonObject, options?: Abortable): Promise<JsonObject | undefined>;
-  /** Progress, list_changed, requests of the server. */
+  /**
+   * Progress, list_changed, requests of the server. One reader; bounded: a reader that is behind
+   * slows the handlers, and without any reader notifications beyond the bound are dropped.
+   */
   readonly outgoing: AsyncIterable<JsonObject>;
+  /** Asks the client (`ping`, `roots/list`, `sampling/createMessage`); its answer comes through `receive`. */
+  request(method: string, params?: JsonObject, options?: Abortable): Promise<JsonObject>;
 }
 
 /**
  * Your functions as a ToolSource, for any number of sessions and offers at once. `register`
- * replaces a known name and throws `invalid` naming a tool whose schema is bad (the others stay);
- * both announce `tools` to listeners.
+ * replaces a known name, which keeps its place in the list, and throws `invalid` naming a tool
+ * whose name or schema is bad (all others stay); both announce `tools` to listeners.
  */
 export interface ToolRegistry extends ToolSource {
   register(tool: ToolDefinition): void;
   unregister(name: string): boolean;
+  /** The tool as clients see it. */
+  get(name: string): Tool | undefined;
+  readonly size: number;
+  /** Tools that were given and left out, each with the reason; `size + problems.length` were declared. */
+  readonly problems: readonly ToolProblem[];
+  listen(options?: Abortable): AsyncIterable<SourceChange>;
 }
 
+export interface ToolProblem {
+  readonly name: string;
+  readonly error: DuolaneError;
+}
+
+/** What may stand for a schema: a zod 3 or 4 shape or object, any Standard Schema, plain JSON Schema. */
+export type SchemaInput = object;
+
+/** A tool with its function, as `tool()` makes it. */
 export interface ToolDefinition {
-  readonly tool: Tool;
+  readonly name: string;
+  readonly description?: string;
+  readonly title?: string;
+  readonly inputSchema: SchemaInput;
+  /** Plain JSON Schema of `structuredContent`; shown to clients. */
+  readonly outputSchema?: JsonObject;
+  readonly annotations?: JsonObject;
+  readonly _meta?: JsonObject;
   readonly handler: ToolHandler<never>;
+  /** For one run of the handler; then its signal aborts and the call ends with `isError`. None by default. */
   readonly deadlineMs?: number;
+  /** Handlers of this tool at the same time; further calls wait their turn. No limit by default. */
   readonly concurrency?: number;
 }
 
-/** A value, a promise or a stream. A throw becomes `isError`; only `suspended` becomes the `input` event. */
+/**
+ * A value, a promise or a stream, which ends with a `result` event or returns the result. A throw
+ * becomes `isError` with the text `Error: <message>`; only `suspended` becomes the `input` event.
+ */
 export type ToolHandler<Args> = (
   args: Args,
   ctx: ToolContext,
-) => ToolResult | string | Promise<ToolResult | string> | AsyncIterable<ToolEvent>;
+) => Returned | Promise<Returned> | AsyncIterable<ToolEvent, Returned | void>;
+
+/** A string is short for one text block; with `structuredContent` alone, the text block is added. */
+export type Returned = string | ToolResult | { readonly structuredContent: unknown };
 
 /**
  * `ask` holds no stack (its `id` is prefixed with the call's): unanswered, it ends the call with
@@ -136,6 +178,7 @@ export interface ToolContext {
   readonly id: string;
   readonly signal: AbortSignal;
   readonly ask: Ask;
+  /** Resolves when the caller's end has taken it; never rejects, so it need not be awaited. */
   progress(done: number, total?: number, message?: string): Promise<void>;
   readonly meta?: JsonObject;
 }
@@ -151,6 +194,8 @@ export interface MessageTransport {
 export interface OfferMessagesOptions {
   /** Answers the `input` of a tool, after which the call is made again; without it the caller is asked. */
   readonly ask?: Ask;
+  /** Items in one answer of a list; 1,000 by default. */
+  readonly pageSize?: number;
 }
 
 export interface DialMessagesOptions extends Abortable {

@@ -3,7 +3,10 @@
  * that fills it in. It knows nothing of prompts, lanes or JSON.
  */
 export interface Transport extends AsyncDisposable {
-  /** What the peer writes, as it comes; one reader. Ends at end of file, never throws: see `exited`. */
+  /**
+   * What the peer writes, as it comes; one reader. Ends at end of file, never throws: see `exited`.
+   * A reader that is behind holds the peer back; leaving the loop discards the rest.
+   */
   readonly output: AsyncIterable<Uint8Array>;
   /** Takes the text at once; false: the pipe is full, await `drained()` before more. Throws `closed` when the peer no longer reads. */
   write(text: string): boolean;
@@ -20,19 +23,27 @@ export interface Exit {
   readonly signal?: string;
   /** The last 64 KiB of its stderr. */
   readonly stderr: string;
-  /** Why it could not be started (missing executable, bad cwd), as `not_found` or `invalid`. */
+  /** Why it could not be started: `not_found` or `invalid`; `internal` if the system had no room for it. */
   readonly startError?: Error;
 }
 
 export interface ProcessOptions {
+  /** A path, a name to be found on the PATH of `env`, or a script (`.js`, `.mjs`, `.cjs`, `.ts`), which this Node runs. */
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd?: string;
   /** The whole environment of the child: nothing is inherited behind the caller's back. */
   readonly env: Readonly<Record<string, string>>;
-  /** Between end of input and SIGTERM on dispose. */
+  /** Between end of input and SIGTERM on dispose; 2 s. */
   readonly graceMs?: number;
-  /** Between SIGTERM and SIGKILL of the whole tree. */
+  /** Between SIGTERM and SIGKILL of the whole tree; 5 s. */
   readonly killMs?: number;
+  /** Called with stderr as it comes, decoded; must not throw. */
   readonly onStderr?: (text: string) => void;
+}
+
+/** A peer that is a child process. */
+export interface ProcessTransport extends Transport {
+  /** Undefined when it could not be started. */
+  readonly pid: number | undefined;
 }

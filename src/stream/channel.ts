@@ -1,4 +1,7 @@
 import { DuolaneError } from '../errors.ts';
+import { onAbort } from './abort.ts';
+import { Fifo } from './fifo.ts';
+import { DONE, Reader, secondReader, type Source } from './reader.ts';
 import type { Abortable } from './types.ts';
 
 export interface ChannelOptions extends Abortable {
@@ -6,103 +9,132 @@ export interface ChannelOptions extends Abortable {
   readonly capacity?: number;
 }
 
-type End = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
+interface Writer<T> {
+  readonly item: T;
+  readonly accept: () => void;
+  readonly refuse: (error: unknown) => void;
+}
+
+const ACCEPTED = Promise.resolve();
 
 /**
- * A bounded hand-over from any number of writers to one reader, in order.
+ * A bounded hand-over from any number of writers to one reader, in the order of the pushes.
  *
  * `push` resolves once the item has a place in the buffer, so writers that await it never run
  * ahead of the reader by more than `capacity` items. Leaving the reading loop (`break`, `throw`,
- * `return`) closes the channel, and every waiting writer is told with `closed`.
+ * `return`) ends the channel: what waits is dropped and every writer is told with `closed`. An
+ * abort of `signal` does the same at once, and the reader's loop and the waiting writers throw its
+ * reason.
  */
 export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   readonly #capacity: number;
-  readonly #items: T[] = [];
-  readonly #writers: Array<() => void> = [];
-  #reader: (() => void) | undefined;
-  #end: End | undefined;
+  readonly #items = new Fifo<T>();
+  readonly #writers = new Fifo<Writer<T>>();
+  readonly #source: Source<T> = { take: () => this.#take(), leave: () => this.#leave() };
+  #reader: Reader<T> | undefined;
+  #end: { readonly error?: unknown } | undefined;
   #unlisten = (): void => {};
 
   constructor({ capacity = 16, signal }: ChannelOptions = {}) {
+    if (!(capacity >= 1)) {
+      throw new DuolaneError('invalid', `the capacity of a channel must be 1 or more: ${capacity}`);
+    }
     this.#capacity = capacity;
-    if (!signal) return;
-    const onAbort = (): void => this.fail(signal.reason);
-    this.#unlisten = () => signal.removeEventListener('abort', onAbort);
-    signal.addEventListener('abort', onAbort);
-    if (signal.aborted) onAbort();
+    this.#unlisten = onAbort(signal, (reason) => this.#abort(reason));
   }
 
+  /** Whether it takes no more items; some may still wait for the reader. */
   get ended(): boolean {
     return this.#end !== undefined;
   }
 
-  /** Waits for a place in the buffer, then puts the item there. */
-  async push(item: T): Promise<void> {
-    await this.room();
-    this.offer(item);
+  /** Resolves when the item has its place in the buffer; rejects with `closed` if it gets none. */
+  push(item: T): Promise<void> {
+    if (this.#end) return Promise.reject(closed(this.#end.error));
+    if (this.#items.length < this.#capacity) {
+      this.#add(item);
+      return ACCEPTED;
+    }
+    return new Promise((accept, refuse) => this.#writers.push({ item, accept, refuse }));
   }
 
-  /** Puts the item there at once, beyond `capacity` if need be; pair it with `room`. */
+  /**
+   * Puts the item there at once, beyond `capacity` if need be and before writers that wait: for a
+   * last word that cannot wait. Throws `closed` after the end.
+   */
   offer(item: T): void {
-    if (this.#end) throw new DuolaneError('closed', 'the channel no longer takes items');
-    this.#items.push(item);
-    this.#wakeReader();
+    if (this.#end) throw closed(this.#end.error);
+    this.#add(item);
   }
 
-  /** Resolves when the buffer is below its capacity, or the channel has ended. */
-  async room(): Promise<void> {
-    while (!this.#end && this.#items.length >= this.#capacity) {
-      await new Promise<void>((resolve) => this.#writers.push(resolve));
-    }
-  }
-
-  /** No more items; the reader still receives those that wait. */
+  /** No more items: the reader still receives those in the buffer; writers that wait are refused. */
   close(): void {
-    this.#finish({ ok: true });
+    this.#finish({});
   }
 
-  /** Stop with an error; items that wait are delivered first, then the reader's loop throws. */
+  /** Stop with an error; items in the buffer are delivered first, then the reader's loop throws. */
   fail(error: unknown): void {
-    this.#finish({ ok: false, error });
+    this.#finish({ error });
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
-    try {
-      for (;;) {
-        while (this.#items.length > 0) {
-          const item = this.#items.shift() as T;
-          this.#wakeWriters();
-          yield item;
-        }
-        if (this.#end?.ok === false) throw this.#end.error;
-        if (this.#end) return;
-        await new Promise<void>((resolve) => (this.#reader = resolve));
-      }
-    } finally {
-      this.#items.length = 0;
-      this.close();
-    }
+  [Symbol.asyncIterator](): AsyncIterableIterator<T, void, undefined> {
+    if (this.#reader) throw secondReader('channel');
+    this.#reader = new Reader(this.#source);
+    return this.#reader;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#items.length = 0;
-    this.close();
+    this.#leave();
   }
 
-  #finish(end: End): void {
+  #add(item: T): void {
+    if (this.#reader?.waits) this.#reader.hand(item);
+    else this.#items.push(item);
+  }
+
+  #take(): IteratorResult<T, void> | undefined {
+    if (this.#items.length > 0) {
+      const value = this.#items.shift() as T;
+      this.#admit();
+      return { done: false, value };
+    }
+    if (!this.#end) return undefined;
+    if (!('error' in this.#end)) return DONE;
+    const { error } = this.#end;
+    this.#end = {}; // the error is thrown once; after it there is only the end
+    throw error;
+  }
+
+  #admit(): void {
+    if (this.#items.length >= this.#capacity) return;
+    const writer = this.#writers.shift();
+    if (!writer) return;
+    this.#items.push(writer.item);
+    writer.accept();
+  }
+
+  #finish(end: { readonly error?: unknown }, refuse = closed): void {
     this.#end ??= end;
-    this.#unlisten();
-    this.#wakeReader();
-    this.#wakeWriters();
+    for (let next = this.#writers.shift(); next; next = this.#writers.shift()) {
+      next.refuse(refuse(end.error));
+    }
+    if (this.#items.length === 0) this.#unlisten();
+    this.#reader?.wake();
   }
 
-  // All of them: each looks again for room, and one that no longer waits costs nobody its turn.
-  #wakeWriters(): void {
-    for (const wake of this.#writers.splice(0)) wake();
+  /** Drops what waits, also when a regular end came before. */
+  #abort(reason: unknown): void {
+    this.#items.clear();
+    this.#end = { error: reason };
+    this.#finish(this.#end, () => reason);
   }
 
-  #wakeReader(): void {
-    this.#reader?.();
-    this.#reader = undefined;
+  #leave(): void {
+    this.#items.clear();
+    this.#end = {};
+    this.#finish(this.#end);
   }
 }
+
+const closed = (cause: unknown): unknown =>
+  new DuolaneError('closed', 'the channel has ended and takes no more items', { cause });

@@ -2,6 +2,7 @@ import type {
   Agent,
   AgentEvent,
   Entry,
+  Logger,
   Note,
   Seq,
   Snapshot,
@@ -36,18 +37,50 @@ export interface TaskLog extends AsyncDisposable {
   append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq>;
   /** Hands an unfinished run back, claimable at once. The end of a run with no turn left releases by itself. */
   release(claim: Claim): Promise<void>;
-  /** Replay, then live tail, on any replica; ends after the final entry. Each reader has its own place and slows no other. */
+  /**
+   * Replay, then live tail, on any replica; ends after the final entry, at once if that was seen.
+   * Each reader has its own place and slows no other. In a compacted task it starts with what is
+   * there after `after`: numbers keep their meaning, and what is gone leaves gaps. `not_found`
+   * without the task, `invalid` beyond its head.
+   */
   read(task: string, after: Seq, options?: Abortable): AsyncIterable<Entry>;
+  /** What is committed, however it got there. */
   get(task: string): Promise<Snapshot | undefined>;
-  /** Newest change first. */
+  /**
+   * Newest change first: of state, turns, questions; what a run says in between is none. A task
+   * that changes while it is listed moves to the front, so it is never given twice and may be
+   * missed; ask again with `changedAfter`.
+   */
   list(query: TaskQuery): Items<Snapshot>;
-  /** A named reader's saved place and data, such as a push config and how far it got. No `data`: deleted. */
+  /**
+   * A named reader's saved place and data, such as a push config and how far it got. No `data`:
+   * deleted. Gone with its task.
+   */
   bookmark(mark: Bookmark): Promise<void>;
   bookmarks(task?: string): AsyncIterable<Bookmark>;
-  prune(policy: {
-    readonly tasksEndedBefore?: number;
-    readonly deltasEndedBefore?: number;
-  }): Promise<number>;
+  /** How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside everything else. */
+  prune(policy: PrunePolicy): Promise<number>;
+}
+
+export interface PrunePolicy {
+  /** Delete tasks that ended before this time (Unix ms), with their bookmarks and blobs. */
+  readonly tasksEndedBefore?: number;
+  /** Of tasks that ended before this time, delete the deltas that their `*.end` repeats. */
+  readonly deltasEndedBefore?: number;
+}
+
+/** What every log takes, whatever it is stored in. */
+export interface LogOptions {
+  /** How often a claim is renewed, and, where commits are not announced, notes are looked for. */
+  readonly heartbeatMs?: number;
+  /** How long a claim lives without renewal; four heartbeats by default. */
+  readonly leaseMs?: number;
+  /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
+  readonly pollMs?: number;
+  /** Whether the same message id of one owner and agent is the same turn; true unless switched off. */
+  readonly dedupe?: boolean;
+  /** Asked to delete the bytes of each task that is pruned. */
+  readonly blobs?: { removeTask(task: string): Promise<void> };
 }
 
 export interface TaskQuery extends ListOptions {
@@ -86,8 +119,18 @@ export interface Runner extends AsyncDisposable {
 export interface RunnerOptions {
   readonly log: TaskLog;
   readonly agents: Readonly<Record<string, Agent>>;
+  /** How many runs at once; what is beyond waits in the log. 0: a front that only submits. */
   readonly maxRuns?: number;
+  /** How long a stopped agent has to end by itself, and a run at drain to finish. */
   readonly graceMs?: number;
   /** How long a run may stay alive waiting for a person; 0 makes every wait take the restart path. */
   readonly parkMs?: number;
+  /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
+  readonly timeoutMs?: number;
+  /** How often a run that died is called again before it is failed, lest it kill every replica in turn. */
+  readonly maxAttempts?: number;
+  /** Who the claims are for, in the store; made up by default. */
+  readonly name?: string;
+  /** Silent by default. */
+  readonly logger?: Logger;
 }

@@ -14,7 +14,7 @@ export type ControlAnswer =
 export type ControlEffect =
   /** Write this frame to the peer. */
   | { readonly do: 'write'; readonly frame: JsonObject }
-  /** The peer asks: handle it in the background and call `answer(id, …)` once. */
+  /** The peer asks: handle it in the background, then call `answer(id, …)` or `drop(id)` once. */
   | { readonly do: 'serve'; readonly id: string; readonly request: ControlRequest }
   /** The peer withdrew its request or is gone: stop the handler, nobody waits for its answer. */
   | { readonly do: 'abort'; readonly id: string; readonly reason: DuolaneError }
@@ -49,21 +49,26 @@ export const isControl = (frame: JsonObject): boolean =>
  * It promises: every request of ours is settled exactly once, whatever the peer sends; every
  * request of the peer is served once and answered at most once; an answer that cannot be delivered
  * comes out as `lost` unless the peer itself withdrew the request.
+ *
+ * The pipe has two ends that close apart: after `closeWrite` nothing of ours reaches the peer but
+ * answers to what we asked may still come; after `end` there is no peer.
  */
 export class ControlPeer {
   readonly #prefix: string;
   readonly #asked = new Map<string, string>(); // our requests: id to subtype
   readonly #serving = new Map<string, ControlRequest>();
+  // Ids whose handler still runs although the peer no longer waits: not to be served a second time.
   readonly #withdrawn = new Set<string>();
   #next = 0;
-  #end: DuolaneError | undefined;
+  #mute: DuolaneError | undefined;
+  #ended = false;
 
   /** `prefix` keeps the ids of two peers apart in a trace. */
   constructor(prefix = 'req') {
     this.#prefix = prefix;
   }
 
-  /** Our requests that wait for an answer, by subtype. */
+  /** Our requests that wait for an answer: id to subtype. */
   get asked(): ReadonlyMap<string, string> {
     return this.#asked;
   }
@@ -75,10 +80,12 @@ export class ControlPeer {
 
   request(request: ControlRequest): { readonly id: string; readonly effect: ControlEffect } {
     const id = `${this.#prefix}_${++this.#next}`;
-    if (this.#end) {
-      const error = new DuolaneError('closed', `cannot ask ${request.subtype}: the peer is gone`, {
-        cause: this.#end,
-      });
+    if (this.#mute) {
+      const error = new DuolaneError(
+        'closed',
+        `cannot ask ${request.subtype}: ${this.#mute.message}`,
+        { cause: this.#mute },
+      );
       return { id, effect: { do: 'reject', id, error } };
     }
     this.#asked.set(id, request.subtype);
@@ -91,11 +98,9 @@ export class ControlPeer {
   /** Withdraws a request of ours; it is rejected with `reason` and a late answer is ignored. */
   cancel(id: string, reason: DuolaneError): readonly ControlEffect[] {
     if (!this.#asked.delete(id)) return [];
-    const frame = { type: 'control_cancel_request', request_id: id };
-    return [
-      { do: 'write', frame },
-      { do: 'reject', id, error: reason },
-    ];
+    const rejected = { do: 'reject', id, error: reason } as const;
+    if (this.#mute) return [rejected];
+    return [{ do: 'write', frame: { type: 'control_cancel_request', request_id: id } }, rejected];
   }
 
   /** The answer of our own handler to the peer's request `id`. */
@@ -107,7 +112,13 @@ export class ControlPeer {
     }
     this.#serving.delete(id);
     const frame = { type: 'control_response', response: envelope(id, answer) };
-    return this.#end ? { do: 'lost', id, request, frame } : { do: 'write', frame };
+    return this.#mute ? { do: 'lost', id, request, frame } : { do: 'write', frame };
+  }
+
+  /** The peer's request `id` is left unanswered on purpose: it was cancelled inside its payload. */
+  drop(id: string): void {
+    this.#serving.delete(id);
+    this.#withdrawn.delete(id);
   }
 
   /** Takes a frame for which `isControl` holds. */
@@ -124,28 +135,51 @@ export class ControlPeer {
     }
   }
 
-  /** The peer can no longer be reached: what we asked is rejected, what it asked is aborted. */
+  /**
+   * Nothing of ours reaches the peer from now on. With `abandon` we left by our own will: what the
+   * peer asked is aborted, and the answers are dropped without a word.
+   */
+  closeWrite(
+    reason: DuolaneError,
+    { abandon = false }: { readonly abandon?: boolean } = {},
+  ): readonly ControlEffect[] {
+    this.#mute ??= reason;
+    if (!abandon) return [];
+    const aborted = this.#abortServing(reason);
+    for (const id of this.#serving.keys()) this.#withdrawn.add(id);
+    this.#serving.clear();
+    return aborted;
+  }
+
+  /** The peer is gone: what we asked is rejected, what it asked is aborted. */
   end(reason: DuolaneError): readonly ControlEffect[] {
-    if (this.#end) return [];
-    this.#end = reason;
+    if (this.#ended) return [];
+    this.#ended = true;
+    this.#mute ??= reason;
     const rejected = [...this.#asked.keys()].map(
       (id) => ({ do: 'reject', id, error: reason }) as const,
     );
-    const aborted = [...this.#serving.keys()].map((id) => ({ do: 'abort', id, reason }) as const);
     this.#asked.clear();
-    return [...rejected, ...aborted];
+    return [...rejected, ...this.#abortServing(reason)];
+  }
+
+  #abortServing(reason: DuolaneError): readonly ControlEffect[] {
+    return [...this.#serving.keys()].map((id) => ({ do: 'abort', id, reason }) as const);
   }
 
   #receiveRequest(frame: JsonObject): ControlEffect {
     const { request_id: id, request } = frame;
-    if (typeof id !== 'string' || !isObject(request) || typeof request['subtype'] !== 'string') {
-      if (typeof id !== 'string')
-        return { do: 'ignore', why: 'a control request without request_id', frame };
-      const answer = envelope(id, { ok: false, error: 'a control request needs request.subtype' });
-      return { do: 'write', frame: { type: 'control_response', response: answer } };
+    if (typeof id !== 'string') {
+      return { do: 'ignore', why: 'a control request without request_id', frame };
     }
+    // First of all, or a malformed second request would answer the one that is served.
     if (this.#serving.has(id) || this.#withdrawn.has(id)) {
       return { do: 'ignore', why: `a second control request under the id ${id}`, frame };
+    }
+    if (!isObject(request) || typeof request['subtype'] !== 'string') {
+      if (this.#mute) return { do: 'ignore', why: 'a control request without subtype', frame };
+      const answer = envelope(id, { ok: false, error: 'a control request needs request.subtype' });
+      return { do: 'write', frame: { type: 'control_response', response: answer } };
     }
     this.#serving.set(id, request as ControlRequest);
     return { do: 'serve', id, request: request as ControlRequest };
@@ -158,7 +192,7 @@ export class ControlPeer {
     const id = flat ? frame['request_id'] : nested['request_id'];
     const subtype = typeof id === 'string' ? this.#asked.get(id) : undefined;
     if (typeof id !== 'string' || subtype === undefined) {
-      return { do: 'ignore', why: `an answer to nothing that waits: ${String(id)}`, frame };
+      return { do: 'ignore', why: `an answer to nothing that waits: ${JSON.stringify(id)}`, frame };
     }
     this.#asked.delete(id);
     if (flat) return { do: 'resolve', id, response: frame['response'], envelope: frame };
@@ -169,7 +203,7 @@ export class ControlPeer {
   #receiveCancel(frame: JsonObject): ControlEffect {
     const id = frame['request_id'];
     if (typeof id !== 'string' || !this.#serving.delete(id)) {
-      return { do: 'ignore', why: `a cancel of nothing that runs: ${String(id)}`, frame };
+      return { do: 'ignore', why: `a cancel of nothing that runs: ${JSON.stringify(id)}`, frame };
     }
     this.#withdrawn.add(id);
     return {
@@ -201,8 +235,6 @@ function refusal(subtype: string, response: JsonObject): DuolaneError {
   return new DuolaneError(
     unsupported ? 'unsupported' : 'invalid',
     `the peer refused ${subtype}: ${text}`,
-    {
-      cause: response,
-    },
+    { cause: response },
   );
 }

@@ -5,6 +5,31 @@ export {
   type ControlRequest,
   isControl,
 } from './control.ts';
-export * from './json-rpc.ts';
-export { encodeLine, JsonlDecoder, Noise, parseLine } from './jsonl.ts';
-export { encodeSse, type SseEvent } from './sse.ts';
+export {
+  isNotification,
+  isRequest,
+  isResponse,
+  isRpcId,
+  readRpc,
+  RPC,
+  type RpcError,
+  rpcError,
+  type RpcId,
+  type RpcMessage,
+  type RpcNotification,
+  rpcNotification,
+  type RpcRequest,
+  rpcRequest,
+  rpcResult,
+  type RpcSuccess,
+} from './json-rpc.ts';
+export {
+  encodeLine,
+  JsonlDecoder,
+  LineDecoder,
+  type LineOptions,
+  Noise,
+  parseLine,
+} from './jsonl.ts';
+export { fromRpcError, RPC_CODE, toRpcError } from './rpc-errors.ts';
+export { encodeSse, SseDecoder, type SseEvent, type SseMessage } from './sse.ts';

@@ -2,13 +2,17 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 
 const NEWLINE = 0x0a;
-const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
+const CR = 0x0d;
+const SPACE = 0x20;
+const BOM = 0xfeff;
+const MIB = 1024 * 1024;
+const EXCERPT = 1000;
 
 /** A line that is not protocol: reported, then forgotten; the stream goes on behind it. */
 export class Noise {
   /** `malformed`: not JSON, or not an object. `too_large`: over the byte limit. */
   readonly error: DuolaneError;
-  /** The line, or the beginning of it. */
+  /** The line, or its first thousand characters. */
   readonly text: string;
 
   constructor(error: DuolaneError, text: string) {
@@ -17,66 +21,134 @@ export class Noise {
   }
 }
 
-/**
- * Bytes, cut anywhere, to the JSON objects of their lines. No I/O: feed it, take what it returns.
- * A bad line becomes `Noise` and costs nothing but itself; a line of any length is linear.
- */
-export class JsonlDecoder {
-  readonly #maxBytes: number;
-  #parts: Uint8Array[] = [];
-  #length = 0;
+export interface LineOptions {
+  /** The longest line that is read, 64 MiB by default; a longer one becomes `Noise`. */
+  readonly maxBytes?: number;
+}
 
-  constructor({ maxBytes = DEFAULT_MAX_BYTES }: { readonly maxBytes?: number } = {}) {
+/**
+ * Bytes, cut anywhere, to lines of text. No I/O: feed it, take what it returns, `flush` at the end.
+ *
+ * A line ends with `\n` or `\r\n` and nothing else; blank lines and a byte order mark at the
+ * beginning are dropped. Time is linear in the bytes, whatever the chunks; memory is that of one
+ * line, at most `maxBytes`. A chunk is not kept: its owner may write over it afterwards.
+ */
+export class LineDecoder {
+  readonly #maxBytes: number;
+  #rest: Buffer = Buffer.alloc(0); // room for the beginning of a line that is not yet complete
+  #length = 0;
+  #begun = false;
+
+  constructor({ maxBytes = 64 * MIB }: LineOptions = {}) {
     this.#maxBytes = maxBytes;
   }
 
-  decode(chunk: Uint8Array): (JsonObject | Noise)[] {
-    const out: (JsonObject | Noise)[] = [];
+  decode(chunk: Uint8Array): (string | Noise)[] {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    const out: (string | Noise)[] = [];
     let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      this.#keep(chunk.subarray(start, end));
-      this.#take(out);
-      start = end + 1;
+    const last = bytes.lastIndexOf(NEWLINE);
+    while (start <= last) {
+      if (this.#length === 0 && last - start <= this.#maxBytes) {
+        // No line among these can be over the limit; a newline is never part of another character.
+        for (const line of bytes.toString('utf8', start, last).split('\n')) this.#emit(out, line);
+        start = last + 1;
+      } else {
+        const end = bytes.indexOf(NEWLINE, start);
+        this.#keep(bytes.subarray(start, end));
+        this.#take(out);
+        start = end + 1;
+      }
     }
-    this.#keep(chunk.subarray(start));
+    if (start < bytes.length) this.#keep(bytes.subarray(start));
     return out;
   }
 
   /** What stood behind the last newline when the stream ended. */
-  flush(): (JsonObject | Noise)[] {
-    const out: (JsonObject | Noise)[] = [];
-    this.#take(out);
+  flush(): (string | Noise)[] {
+    const out: (string | Noise)[] = [];
+    if (this.#length > 0) this.#take(out);
     return out;
   }
 
-  #keep(part: Uint8Array): void {
-    this.#length += part.length;
-    if (this.#length <= this.#maxBytes && part.length > 0) this.#parts.push(part);
+  #keep(part: Buffer): void {
+    const length = this.#length + part.length;
+    // Of a line over the limit only the beginning is kept, to name it.
+    const kept = Math.min(length, length > this.#maxBytes ? EXCERPT : this.#maxBytes);
+    if (kept > this.#rest.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(kept, this.#rest.length * 2, 1024));
+      this.#rest.copy(grown, 0, 0, this.#length);
+      this.#rest = grown;
+    }
+    if (this.#length < kept) part.copy(this.#rest, this.#length, 0, kept - this.#length);
+    this.#length = length;
   }
 
-  #take(out: (JsonObject | Noise)[]): void {
-    const [parts, length] = [this.#parts, this.#length];
-    this.#parts = [];
+  #take(out: (string | Noise)[]): void {
+    const length = this.#length;
     this.#length = 0;
-    const text = Buffer.concat(parts).toString('utf8');
     if (length > this.#maxBytes) {
-      const message = `a line of ${length} bytes is over the limit of ${this.#maxBytes}; raise maxLineBytes if it is meant`;
-      out.push(new Noise(new DuolaneError('too_large', message), text.slice(0, 200)));
-    } else if (text.trim() !== '') {
-      out.push(parseLine(text));
+      this.#begun = true;
+      const message = `a line of ${length} bytes is over the limit of ${this.#maxBytes}; raise maxBytes if it is meant`;
+      const text = this.#rest.toString('utf8', 0, Math.min(length, EXCERPT, this.#rest.length));
+      out.push(new Noise(new DuolaneError('too_large', message), text));
+    } else {
+      this.#emit(out, this.#rest.toString('utf8', 0, length));
     }
+    if (this.#rest.length > MIB) this.#rest = Buffer.alloc(0);
+  }
+
+  #emit(out: (string | Noise)[], line: string): void {
+    let text = line;
+    if (!this.#begun) {
+      this.#begun = true;
+      if (text.charCodeAt(0) === BOM) text = text.slice(1);
+    }
+    if (text.charCodeAt(text.length - 1) === CR) text = text.slice(0, -1);
+    if (text.charCodeAt(0) > SPACE || text.trim() !== '') out.push(text);
   }
 }
+
+/**
+ * Bytes, cut anywhere, to the JSON objects of their lines, by the rules of `LineDecoder`. Objects
+ * come out as they are, unknown types and members included; anything else is `Noise` and costs
+ * nothing but itself.
+ */
+export class JsonlDecoder {
+  readonly #lines: LineDecoder;
+
+  constructor(options?: LineOptions) {
+    this.#lines = new LineDecoder(options);
+  }
+
+  decode(chunk: Uint8Array): (JsonObject | Noise)[] {
+    return this.#lines.decode(chunk).map(parsed);
+  }
+
+  /** What stood behind the last newline when the stream ended. */
+  flush(): (JsonObject | Noise)[] {
+    return this.#lines.flush().map(parsed);
+  }
+}
+
+const parsed = (line: string | Noise): JsonObject | Noise =>
+  typeof line === 'string' ? parseLine(line) : line;
 
 /** One line as an object, or as noise that says why not. */
 export function parseLine(text: string): JsonObject | Noise {
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
-    return new Noise(new DuolaneError('malformed', 'a line is JSON but not an object'), text);
+    return noise('a line is JSON but not an object', text);
   } catch (cause) {
-    return new Noise(new DuolaneError('malformed', 'a line is not JSON', { cause }), text);
+    return noise('a line is not JSON', text, cause);
   }
+}
+
+function noise(message: string, text: string, cause?: unknown): Noise {
+  // Through bytes, because a slice would keep the whole chunk in memory.
+  const excerpt = Buffer.from(text.slice(0, EXCERPT)).toString();
+  return new Noise(new DuolaneError('malformed', message, { cause }), excerpt);
 }
 
 /** One JSON object as one line. JSON.stringify never emits a raw newline. */

@@ -1,0 +1,186 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { verifies } from '../../test/verifies.ts';
+import type { JsonObject } from '../json.ts';
+import { encodeLine, JsonlDecoder, LineDecoder, Noise, parseLine } from './jsonl.ts';
+
+/** The bytes, cut at the given places. */
+function cut(bytes: Uint8Array, at: readonly number[]): Uint8Array[] {
+  const places = [...new Set(at.map((n) => n % (bytes.length + 1)))].toSorted((a, b) => a - b);
+  return [0, ...places].map((from, n) => bytes.subarray(from, places[n]));
+}
+
+interface Decoder<T> {
+  decode(chunk: Uint8Array): T[];
+  flush(): T[];
+}
+
+const decodeAll = <T>(decoder: Decoder<T>, chunks: readonly Uint8Array[]): T[] => [
+  ...chunks.flatMap((chunk) => decoder.decode(chunk)),
+  ...decoder.flush(),
+];
+
+const utf8 = (text: string): Uint8Array => Buffer.from(text);
+const lines = (text: string, maxBytes?: number): (string | Noise)[] =>
+  decodeAll(new LineDecoder(maxBytes === undefined ? {} : { maxBytes }), [utf8(text)]);
+
+const cuts = fc.array(fc.nat(), { maxLength: 40, size: 'max' });
+const text = fc.string({ unit: 'binary' });
+const awkward = fc.oneof(
+  text,
+  fc.constantFrom('\u2028', '\u2029', '\u0085', '\r', '\n', '\r\n', '😀', '\0'),
+);
+const message: fc.Arbitrary<JsonObject> = fc.dictionary(
+  awkward,
+  fc.oneof(awkward, fc.jsonValue() as fc.Arbitrary<unknown>),
+);
+
+describe('any stream', () => {
+  verifies('S2', 'what encodeLine writes is what comes out, however the bytes are cut', () => {
+    fc.assert(
+      fc.property(
+        fc.array(message),
+        cuts,
+        fc.constantFrom('\n', '\r\n'),
+        fc.boolean(),
+        fc.boolean(),
+        (messages, at, newline, lastNewline, bom) => {
+          const encoded = messages.map(encodeLine);
+          const body = encoded.join('').replaceAll('\n', newline);
+          const whole =
+            (bom ? '\uFEFF' : '') + (lastNewline ? body : body.slice(0, -newline.length));
+          expect(encoded.every((line) => line.indexOf('\n') === line.length - 1)).toBe(true);
+          expect(decodeAll(new JsonlDecoder(), cut(utf8(whole), at))).toEqual(
+            messages.map((m) => JSON.parse(JSON.stringify(m)) as unknown),
+          );
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  verifies('S2', 'byte by byte is the same as all at once', () => {
+    const bytes = utf8('{"a":"é\u2028😀"}\r\n\n  \r\nnoise é\n[1]\n{"b":2}');
+    const whole = decodeAll(new JsonlDecoder(), [bytes]);
+    expect(whole).toMatchObject([
+      { a: 'é\u2028😀' },
+      { text: 'noise é', error: { code: 'malformed' } },
+      { text: '[1]', error: { code: 'malformed' } },
+      { b: 2 },
+    ]);
+    const single = [...bytes].map((byte) => Uint8Array.of(byte));
+    expect(decodeAll(new JsonlDecoder(), single)).toEqual(whole);
+  });
+
+  test('arbitrary bytes never throw, and every object among them survives', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array()), cuts, (garbage, at) => {
+        const parts = garbage.flatMap((bytes, n) => [
+          Buffer.from(bytes).map((byte) => (byte === 0x0a ? 0 : byte)),
+          utf8(`\n{"n":${n}}\n`),
+        ]);
+        const out = decodeAll(new JsonlDecoder(), cut(Buffer.concat(parts), at));
+        const objects = out.filter((item) => !(item instanceof Noise) && 'n' in item);
+        expect(objects).toEqual(garbage.map((_, n) => ({ n })));
+      }),
+    );
+  });
+
+  test('the limit is one of bytes, exact, for any cut; the stream survives behind it', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.string({ unit: fc.constantFrom('a', 'é', '€', '😀'), minLength: 1 })),
+        fc.integer({ min: 1, max: 30 }),
+        cuts,
+        (texts, maxBytes, at) => {
+          const chunks = cut(utf8(texts.map((line) => `${line}\n`).join('')), at);
+          const out = decodeAll(new LineDecoder({ maxBytes }), chunks);
+          const expected = texts.map((line) =>
+            Buffer.byteLength(line) > maxBytes ? 'too_large' : line,
+          );
+          expect(out.map((item) => (typeof item === 'string' ? item : item.error.code))).toEqual(
+            expected,
+          );
+        },
+      ),
+    );
+  });
+});
+
+describe('a line', () => {
+  test('over the limit is named with its size, the limit and its beginning', () => {
+    const [noise, next] = lines(`{"a":"${'x'.repeat(5000)}"}\nok`, 4000) as [Noise, string];
+    expect(noise).toMatchObject({ error: { code: 'too_large' } });
+    expect(noise.error.message).toMatch(/5008 bytes.*limit of 4000.*maxBytes/);
+    expect(noise.text).toBe(`{"a":"${'x'.repeat(994)}`);
+    expect(next).toBe('ok');
+  });
+
+  test('over the limit costs no memory beyond its beginning', () => {
+    const decoder = new LineDecoder({ maxBytes: 10_000 });
+    const chunk = Buffer.alloc(1024 * 1024, 'x');
+    const before = process.memoryUsage().arrayBuffers;
+    for (let n = 0; n < 200; n++) expect(decoder.decode(chunk)).toEqual([]);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8 * 1024 * 1024);
+    expect(decoder.decode(utf8('\nok\n'))).toMatchObject([{ error: { code: 'too_large' } }, 'ok']);
+  });
+
+  test.each([
+    ['in chunks of a pipe', 65_536],
+    ['in small chunks', 100],
+  ])(
+    'of 20 MB %s takes linear time',
+    (_, size) => {
+      const line = utf8(encodeLine({ text: 'x'.repeat(20_000_000) }));
+      const decoder = new JsonlDecoder();
+      const before = process.cpuUsage();
+      const out: (JsonObject | Noise)[] = [];
+      for (let at = 0; at < line.length; at += size) {
+        out.push(...decoder.decode(line.subarray(at, at + size)));
+      }
+      expect(out).toHaveLength(1);
+      expect(String((out[0] as JsonObject)['text'])).toHaveLength(20_000_000);
+      // Of this process, so that a busy machine is no reason to fail; quadratic would take minutes.
+      expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
+    },
+    60_000,
+  );
+
+  verifies('S2', 'with U+2028 and U+2029 in a string stays one line', () => {
+    expect(lines('{"a":"\u2028\u2029\u0085\v\f"}\n')).toHaveLength(1);
+  });
+
+  test('that is JSON but no object is noise', () => {
+    for (const value of ['null', '[]', '[{}]', '1', '"{}"', 'true']) {
+      expect(parseLine(value)).toMatchObject({ text: value, error: { code: 'malformed' } });
+    }
+  });
+
+  test('of noise is kept up to a thousand characters', () => {
+    expect((parseLine('x'.repeat(5000)) as Noise).text).toBe('x'.repeat(1000));
+  });
+
+  test('with a byte order mark is only freed of it at the beginning of the stream', () => {
+    expect(lines('\uFEFFa\n\uFEFFb')).toEqual(['a', '\uFEFFb']);
+  });
+
+  test('is given without its CR, also when that is the last byte of all', () => {
+    expect(lines('a\r\nb\rc\r\n\r\nd\r')).toEqual(['a', 'b\rc', 'd']);
+  });
+
+  test('of a chunk that is written over afterwards keeps its text', () => {
+    const decoder = new LineDecoder();
+    const chunk = Buffer.from('abc\ndef');
+    const first = decoder.decode(chunk);
+    chunk.fill('z');
+    expect([...first, ...decoder.decode(utf8('g\n'))]).toEqual(['abc', 'defg']);
+  });
+
+  verifies('S12', 'of an unknown type, with unknown members, passes through untouched', () => {
+    const odd = { type: 'from_the_future', nested: { deeper: [{ unknown: null }] }, '': 1 };
+    const out = decodeAll(new JsonlDecoder(), [
+      utf8(encodeLine(odd) + encodeLine({ no_type: true }) + encodeLine({ type: 7 })),
+    ]);
+    expect(out).toEqual([odd, { no_type: true }, { type: 7 }]);
+  });
+});

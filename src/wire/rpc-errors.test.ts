@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest';
+import { DuolaneError, type ErrorCode, RETRYABLE } from '../errors.ts';
+import { RPC, rpcError } from './json-rpc.ts';
+import { fromRpcError, RPC_CODE, toRpcError } from './rpc-errors.ts';
+
+describe('toRpcError', () => {
+  test('of what went wrong inside nothing leaves the process', () => {
+    const secrets = [
+      new Error('secret'),
+      new DuolaneError('internal', 'secret'),
+      'secret',
+      undefined,
+    ];
+    for (const reason of secrets) {
+      expect(toRpcError(0, reason)).toEqual(rpcError(0, RPC.internalError, 'internal error'));
+    }
+  });
+
+  test('every other code keeps its words and has its number', () => {
+    for (const code of Object.keys(RETRYABLE) as ErrorCode[]) {
+      const { error } = toRpcError('', new DuolaneError(code, 'the words'));
+      expect(error.code).toBe(RPC_CODE[code]);
+      expect(error.message).toBe(code === 'internal' ? 'internal error' : 'the words');
+    }
+  });
+
+  test('the numbers a peer acts upon are those of the specification', () => {
+    expect(RPC_CODE).toMatchObject({ unsupported: -32601, invalid: -32602, internal: -32603 });
+  });
+
+  test('the abort and the timeout of the platform keep their meaning', () => {
+    expect(toRpcError(1, AbortSignal.abort().reason).error.code).toBe(-32000);
+    expect(toRpcError(1, new DOMException('late', 'TimeoutError')).error.code).toBe(-32001);
+  });
+});
+
+describe('fromRpcError', () => {
+  test.each<[number, ErrorCode]>([
+    [-32700, 'malformed'],
+    [-32600, 'malformed'],
+    [-32601, 'unsupported'],
+    [-32602, 'invalid'],
+    [-32603, 'server'],
+    [-32000, 'closed'],
+    [-32001, 'timeout'],
+    [-32002, 'not_found'],
+    [42, 'server'],
+  ])('%d is %s', (number, code) => {
+    expect(fromRpcError({ code: number, message: 'words' })).toMatchObject({
+      code,
+      message: 'words',
+    });
+  });
+
+  test('what is no error object is malformed', () => {
+    for (const error of [null, 'no', {}, { code: 1 }, { code: '1', message: '' }]) {
+      expect(fromRpcError(error).code).toBe('malformed');
+    }
+  });
+
+  test("a peer's error passes on unchanged, its data included", () => {
+    const error = { code: 4711, message: 'secret of theirs', data: { url: 'x' } };
+    expect(toRpcError(9, fromRpcError(error))).toEqual({ jsonrpc: '2.0', id: 9, error });
+  });
+});
