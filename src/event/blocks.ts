@@ -1,0 +1,162 @@
+import { head } from './chars.ts';
+import type { AgentEvent } from './types.ts';
+
+type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;
+type End = Extract<AgentEvent, { readonly type: 'text.end' | 'reasoning.end' }>;
+
+/** A block longer than this is closed and goes on as the next: its end must fit into one entry. */
+const BLOCK_CHARS = 150_000;
+
+/** What the agent calls one block; it may become several, if it was closed in between. */
+interface Source {
+  readonly key: string;
+  /** All that was said under this id, and what was said since it was last closed. */
+  total: string;
+  last: string;
+}
+
+interface Block {
+  readonly type: 'text' | 'reasoning';
+  readonly id: string;
+  readonly source: Source;
+  readonly path: readonly string[] | undefined;
+}
+
+/** One lane for each sub-agent: they may talk at the same time. */
+export const laneOf = (path: readonly string[] | undefined): string =>
+  path?.length ? JSON.stringify(path) : '';
+
+/**
+ * Laws 2 and 3: in a lane at most one block is open, an id names one block of the run, and its end
+ * says exactly what its deltas said. A piece that only the end knew is sent before it; a whole
+ * text that comes again adds nothing.
+ */
+export class Blocks {
+  readonly #open = new Map<string, Block>();
+  readonly #sources = new Map<string, Source>();
+  readonly #used = new Map<string, number>();
+  readonly #warn: (message: string) => void;
+  #text = '';
+  #stepAt = 0;
+
+  constructor(warn: (message: string) => void) {
+    this.#warn = warn;
+  }
+
+  /** What the agent itself has said and not taken back. */
+  get text(): string {
+    return this.#text;
+  }
+
+  delta(event: Delta): AgentEvent[] {
+    if (event.delta === '') return [];
+    const type = event.type === 'text.delta' ? 'text' : 'reasoning';
+    const source = this.#source(type, event);
+    const events: AgentEvent[] = [];
+    for (const delta of pieces(event.delta)) {
+      const open = this.#open.get(laneOf(event.path));
+      if (open && (open.source !== source || source.last.length + delta.length > BLOCK_CHARS))
+        events.push(...this.close(event.path));
+      const { id } = this.#open.get(laneOf(event.path)) ?? this.#begin(type, event, source);
+      events.push({ ...event, id, delta });
+      source.total += delta;
+      source.last += delta;
+      if (type === 'text' && laneOf(event.path) === '') this.#text += delta;
+    }
+    return events;
+  }
+
+  /** `silent`: nothing more may be said, so a piece that is missing stays missing. */
+  end(event: End, silent = false): AgentEvent[] {
+    const type = event.type === 'text.end' ? 'text' : 'reasoning';
+    const source = this.#source(type, event);
+    const missing = silent ? '' : this.#missing(source, event);
+    const { signature, ...rest } = event;
+    const events = missing
+      ? this.delta({ ...unsigned(rest), type: `${type}.delta`, delta: missing } as Delta)
+      : [];
+    const open = this.#open.get(laneOf(event.path));
+    if (open?.source === source) return [...events, ...this.close(event.path, signature)];
+    // Thinking that the provider hides has no text, only a signature to hand back.
+    if (signature === undefined || source.total !== '') return events;
+    const before = this.close(event.path);
+    this.#begin(type, event, source);
+    return [...before, ...this.close(event.path, signature)];
+  }
+
+  close(path: readonly string[] | undefined, signature?: string): AgentEvent[] {
+    const block = this.#open.get(laneOf(path));
+    if (!block) return [];
+    this.#open.delete(laneOf(path));
+    const text = block.source.last;
+    return [
+      {
+        type: `${block.type}.end`,
+        id: block.id,
+        text,
+        ...(signature !== undefined && { signature }),
+        ...(block.path && { path: block.path }),
+      },
+    ];
+  }
+
+  closeAll(): AgentEvent[] {
+    return [...this.#open.values()].flatMap((block) => this.close(block.path));
+  }
+
+  /** A step begins or ends here: `discard` goes back to this place. */
+  mark(path: readonly string[] | undefined): void {
+    if (laneOf(path) === '') this.#stepAt = this.#text.length;
+  }
+
+  /** The text of the step is void: the same ids may say it again. */
+  discard(path: readonly string[] | undefined): void {
+    const lane = laneOf(path);
+    for (const [key, source] of this.#sources)
+      if (source.key.startsWith(`${lane}\n`)) this.#sources.delete(key);
+    if (lane === '') this.#text = this.#text.slice(0, this.#stepAt);
+  }
+
+  #begin(type: Block['type'], event: Delta | End, source: Source): Block {
+    source.last = '';
+    const block: Block = { type, id: this.#unusedId(event.id), source, path: event.path };
+    this.#open.set(laneOf(event.path), block);
+    return block;
+  }
+
+  #unusedId(wanted: string): string {
+    for (let id = wanted; ;) {
+      const times = this.#used.get(id) ?? 0;
+      this.#used.set(id, times + 1);
+      if (times === 0) return id;
+      id = `${wanted}#${times + 1}`;
+    }
+  }
+
+  #source(type: Block['type'], { id, path }: Delta | End): Source {
+    const key = `${laneOf(path)}\n${type}\n${id}`;
+    const known = this.#sources.get(key);
+    if (known) return known;
+    const source: Source = { key, total: '', last: '' };
+    this.#sources.set(key, source);
+    return source;
+  }
+
+  #missing({ total, last }: Source, { id, text }: End): string {
+    if (total.startsWith(text)) return '';
+    if (text.startsWith(total)) return text.slice(total.length);
+    if (last !== '' && text.startsWith(last)) return text.slice(last.length);
+    this.#warn(`the end of block ${id} says something else than its deltas; the deltas count`);
+    return '';
+  }
+}
+
+const unsigned = ({ type: _type, text: _text, ...rest }: Omit<End, 'signature'>): object => rest;
+
+function* pieces(text: string): Generator<string> {
+  for (let rest = text; rest !== '';) {
+    const piece = head(rest, BLOCK_CHARS);
+    yield piece;
+    rest = rest.slice(piece.length);
+  }
+}

@@ -1,0 +1,114 @@
+import type { InputRequest } from '../ask.ts';
+import type { ErrorCode } from '../errors.ts';
+import { belongsTo } from './contract.ts';
+import { failCalls } from './settle.ts';
+import type { AgentEvent, OpenCall } from './types.ts';
+
+type ToolEvent = Extract<AgentEvent, { readonly callId: string; readonly type: `tool.${string}` }>;
+
+interface Call {
+  readonly callId: string;
+  readonly name: string;
+  readonly path?: readonly string[];
+  readonly partial: boolean;
+}
+
+/**
+ * Law 4: every call that starts closes exactly once. What comes twice is dropped; a completion that
+ * nobody announced opens its call first; an id used again after its call closed is a new call, and
+ * gets a name of its own (`id#2`).
+ */
+export class Calls {
+  /** Open ones, under the id that the agent uses. */
+  readonly #open = new Map<string, Call>();
+  readonly #used = new Map<string, number>();
+  readonly #warn: (message: string) => void;
+
+  constructor(inherited: readonly OpenCall[], warn: (message: string) => void) {
+    this.#warn = warn;
+    for (const { callId, name, partial = false } of inherited) {
+      this.#used.set(callId, 1);
+      this.#open.set(callId, { callId, name, partial });
+    }
+  }
+
+  /** The id in the log of a call that the agent speaks of. */
+  idOf(given: string): string {
+    return this.#open.get(given)?.callId ?? given;
+  }
+
+  /** Whether the question is of a call that started and was never made. */
+  isUnmade({ id, callId: asker }: InputRequest): boolean {
+    for (const { callId, partial } of this.#open.values())
+      if (partial && (asker === callId || belongsTo(id, callId))) return true;
+    return false;
+  }
+
+  take(event: ToolEvent): AgentEvent[] {
+    const open = this.#open.get(event.callId);
+    switch (event.type) {
+      case 'tool.started':
+        return open ? [] : [{ ...event, callId: this.#begin(event, true).callId }];
+      case 'tool.called':
+        if (open && !open.partial) return [];
+        if (!open) return [{ ...event, callId: this.#begin(event, false).callId }];
+        this.#open.set(event.callId, { ...open, partial: false });
+        return [{ ...event, callId: open.callId }];
+      case 'tool.args':
+        return open?.partial ? [{ ...event, callId: open.callId }] : this.#stray(event);
+      case 'tool.progress':
+        return open ? [{ ...event, callId: open.callId }] : this.#stray(event);
+      case 'tool.completed':
+      case 'tool.failed':
+        return this.#close(event, open);
+    }
+  }
+
+  /** Whatever is open fails; with `keep`, calls that were made stay open over a wait. */
+  closeAll(code: ErrorCode, keep = false): AgentEvent[] {
+    const closing = [...this.#open].filter(([, call]) => call.partial || !keep);
+    return closing.flatMap(([given, call]) => {
+      this.#open.delete(given);
+      return failCalls([call], code).map((event) =>
+        call.path ? { ...event, path: call.path } : event,
+      );
+    });
+  }
+
+  #begin({ callId: given, name, path }: ToolEvent & { name: string }, partial: boolean): Call {
+    let callId = given;
+    for (let times = 2; this.#used.has(callId); times++) callId = `${given}#${times}`;
+    this.#used.set(callId, 1);
+    const call: Call = { callId, name, partial, ...(path && { path }) };
+    this.#open.set(given, call);
+    return call;
+  }
+
+  #close(
+    event: Extract<ToolEvent, { type: 'tool.completed' | 'tool.failed' }>,
+    open: Call | undefined,
+  ): AgentEvent[] {
+    if (!open && this.#used.has(event.callId)) return [];
+    const { callId, name } = open ?? this.#begin(event, false);
+    this.#open.delete(event.callId);
+    const closing: AgentEvent = { ...event, callId, name };
+    if (open) return [closing];
+    const { at, path } = event;
+    return [
+      {
+        type: 'tool.called',
+        callId,
+        name,
+        args: null,
+        ...(at !== undefined && { at }),
+        ...(path && { path }),
+      },
+      closing,
+    ];
+  }
+
+  #stray({ type, callId }: ToolEvent): AgentEvent[] {
+    this.#warn(`${type} of call ${callId}, which does not take it now`);
+    return [];
+  }
+}

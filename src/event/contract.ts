@@ -1,0 +1,115 @@
+import type { Entry, Outcome, Snapshot, TaskState } from './types.ts';
+
+const FINAL: ReadonlySet<string> = new Set<Outcome>([
+  'completed',
+  'failed',
+  'canceled',
+  'rejected',
+]);
+
+/** Whether nothing can follow: no entry, no turn, no run. */
+export const isFinal = (state: TaskState): boolean => FINAL.has(state);
+
+/** Pieces of something that is still being said; none may follow a request to cancel. */
+export const isDelta = (event: { readonly type: string }): boolean =>
+  event.type === 'text.delta' || event.type === 'reasoning.delta' || event.type === 'tool.args';
+
+/** Whether a question, or its answer, is of this call. */
+export const belongsTo = (id: string, callId: string): boolean => id.startsWith(`${callId}/`);
+
+/**
+ * What a run of this turn finds. The same turn again goes on with all of it. With another turn the
+ * run that slept is over, and only the questions of calls that it left open still count.
+ */
+export function opening(
+  { current, pending, answers, calls }: Snapshot,
+  messageId: string | undefined,
+): {
+  readonly again: boolean;
+  readonly pending: Snapshot['pending'];
+  readonly answers: Snapshot['answers'];
+} {
+  if (current !== undefined && current.messageId === messageId)
+    return { again: true, pending, answers };
+  const open = ({ id }: { readonly id: string }): boolean =>
+    calls.some((call) => belongsTo(id, call.callId));
+  return { again: false, pending: pending.filter(open), answers: answers.filter(open) };
+}
+
+/** Which rule forbids this entry here, in words; nothing if it is lawful. */
+export function objection(snapshot: Snapshot, entry: Entry): string | undefined {
+  if (entry.seq !== snapshot.seq + 1)
+    return `entries are numbered without gaps: after ${snapshot.seq} comes ${snapshot.seq + 1}`;
+  if (entry.type === 'turn.submitted') return objectionToTurn(snapshot, entry.turn);
+  if (entry.type === 'cancel.requested') return undefined;
+  if (entry.type === 'run.started') return objectionToStart(snapshot, entry);
+  if (!snapshot.running && !(snapshot.canceling && isEnd(entry)))
+    return 'a run opens with run.started, and none is open';
+  if (snapshot.canceling && isDelta(entry)) return 'no delta follows cancel.requested';
+  return objectionInRun(snapshot, entry);
+}
+
+// A cancel ends a task between runs too; then only its open calls and its end are written.
+const isEnd = ({ type }: Entry): boolean => type === 'tool.failed' || type === 'run.finished';
+
+function objectionToTurn(
+  { task, turns }: Snapshot,
+  turn: Snapshot['turns'][number],
+): string | undefined {
+  if (turn.task !== task) return `the turn is for task ${turn.task}`;
+  if (turns.some((known) => known.messageId === turn.messageId))
+    return `message ${turn.messageId} is in the log already`;
+  return undefined;
+}
+
+function objectionToStart(
+  snapshot: Snapshot,
+  { turn, attempt }: Extract<Entry, { readonly type: 'run.started' }>,
+): string | undefined {
+  const { current, running, turns } = snapshot;
+  if (turn !== undefined && !turns.some((known) => known.messageId === turn))
+    return `no turn of this task has the message id ${turn}`;
+  const same = turn === undefined ? running : turn === current?.messageId;
+  if (running && !same) return `the run of message ${current?.messageId} has not ended`;
+  if (same && attempt !== undefined && attempt <= snapshot.attempt)
+    return `a run that starts again counts on: attempt ${snapshot.attempt} was there, got ${attempt}`;
+  return undefined;
+}
+
+function objectionInRun(snapshot: Snapshot, entry: Entry): string | undefined {
+  switch (entry.type) {
+    case 'tool.started':
+    case 'tool.called': {
+      const open = snapshot.calls.find((call) => call.callId === entry.callId);
+      return open && (entry.type === 'tool.started' || !open.partial)
+        ? `call ${entry.callId} is open already`
+        : undefined;
+    }
+    case 'tool.args':
+    case 'tool.progress':
+    case 'tool.completed':
+    case 'tool.failed':
+      return snapshot.calls.some((call) => call.callId === entry.callId)
+        ? undefined
+        : `call ${entry.callId} is not open; a call closes exactly once`;
+    case 'input.required':
+      return snapshot.pending.some((asked) => asked.id === entry.request.id)
+        ? `question ${entry.request.id} is pending already`
+        : undefined;
+    case 'run.finished':
+      return objectionToEnd(snapshot, entry.outcome);
+    default:
+      return undefined;
+  }
+}
+
+function objectionToEnd(snapshot: Snapshot, outcome: Outcome): string | undefined {
+  if (snapshot.canceling && outcome !== 'canceled')
+    return `after cancel.requested a run ends as canceled, not as ${outcome}`;
+  const waits = outcome === 'input-required';
+  const open = snapshot.calls.find((call) => call.partial || !waits);
+  if (open) return `call ${open.callId} is open; close it first`;
+  if (waits && snapshot.pending.length === 0 && snapshot.answers.length === 0)
+    return 'the run asks nobody, so it cannot end as input-required';
+  return undefined;
+}

@@ -1,0 +1,101 @@
+import { isObject, type JsonObject } from '../json.ts';
+import { head } from './chars.ts';
+import { decodeEntry, encodeEntry } from './json.ts';
+import type { AgentEvent, Entry, Frame } from './types.ts';
+
+/** What one entry may take in the log, and one frame in it. */
+export const ENTRY_BYTES: number = 1 << 20;
+export const FRAME_BYTES: number = 16 << 10;
+
+/** Room for the number and the time that the log adds. */
+const STAMP_BYTES = 128;
+
+/**
+ * The event, or one that fits into an entry: frames over 16 KiB lose data and say their true size
+ * in `bytes`; anything else over 1 MiB has its long strings cut with a note, and if that is not
+ * enough, its payload (output, arguments, data, parts) replaced by a note. It stays as lawful as
+ * it was: ids, names and blocks are untouched (`lawful` keeps blocks short by itself). The event
+ * given is never changed. Large results belong behind a URL.
+ */
+export function cut(event: AgentEvent): AgentEvent {
+  if (event.type === 'frame') return cutFrame(event);
+  if (isSmall(event)) return event;
+  const limit = ENTRY_BYTES - STAMP_BYTES;
+  const line = lineOf(event);
+  const bytes = Buffer.byteLength(line);
+  if (bytes <= limit) return event;
+  // Read back, it is a plain tree: no cycles to walk in, nothing shared with the agent.
+  const { event: plain } = decodeEntry(line) as unknown as { readonly event: AgentEvent };
+  const shorter = shorten(plain, limit >> 4) as AgentEvent;
+  return sizeOf(shorter) <= limit ? shorter : withoutPayload(plain, bytes);
+}
+
+// A character takes at most six bytes in JSON. Saves measuring the many small ones.
+function isSmall(event: AgentEvent): boolean {
+  const most = (ENTRY_BYTES - 4096) / 6;
+  if ('delta' in event) return event.delta.length < most;
+  const isEnd = event.type === 'text.end' || event.type === 'reasoning.end';
+  return isEnd && event.signature === undefined && event.text.length < most;
+}
+
+function lineOf(event: object): string {
+  return encodeEntry({ type: 'custom', seq: 1, at: 0, event } as unknown as Entry);
+}
+
+const ENVELOPE_BYTES = Buffer.byteLength(lineOf({})) - '{}'.length;
+const sizeOf = (value: object): number => Buffer.byteLength(lineOf(value)) - ENVELOPE_BYTES;
+
+const note = (bytes: number): string => `[cut: ${bytes} bytes were too many for one entry]`;
+
+/** The same value, each string in it at most so long. */
+function shorten(value: unknown, chars: number): unknown {
+  if (typeof value === 'string')
+    return value.length > chars ? `${head(value, chars)} ${note(Buffer.byteLength(value))}` : value;
+  if (value instanceof Uint8Array) return value.length > chars ? note(value.length) : value;
+  if (Array.isArray(value)) return value.map((item) => shorten(item, chars));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) =>
+      key === 'bytes' && inner instanceof Uint8Array && inner.length > chars
+        ? ['text', note(inner.length)]
+        : [key, shorten(inner, chars)],
+    ),
+  );
+}
+
+/** Fields that may hold anything, and what stands for them when they hold too much. */
+function withoutPayload(event: AgentEvent, bytes: number): AgentEvent {
+  const instead: Readonly<Record<string, unknown>> = {
+    output: note(bytes),
+    args: { cut: note(bytes) },
+    data: note(bytes),
+    parts: [{ text: note(bytes) }],
+    metadata: {},
+    pending: [],
+  };
+  const kept = Object.entries(shorten(event, 4096) as JsonObject).map(([key, value]) =>
+    key === 'request' && isObject(value)
+      ? [key, { id: value['id'], kind: value['kind'], message: note(bytes) }]
+      : [key, Object.hasOwn(instead, key) ? instead[key] : value],
+  );
+  return Object.fromEntries(kept) as AgentEvent;
+}
+
+function cutFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): AgentEvent {
+  const { frame } = event;
+  const bytes = sizeOf(frame.data);
+  if (bytes <= FRAME_BYTES) return event;
+  const data = shorten(frame.data, FRAME_BYTES >> 4) as JsonObject;
+  const small = sizeOf(data) <= FRAME_BYTES ? data : outline(frame.data, bytes);
+  const short: Frame = { ...frame, data: small, bytes: frame.bytes ?? bytes };
+  return { ...event, frame: short };
+}
+
+/** What tells one frame from another, for the page to draw; the rest is gone. */
+function outline(data: JsonObject, bytes: number): JsonObject {
+  const words = Object.entries(data)
+    .filter(([key, value]) => key.length <= 64 && typeof value === 'string')
+    .slice(0, 16)
+    .map(([key, value]) => [key, head(String(value), 64)] as const);
+  return { ...Object.fromEntries(words), cut: note(bytes) };
+}

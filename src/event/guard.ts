@@ -1,0 +1,123 @@
+import type { InputRequest } from '../ask.ts';
+import { type Failure, RETRYABLE } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { AgentEvent, AgentEventBody, Outcome, Usage } from './types.ts';
+
+type Kind = 'string' | 'number' | 'object' | 'array';
+
+/** What an event must have for the laws to make sense of it; everything else is passed on. */
+const REQUIRED: Readonly<Record<AgentEventBody['type'], Readonly<Record<string, Kind>>>> = {
+  'run.started': {},
+  'run.finished': {},
+  'step.started': { step: 'number' },
+  'step.finished': { step: 'number' },
+  retry: {},
+  'text.delta': { id: 'string', delta: 'string' },
+  'text.end': { id: 'string', text: 'string' },
+  'reasoning.delta': { id: 'string', delta: 'string' },
+  'reasoning.end': { id: 'string', text: 'string' },
+  'tool.started': { callId: 'string', name: 'string' },
+  'tool.args': { callId: 'string', delta: 'string' },
+  'tool.called': { callId: 'string', name: 'string' },
+  'tool.progress': { callId: 'string' },
+  'tool.completed': { callId: 'string', name: 'string' },
+  'tool.failed': { callId: 'string', name: 'string' },
+  status: { message: 'string' },
+  artifact: { artifactId: 'string', parts: 'array' },
+  'input.required': { request: 'object' },
+  frame: { frame: 'object' },
+  custom: { name: 'string' },
+};
+
+const isKind = (value: unknown, kind: Kind): boolean =>
+  kind === 'array'
+    ? Array.isArray(value)
+    : kind === 'object'
+      ? isObject(value)
+      : typeof value === kind;
+
+/** What an agent yielded, as an event; or in words why it is none. */
+export function readEvent(value: unknown): AgentEvent | string {
+  if (!isObject(value)) return `it yielded ${value === null ? 'null' : typeof value}, not an event`;
+  const type = value['type'];
+  if (typeof type !== 'string' || !Object.hasOwn(REQUIRED, type))
+    return `it yielded an event of unknown type ${JSON.stringify(type)}`;
+  for (const [field, kind] of Object.entries(REQUIRED[type as AgentEventBody['type']]))
+    if (!isKind(value[field], kind)) return `it yielded ${type} without ${field} (${kind})`;
+  if (type === 'input.required' && !isRequest(value['request']))
+    return `it yielded ${type} whose request has no id`;
+  return tidy(value);
+}
+
+export const isRequest = (value: unknown): value is InputRequest =>
+  isObject(value) && typeof value['id'] === 'string';
+
+/** Optional fields that the laws count with: right, or not there. */
+function tidy(event: JsonObject): AgentEvent {
+  const { at, path, usage } = event;
+  const good =
+    (at === undefined || Number.isFinite(at)) &&
+    (path === undefined || isPath(path)) &&
+    (usage === undefined || isUsage(usage));
+  if (good) return event as unknown as AgentEvent;
+  const { at: _at, path: _path, usage: _usage, ...rest } = event;
+  return {
+    ...rest,
+    ...(Number.isFinite(at) && { at }),
+    ...(isPath(path) && { path }),
+    ...(isObject(usage) && { usage: counts(usage) }),
+  } as unknown as AgentEvent;
+}
+
+const isPath = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((name) => typeof name === 'string');
+
+const isUsage = (value: unknown): boolean =>
+  isObject(value) && Object.values(value).every((n) => Number.isFinite(n));
+
+const counts = (usage: JsonObject): Usage =>
+  Object.fromEntries(Object.entries(usage).filter(([, n]) => Number.isFinite(n)));
+
+const OUTCOMES: ReadonlySet<unknown> = new Set<Outcome>([
+  'completed',
+  'failed',
+  'canceled',
+  'rejected',
+  'input-required',
+]);
+export const isOutcome = (value: unknown): value is Outcome => OUTCOMES.has(value);
+
+const isFailure = (value: unknown): value is Failure =>
+  isObject(value) &&
+  typeof value['code'] === 'string' &&
+  Object.hasOwn(RETRYABLE, value['code']) &&
+  typeof value['message'] === 'string';
+
+/**
+ * A failure as the outside may see it: one of our codes, and for `internal` (and for anything that
+ * is no failure at all) a general sentence, since its own text may hold secrets: that goes to
+ * `withheld`.
+ */
+export function outward(
+  value: unknown,
+  withheld: (message: string, stack?: string) => void,
+): Failure {
+  if (isFailure(value) && value.code !== 'internal') {
+    const { code, message, status, retryAfterMs } = value;
+    return {
+      code,
+      message,
+      retryable: value.retryable === undefined ? RETRYABLE[code] : Boolean(value.retryable),
+      ...(typeof status === 'number' && { status }),
+      ...(typeof retryAfterMs === 'number' && { retryAfterMs }),
+    };
+  }
+  const { message, stack } = isObject(value) ? value : { message: value };
+  const cause = value instanceof Error && value.cause instanceof Error ? value.cause.stack : stack;
+  withheld(String(message), typeof cause === 'string' ? cause : undefined);
+  return {
+    code: 'internal',
+    message: 'Something went wrong inside; the log of the server has the details.',
+    retryable: false,
+  };
+}

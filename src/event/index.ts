@@ -1,0 +1,17 @@
+export { advance, needsRun, nextTurn } from './advance.ts';
+export { checkLaws, type CheckOptions } from './check.ts';
+export { isDelta, isFinal } from './contract.ts';
+export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
+export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
+export { decodeEntry, encodeEntry } from './json.ts';
+export { lawful, type LawfulOptions } from './lawful.ts';
+export { amend, failCalls, settle, STOPPED } from './settle.ts';
+export {
+  textUpdates,
+  type TextUpdate,
+  type TextUpdatesOptions,
+  throttle,
+  type ThrottleOptions,
+} from './throttle.ts';
+export type * from './types.ts';
+export { addUsage } from './usage.ts';

@@ -1,0 +1,310 @@
+import { setImmediate as macrotask, setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { contextFor, foldRun, newTask } from '../../test/agent.contract.ts';
+import { quiet, script, scriptedAgent, turnOf } from '../../test/arbitraries.ts';
+import { verifies } from '../../test/verifies.ts';
+import type { Answer, Ask } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import { checkLaws } from './check.ts';
+import { lawful } from './lawful.ts';
+import type { Agent, AgentContext, AgentEvent } from './types.ts';
+
+const turn = turnOf('m1');
+const said = (delta: string): AgentEvent => ({ type: 'text.delta', id: 'x', delta });
+
+async function collect(events: AsyncIterable<AgentEvent>): Promise<AgentEvent[]> {
+  const all: AgentEvent[] = [];
+  for await (const event of events) all.push(event);
+  return all;
+}
+const types = (events: readonly AgentEvent[]): string[] => events.map(({ type }) => type);
+
+describe('the driver', () => {
+  test('keeps what an agent declares, and stamps a time on every event', async () => {
+    const agent: Agent = Object.assign(async function* () {}, { resumable: true, continues: true });
+    const decorated = lawful(agent);
+    expect([decorated.resumable, decorated.continues]).toEqual([true, true]);
+    const events = await collect(decorated(turn, contextFor().ctx));
+    expect(types(events)).toEqual(['run.started', 'run.finished']);
+    expect(events.every(({ at }) => typeof at === 'number')).toBe(true);
+  });
+
+  test('pulls the agent only as the reader pulls', async () => {
+    let produced = 0;
+    const events = lawful(async function* () {
+      for (;;) yield said(`${(produced += 1)}`);
+    })(turn, contextFor().ctx)[Symbol.asyncIterator]();
+    expect(produced).toBe(0);
+    for (let i = 0; i < 5; i++) await events.next();
+    await macrotask();
+    expect(produced).toBeLessThanOrEqual(5);
+    await events.return?.();
+  });
+
+  test('leaving while the agent is waited for ends both', async () => {
+    let stopped: unknown;
+    const events = lawful(
+      async function* (_turn, { signal }) {
+        signal.addEventListener('abort', () => (stopped = signal.reason));
+        yield said('a');
+        await new Promise(() => {});
+      },
+      { graceMs: 5 },
+    )(turn, contextFor().ctx)[Symbol.asyncIterator]();
+    await events.next();
+    await events.next();
+    const waiting = events.next();
+    await events.return?.();
+    expect(await waiting).toEqual({ done: true, value: undefined });
+    expect(stopped).toBeInstanceOf(DuolaneError);
+  });
+
+  test('the end of a run gives its agent time to clean up', async () => {
+    let cleaned = false;
+    const agent: Agent = async function* () {
+      try {
+        yield { type: 'run.finished', outcome: 'completed', text: '' };
+      } finally {
+        await sleep(5);
+        cleaned = true;
+      }
+    };
+    await collect(lawful(agent, { graceMs: 5000 })(turn, contextFor().ctx));
+    expect(cleaned).toBe(true);
+  });
+
+  verifies(
+    'S178',
+    'a canceled run says one thing more, its end, whatever its agent goes on to say',
+    async () => {
+      const stop = contextFor();
+      let deaf = 0;
+      const agent: Agent = async function* () {
+        yield { type: 'tool.called', callId: 'c', name: 'f', args: {} };
+        yield said('a');
+        for (; ; deaf++) {
+          yield said('still talking');
+          await sleep(1);
+        }
+      };
+      const events: AgentEvent[] = [];
+      for await (const event of lawful(agent, { graceMs: 30 })(turn, stop.ctx)) {
+        events.push(event);
+        if (event.type === 'text.delta') stop.abort('canceled');
+      }
+      const after = events.slice(events.findIndex(({ type }) => type === 'text.delta') + 1);
+      expectCanceled(after);
+      const seen = deaf;
+      await sleep(20);
+      expectLeftBehind(deaf, seen);
+    },
+  );
+
+  test('a late throw of an agent that was left behind belongs to somebody', async () => {
+    const unhandled: unknown[] = [];
+    const hear = (reason: unknown): number => unhandled.push(reason);
+    process.on('unhandledRejection', hear);
+    try {
+      const stop = contextFor();
+      let fail = (_error: Error): void => {};
+      const broken = new Promise<never>((_resolve, reject) => (fail = reject));
+      const agent: Agent = async function* (_turn, { ask }) {
+        void ask({ id: 'm1/q', kind: 'question' });
+        yield said('a');
+        await broken;
+      };
+      for await (const event of lawful(agent, { graceMs: 5 })(turn, stop.ctx))
+        if (event.type === 'text.delta') stop.abort('canceled');
+      fail(new Error('late'));
+      await macrotask();
+      await macrotask();
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off('unhandledRejection', hear);
+    }
+  });
+
+  test('no listener stays on the signal of the caller', async () => {
+    const { ctx } = contextFor();
+    let listeners = 0;
+    const { signal } = ctx;
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    signal.addEventListener = (...args: Parameters<typeof add>) => ((listeners += 1), add(...args));
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => (
+      (listeners -= 1),
+      remove(...args)
+    );
+    await collect(lawful(async function* () {})(turn, ctx));
+    expect(listeners).toBe(0);
+  });
+});
+
+function expectCanceled(events: readonly AgentEvent[]): void {
+  expect(types(events)).toEqual(['text.end', 'tool.failed', 'run.finished']);
+  expect(events[1]).toMatchObject({ error: { code: 'canceled' } });
+  expect(events[2]).toMatchObject({ outcome: 'canceled', text: 'Response stopped.' });
+}
+
+function expectLeftBehind(now: number, before: number): void {
+  expect(now - before).toBeLessThanOrEqual(1);
+}
+
+describe('ask', () => {
+  const request = { id: 'm1/ok', kind: 'question' } as const;
+  const asker: Agent = async function* (_turn, { ask }) {
+    const { content } = await ask(request);
+    yield said(String(content));
+  };
+
+  test('becomes one event, and gets through while the agent is silent', async () => {
+    let answer = (_answer: Answer): void => {};
+    const ask: Ask = () => new Promise((resolve) => (answer = resolve));
+    const events: AgentEvent[] = [];
+    for await (const event of lawful(asker)(turn, contextFor(newTask(), ask).ctx)) {
+      events.push(event);
+      if (event.type === 'input.required')
+        answer({ id: request.id, action: 'accept', content: 'yes' });
+    }
+    expect(types(events)).toEqual([
+      'run.started',
+      'input.required',
+      'text.delta',
+      'text.end',
+      'run.finished',
+    ]);
+  });
+
+  test('is not repeated if the log has it, and resolves at once if the log has the answer', async () => {
+    const pending = { ...newTask(), current: turn, attempt: 1, pending: [request] };
+    const asked: string[] = [];
+    const ask: Ask = async ({ id }) => (asked.push(id), { id, action: 'accept', content: 'live' });
+    const live = await collect(lawful(asker)(turn, contextFor(pending, ask).ctx));
+    expect(types(live)).not.toContain('input.required');
+    expect(asked).toEqual(['m1/ok']);
+    const answered = {
+      ...newTask(),
+      current: turn,
+      attempt: 1,
+      answers: [{ id: request.id, action: 'accept', content: 'logged' } as const],
+    };
+    const again = await collect(lawful(asker)(turn, contextFor(answered, ask).ctx));
+    expect(again.at(-1)).toMatchObject({ outcome: 'completed', text: 'logged' });
+    expect(asked).toHaveLength(1);
+  });
+
+  test('put to sleep, the run waits with its question; without one it is handed back', async () => {
+    const sleepy = contextFor();
+    const events: AgentEvent[] = [];
+    for await (const event of lawful(asker)(turn, sleepy.ctx)) {
+      events.push(event);
+      if (event.type === 'input.required') sleepy.abort('suspended');
+    }
+    expect(events.at(-1)).toMatchObject({ outcome: 'input-required', pending: [request] });
+    const talker = contextFor();
+    const talked: AgentEvent[] = [];
+    const talk: Agent = async function* (_turn, { signal }) {
+      yield said('a');
+      await sleep(10_000, undefined, { signal });
+    };
+    for await (const event of lawful(talk)(turn, talker.ctx)) {
+      talked.push(event);
+      if (event.type === 'text.delta') talker.abort('suspended');
+    }
+    expect(types(talked)).toEqual(['run.started', 'text.delta', 'text.end']);
+  });
+
+  test('a wait that its asker gives up is not waited for at the end', async () => {
+    const agent: Agent = async function* (_turn, { ask }) {
+      await ask(request, { signal: AbortSignal.abort(new Error('never mind')) }).catch(() => {});
+      yield said('went on');
+    };
+    const events = await collect(lawful(agent)(turn, contextFor().ctx));
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'went on' });
+  });
+});
+
+describe('on every run', () => {
+  verifies(
+    ['S132', 'S133'],
+    'laws hold for agents that throw, hang, talk for ever or end early, stopped at any moment',
+    async () => {
+      const reasons = fc.constantFrom('canceled', 'timeout', 'suspended', 'fenced');
+      await fc.assert(
+        fc.asyncProperty(script, reasons, fc.nat(20), async (steps, code, stopAfter) => {
+          const stop = contextFor();
+          const events: AgentEvent[] = [];
+          const timer = setTimeout(() => stop.abort(code), 3);
+          for await (const event of lawful(scriptedAgent(steps), { graceMs: 1 })(turn, stop.ctx)) {
+            events.push(event);
+            if (events.length === stopAfter) stop.abort(code);
+          }
+          clearTimeout(timer);
+          checkEvents(
+            events,
+            stop.ctx.signal.aborted && (code === 'suspended' || code === 'fenced'),
+          );
+        }),
+        { numRuns: 150 },
+      );
+    },
+  );
+
+  test('any order of questions, answers, aborts and pulls leaves a lawful run', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.scheduler(), fc.nat(3), fc.boolean(), async (scheduler, asks, cancel) => {
+        const tick = (label: string): Promise<unknown> =>
+          scheduler.schedule(Promise.resolve(), label);
+        const ask: Ask = async ({ id }) => {
+          await tick(`answer ${id}`);
+          return { id, action: 'accept' };
+        };
+        const stop = contextFor(newTask(), ask);
+        const agent: Agent = async function* (_turn, ctx: AgentContext) {
+          yield { type: 'tool.called', callId: 'c', name: 'f', args: {} };
+          const open = Array.from({ length: asks }, (_, i) =>
+            ctx.ask({ id: `c/${i}`, kind: 'approval' }),
+          );
+          yield said('meanwhile');
+          await tick('work');
+          await Promise.all(open);
+          yield { type: 'tool.completed', callId: 'c', name: 'f', output: 1 };
+        };
+        if (cancel) void tick('cancel').then(() => stop.abort('canceled'));
+        const run = (async () => {
+          const events: AgentEvent[] = [];
+          for await (const event of lawful(agent, { graceMs: 1 })(turn, stop.ctx)) {
+            events.push(event);
+            await tick('pull');
+          }
+          return events;
+        })();
+        const events = await scheduler.waitFor(run);
+        checkEvents(events, false);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('100,000 deltas take a moment, not a minute', async () => {
+    const agent: Agent = async function* () {
+      for (let i = 0; i < 100_000; i++) yield said('word ');
+    };
+    const begin = performance.now();
+    let count = 0;
+    let last: AgentEvent | undefined;
+    for await (const event of lawful(agent)(turn, { ...contextFor().ctx, logger: quiet })) {
+      count += 1;
+      last = event;
+    }
+    expect(count).toBeGreaterThan(100_000);
+    expect(last).toMatchObject({ outcome: 'completed', text: 'word '.repeat(100_000) });
+    expect(performance.now() - begin).toBeLessThan(5000);
+  });
+});
+
+function checkEvents(events: readonly AgentEvent[], open: boolean): void {
+  expect(checkLaws(events, { open })).toEqual([]);
+  foldRun(newTask(), events);
+}

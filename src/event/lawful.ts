@@ -1,0 +1,224 @@
+import type { Answer, Ask, InputRequest } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import type { Abortable } from '../stream/types.ts';
+import { cut } from './cut.ts';
+import { Laws } from './laws.ts';
+import type { Agent, AgentContext, AgentEvent, Turn } from './types.ts';
+
+export interface LawfulOptions {
+  /** How long an agent may go on after it was told to stop before it is left behind. */
+  readonly graceMs?: number;
+}
+
+/**
+ * The run core, a decorator: the same agent, keeping the nine laws whatever it does.
+ *
+ * First comes `run.started`, last and exactly once `run.finished`, with every block, call and step
+ * closed before. It never throws: what the agent throws is an outcome, and the text of an
+ * `internal` error goes to `ctx.logger` only. When `ctx.signal` aborts, deltas stop at once; the
+ * run ends when the agent does, at the latest after `graceMs`, as the reason says: `canceled`;
+ * `timeout` and others fail; `suspended` ends as input-required if a question is open, else
+ * without an end, for the log to hand on; `fenced` says nothing more. `ctx.ask` becomes
+ * `input.required`, once per question.
+ *
+ * The agent is pulled only as the reader pulls; questions and aborts get through meanwhile. A
+ * reader that leaves stops the agent too: its signal aborts, its iterator is returned, and both
+ * are awaited for at most `graceMs`. What an agent left behind still yields or throws is ignored.
+ * Every event fits into one entry (`cut`). `run.started` waits for the agent's first word, so that
+ * it can carry the session id.
+ */
+export function lawful(agent: Agent, { graceMs = 250 }: LawfulOptions = {}): Agent {
+  const decorated = (turn: Turn, ctx: AgentContext): AsyncIterable<AgentEvent> =>
+    new Run(agent, turn, ctx, graceMs);
+  const { resumable, continues } = agent;
+  return Object.assign(decorated, {
+    ...(resumable !== undefined && { resumable }),
+    ...(continues !== undefined && { continues }),
+  });
+}
+
+/** So many events in a row, and timers, sockets and signals get a turn. */
+const FAIR_SHARE = 512;
+
+class Run implements AsyncIterableIterator<AgentEvent, undefined> {
+  readonly #laws: Laws;
+  readonly #stop = new AbortController();
+  readonly #events: AsyncGenerator<AgentEvent, undefined>;
+  readonly #agent: Agent;
+  readonly #turn: Turn;
+  readonly #ctx: AgentContext;
+  readonly #graceMs: number;
+  #source: AsyncIterator<unknown> | undefined;
+  #pulling = false;
+  #pulls = 0;
+  #out: AgentEvent[] = [];
+  #wake = (): void => {};
+  #deadline = Infinity;
+  /** The agent has ended or thrown by itself. */
+  #through = false;
+  /** The reader has gone. */
+  #left = false;
+
+  constructor(agent: Agent, turn: Turn, ctx: AgentContext, graceMs: number) {
+    this.#agent = agent;
+    this.#turn = turn;
+    this.#ctx = ctx;
+    this.#graceMs = graceMs;
+    const { task, logger } = ctx;
+    this.#laws = new Laws({ turn, task, continues: agent.continues === true, logger });
+    this.#events = this.#run();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<AgentEvent, undefined>> {
+    return this.#events.next();
+  }
+
+  /** Also while a `next` waits: that one then ends, too. */
+  return(): Promise<IteratorResult<AgentEvent, undefined>> {
+    this.#left = true;
+    this.#wake();
+    return this.#events.return(undefined);
+  }
+
+  async *#run(): AsyncGenerator<AgentEvent, undefined> {
+    const { signal } = this.#ctx;
+    let timer: NodeJS.Timeout | undefined;
+    const onAbort = (): void => {
+      const reason = DuolaneError.from(signal.reason);
+      this.#deadline = performance.now() + this.#graceMs;
+      timer = setTimeout(() => this.#say(this.#laws.end()), this.#graceMs);
+      this.#laws.stop(reason);
+      this.#stop.abort(reason);
+      this.#wake();
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    try {
+      for (;;) {
+        for (const event of this.#takeOut()) yield event;
+        if (this.#left || (this.#laws.ended && this.#out.length === 0)) return undefined;
+        if (this.#out.length === 0) await this.#nextThing();
+      }
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      clearTimeout(timer);
+      await this.#leave();
+    }
+  }
+
+  #takeOut(): AgentEvent[] {
+    const out = this.#out;
+    this.#out = [];
+    return out;
+  }
+
+  /** Until the agent or a question has something to say, or somebody stops the run. */
+  async #nextThing(): Promise<void> {
+    const changed = new Promise<void>((resolve) => (this.#wake = resolve));
+    if (!this.#pulling) {
+      if (this.#stop.signal.aborted && !this.#source) return this.#say(this.#laws.end());
+      this.#pull();
+    }
+    await changed;
+    if (this.#pulls % FAIR_SHARE === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  #pull(): void {
+    this.#pulling = true;
+    this.#pulls += 1;
+    this.#pullOnce().then(
+      ({ done = false, value }) => {
+        this.#pulling = false;
+        this.#through = done;
+        this.#say(done ? this.#laws.end() : this.#laws.take(value));
+      },
+      (error: unknown) => {
+        this.#pulling = false;
+        this.#through = true;
+        this.#say(this.#laws.end({ error }));
+      },
+    );
+  }
+
+  // Async, so that an agent that throws at once, or is none, comes out as a rejection too.
+  async #pullOnce(): Promise<IteratorResult<unknown>> {
+    this.#source ??= this.#agent(this.#turn, this.#inner())[Symbol.asyncIterator]();
+    return this.#source.next();
+  }
+
+  #say(events: readonly AgentEvent[]): void {
+    const at = Date.now();
+    for (const event of events)
+      this.#out.push(cut(event.at === undefined ? { ...event, at } : event));
+    this.#wake();
+  }
+
+  /** What the agent sees: our signal, which aborts however the run ends, and our `ask`. */
+  #inner(): AgentContext {
+    const { task, logger, trace } = this.#ctx;
+    return {
+      signal: this.#stop.signal,
+      ask: this.#ask,
+      task,
+      history: () => this.#ctx.history(),
+      logger,
+      ...(trace && { trace }),
+    };
+  }
+
+  readonly #ask: Ask = (asked, options = {}) => {
+    const answer = this.#askOnce(asked, options);
+    // An agent that does not look at the answer must not bring the process down when it stops.
+    answer.catch(() => {});
+    return answer;
+  };
+
+  async #askOnce(asked: InputRequest, options: Abortable): Promise<Answer> {
+    const { signal } = this.#stop;
+    signal.throwIfAborted();
+    const { request, answer: known, events } = this.#laws.question(asked, false);
+    if (known) return known;
+    this.#say(events);
+    const either = options.signal ? AbortSignal.any([signal, options.signal]) : signal;
+    try {
+      const answer = await unlessAborted(this.#ctx.ask(request, { signal: either }), either);
+      this.#laws.answered(answer);
+      return answer;
+    } catch (error) {
+      // Put to sleep, the question stays open; otherwise its asker has given up.
+      if (DuolaneError.from(error).code !== 'suspended') this.#laws.forget(request.id);
+      throw error;
+    }
+  }
+
+  async #leave(): Promise<void> {
+    this.#stop.abort(new DuolaneError('canceled', 'the run is over: nobody reads it any more'));
+    const source = this.#source;
+    if (!source || this.#through) return;
+    const returned = (async () => source.return?.())().catch((error: unknown) =>
+      this.#ctx.logger.debug(`agent ${this.#turn.agent} failed after its run: ${String(error)}`),
+    );
+    const leftMs = Math.min(this.#graceMs, this.#deadline - performance.now());
+    if (leftMs > 0) await atMost(returned, leftMs);
+  }
+}
+
+async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

@@ -1,0 +1,356 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  anyYield,
+  lawfulLog,
+  numbered,
+  quiet,
+  type Script,
+  script,
+  thrownBy,
+  turnOf,
+} from '../../test/arbitraries.ts';
+import { verifies } from '../../test/verifies.ts';
+import { DuolaneError, type ErrorCode } from '../errors.ts';
+import { advance } from './advance.ts';
+import { checkLaws } from './check.ts';
+import { Laws } from './laws.ts';
+import type { AgentEvent, Snapshot } from './types.ts';
+
+const turn = turnOf('m1');
+const fresh: Snapshot = advance(undefined, numbered({ type: 'turn.submitted', turn }, 1));
+const lawsOf = (task: Snapshot = fresh, logger = quiet): Laws =>
+  new Laws({ turn, task, continues: false, logger });
+
+/** Everything that comes out when these go in and the agent returns. */
+function enforced(...yields: unknown[]): AgentEvent[] {
+  const laws = lawsOf();
+  return [...yields.flatMap((value) => laws.take(value)), ...laws.end()];
+}
+/** The same, short: `type id:text`. */
+const brief = (events: readonly AgentEvent[]): string[] =>
+  events.map((event) => {
+    const { type, id, callId, step, delta, text, outcome } = event as unknown as Record<
+      string,
+      unknown
+    >;
+    const words = [type, id ?? callId ?? step ?? outcome, delta ?? text];
+    return words.filter((word) => word !== undefined && word !== '').join(' ');
+  });
+const text = (delta: string, id = 'x'): unknown => ({ type: 'text.delta', id, delta });
+const call = (callId: string): unknown => ({ type: 'tool.called', callId, name: 'f', args: {} });
+const done = (callId: string): unknown => ({
+  type: 'tool.completed',
+  callId,
+  name: 'f',
+  output: 1,
+});
+
+describe('blocks', () => {
+  test('what was not closed is closed, before a tool, another block and the end', () => {
+    expect(brief(enforced(text('a'), call('c'), done('c'), text('b'), text('c', 'y')))).toEqual([
+      'run.started',
+      'text.delta x a',
+      'text.end x a',
+      'tool.called c',
+      'tool.completed c',
+      'text.delta x#2 b',
+      'text.end x#2 b',
+      'text.delta y c',
+      'text.end y c',
+      'run.finished completed abc',
+    ]);
+  });
+
+  test('an end that knows more sends the missing piece first', () => {
+    const end = { type: 'text.end', id: 'x', text: 'whole' };
+    expect(brief(enforced(text('wh'), end))).toEqual([
+      'run.started',
+      'text.delta x wh',
+      'text.delta x ole',
+      'text.end x whole',
+      'run.finished completed whole',
+    ]);
+    expect(brief(enforced(end)).slice(1, 3)).toEqual(['text.delta x whole', 'text.end x whole']);
+  });
+
+  test('a whole text that comes again is ignored, however often its block was closed', () => {
+    const whole = { type: 'text.end', id: 'x', text: 'ab' };
+    const events = enforced(text('a'), call('c'), done('c'), text('b'), whole, whole);
+    expect(brief(events).filter((line) => line.startsWith('text.delta'))).toEqual([
+      'text.delta x a',
+      'text.delta x#2 b',
+    ]);
+    expect(events.at(-1)).toMatchObject({ text: 'ab' });
+  });
+
+  test('a late end of a block that was closed for it is no contradiction', () => {
+    const warnings: string[] = [];
+    const laws = lawsOf(fresh, { ...quiet, warn: (message) => warnings.push(message) });
+    for (const event of [text('a'), call('c'), text('b'), { type: 'text.end', id: 'x', text: 'a' }])
+      laws.take(event);
+    expect(warnings).toEqual([]);
+  });
+
+  test('an end that contradicts its deltas does not: the deltas count, and somebody is told', () => {
+    const warnings: string[] = [];
+    const laws = lawsOf(fresh, { ...quiet, warn: (message) => warnings.push(message) });
+    const events = [text('abc'), { type: 'text.end', id: 'x', text: 'xyz' }].flatMap((event) =>
+      laws.take(event),
+    );
+    expect(events.at(-1)).toMatchObject({ type: 'text.end', text: 'abc' });
+    expect(warnings).toHaveLength(1);
+  });
+
+  test('sub-agents talk in lanes of their own', () => {
+    const inner = { type: 'text.delta', id: 'z', delta: 'i', path: ['sub'] };
+    expect(brief(enforced(text('a'), inner, text('b'), inner)).slice(1, 5)).toEqual([
+      'text.delta x a',
+      'text.delta z i',
+      'text.delta x b',
+      'text.delta z i',
+    ]);
+  });
+
+  test('a retry with discard lets the same block say it again', () => {
+    const retry = {
+      type: 'retry',
+      attempt: 2,
+      discard: true,
+      error: { code: 'network', message: 'cut', retryable: true },
+    };
+    const events = enforced(text('hal'), retry, text('hello'), {
+      type: 'text.end',
+      id: 'x',
+      text: 'hello',
+    });
+    expect(brief(events).filter((line) => line.startsWith('text'))).toEqual([
+      'text.delta x hal',
+      'text.end x hal',
+      'text.delta x#2 hello',
+      'text.end x#2 hello',
+    ]);
+    expect(events.at(-1)).toMatchObject({ text: 'hello' });
+  });
+
+  test('a text that only the end knows is sent', () => {
+    const events = enforced({ type: 'run.finished', outcome: 'completed', text: 'all at once' });
+    expect(brief(events)).toEqual([
+      'run.started',
+      'text.delta text all at once',
+      'text.end text all at once',
+      'run.finished completed all at once',
+    ]);
+  });
+
+  test('a very long block goes on as the next, so that its end fits into one entry', () => {
+    const events = enforced(text('\u{1f600}'.repeat(200_000)));
+    const ends = events.flatMap((event) => (event.type === 'text.end' ? [event] : []));
+    expect(ends.length).toBeGreaterThan(1);
+    expect(ends.every((end) => JSON.stringify(end).length < 1 << 20)).toBe(true);
+    expect(ends.map((end) => end.text).join('')).toBe('\u{1f600}'.repeat(200_000));
+    expect(ends.every((end) => encodeURIComponent(end.text).length > 0)).toBe(true);
+  });
+});
+
+describe('calls, steps and ends', () => {
+  test('a call that is forgotten fails at the end, and one that comes twice closes once', () => {
+    const started = { type: 'tool.started', callId: 'd', name: 'g' };
+    expect(brief(enforced(call('c'), call('c'), done('c'), done('c'), started))).toEqual([
+      'run.started',
+      'tool.called c',
+      'tool.completed c',
+      'tool.started d',
+      'tool.failed d',
+      'run.finished completed',
+    ]);
+  });
+
+  test('a completion that nobody announced opens its call; a reused id is another call', () => {
+    expect(brief(enforced(done('c'), call('c'), done('c'))).slice(1, -1)).toEqual([
+      'tool.called c',
+      'tool.completed c',
+      'tool.called c#2',
+      'tool.completed c#2',
+    ]);
+  });
+
+  test('a renamed call takes its questions with it', () => {
+    const ask = { type: 'input.required', request: { id: 'c/ok', callId: 'c', kind: 'approval' } };
+    const events = enforced(call('c'), done('c'), call('c'), ask);
+    expect(events.at(-2)).toMatchObject({ request: { id: 'c#2/ok', callId: 'c#2' } });
+  });
+
+  test('steps do not nest, and usage is the sum of the steps', () => {
+    const start = (step: number): unknown => ({ type: 'step.started', step });
+    const finish = (step: number, inputTokens: number): unknown => ({
+      type: 'step.finished',
+      step,
+      usage: { inputTokens },
+    });
+    const end = {
+      type: 'run.finished',
+      outcome: 'completed',
+      text: '',
+      usage: { inputTokens: 99, costUsd: 2 },
+    };
+    const events = enforced(start(1), start(2), finish(2, 5), finish(2, 5), finish(1, 3), end);
+    expect(brief(events)).toEqual([
+      'run.started',
+      'step.started 1',
+      'step.finished 1',
+      'step.started 2',
+      'step.finished 2',
+      'step.started 1',
+      'step.finished 1',
+      'run.finished completed',
+    ]);
+    expect(events.at(-1)).toMatchObject({ usage: { inputTokens: 8, costUsd: 2 } });
+  });
+
+  test('what the agent throws is its outcome; the text of an internal error stays inside', () => {
+    const errors: string[] = [];
+    const thrown = (error: unknown): AgentEvent | undefined =>
+      lawsOf(fresh, { ...quiet, error: (message) => errors.push(message) })
+        .end({ error })
+        .at(-1);
+    expect(thrown(thrownBy('throw'))).toMatchObject({
+      outcome: 'failed',
+      error: { code: 'rate_limited', status: 429, retryable: true },
+    });
+    expect(errors).toEqual([]);
+    const internal = thrown(new Error('password is swordfish'));
+    expect(internal).toMatchObject({ outcome: 'failed', error: { code: 'internal' } });
+    expect(JSON.stringify(internal)).not.toContain('swordfish');
+    expect(errors.join()).toContain('swordfish');
+    expect(thrown(thrownBy('abort error'))).toMatchObject({ error: { code: 'interrupted' } });
+  });
+
+  test('rubbish is dropped with a warning, and a flood of it does not flood the log', () => {
+    const warnings: string[] = [];
+    const laws = lawsOf(fresh, { ...quiet, warn: (message) => warnings.push(message) });
+    for (let i = 0; i < 1000; i++) expect(laws.take({ type: 'text.dleta' })).toEqual([]);
+    expect(warnings[0]).toContain('unknown type "text.dleta"');
+    expect(warnings).toHaveLength(20);
+    expect(brief(laws.end())).toEqual(['run.started', 'run.finished completed']);
+  });
+
+  test('an agent that yields a question and ends waits for the answer, its call open', () => {
+    const ask = { type: 'input.required', request: { id: 'c/ok', kind: 'approval' } };
+    const events = enforced(call('c'), ask, ask);
+    expect(brief(events)).toEqual([
+      'run.started',
+      'tool.called c',
+      'input.required',
+      'run.finished input-required',
+    ]);
+    expect(events.at(-1)).toMatchObject({ pending: [{ id: 'c/ok' }] });
+  });
+
+  test('an end to wait for nothing fails', () => {
+    const end = enforced({ type: 'run.finished', outcome: 'input-required', text: '' }).at(-1);
+    expect(end).toMatchObject({ outcome: 'failed', error: { code: 'invalid' } });
+  });
+});
+
+describe('called again', () => {
+  const asleep = [
+    { type: 'run.started', turn: 'm1', attempt: 1 } as const,
+    { type: 'text.delta', id: 'x', delta: 'one ' } as const,
+    { type: 'tool.called', callId: 'c', name: 'f', args: { a: 1 } } as const,
+    { type: 'input.required', request: { id: 'c/ok', kind: 'approval' } } as const,
+    { type: 'run.finished', outcome: 'input-required', text: '' } as const,
+  ].reduce(
+    (snapshot: Snapshot, event) => advance(snapshot, numbered(event, snapshot.seq + 1)),
+    fresh,
+  );
+
+  test('it counts the attempt and voids the text, unless it continues', () => {
+    const start = (continues: boolean): AgentEvent[] =>
+      new Laws({ turn, task: asleep, continues, logger: quiet }).take({
+        type: 'run.started',
+        sessionId: 's',
+      });
+    expect(start(false)).toEqual([
+      { type: 'run.started', turn: 'm1', attempt: 2, discard: true, sessionId: 's' },
+    ]);
+    expect(start(true)).toEqual([{ type: 'run.started', turn: 'm1', attempt: 2, sessionId: 's' }]);
+  });
+
+  test('it finishes the call that was left open, and its end has the whole text', () => {
+    const laws = new Laws({ turn, task: asleep, continues: true, logger: quiet });
+    const events = [done('c'), text('two')].flatMap((event) => laws.take(event));
+    expect(brief([...events, ...laws.end()])).toEqual([
+      'run.started',
+      'tool.completed c',
+      'text.delta x two',
+      'text.end x two',
+      'run.finished completed one two',
+    ]);
+  });
+});
+
+function checkRun(
+  { yields, end }: Script,
+  code: ErrorCode | undefined,
+  stopAt: number,
+  late: readonly unknown[],
+): void {
+  const laws = lawsOf();
+  const events: AgentEvent[] = [];
+  for (const [i, value] of yields.entries()) {
+    if (i === stopAt && code) laws.stop(new DuolaneError(code, 'stop'));
+    events.push(...laws.take(value));
+  }
+  events.push(...laws.end(end === 'return' ? undefined : { error: thrownBy(end) }));
+  expect(late.flatMap((value) => laws.take(value))).toEqual([]);
+  expect(laws.end()).toEqual([]);
+
+  const stopped = code !== undefined && stopAt < yields.length;
+  const open = stopped && (code === 'fenced' || code === 'suspended');
+  expect(checkLaws(events, { open })).toEqual([]);
+  const folded = events.reduce(
+    (snapshot, event) => advance(snapshot, numbered(event, snapshot.seq + 1)),
+    fresh,
+  );
+  const last = events.at(-1);
+  if (last?.type === 'run.finished' && last.outcome !== 'canceled')
+    expect(last.text).toBe(folded.text);
+  expect(JSON.stringify(events)).not.toContain('secret');
+}
+
+describe('on every run', () => {
+  verifies(
+    ['S132', 'S133'],
+    'whatever an agent does, the laws hold, the fold accepts it, and there is one end with nothing after it',
+    () => {
+      const reasons = fc.constantFrom('canceled', 'timeout', 'suspended', 'fenced', undefined);
+      fc.assert(fc.property(script, reasons, fc.nat(14), fc.array(anyYield), checkRun), {
+        numRuns: 300,
+      });
+    },
+  );
+
+  test('a lawful run passes unchanged', () => {
+    fc.assert(
+      fc.property(fc.array(anyYield), (yields) => {
+        const once = enforced(...yields);
+        expect(enforced(...once)).toEqual(once);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('whole logs are lawful: asleep and awake, dead and settled, canceled, with further turns', () => {
+    const states = new Set<string>();
+    fc.assert(
+      fc.property(lawfulLog, (entries) => {
+        expect(checkLaws(entries, { open: true })).toEqual([]);
+        const last = entries.reduce<Snapshot | undefined>(advance, undefined);
+        if (last) states.add(last.state);
+      }),
+      { numRuns: 300 },
+    );
+    expect([...states]).toEqual(expect.arrayContaining(['canceled', 'completed', 'failed']));
+  });
+});

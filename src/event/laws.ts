@@ -1,0 +1,378 @@
+import type { Answer, InputRequest } from '../ask.ts';
+import { DuolaneError, type ErrorCode, type Failure } from '../errors.ts';
+import { Blocks } from './blocks.ts';
+import { Calls } from './calls.ts';
+import { belongsTo, isDelta, opening } from './contract.ts';
+import { isOutcome, isRequest, outward, readEvent } from './guard.ts';
+import { STOPPED } from './settle.ts';
+import { Steps } from './steps.ts';
+import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from './types.ts';
+
+type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
+
+export interface LawsOptions {
+  readonly turn: Turn;
+  readonly task: Snapshot;
+  /** Whether a further call of the agent goes on where the log ends. */
+  readonly continues: boolean;
+  /** Hears what was dropped or withheld, and why. */
+  readonly logger: Logger;
+}
+
+interface Question {
+  readonly request: InputRequest;
+  /** Yielded as an event, so nobody in the agent holds a promise for it. */
+  readonly yielded: boolean;
+}
+
+/** More open questions than this are a loop, not a conversation. */
+const MAX_QUESTIONS = 1000;
+
+const MAX_WARNINGS = 20;
+
+/** Reasons to stop after which nothing more is said: somebody else has, or will. */
+const SILENT: ReadonlySet<ErrorCode> = new Set(['fenced', 'closed', 'suspended']);
+
+/**
+ * The nine laws as a pure machine: whatever an agent does goes in, lawful events come out. It has
+ * no clock and waits for nothing; `lawful` drives it. What is no event is dropped with a warning,
+ * since a sloppy agent is no reason to lose a run; only an end that makes no sense fails it.
+ */
+export class Laws {
+  readonly #options: LawsOptions;
+  readonly #blocks: Blocks;
+  readonly #calls: Calls;
+  readonly #steps = new Steps();
+  readonly #opening: ReturnType<typeof opening>;
+  readonly #questions = new Map<string, Question>();
+  /** Not spent yet. */
+  readonly #answers: Map<string, Answer>;
+  readonly #textBefore: string;
+  #started = false;
+  #stopped: DuolaneError | undefined;
+  #ended = false;
+  #warnings = 0;
+
+  constructor(options: LawsOptions) {
+    this.#options = options;
+    const { task, turn, continues } = options;
+    this.#opening = opening(task, turn.messageId);
+    this.#answers = new Map(this.#opening.answers.map((answer) => [answer.id, answer]));
+    this.#textBefore = this.#opening.again && continues ? task.text : '';
+    this.#blocks = new Blocks(this.#warn);
+    this.#calls = new Calls(task.calls, this.#warn);
+  }
+
+  /** Whether the run is over: every further event of the agent is ignored. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** The agent yielded this. */
+  take(value: unknown): AgentEvent[] {
+    if (this.#ended) return [];
+    const event = readEvent(value);
+    if (typeof event === 'string') {
+      this.#warn(event);
+      return [];
+    }
+    if (this.#stopped?.code === 'fenced' || this.#stopped?.code === 'closed') return [];
+    if (event.type === 'run.started') return this.#restart(event);
+    return [...this.#start(), ...this.#apply(event)];
+  }
+
+  /**
+   * The agent asks, by `ask` or by an event. `request` is the question as it stands in the log,
+   * `answer` what is known, `events` what is to be written, if it is not there already.
+   */
+  question(
+    asked: InputRequest,
+    yielded: boolean,
+  ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
+    const request = this.#named(asked);
+    const answer = this.#answers.get(request.id);
+    if (answer) return { request, answer, events: [] };
+    if (this.#ended || this.#stopped || this.#questions.has(request.id))
+      return { request, events: [] };
+    if (this.#questions.size >= MAX_QUESTIONS)
+      throw new DuolaneError(
+        'too_large',
+        `${MAX_QUESTIONS} questions are open; wait for an answer before you ask the next`,
+      );
+    this.#questions.set(request.id, { request, yielded });
+    if (this.#opening.pending.some((known) => known.id === request.id))
+      return { request, events: this.#start() };
+    return { request, events: [...this.#start(), { type: 'input.required', request }] };
+  }
+
+  /** Somebody answered while the run was alive. */
+  answered(answer: Answer): void {
+    this.#questions.delete(answer.id);
+    this.#answers.set(answer.id, answer);
+  }
+
+  /** The asker waits no more. */
+  forget(id: string): void {
+    this.#questions.delete(id);
+  }
+
+  /** From now on no delta passes, and `reason` decides how the run ends. */
+  stop(reason: DuolaneError): void {
+    this.#stopped ??= reason;
+  }
+
+  /** The agent is through, has thrown, or is left behind. */
+  end(thrown?: { readonly error: unknown }): AgentEvent[] {
+    if (this.#ended) return [];
+    if (this.#stopped) return this.#endStopped(this.#stopped);
+    if (thrown) return this.#endThrown(thrown.error);
+    return this.#finish({ type: 'run.finished', outcome: 'completed', text: '' });
+  }
+
+  #apply(event: Exclude<AgentEvent, { readonly type: 'run.started' }>): AgentEvent[] {
+    if (this.#stopped && isDelta(event)) return [];
+    switch (event.type) {
+      case 'text.delta':
+      case 'reasoning.delta':
+        return this.#blocks.delta(event);
+      case 'text.end':
+      case 'reasoning.end':
+        return this.#blocks.end(event, this.#stopped !== undefined);
+      case 'tool.failed':
+        return this.#tool({ ...event, error: this.#outward(event.error) });
+      case 'tool.started':
+      case 'tool.args':
+      case 'tool.called':
+      case 'tool.progress':
+      case 'tool.completed':
+        return this.#tool(event);
+      case 'step.started':
+      case 'step.finished': {
+        const closed = this.#blocks.close(event.path);
+        this.#blocks.mark(event.path);
+        const steps =
+          event.type === 'step.started' ? this.#steps.start(event) : this.#steps.finish(event);
+        return [...closed, ...steps];
+      }
+      case 'retry':
+        return this.#retry(event);
+      case 'input.required':
+        return this.#yieldQuestion(event.request);
+      case 'run.finished':
+        // A sub-agent that ends does not end the run.
+        if (event.path?.length) return [];
+        return this.#stopped ? this.#endStopped(this.#stopped, event) : this.#finish(event);
+      default:
+        return [event];
+    }
+  }
+
+  #yieldQuestion(request: InputRequest): AgentEvent[] {
+    if (isRequest(request) && this.#questions.size < MAX_QUESTIONS)
+      return this.question(request, true).events;
+    this.#warn('a question was dropped: it has no id, or too many are open');
+    return [];
+  }
+
+  #start(own: Partial<Of<'run.started'>> = {}): AgentEvent[] {
+    if (this.#started) return [];
+    this.#started = true;
+    const { task, turn, continues } = this.#options;
+    const { again } = this.#opening;
+    return [
+      {
+        ...own,
+        type: 'run.started',
+        turn: turn.messageId,
+        attempt: again ? task.attempt + 1 : 1,
+        ...(again && !continues && { discard: true }),
+      },
+    ];
+  }
+
+  #restart({ model, sessionId, at, path }: Of<'run.started'>): AgentEvent[] {
+    if (path?.length) return [];
+    if (this.#started && sessionId !== undefined)
+      this.#warn('run.started came late, so its session id is lost; yield it first');
+    return this.#start({
+      ...(model !== undefined && { model }),
+      ...(sessionId !== undefined && { sessionId }),
+      ...(at !== undefined && { at }),
+    });
+  }
+
+  #tool(event: Parameters<Calls['take']>[0]): AgentEvent[] {
+    const events = this.#spend(this.#calls.take(event));
+    const calls = events.some(({ type }) => type === 'tool.called');
+    return calls ? [...this.#blocks.close(event.path), ...events] : events;
+  }
+
+  /** A call that closes takes its questions and answers with it. */
+  #spend(events: AgentEvent[]): AgentEvent[] {
+    for (const event of events) {
+      if (event.type !== 'tool.completed' && event.type !== 'tool.failed') continue;
+      const { callId } = event;
+      for (const [id, { request }] of this.#questions)
+        if (request.callId === callId || belongsTo(id, callId)) this.#questions.delete(id);
+      for (const id of this.#answers.keys()) if (belongsTo(id, callId)) this.#answers.delete(id);
+    }
+    return events;
+  }
+
+  #retry(event: Of<'retry'>): AgentEvent[] {
+    const { path } = event;
+    const discard = event.discard === true;
+    const closed = discard ? this.#blocks.close(path) : [];
+    if (discard) this.#blocks.discard(path);
+    return [...closed, { ...event, discard, error: this.#outward(event.error) }];
+  }
+
+  #endThrown(error: unknown): AgentEvent[] {
+    const start = this.#start();
+    const { code, message } = DuolaneError.from(error);
+    if (code === 'suspended') {
+      const wait = this.#wait(() => true);
+      if (wait) return [...start, ...wait];
+    }
+    // Nobody has asked this run to stop, so it was not stopped: something broke it off.
+    const broken = code === 'canceled' || code === 'suspended' || code === 'fenced';
+    const failure = broken
+      ? new DuolaneError('interrupted', `The agent broke off: ${message}`, { cause: error })
+      : DuolaneError.from(error);
+    return [...start, ...this.#close('failed', 'interrupted', { error: failure })];
+  }
+
+  #endStopped(reason: DuolaneError, own?: Of<'run.finished'>): AgentEvent[] {
+    const { code } = reason;
+    const usage = own?.usage && { usage: own.usage };
+    if (code === 'suspended' && this.#questions.size > 0) {
+      const start = this.#start();
+      const wait = this.#wait(() => true, own);
+      if (wait) return [...start, ...wait];
+    }
+    if (SILENT.has(code)) {
+      this.#ended = true;
+      return code === 'suspended' ? this.#blocks.closeAll() : [];
+    }
+    const ending =
+      code === 'canceled'
+        ? this.#close('canceled', 'canceled', { ...usage })
+        : this.#close('failed', 'interrupted', { ...usage, error: reason });
+    return [...this.#start(), ...ending];
+  }
+
+  /** The agent's own end, or the one that it forgot. */
+  #finish(own: Of<'run.finished'>): AgentEvent[] {
+    const events = this.#start();
+    const { outcome } = own;
+    const usage = own.usage && { usage: own.usage };
+    const fail = (message: string): AgentEvent[] => {
+      const error = new DuolaneError('invalid', message);
+      return [...events, ...this.#close('failed', 'interrupted', { ...usage, error }, own)];
+    };
+    if (!isOutcome(outcome)) return fail('The agent ended with no known outcome.');
+    if (Array.isArray(own.pending))
+      for (const request of own.pending) events.push(...this.#yieldQuestion(request));
+    // A question that was yielded waits though the agent is through; one that was asked and not
+    // awaited does so only if the agent says that it ends to wait.
+    if (outcome === 'completed' || outcome === 'input-required') {
+      const wait = this.#wait(({ yielded }) => yielded || outcome === 'input-required', own);
+      if (wait) return [...events, ...wait];
+    }
+    if (outcome === 'input-required')
+      return fail('The agent ended to wait for an answer, but no question is open.');
+    events.push(...this.#blocks.closeAll(), ...this.#unsaid(own));
+    const error = outcome === 'failed' ? (own.error ?? 'it failed without an error') : own.error;
+    const more = {
+      ...usage,
+      ...(own.output !== undefined && { output: own.output }),
+      ...(outcome !== 'completed' && error !== undefined && { error }),
+    };
+    return [...events, ...this.#close(outcome, 'interrupted', more, own)];
+  }
+
+  /** Text that only the end knows: all of it, if the agent did not stream. */
+  #unsaid({ text, outcome, at }: Of<'run.finished'>): AgentEvent[] {
+    const said = this.#textBefore + this.#blocks.text;
+    if (typeof text !== 'string' || outcome === 'canceled' || !text.startsWith(said)) return [];
+    const delta = text.slice(said.length);
+    const events = this.#blocks.delta({
+      type: 'text.delta',
+      id: 'text',
+      delta,
+      ...(at !== undefined && { at }),
+    });
+    return [...events, ...this.#blocks.closeAll()];
+  }
+
+  /** Ends the run to wait; nothing if no such question is open. */
+  #wait(
+    counts: (question: Question) => boolean,
+    own: { readonly usage?: Usage; readonly at?: number } = {},
+  ): AgentEvent[] | undefined {
+    // A call whose arguments were still coming cannot be finished later, so nobody waits for it.
+    const pending = [...this.#questions.values()]
+      .filter((question) => counts(question) && !this.#calls.isUnmade(question.request))
+      .map(({ request }) => request);
+    if (pending.length === 0) return undefined;
+    const usage = own.usage && { usage: own.usage };
+    return this.#close('input-required', 'interrupted', { pending, ...usage }, own);
+  }
+
+  #close(
+    outcome: Outcome,
+    callCode: ErrorCode,
+    more: Partial<Omit<Of<'run.finished'>, 'error'>> & { readonly error?: unknown },
+    { at }: { readonly at?: number } = {},
+  ): AgentEvent[] {
+    this.#ended = true;
+    const events = [
+      ...this.#blocks.closeAll(),
+      ...this.#calls.closeAll(callCode, outcome === 'input-required'),
+      ...this.#steps.closeAll(),
+    ];
+    const text = outcome === 'canceled' ? STOPPED : this.#textBefore + this.#blocks.text;
+    const { error, usage, ...rest } = more;
+    // What the steps have counted counts; the end may add what they did not say.
+    const total = { ...usage, ...this.#steps.usage };
+    const end: AgentEvent = {
+      type: 'run.finished',
+      outcome,
+      text,
+      ...rest,
+      ...(Object.keys(total).length > 0 && { usage: total }),
+      ...('error' in more && { error: this.#outward(error) }),
+      ...(at !== undefined && { at }),
+    };
+    return [...events, end];
+  }
+
+  /** A call that had to be renamed takes its questions with it. */
+  #named(request: InputRequest): InputRequest {
+    const given = request.callId ?? request.id.split('/', 1)[0] ?? '';
+    const callId = this.#calls.idOf(given);
+    if (callId === given) return request;
+    const id = request.id.startsWith(`${given}/`)
+      ? callId + request.id.slice(given.length)
+      : request.id;
+    return { ...request, id, ...(request.callId !== undefined && { callId }) };
+  }
+
+  #outward(value: unknown): Failure {
+    const { agent, task } = this.#options.turn;
+    return outward(value, (message, stack) =>
+      this.#options.logger.error(`agent ${agent} failed: ${message}`, {
+        task,
+        ...(stack !== undefined && { stack }),
+      }),
+    );
+  }
+
+  readonly #warn = (message: string): void => {
+    if (this.#warnings++ >= MAX_WARNINGS) return;
+    const { agent, task } = this.#options.turn;
+    const last =
+      this.#warnings === MAX_WARNINGS ? '; further warnings of this run are kept back' : '';
+    this.#options.logger.warn(`agent ${agent}: ${message}${last}`, { task });
+  };
+}

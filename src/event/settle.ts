@@ -1,0 +1,92 @@
+import type { ErrorCode, Failure } from '../errors.ts';
+import { RETRYABLE } from '../errors.ts';
+import { belongsTo, isDelta } from './contract.ts';
+import type { Agent, AgentEvent, OpenCall, Snapshot } from './types.ts';
+import { usageSince } from './usage.ts';
+
+/** What a canceled run says last. */
+export const STOPPED = 'Response stopped.';
+
+/**
+ * What is appended to a run that lost its owner, the one table for it: lawful after `snapshot`.
+ * Canceling: open calls fail, canceled. A person is awaited, or has answered and the answer is not
+ * spent: run.finished input-required (a wait never fails), so the agent is called again once
+ * nothing is pending. Resumable: open calls fail `interrupted`, then the agent is called again.
+ * Else: failed `interrupted`. Between runs there is nothing to settle but a cancel.
+ */
+export function settle(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
+  const { calls, text } = snapshot;
+  const used = snapshot.running ? usageSince(snapshot.mark?.usage, snapshot.usage) : {};
+  const usage = Object.keys(used).length > 0 && { usage: used };
+  if (snapshot.canceling)
+    return [
+      ...failCalls(calls, 'canceled'),
+      { type: 'run.finished', outcome: 'canceled', text: STOPPED, ...usage },
+    ];
+  if (!snapshot.running) return [];
+  // Nobody can finish a call whose arguments were still coming, so nothing waits for it.
+  const unmade = calls.filter((call) => call.partial);
+  const waits = ({ id, callId }: { readonly id: string; readonly callId?: string }): boolean =>
+    !unmade.some((call) => call.callId === callId || belongsTo(id, call.callId));
+  const pending = snapshot.pending.filter(waits);
+  if (pending.length > 0 || snapshot.answers.some(waits))
+    return [
+      ...failCalls(unmade, 'interrupted'),
+      { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
+    ];
+  if (agent.resumable) return failCalls(calls, 'interrupted');
+  const error = failure(
+    'interrupted',
+    'The process that ran this task stopped before it finished. Send the message again.',
+  );
+  return [
+    ...failCalls(calls, 'interrupted'),
+    { type: 'run.finished', outcome: 'failed', text, error, ...usage },
+  ];
+}
+
+/**
+ * A batch that lost the race against a note, made lawful again after `snapshot`, which has that
+ * note: once a cancel is in the log, deltas and the ends of their blocks are dropped, and the end
+ * of the run becomes canceled with every open call closed. Any other batch comes back as it is.
+ */
+export function amend(snapshot: Snapshot, events: readonly AgentEvent[]): readonly AgentEvent[] {
+  if (!snapshot.canceling) return events;
+  const open = new Map(snapshot.calls.map((call) => [call.callId, call]));
+  return events.flatMap((event): AgentEvent[] => {
+    if (isDelta(event) || event.type === 'text.end' || event.type === 'reasoning.end') return [];
+    if (event.type === 'tool.started' || event.type === 'tool.called')
+      open.set(event.callId, { ...event, args: null });
+    if (event.type === 'tool.completed' || event.type === 'tool.failed') open.delete(event.callId);
+    if (event.type !== 'run.finished' || event.outcome === 'canceled') return [event];
+    const { usage, at } = event;
+    return [
+      ...failCalls([...open.values()], 'canceled'),
+      {
+        type: 'run.finished',
+        outcome: 'canceled',
+        text: STOPPED,
+        ...(usage !== undefined && { usage }),
+        ...(at !== undefined && { at }),
+      },
+    ];
+  });
+}
+
+/** Every call closed with one reason: what an end owes the calls that it leaves. */
+export function failCalls(
+  calls: Iterable<Pick<OpenCall, 'callId' | 'name'>>,
+  code: ErrorCode,
+): AgentEvent[] {
+  const error = failure(
+    code,
+    code === 'canceled'
+      ? 'The run was canceled before this call finished.'
+      : 'The run ended before this call did; whether the tool ran is unknown.',
+  );
+  return Array.from(calls, ({ callId, name }) => ({ type: 'tool.failed', callId, name, error }));
+}
+
+function failure(code: ErrorCode, message: string): Failure {
+  return { code, message, retryable: RETRYABLE[code] };
+}
