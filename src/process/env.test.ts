@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { buildEnv } from './env.ts';
+
+const base = {
+  PATH: '/bin',
+  HOME: '/home/x',
+  NODE_OPTIONS: '--inspect',
+  LC_ALL: 'C',
+  GONE: undefined,
+};
+
+test('without a list everything is passed on but NODE_OPTIONS, and `set` wins', () => {
+  expect(buildEnv({ base, set: { HOME: '/tmp', KEY: '1' } })).toEqual({
+    PATH: '/bin',
+    HOME: '/tmp',
+    LC_ALL: 'C',
+    KEY: '1',
+  });
+});
+
+test('with a list only what it names is passed on, and what is set', () => {
+  const set = { NODE_OPTIONS: '--max-old-space-size=64' };
+  expect(buildEnv({ base, allow: ['PATH', 'LC_*'], set })).toEqual({
+    PATH: '/bin',
+    LC_ALL: 'C',
+    NODE_OPTIONS: '--max-old-space-size=64',
+  });
+  expect(buildEnv({ base, allow: [] })).toEqual({});
+});
+
+test('undefined in `set` removes a name', () => {
+  expect(buildEnv({ base, set: { HOME: undefined, LC_ALL: undefined } })).toEqual({ PATH: '/bin' });
+});

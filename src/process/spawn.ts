@@ -1,0 +1,225 @@
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { StringDecoder } from 'node:string_decoder';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DuolaneError } from '../errors.ts';
+import { ByteQueue } from './byte-queue.ts';
+import { explainStart, resolveCommand } from './command.ts';
+import { memoryTransport } from './memory.ts';
+import { Tail } from './tail.ts';
+import { ProcessTree } from './tree.ts';
+import type { Exit, ProcessOptions, ProcessTransport } from './types.ts';
+import { unwatch, watch } from './watchdog.ts';
+import { WriteGate } from './write-gate.ts';
+
+/** How much output may wait for its reader before the child is held back. */
+const OUTPUT_BYTES = 1024 * 1024;
+const STDERR_BYTES = 64 * 1024;
+/** How long a pipe may stay silent after the child's exit while somebody else still holds it. */
+const SILENCE_MS = 250;
+/** How long the system may take to remove what got SIGKILL. */
+const BURIAL_MS = 5000;
+
+/**
+ * Starts a child in a process group of its own and returns at once. A child that cannot be started
+ * is told through `exited.startError`, on the next tick. Nothing of it outlives this process, even
+ * if that dies by kill -9 (see `watchdog.ts`).
+ *
+ * Disposing ends the input, and after `graceMs` sends SIGTERM, after `killMs` more SIGKILL, to the
+ * group and to descendants that left it. It resolves when they are gone, and rejects with `timeout`
+ * naming those that even SIGKILL did not end. When the child exits by itself, what is left in its
+ * group is ended the same way.
+ */
+export function spawnProcess(options: ProcessOptions): ProcessTransport {
+  let child: ChildProcessWithoutNullStreams;
+  try {
+    child = start(options);
+  } catch (error) {
+    return unstarted(options, Promise.resolve([error]));
+  }
+  if (child.pid === undefined) return unstarted(options, once(child, 'error'));
+  return new Child(child, child.pid, options);
+}
+
+function start(options: ProcessOptions): ChildProcessWithoutNullStreams {
+  const { file, args } = resolveCommand(options);
+  const { env, cwd } = options;
+  return spawn(file, args, {
+    ...(cwd !== undefined && { cwd }),
+    env: { ...env },
+    stdio: 'pipe',
+    detached: process.platform !== 'win32',
+    windowsHide: true,
+  });
+}
+
+function unstarted(options: ProcessOptions, failure: Promise<unknown[]>): ProcessTransport {
+  const { transport, peer } = memoryTransport();
+  transport.endInput();
+  void failure.then(([error]) =>
+    peer.exit({ code: null, startError: explainStart(error, options) }),
+  );
+  return Object.assign(transport, { pid: undefined });
+}
+
+class Child implements ProcessTransport {
+  readonly pid: number;
+  readonly output: ByteQueue;
+  readonly exited: Promise<Exit>;
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #options: ProcessOptions;
+  readonly #tree: ProcessTree;
+  readonly #gate = new WriteGate();
+  readonly #leaderExit: Promise<void>;
+  #disposed = false;
+  #leaderGone = false;
+  #treeGone = false;
+  #stopping: Promise<void> | undefined;
+
+  constructor(child: ChildProcessWithoutNullStreams, pid: number, options: ProcessOptions) {
+    this.#child = child;
+    this.#options = options;
+    this.#tree = new ProcessTree(pid);
+    this.pid = pid;
+    child.on('error', () => {}); // a signal that could not be sent; the start has succeeded
+    this.output = this.#readStdout();
+    this.#guardStdin();
+    const stderr = this.#keepStderr();
+    this.#leaderExit = new Promise((resolve) => child.once('exit', () => resolve()));
+    this.exited = this.#whenExited(stderr);
+    watch(pid);
+  }
+
+  write(text: string): boolean {
+    this.#gate.check();
+    return this.#child.stdin.write(text);
+  }
+
+  drained(): Promise<void> {
+    return this.#gate.drained(this.#child.stdin.writableNeedDrain);
+  }
+
+  endInput(): void {
+    this.#gate.close('the input of the process has been ended');
+    this.#child.stdin.end();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed = true;
+    if (this.output.full) this.#discard();
+    await this.#stop();
+    await this.exited;
+  }
+
+  // Who disposes and does not read must not keep the child from writing its last words.
+  #discard(): void {
+    void this.output.return();
+  }
+
+  #readStdout(): ByteQueue {
+    const { stdout } = this.#child;
+    const output = new ByteQueue(OUTPUT_BYTES, () => stdout.resume());
+    stdout.on('error', () => {}); // followed by 'close'
+    stdout.on('data', (chunk: Buffer) => {
+      if (output.push(chunk)) return;
+      if (this.#disposed) this.#discard();
+      else stdout.pause();
+    });
+    stdout.once('close', () => output.end());
+    return output;
+  }
+
+  #guardStdin(): void {
+    const { stdin } = this.#child;
+    stdin.on('error', (error) => this.#gate.close('the process no longer reads its input', error));
+    stdin.on('close', () => this.#gate.close('the process no longer reads its input'));
+    stdin.on('drain', () => this.#gate.open());
+  }
+
+  #keepStderr(): { readonly tail: Tail; readonly closed: Promise<void> } {
+    const { stderr } = this.#child;
+    const { onStderr } = this.#options;
+    const tail = new Tail(STDERR_BYTES);
+    const decoder = new StringDecoder('utf8');
+    stderr.on('error', () => {}); // followed by 'close'
+    stderr.on('data', (chunk: Buffer) => {
+      tail.push(chunk);
+      onStderr?.(decoder.write(chunk));
+    });
+    const closed = new Promise<void>((resolve) => stderr.once('close', () => resolve()));
+    return { tail, closed };
+  }
+
+  async #whenExited(stderr: {
+    readonly tail: Tail;
+    readonly closed: Promise<void>;
+  }): Promise<Exit> {
+    const child = this.#child;
+    await this.#leaderExit;
+    this.#leaderGone = true;
+    this.#gate.close('the process has exited and reads no more');
+    closeWhenSilent(child.stdout as Socket, () => this.output.full);
+    closeWhenSilent(child.stderr as Socket, () => false);
+    if (!this.#isOver()) this.#stop().catch(() => {}); // told to whoever disposes
+    await stderr.closed;
+    const { exitCode: code, signalCode: signal } = child;
+    return { code, ...(signal !== null && { signal }), stderr: stderr.tail.toString() };
+  }
+
+  #stop(): Promise<void> {
+    return (this.#stopping ??= this.#escalate());
+  }
+
+  async #escalate(): Promise<void> {
+    const { graceMs = 2000, killMs = 5000 } = this.#options;
+    this.endInput();
+    if (await this.#overWithin(graceMs)) return;
+    this.#tree.signal('SIGTERM');
+    if (await this.#overWithin(killMs)) return;
+    this.#tree.signal('SIGKILL');
+    if (await this.#overWithin(BURIAL_MS)) return;
+    const pids = this.#tree.survivors().join(', ');
+    throw new DuolaneError('timeout', `SIGKILL did not end ${pids}: see what they wait for (ps)`);
+  }
+
+  async #overWithin(ms: number): Promise<boolean> {
+    const deadline = performance.now() + ms;
+    if (!this.#leaderGone) {
+      const timer = new AbortController();
+      await Promise.race([this.#leaderExit, sleep(ms, undefined, timer).catch(() => {})]);
+      timer.abort();
+    }
+    // The others are not our children: nothing tells us when they end.
+    for (let pause = 5; !this.#isOver(); pause = Math.min(2 * pause, 50)) {
+      if (performance.now() >= deadline) return false;
+      await sleep(pause);
+    }
+    return true;
+  }
+
+  /** Nothing is left of the tree. Remembered: from then on its numbers may belong to others. */
+  #isOver(): boolean {
+    if (this.#treeGone || !this.#leaderGone) return this.#treeGone;
+    this.#treeGone = this.#tree.survivors().length === 0;
+    if (this.#treeGone) unwatch(this.pid);
+    return this.#treeGone;
+  }
+}
+
+/**
+ * A descendant may hold a pipe open for ever after the child's exit. What is in the pipe is still
+ * read; once it stays silent while we do read, it is closed.
+ */
+function closeWhenSilent(pipe: Socket, isPaused: () => boolean): void {
+  if (pipe.closed) return;
+  let seen = -1;
+  const look = (): void => {
+    if (pipe.bytesRead === seen && !isPaused()) pipe.destroy();
+    seen = pipe.bytesRead;
+  };
+  // After the poll phase: a loop that was blocked must read before it judges.
+  const timer = setInterval(() => setImmediate(look), SILENCE_MS);
+  timer.unref(); // a pipe that is read holds the process by itself, one that nobody reads must not
+  pipe.once('close', () => clearInterval(timer));
+}

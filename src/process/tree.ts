@@ -1,0 +1,112 @@
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+
+interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** When it started, in clock ticks: with the pid, the identity that a reused pid does not share. */
+  readonly start: string;
+}
+
+/**
+ * A child, its process group and, where /proc shows them, its descendants that have left the group.
+ * A descendant is known from the first `signal` on that found it below the child; a daemon whose
+ * parent was gone by then is not ours.
+ */
+export class ProcessTree {
+  readonly #leader: number;
+  #known: readonly Process[] = [];
+
+  /** `leader` was started as the leader of its own group. */
+  constructor(leader: number) {
+    this.#leader = leader;
+  }
+
+  /** To all that live; who is already gone is no error. */
+  signal(name: 'SIGTERM' | 'SIGKILL'): void {
+    if (process.platform === 'win32') {
+      killTreeOnWindows(this.#leader);
+      return;
+    }
+    this.#look();
+    send(-this.#leader, name);
+    for (const { pid, group } of this.#known) if (group !== this.#leader) send(pid, name);
+  }
+
+  /** Who is left, by pid; a zombie that nobody has reaped yet does not count. */
+  survivors(): readonly number[] {
+    if (process.platform === 'win32') return [];
+    if (this.#known.length === 0 && !send(-this.#leader, 0)) return [];
+    if (!this.#look()) return send(-this.#leader, 0) ? [this.#leader] : [];
+    return this.#known.map(({ pid }) => pid);
+  }
+
+  #look(): boolean {
+    const all = processes();
+    if (!all) return false;
+    const children = new Map<number, Process[]>();
+    for (const one of all.values()) {
+      const siblings = children.get(one.parent);
+      if (siblings) siblings.push(one);
+      else children.set(one.parent, [one]);
+    }
+    const found = new Set<Process>();
+    for (const one of all.values()) if (one.group === this.#leader) found.add(one);
+    for (const { pid, start } of this.#known) {
+      const now = all.get(pid);
+      if (now?.start === start) found.add(now);
+    }
+    for (const one of found) for (const child of children.get(one.pid) ?? []) found.add(child);
+    this.#known = [...found];
+    return true;
+  }
+}
+
+/** Whether there was somebody to send it to; 0 only asks. */
+export function send(pid: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, name);
+  } catch {
+    return false;
+  }
+}
+
+/** All living processes that /proc shows; undefined without a /proc. */
+function processes(): Map<number, Process> | undefined {
+  if (process.platform !== 'linux') return undefined;
+  let names: readonly string[];
+  try {
+    names = readdirSync('/proc');
+  } catch {
+    return undefined;
+  }
+  const all = new Map<number, Process>();
+  for (const name of names) {
+    const pid = Number(name);
+    if (!Number.isInteger(pid)) continue;
+    const one = inspect(pid);
+    if (one) all.set(pid, one);
+  }
+  return all;
+}
+
+function inspect(pid: number): Process | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  } catch {
+    return undefined; // gone since the listing
+  }
+  // The name in parentheses may hold anything, even a parenthesis: the fields follow the last one.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state = '', parent, group] = fields;
+  if (state === 'Z' || state === 'X') return undefined;
+  return { pid, parent: Number(parent), group: Number(group), start: fields[19] ?? '' };
+}
+
+// Not tested by us: Windows has no groups, and its own tool walks the tree.
+function killTreeOnWindows(leader: number): void {
+  const args = ['/pid', String(leader), '/T', '/F'];
+  spawn('taskkill', args, { stdio: 'ignore', windowsHide: true }).on('error', () => {});
+}
