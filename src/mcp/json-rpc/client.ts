@@ -1,0 +1,159 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Abortable } from '../../stream/types.ts';
+import {
+  isNotification,
+  isRequest,
+  isResponse,
+  RPC,
+  rpcError,
+  type RpcId,
+  type RpcNotification,
+  type RpcRequest,
+  rpcResult,
+} from '../../wire/json-rpc.ts';
+import { Changes } from '../changes.ts';
+import type { DialMessagesOptions, MessageTransport, SourceChange } from '../types.ts';
+import type { CallEvents } from './call-events.ts';
+import { toRpcError } from './errors.ts';
+import { Requests } from './requests.ts';
+
+/** Requests of the server that we work on at the same time. */
+const MAX_SERVING = 256;
+
+const CHANGED: Readonly<Record<string, SourceChange['type']>> = {
+  'notifications/tools/list_changed': 'tools',
+  'notifications/resources/list_changed': 'resources',
+  'notifications/prompts/list_changed': 'prompts',
+  'notifications/resources/updated': 'resource',
+};
+
+/**
+ * The client's side of one connection: reads for its whole life and takes each message in the
+ * order of arrival, without waiting for anyone, so progress always precedes its result.
+ */
+export class Client implements AsyncDisposable {
+  readonly requests: Requests;
+  readonly changes: Changes = new Changes();
+  /** Calls in flight, by progress token. */
+  readonly calls: Map<RpcId, CallEvents> = new Map();
+  readonly #transport: MessageTransport;
+  readonly #onRequest: DialMessagesOptions['onRequest'];
+  readonly #serving = new Map<RpcId, AbortController>();
+  readonly #incoming: AsyncIterator<JsonObject>;
+  readonly #reading: Promise<void>;
+
+  constructor(transport: MessageTransport, onRequest: DialMessagesOptions['onRequest']) {
+    this.#transport = transport;
+    this.#onRequest = onRequest;
+    this.requests = new Requests((message) => transport.send(message));
+    this.#incoming = transport.incoming[Symbol.asyncIterator]();
+    this.#reading = this.#read();
+  }
+
+  async notify(method: string): Promise<void> {
+    await this.#transport.send({ jsonrpc: '2.0', method });
+  }
+
+  /** What is still on its way in either direction; 0 when all is settled. */
+  get open(): number {
+    return this.requests.size + this.calls.size + this.#serving.size;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#end(new DuolaneError('closed', 'the connection to the tool server was closed'));
+    await this.#transport.close?.();
+    // A road that cannot be closed may never end; its reader is told and not waited for.
+    void this.#incoming.return?.().catch(() => {});
+    if (this.#transport.close) await this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      for (;;) {
+        const { done, value } = await this.#incoming.next();
+        if (done) break;
+        this.#take(value);
+      }
+      this.#end(new DuolaneError('peer_exited', 'the tool server has ended the connection'));
+    } catch (error) {
+      this.#end(DuolaneError.from(error, 'network'));
+    }
+  }
+
+  #end(reason: DuolaneError): void {
+    this.requests.fail(reason);
+    this.changes.fail(reason);
+    for (const controller of this.#serving.values()) controller.abort(reason);
+  }
+
+  #take(message: JsonObject): void {
+    if (isResponse(message)) this.requests.settle(message);
+    else if (isNotification(message)) this.#hear(message);
+    else if (isRequest(message)) void this.#serve(message);
+  }
+
+  #hear({ method, params = {} }: RpcNotification): void {
+    const changed = CHANGED[method];
+    if (changed) {
+      const uri = params['uri'];
+      this.changes.tell({ type: changed, ...(typeof uri === 'string' && { uri }) });
+    } else if (method === 'notifications/progress') this.#progress(params);
+    else if (method === 'notifications/message') this.#log(params);
+    else if (method === 'notifications/cancelled')
+      this.#serving.get(params['requestId'] as RpcId)?.abort(canceled());
+  }
+
+  /** Late ones, whose call is over, are nobody's. */
+  #progress({ progressToken, progress, total, message }: JsonObject): void {
+    if (typeof progress !== 'number') return;
+    this.calls.get(progressToken as RpcId)?.push({
+      type: 'progress',
+      progress,
+      ...(typeof total === 'number' && { total }),
+      ...(typeof message === 'string' && { message }),
+    });
+  }
+
+  /** A log line names no call: it belongs to the only one in flight, or to none. */
+  #log({ level, data, logger }: JsonObject): void {
+    const [only, ...others] = this.calls.values();
+    if (others.length > 0) return;
+    only?.push({
+      type: 'log',
+      level: typeof level === 'string' ? level : 'info',
+      data,
+      ...(typeof logger === 'string' && { logger }),
+    });
+  }
+
+  async #serve({ id, method, params = {} }: RpcRequest): Promise<void> {
+    const controller = new AbortController();
+    const { signal } = controller;
+    let answer: JsonObject;
+    if (this.#serving.size >= MAX_SERVING || this.#serving.has(id))
+      answer = rpcError(id, RPC.invalidRequest, 'Too many requests at once, or an id in use');
+    else {
+      this.#serving.set(id, controller);
+      try {
+        answer = rpcResult(id, await this.#answer(method, params, { signal }));
+      } catch (error) {
+        answer = toRpcError(id, error);
+      } finally {
+        this.#serving.delete(id);
+      }
+    }
+    // A road that no longer takes it ends the reading too, and that is where it is told.
+    if (!signal.aborted) await this.#transport.send(answer).catch(() => {});
+  }
+
+  async #answer(method: string, params: JsonObject, options: Abortable): Promise<JsonObject> {
+    if (method === 'ping') return {};
+    if (!this.#onRequest) throw new DuolaneError('unsupported', `Unknown method: ${method}`);
+    if (!isObject(params)) throw new DuolaneError('invalid', 'Invalid params: not an object');
+    return this.#onRequest(method, params, options);
+  }
+}
+
+const canceled = (): DuolaneError =>
+  new DuolaneError('canceled', 'the server no longer needs the answer');

@@ -1,0 +1,128 @@
+import type { Ask } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Items, ListOptions } from '../../stream/types.ts';
+import type { MessageEnd, ToolSource } from '../types.ts';
+import { serveCall } from './call.ts';
+import { Pages } from '../pages.ts';
+
+/** Newest first: what we answer to a client that asks for one we do not know. */
+export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
+
+/** What the client told about itself in this connection. */
+export interface ClientState {
+  capabilities: JsonObject;
+  logLevel: string;
+  readonly subscriptions: Set<string>;
+}
+
+/** What a method may do besides answering; all of it belongs to the one request. */
+export interface RequestContext {
+  readonly signal: AbortSignal;
+  readonly client: ClientState;
+  readonly ask: Ask | undefined;
+  /** Waits for the reader of `outgoing`. */
+  readonly notify: (method: string, params: JsonObject) => Promise<void>;
+  readonly log: (entry: { readonly level: string; readonly data: unknown }) => Promise<void>;
+  readonly request: MessageEnd['request'];
+}
+
+export type Method = (params: JsonObject, context: RequestContext) => Promise<JsonObject>;
+
+export interface Methods extends AsyncDisposable {
+  readonly table: ReadonlyMap<string, Method>;
+}
+
+/** The methods that a source can serve, by what it has; each list keeps its open walks. */
+export function methodsOf(source: ToolSource, pageSize: number): Methods {
+  const table = new Map<string, Method>();
+  const lists: Array<Pages<JsonObject>> = [];
+  const list = (
+    name: string,
+    key: string,
+    open: ((options: ListOptions) => Items<JsonObject>) | undefined,
+  ): void => {
+    if (!open) return;
+    const pages = new Pages(open, pageSize);
+    lists.push(pages);
+    table.set(name, async ({ cursor }, { signal }) => {
+      const { items, ...rest } = await pages.page(optionalString('cursor', cursor), signal);
+      return { [key]: items, ...rest };
+    });
+  };
+
+  table.set('initialize', async (params, { client }) => initialize(source, params, client));
+  table.set('ping', async () => ({}));
+  table.set('logging/setLevel', async ({ level }, { client }) => {
+    client.logLevel = string('level', level);
+    return {};
+  });
+  list('tools/list', 'tools', (options) => source.listTools(options));
+  table.set('tools/call', (params, context) => serveCall(source, params, context));
+  list('resources/list', 'resources', source.listResources?.bind(source));
+  list('resources/templates/list', 'resourceTemplates', source.listResourceTemplates?.bind(source));
+  list('prompts/list', 'prompts', source.listPrompts?.bind(source));
+  if (source.readResource)
+    table.set('resources/read', async ({ uri }, { signal }) => {
+      const contents: JsonObject[] = [];
+      for await (const part of source.readResource!(string('uri', uri), { signal }))
+        contents.push(part);
+      return { contents };
+    });
+  if (source.listResources && source.listen) {
+    table.set('resources/subscribe', async ({ uri }, { client }) => {
+      client.subscriptions.add(string('uri', uri));
+      return {};
+    });
+    table.set('resources/unsubscribe', async ({ uri }, { client }) => {
+      client.subscriptions.delete(string('uri', uri));
+      return {};
+    });
+  }
+  if (source.getPrompt)
+    table.set('prompts/get', async ({ name, arguments: args = {} }, { signal }) =>
+      source.getPrompt!(string('name', name), object('arguments', args), { signal }),
+    );
+  if (source.complete)
+    table.set('completion/complete', async (params, { signal }) =>
+      source.complete!(params, { signal }),
+    );
+  return {
+    table,
+    async [Symbol.asyncDispose]() {
+      for (const pages of lists) await pages[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function initialize(source: ToolSource, params: JsonObject, client: ClientState): JsonObject {
+  const wanted = string('protocolVersion', params['protocolVersion']);
+  client.capabilities = isObject(params['capabilities']) ? params['capabilities'] : {};
+  const { name, version, instructions } = source.info;
+  const listChanged = source.listen !== undefined;
+  return {
+    protocolVersion: PROTOCOL_VERSIONS.find((known) => known === wanted) ?? PROTOCOL_VERSIONS[0],
+    capabilities: {
+      logging: {},
+      tools: { listChanged },
+      ...(source.listResources && { resources: { listChanged, subscribe: listChanged } }),
+      ...(source.listPrompts && { prompts: { listChanged } }),
+      ...(source.complete && { completions: {} }),
+    },
+    serverInfo: { name, version },
+    ...(instructions !== undefined && { instructions }),
+  };
+}
+
+function string(name: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  throw new DuolaneError('invalid', `Invalid params: ${name} must be a string`);
+}
+
+const optionalString = (name: string, value: unknown): string | undefined =>
+  value === undefined || value === null ? undefined : string(name, value);
+
+function object(name: string, value: unknown): JsonObject {
+  if (isObject(value)) return value;
+  throw new DuolaneError('invalid', `Invalid params: ${name} must be an object`);
+}

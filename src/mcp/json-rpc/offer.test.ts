@@ -1,0 +1,317 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { ourCatalogue } from '../../../test/support/catalogue.ts';
+import { HELLO, notify, reader, send } from '../../../test/support/end.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { createRegistry } from '../registry.ts';
+import { createSdkMcpServer, tool } from '../tool.ts';
+import type { ToolSource } from '../types.ts';
+import { offerMessages } from './offer.ts';
+
+const DONE = { content: [{ type: 'text', text: 'done' }] };
+
+const briefing = (): ToolSource =>
+  createSdkMcpServer({
+    name: 'briefing',
+    version: '1.0.0',
+    tools: [
+      tool('add', 'Adds', { a: z.number(), b: z.number() }, ({ a, b }) => `${a + b}`),
+      tool('fail', 'Fails', {}, () => {
+        throw new Error('no such guideline');
+      }),
+    ],
+  }).instance;
+
+describe('the handshake', () => {
+  verifies(
+    ['S52', 'S53', 'S54', 'S55', 'S56', 'S57', 'S66', 'S75'],
+    'is answered method by method, with bare tool names',
+    async () => {
+      await using end = offerMessages(briefing());
+      expect(await send(end, 'initialize', HELLO, 0)).toEqual({
+        jsonrpc: '2.0',
+        id: 0,
+        result: {
+          protocolVersion: '2025-11-25',
+          capabilities: { logging: {}, tools: { listChanged: true } },
+          serverInfo: { name: 'briefing', version: '1.0.0' },
+        },
+      });
+      expect(await notify(end, 'notifications/initialized')).toBeUndefined();
+      expect(await send(end, 'tools/list', undefined, 1)).toEqual({
+        jsonrpc: '2.0',
+        id: 1,
+        result: {
+          tools: [
+            {
+              name: 'add',
+              description: 'Adds',
+              inputSchema: {
+                type: 'object',
+                properties: { a: { type: 'number' }, b: { type: 'number' } },
+                required: ['a', 'b'],
+              },
+            },
+            {
+              name: 'fail',
+              description: 'Fails',
+              inputSchema: { type: 'object', properties: {} },
+            },
+          ],
+        },
+      });
+      const params = { name: 'add', arguments: { a: 2, b: 3 } };
+      expect(await send(end, 'tools/call', params, 2)).toEqual({
+        jsonrpc: '2.0',
+        id: 2,
+        result: { content: [{ type: 'text', text: '5' }] },
+      });
+      expect(await send(end, 'ping', undefined, 3)).toEqual({ jsonrpc: '2.0', id: 3, result: {} });
+    },
+  );
+
+  test('agrees on the version that the client knows, or offers the newest', async () => {
+    for (const [wanted, given] of [
+      ['2024-11-05', '2024-11-05'],
+      ['2025-06-18', '2025-06-18'],
+      ['1999-01-01', '2025-11-25'],
+    ]) {
+      await using end = offerMessages(briefing());
+      expect(await send(end, 'initialize', { ...HELLO, protocolVersion: wanted })).toMatchObject({
+        result: { protocolVersion: given },
+      });
+    }
+  });
+});
+
+describe('errors', () => {
+  verifies(
+    ['S58', 'S59', 'S60', 'S61'],
+    'have the code of their kind; a failed tool is a result',
+    async () => {
+      await using end = offerMessages(briefing());
+      expect(await send(end, 'resources/list')).toEqual({
+        jsonrpc: '2.0',
+        id: 1,
+        error: { code: -32601, message: 'Unknown method: resources/list' },
+      });
+      const add = { name: 'add', arguments: { a: 1, b: 'x' } };
+      for (const [method, params, message] of [
+        ['tools/call', { arguments: {} }, /^Invalid params: name must be a string/],
+        ['tools/call', { name: 'add', arguments: [] }, /^Invalid params: arguments/],
+        ['tools/call', { name: 'nope' }, /^Unknown tool: nope$/],
+        ['tools/call', add, /^Invalid arguments for tool add: b: /],
+        ['tools/list', { cursor: 3 }, /^Invalid params: cursor/],
+        ['tools/list', { cursor: 'junk' }, /^Unknown cursor: junk/],
+        ['initialize', {}, /^Invalid params: protocolVersion/],
+      ] as const)
+        expect(await send(end, method, params)).toMatchObject({
+          error: { code: -32602, message: expect.stringMatching(message) as string },
+        });
+      expect(await send(end, 'tools/call', { name: 'fail', arguments: {} })).toMatchObject({
+        result: { isError: true, content: [{ type: 'text', text: 'Error: no such guideline' }] },
+      });
+      expect(await end.receive({ hello: 1 })).toMatchObject({ id: null, error: { code: -32600 } });
+      expect(
+        await end.receive({ jsonrpc: '2.0', id: 7, method: 'ping', params: [] as never }),
+      ).toMatchObject({
+        id: 7,
+        error: { code: -32602 },
+      });
+    },
+  );
+
+  test('of our own making tell nothing of the inside', async () => {
+    const source: ToolSource = {
+      info: { name: 's', version: '1' },
+      listTools: () => {
+        throw new Error('password is 123');
+      },
+      async *callTool() {},
+    };
+    await using end = offerMessages(source);
+    expect(await send(end, 'tools/list')).toMatchObject({
+      error: { code: -32603, message: 'Internal error' },
+    });
+    expect(await send(end, 'tools/call', { name: 'x' })).toMatchObject({ error: { code: -32603 } });
+  });
+});
+
+describe('ids', () => {
+  verifies('S68', 'of any kind come back as they were', async () => {
+    await using end = offerMessages(briefing());
+    for (const id of [0, '', -1, Number.MAX_SAFE_INTEGER, 'a'.repeat(5_000), '0'])
+      expect(await send(end, 'ping', undefined, id)).toEqual({ jsonrpc: '2.0', id, result: {} });
+  });
+
+  verifies(
+    'S50',
+    'may be equal at once, in one end or in many on one source: none gets another’s answer',
+    async () => {
+      const source = ourCatalogue().source;
+      await using one = offerMessages(source);
+      await using two = offerMessages(source);
+      await using three = offerMessages(source);
+      const texts = Array.from({ length: 30 }, (_, index) => `text ${index}`);
+      const answers = await Promise.all(
+        texts.map((text, index) =>
+          send(
+            [one, two, three][index % 3]!,
+            'tools/call',
+            { name: 'echo', arguments: { text } },
+            0,
+          ),
+        ),
+      );
+      expect(answers.map((answer) => JSON.stringify(answer))).toEqual(
+        texts.map((text) =>
+          JSON.stringify({ jsonrpc: '2.0', id: 0, result: { content: [{ type: 'text', text }] } }),
+        ),
+      );
+    },
+  );
+});
+
+describe('progress', () => {
+  test('bears the client’s token and is out before the answer', async () => {
+    await using end = offerMessages(ourCatalogue().source);
+    const order: unknown[] = [];
+    void (async () => {
+      for await (const { params } of end.outgoing) {
+        // A slow writer: the answer must still wait for it.
+        await new Promise((resolve) => setImmediate(resolve));
+        order.push(params);
+      }
+    })();
+    const call = { name: 'burst', arguments: { count: 3 }, _meta: { progressToken: 0 } };
+    await send(end, 'tools/call', call);
+    order.push('answer');
+    expect(order).toEqual([
+      { progressToken: 0, progress: 1, total: 3 },
+      { progressToken: 0, progress: 2, total: 3 },
+      { progressToken: 0, progress: 3, total: 3 },
+      'answer',
+    ]);
+  });
+
+  test('is not sent without a token, and a flood that nobody reads holds up nothing', async () => {
+    await using end = offerMessages(ourCatalogue().source);
+    const flood = { name: 'burst', arguments: { count: 1_000 }, _meta: { progressToken: 'p' } };
+    expect(await send(end, 'tools/call', flood)).toMatchObject({ result: {} });
+    await using quiet = offerMessages(ourCatalogue().source);
+    const { seen } = reader(quiet);
+    await send(quiet, 'tools/call', { name: 'burst', arguments: { count: 5 } });
+    expect(seen).toEqual([]);
+  });
+
+  test('slows the handler down when its reader is slow', async () => {
+    let told = 0;
+    const registry = createRegistry({
+      name: 'r',
+      tools: [
+        tool('t', '', {}, async (_, ctx) => {
+          for (let n = 1; n <= 1_000; n += 1) {
+            await ctx.progress(n);
+            told = n;
+          }
+          return 'x';
+        }),
+      ],
+    });
+    const end = offerMessages(registry);
+    const messages = end.outgoing[Symbol.asyncIterator]();
+    const answer = send(end, 'tools/call', { name: 't', _meta: { progressToken: 1 } });
+    await messages.next();
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(told).toBeLessThan(100);
+    await messages.return?.();
+    expect(await answer).toMatchObject({ result: {} });
+    await end[Symbol.asyncDispose]();
+  });
+
+  test('a log line goes out from the level that the client set', async () => {
+    const registry = createRegistry({
+      name: 'r',
+      tools: [
+        tool('t', '', {}, async function* () {
+          yield { type: 'log', level: 'debug', data: 'd' } as const;
+          yield { type: 'log', level: 'error', data: 'e', logger: 'l' } as const;
+          return 'x';
+        }),
+      ],
+    });
+    await using end = offerMessages(registry);
+    const { seen } = reader(end);
+    await send(end, 'logging/setLevel', { level: 'warning' });
+    await send(end, 'tools/call', { name: 't' });
+    expect(seen.map((message) => message['params'])).toEqual([
+      { level: 'error', data: 'e', logger: 'l' },
+    ]);
+  });
+});
+
+describe('cancelling', () => {
+  test('aborts the handler and answers nothing, by message or by signal, in this end only', async () => {
+    for (const how of ['message', 'signal'] as const) {
+      const { source, slow } = ourCatalogue();
+      await using end = offerMessages(source);
+      await using other = offerMessages(source);
+      const stop = new AbortController();
+      const running = end.receive(
+        { jsonrpc: '2.0', id: 0, method: 'tools/call', params: { name: 'slow' } },
+        { signal: stop.signal },
+      );
+      await slow.started;
+      await notify(other, 'notifications/cancelled', { requestId: 0 });
+      await notify(end, 'notifications/cancelled', { requestId: '0' });
+      expect(await send(end, 'ping', undefined, 0)).toBeDefined();
+      if (how === 'signal') stop.abort();
+      else await notify(end, 'notifications/cancelled', { requestId: 0, reason: 'enough' });
+      expect(await running).toBeUndefined();
+      await slow.aborted;
+    }
+  });
+
+  test('at any point leaves every other call its answer', async () => {
+    const { source } = ourCatalogue();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ cancelled: fc.boolean(), after: fc.nat(6) }), { maxLength: 12 }),
+        async (plan) => {
+          await using end = offerMessages(source);
+          reader(end);
+          const answers = plan.map(async ({ cancelled, after }, id) => {
+            const params = { name: 'burst', arguments: { count: 3 }, _meta: { progressToken: id } };
+            const answer = send(end, 'tools/call', params, id);
+            for (let n = 0; n < after; n += 1) await Promise.resolve();
+            if (cancelled) await notify(end, 'notifications/cancelled', { requestId: id });
+            return answer;
+          });
+          const unexpected = (await Promise.all(answers)).filter((answer, id) =>
+            answer
+              ? JSON.stringify(answer) !== JSON.stringify({ jsonrpc: '2.0', id, result: DONE })
+              : !plan[id]!.cancelled,
+          );
+          expect(unexpected).toEqual([]);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test('disposing aborts what runs, waits for it, and refuses what comes later', async () => {
+    const { source, slow } = ourCatalogue();
+    const end = offerMessages(source);
+    const running = send(end, 'tools/call', { name: 'slow' });
+    const asked = end.request('ping');
+    asked.catch(() => {});
+    await slow.started;
+    await end[Symbol.asyncDispose]();
+    await slow.aborted;
+    expect(await running).toBeUndefined();
+    await expect(asked).rejects.toMatchObject({ code: 'closed' });
+    expect(await send(end, 'ping')).toMatchObject({ error: { code: -32000 } });
+    await end[Symbol.asyncDispose]();
+  });
+});

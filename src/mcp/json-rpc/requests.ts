@@ -1,0 +1,103 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Abortable } from '../../stream/types.ts';
+import type { RpcError, RpcId, RpcSuccess } from '../../wire/json-rpc.ts';
+import { fromRpcError } from './errors.ts';
+
+export interface RequestOptions extends Abortable {
+  /** Called once, in the moment in which the request is over, before any further message is taken. */
+  readonly onSettled?: () => void;
+}
+
+interface Pending {
+  readonly resolve: (result: JsonObject) => void;
+  readonly reject: (reason: unknown) => void;
+  readonly onSettled: (() => void) | undefined;
+}
+
+/**
+ * Our own requests to the other side, by id. Each is settled exactly once: by its answer, by its
+ * signal (then the other side is told with `notifications/cancelled`, and a late answer is
+ * nobody's), or by `fail`, after which every new one fails the same way.
+ */
+export class Requests {
+  readonly #send: (message: JsonObject) => Promise<void>;
+  readonly #pending = new Map<RpcId, Pending>();
+  #next = 0;
+  #failure: { readonly reason: unknown } | undefined;
+
+  constructor(send: (message: JsonObject) => Promise<void>) {
+    this.#send = send;
+  }
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  /** The id that the next request will have: also a fine progress token. */
+  get nextId(): number {
+    return this.#next;
+  }
+
+  async send(
+    method: string,
+    params: JsonObject | undefined,
+    { signal, onSettled }: RequestOptions = {},
+  ): Promise<JsonObject> {
+    signal?.throwIfAborted();
+    if (this.#failure) throw this.#failure.reason;
+    const id = this.#next;
+    this.#next += 1;
+    const answer = new Promise<JsonObject>((resolve, reject) =>
+      this.#pending.set(id, { resolve, reject, onSettled }),
+    );
+    const onAbort = (): void => this.#pending.get(id)?.reject(signal?.reason);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      // Both at once: an answer, a failure or an abort need not wait for a send that is stuck.
+      const sent = this.#send({ jsonrpc: '2.0', id, method, ...(params && { params }) });
+      const [result] = await Promise.all([answer, sent]);
+      return result;
+    } catch (error) {
+      if (signal?.aborted && this.#forget(id) && !this.#failure) await this.#cancel(id, signal);
+      throw error;
+    } finally {
+      this.#forget(id);
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Takes an answer; false if no request of ours waits for it. */
+  settle(message: RpcSuccess | RpcError): boolean {
+    const pending = message.id === null ? undefined : this.#pending.get(message.id);
+    if (!pending) return false;
+    this.#forget(message.id as RpcId);
+    if ('error' in message) pending.reject(fromRpcError(message['error']));
+    else if (isObject(message.result)) pending.resolve(message.result);
+    else pending.reject(new DuolaneError('malformed', 'the peer answered without a result object'));
+    return true;
+  }
+
+  /** The other side is gone: settles all that wait and all that come. */
+  fail(reason: unknown): void {
+    this.#failure ??= { reason };
+    for (const [id, { reject }] of this.#pending) {
+      reject(reason);
+      this.#forget(id);
+    }
+  }
+
+  #forget(id: RpcId): boolean {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    pending?.onSettled?.();
+    return pending !== undefined;
+  }
+
+  /** A peer that can no longer be told needs no telling. */
+  async #cancel(requestId: RpcId, signal: AbortSignal): Promise<void> {
+    const reason = signal.reason instanceof Error ? signal.reason.message : String(signal.reason);
+    const params = { requestId, reason };
+    await this.#send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }).catch(() => {});
+  }
+}

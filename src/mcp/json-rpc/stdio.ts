@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { spawnProcess } from '../../process/index.ts';
+import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
+import { encodeLine, JsonlDecoder, Noise } from '../../wire/jsonl.ts';
+import type {
+  DialMessagesOptions,
+  MessageTransport,
+  OfferMessagesOptions,
+  ToolSource,
+} from '../types.ts';
+import { dialMessages } from './dial.ts';
+import { serveMessages, type Serving } from './serve.ts';
+
+export interface LinesOptions {
+  /** Lines that are no JSON objects (a server that prints); they are skipped. */
+  readonly onNoise?: (text: string) => void;
+}
+
+/** Starts a tool server and dials it over its stdin and stdout. Disposing ends its whole tree. */
+export const dialStdio = (
+  options: ProcessOptions & DialMessagesOptions & LinesOptions,
+): Promise<ToolSource & AsyncDisposable> => dialTransport(spawnProcess(options), options);
+
+/**
+ * The server behind a byte pipe, one message per line. Disposing ends the peer. When the peer ends
+ * by itself, whatever is in flight throws `peer_exited` with its exit code and last words.
+ */
+export async function dialTransport(
+  transport: Transport,
+  options: DialMessagesOptions & LinesOptions = {},
+): Promise<ToolSource & AsyncDisposable> {
+  return dialMessages(
+    {
+      incoming: fromPeer(transport, options),
+      async send(message) {
+        if (!transport.write(encodeLine(message))) await transport.drained();
+      },
+      close: async () => transport[Symbol.asyncDispose](),
+    },
+    options,
+  );
+}
+
+async function* fromPeer(
+  transport: Transport,
+  options: LinesOptions,
+): AsyncGenerator<JsonObject, void, undefined> {
+  yield* lines(transport.output, options);
+  const exit = await transport.exited;
+  throw exit.startError ?? new DuolaneError('peer_exited', lastWords(exit));
+}
+
+function lastWords({ code, signal, stderr }: Exit): string {
+  const how = signal === undefined ? `code ${code}` : `signal ${signal}`;
+  const tail = stderr.trim().slice(-500);
+  return `the tool server ended with ${how}${tail ? `; its last words: ${tail}` : ''}`;
+}
+
+async function* lines(
+  chunks: AsyncIterable<Uint8Array>,
+  { onNoise }: LinesOptions,
+): AsyncGenerator<JsonObject, void, undefined> {
+  const decoder = new JsonlDecoder();
+  for await (const chunk of chunks) yield* messages(decoder.decode(chunk), onNoise);
+  yield* messages(decoder.flush(), onNoise);
+}
+
+function* messages(
+  decoded: ReadonlyArray<JsonObject | Noise>,
+  onNoise: LinesOptions['onNoise'],
+): Generator<JsonObject, void, undefined> {
+  for (const message of decoded) {
+    if (!(message instanceof Noise)) yield message;
+    // What was cut off may have been an answer: somebody would wait for it for ever.
+    else if (message.error.code === 'too_large') throw message.error;
+    else onNoise?.(message.text);
+  }
+}
+
+export interface OfferStdioOptions extends OfferMessagesOptions, LinesOptions {
+  readonly input?: Readable;
+  readonly output?: Writable;
+}
+
+/** Serves a source on this process's own stdin and stdout until stdin ends. Print nothing else there. */
+export function offerStdio(source: ToolSource, options: OfferStdioOptions = {}): Serving {
+  const { input = process.stdin, output = process.stdout, ...rest } = options;
+  return serveMessages(source, streamRoad(input, output, rest), rest);
+}
+
+function streamRoad(input: Readable, output: Writable, options: LinesOptions): MessageTransport {
+  // A client that went away shows as the end of input; its broken pipe must not end the process.
+  output.on('error', () => {});
+  return {
+    incoming: lines(input, options),
+    async send(message) {
+      if (output.destroyed) throw new DuolaneError('closed', 'the client has gone');
+      if (!output.write(encodeLine(message))) await once(output, 'drain');
+    },
+    async close() {
+      input.destroy();
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { ListOptions } from '../../stream/types.ts';
+import type { PagedItems } from '../collect.ts';
+import type { Page } from '../pages.ts';
+
+/** Pages in one walk; a server with more is taken for one that never ends. */
+const MAX_PAGES = 10_000;
+
+type Ask = (cursor: string | undefined, signal: AbortSignal | undefined) => Promise<JsonObject>;
+
+/**
+ * A list that a server gives in cursor pages, as single items. A page is asked for only when every
+ * item before it has been taken. Only an absent `nextCursor` ends the walk: the empty string is a
+ * cursor like any other, and one that comes back is a loop (`malformed`). Items already yielded
+ * stay good when a later page fails.
+ */
+export class PageWalk<T extends JsonObject> implements PagedItems<T> {
+  readonly #ask: Ask;
+  readonly #key: string;
+  readonly #signal: AbortSignal | undefined;
+  readonly #seen = new Set<string>();
+  #cursor: string | undefined;
+  #skip = 0;
+  #used = false;
+  /** The server's cursor at the end of a page; inside one, with the number of items taken. */
+  checkpoint: string | undefined;
+
+  constructor(ask: Ask, key: string, { after, signal }: ListOptions = {}) {
+    this.#ask = ask;
+    this.#key = key;
+    this.#signal = signal;
+    this.checkpoint = after;
+    if (after !== undefined) [this.#skip, this.#cursor] = parse(after);
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
+    let skip = this.#skip;
+    for await (const { items, nextCursor } of this.pages()) {
+      while (skip < items.length) {
+        skip += 1;
+        const ended = skip === items.length && nextCursor !== undefined;
+        this.checkpoint = ended ? toCheckpoint(0, nextCursor) : toCheckpoint(skip, this.#cursor);
+        yield items[skip - 1]!;
+      }
+      skip = 0;
+    }
+  }
+
+  async *pages(): AsyncGenerator<Page<T>, void, undefined> {
+    if (this.#used) throw new DuolaneError('closed', 'a list is read once; list again');
+    this.#used = true;
+    for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+      this.#signal?.throwIfAborted();
+      const page = await this.#ask(this.#cursor, this.#signal);
+      const items = itemsOf<T>(page, this.#key);
+      const { nextCursor: next } = page;
+      if (next === undefined || next === null) return yield { items };
+      if (typeof next !== 'string')
+        throw new DuolaneError('malformed', 'the server sent a nextCursor that is not a string');
+      yield { items, nextCursor: next };
+      this.#turnTo(next);
+    }
+    throw new DuolaneError('too_large', `the list has more than ${MAX_PAGES} pages`);
+  }
+
+  #turnTo(next: string): void {
+    if (this.#cursor !== undefined) this.#seen.add(digest(this.#cursor));
+    if (this.#seen.has(digest(next)))
+      throw new DuolaneError(
+        'malformed',
+        'the server sent a cursor for the second time: its list would never end',
+      );
+    this.#cursor = next;
+  }
+}
+
+function itemsOf<T extends JsonObject>(page: JsonObject, key: string): readonly T[] {
+  const items = page[key];
+  if (!Array.isArray(items) || !items.every(isObject))
+    throw new DuolaneError(
+      'malformed',
+      `the server sent a page whose ${key} is no list of objects`,
+    );
+  return items as unknown as readonly T[];
+}
+
+/** Marks a place inside a page, which a server's cursor cannot name. */
+const MARK = 'duolane+';
+
+const toCheckpoint = (taken: number, cursor: string | undefined): string =>
+  taken === 0 && cursor !== undefined && !cursor.startsWith(MARK)
+    ? cursor
+    : `${MARK}${taken}${cursor === undefined ? '' : `:${cursor}`}`;
+
+function parse(checkpoint: string): [taken: number, cursor: string | undefined] {
+  if (!checkpoint.startsWith(MARK)) return [0, checkpoint];
+  const [, taken, cursor] = /^(\d+)(?::(.*))?$/s.exec(checkpoint.slice(MARK.length)) ?? [];
+  if (taken === undefined) throw new DuolaneError('invalid', `Unknown cursor: ${checkpoint}`);
+  return [Number(taken), cursor];
+}
+
+/** A server may make cursors of any length; remembering ten thousand must stay small. */
+const digest = (cursor: string): string => createHash('sha1').update(cursor).digest('base64');

@@ -1,0 +1,208 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+import { Changes } from './changes.ts';
+import { MAX_TIMER_MS, runTool, type Runnable } from './run.ts';
+import { type CompiledSchema, compileSchema, describeProblems, reasonOf } from './schema.ts';
+import { Slots } from './slots.ts';
+import type {
+  CallOptions,
+  SourceChange,
+  Tool,
+  ToolCall,
+  ToolDefinition,
+  ToolEvent,
+  ToolHandler,
+  ToolProblem,
+  ToolRegistry,
+} from './types.ts';
+
+export interface RegistryOptions {
+  readonly name: string;
+  readonly version?: string;
+  readonly instructions?: string;
+  readonly tools?: readonly ToolDefinition[];
+}
+
+/**
+ * Your functions as a ToolSource. A bad tool among `tools` does not take the others with it: it is
+ * left out, kept in `problems` and told as a process warning; `register` throws instead.
+ */
+export function createRegistry(options: RegistryOptions): ToolRegistry {
+  const registry = new Registry(options);
+  for (const definition of options.tools ?? []) registry.include(definition);
+  return registry;
+}
+
+interface Entry extends Runnable {
+  /** Place in the list; a replaced tool keeps it. */
+  readonly place: number;
+  readonly tool: Tool;
+  readonly schema: CompiledSchema;
+}
+
+const NAME = /^[\w./-]{1,128}$/;
+
+class Registry implements ToolRegistry {
+  readonly info: ToolRegistry['info'];
+  readonly #entries = new Map<string, Entry>();
+  readonly #problems = new Map<string, ToolProblem>();
+  readonly #changes = new Changes();
+  /** By place; made anew after a change, so a list that is being read never shifts. */
+  #sorted: readonly Entry[] | undefined;
+  #places = 0;
+
+  constructor({ name, version = '1.0.0', instructions }: RegistryOptions) {
+    this.info = { name, version, ...(instructions !== undefined && { instructions }) };
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get problems(): readonly ToolProblem[] {
+    return [...this.#problems.values()];
+  }
+
+  get(name: string): Tool | undefined {
+    return this.#entries.get(name)?.tool;
+  }
+
+  register(definition: ToolDefinition): void {
+    const known = this.#entries.get(definition.name);
+    const place = known?.place ?? this.#places + 1;
+    this.#entries.set(definition.name, prepare(definition, place));
+    this.#places = Math.max(this.#places, place);
+    this.#problems.delete(definition.name);
+    this.#changed();
+  }
+
+  include(definition: ToolDefinition): void {
+    try {
+      this.register(definition);
+    } catch (reason) {
+      const error = DuolaneError.from(reason, 'invalid');
+      this.#problems.set(definition.name, { name: definition.name, error });
+      process.emitWarning(`server ${this.info.name}: ${error.message}; it is left out`, 'Duolane');
+    }
+  }
+
+  unregister(name: string): boolean {
+    this.#problems.delete(name);
+    const known = this.#entries.delete(name);
+    if (known) this.#changed();
+    return known;
+  }
+
+  listTools({ after, signal }: ListOptions = {}): Items<Tool> {
+    this.#sorted ??= [...this.#entries.values()];
+    return new ToolItems(this.#sorted, after === undefined ? 0 : placeOf(after), signal);
+  }
+
+  async *callTool(
+    call: ToolCall,
+    options?: CallOptions,
+  ): AsyncGenerator<ToolEvent, void, undefined> {
+    const entry = this.#entries.get(call.name);
+    if (!entry) throw new DuolaneError('not_found', `Unknown tool: ${call.name}`);
+    const checked = await entry.schema.check(call.args);
+    if (!checked.ok)
+      throw new DuolaneError(
+        'invalid',
+        `Invalid arguments for tool ${call.name}: ${describeProblems(checked.problems)}`,
+      );
+    yield* runTool(entry, call, checked.value, options);
+  }
+
+  listen(options?: Abortable): AsyncIterable<SourceChange> {
+    return this.#changes.listen(options);
+  }
+
+  #changed(): void {
+    this.#sorted = undefined;
+    this.#changes.tell({ type: 'tools' });
+  }
+}
+
+function placeOf(checkpoint: string): number {
+  const place = Number(checkpoint);
+  if (!Number.isSafeInteger(place) || place < 0)
+    throw new DuolaneError('invalid', `Unknown cursor: ${checkpoint}`);
+  return place;
+}
+
+class ToolItems implements Items<Tool> {
+  checkpoint: string | undefined;
+  readonly #entries: readonly Entry[];
+  readonly #after: number;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(entries: readonly Entry[], after: number, signal: AbortSignal | undefined) {
+    this.#entries = entries;
+    this.#after = after;
+    this.#signal = signal;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Tool, void, undefined> {
+    for (let index = firstAfter(this.#entries, this.#after); ; index += 1) {
+      this.#signal?.throwIfAborted();
+      const entry = this.#entries[index];
+      if (!entry) return;
+      this.checkpoint = String(entry.place);
+      yield entry.tool;
+    }
+  }
+}
+
+/** Binary search: a list read in pages must not walk from the start for each. */
+function firstAfter(entries: readonly Entry[], place: number): number {
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (entries[middle]!.place > place) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function prepare(definition: ToolDefinition, place: number): Entry {
+  const { name, deadlineMs, concurrency } = definition;
+  const fault = (reason: string, cause?: unknown): DuolaneError =>
+    new DuolaneError('invalid', `tool ${JSON.stringify(name)}: ${reason}`, { cause });
+  if (typeof name !== 'string' || !NAME.test(name))
+    throw fault('its name must be 1 to 128 letters, digits or _ - . /');
+  if (typeof definition.handler !== 'function') throw fault('its handler is not a function');
+  if (deadlineMs !== undefined && !(deadlineMs > 0 && deadlineMs <= MAX_TIMER_MS))
+    throw fault(`deadlineMs must be positive and at most ${MAX_TIMER_MS}, got ${deadlineMs}`);
+  if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency > 0))
+    throw fault(`concurrency must be a positive whole number, got ${concurrency}`);
+  let schema: CompiledSchema;
+  try {
+    schema = compileSchema(definition.inputSchema);
+  } catch (error) {
+    throw fault(`bad input schema: ${reasonOf(error)}`, error);
+  }
+  return {
+    place,
+    schema,
+    tool: toTool(definition, schema.json),
+    // Checked against the schema before each call, so the handler gets what its type says.
+    handler: definition.handler as ToolHandler<unknown>,
+    ...(deadlineMs !== undefined && { deadlineMs }),
+    ...(concurrency !== undefined && { slots: new Slots(concurrency) }),
+  };
+}
+
+function toTool(definition: ToolDefinition, inputSchema: JsonObject): Tool {
+  const { name, title, description, outputSchema, annotations, _meta } = definition;
+  return {
+    name,
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    inputSchema,
+    ...(outputSchema !== undefined && { outputSchema }),
+    ...(annotations !== undefined && { annotations }),
+    ...(_meta !== undefined && { _meta }),
+  };
+}

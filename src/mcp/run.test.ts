@@ -1,0 +1,268 @@
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { call, toArray } from '../../test/tool-source.contract.ts';
+import { verifies } from '../../test/verifies.ts';
+import type { Answer } from '../ask.ts';
+import { createRegistry } from './registry.ts';
+import { tool } from './tool.ts';
+import type { ToolDefinition, ToolEvent, ToolHandler } from './types.ts';
+
+const registryOf = (
+  handler: ToolHandler<never>,
+  extras: Partial<ToolDefinition> = {},
+): ReturnType<typeof createRegistry> =>
+  createRegistry({ name: 'r', tools: [{ name: 't', inputSchema: {}, handler, ...extras }] });
+
+const text = (value: string): ToolEvent => ({
+  type: 'result',
+  result: { content: [{ type: 'text', text: value }] },
+});
+const failure = (value: string): ToolEvent => ({
+  type: 'result',
+  result: { content: [{ type: 'text', text: value }], isError: true },
+});
+
+function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
+  let open = (): void => {};
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open: () => open() };
+}
+
+describe('a handler', () => {
+  verifies(
+    ['S61', 'S71'],
+    'may be sync, async or a stream; a throw of any kind is a result',
+    async () => {
+      const table: Array<[ToolHandler<never>, ToolEvent]> = [
+        [() => 'x', text('x')],
+        [async () => 'x', text('x')],
+        [
+          async function* () {
+            yield text('x');
+          },
+          text('x'),
+        ],
+        [
+          // oxlint-disable-next-line require-yield
+          async function* () {
+            return 'x';
+          },
+          text('x'),
+        ],
+        [
+          () => {
+            throw new Error('sync');
+          },
+          failure('Error: sync'),
+        ],
+        [async () => Promise.reject(new Error('async')), failure('Error: async')],
+        [
+          // oxlint-disable-next-line require-yield
+          async function* () {
+            throw new Error('stream');
+          },
+          failure('Error: stream'),
+        ],
+        [async () => Promise.reject('bare'), failure('Error: bare')],
+      ];
+      for (const [handler, event] of table)
+        expect(await toArray(registryOf(handler).callTool(call('t')))).toEqual([event]);
+    },
+  );
+
+  test('that returns no result is told what to return', async () => {
+    for (const odd of [undefined, null, 3, [], {}, { content: 'x' }, { content: [{}] }]) {
+      const [event] = await toArray(registryOf(() => odd as never).callTool(call('t')));
+      expect(event).toMatchObject({ result: { isError: true } });
+      expect(JSON.stringify(event)).toContain('return a string or { content');
+    }
+  });
+
+  test('structured content alone gets its text block', async () => {
+    const [event] = await toArray(
+      registryOf(() => ({ structuredContent: { a: 1 } })).callTool(call('t')),
+    );
+    expect(event).toEqual({
+      type: 'result',
+      result: { structuredContent: { a: 1 }, content: [{ type: 'text', text: '{"a":1}' }] },
+    });
+  });
+
+  test('bad arguments throw `invalid`, name the field, and never reach it', async () => {
+    let reached = false;
+    const registry = createRegistry({
+      name: 'r',
+      tools: [tool('t', '', { kind: z.enum(['bug', 'task']) }, () => `${(reached = true)}`)],
+    });
+    await expect(toArray(registry.callTool(call('t', { kind: 'x' })))).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringMatching(/^Invalid arguments for tool t: kind: .*bug.*task/) as string,
+    });
+    expect(reached).toBe(false);
+  });
+
+  verifies(
+    'S93',
+    'gets a signal that its caller aborts, and reports progress in order',
+    async () => {
+      const running = gate();
+      const stop = new AbortController();
+      let heard: unknown;
+      const registry = registryOf(async (_, ctx) => {
+        for (let done = 1; done <= 40; done += 1) {
+          void ctx.progress(done, 40, `step ${done}`);
+          if (done % 7 === 0) await new Promise((resolve) => setImmediate(resolve));
+        }
+        running.open();
+        if (!ctx.signal.aborted)
+          await new Promise<void>((resolve) =>
+            ctx.signal.addEventListener('abort', () => resolve()),
+          );
+        heard = ctx.signal.reason;
+        return 'too late';
+      });
+      const seen: ToolEvent[] = [];
+      const reason = new Error('stop');
+      await expect(
+        (async () => {
+          for await (const event of registry.callTool(call('t'), { signal: stop.signal })) {
+            seen.push(event);
+            if (seen.length === 40) stop.abort(reason);
+          }
+        })(),
+      ).rejects.toBe(reason);
+      expect(seen.map((event) => event.type === 'progress' && event.progress)).toEqual(
+        Array.from({ length: 40 }, (_, index) => index + 1),
+      );
+      expect(seen[4]).toEqual({ type: 'progress', progress: 5, total: 40, message: 'step 5' });
+      await running.opened;
+      expect(heard).toBe(reason);
+    },
+  );
+
+  test('waits for its reader when it awaits progress', async () => {
+    let told = 0;
+    const registry = registryOf(async (_, ctx) => {
+      for (let done = 1; done <= 100; done += 1) {
+        await ctx.progress(done);
+        told = done;
+      }
+      return 'x';
+    });
+    const events = registry.callTool(call('t'))[Symbol.asyncIterator]();
+    await events.next();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(told).toBeLessThanOrEqual(3);
+    await events.return?.();
+  });
+
+  test('that is left has run its finally before the loop is over', async () => {
+    let tidy = false;
+    const registry = registryOf(async function* (_: never, ctx) {
+      try {
+        for (let progress = 1; !ctx.signal.aborted; progress += 1)
+          yield { type: 'progress', progress };
+      } finally {
+        tidy = true;
+      }
+    });
+    for await (const _ of registry.callTool(call('t'))) break;
+    expect(tidy).toBe(true);
+  });
+
+  test('that is late is told so, ends as an error, and keeps its slot until it ends', async () => {
+    const release = gate();
+    let runs = 0;
+    const registry = registryOf(
+      async () => {
+        runs += 1;
+        if (runs === 1) await release.opened;
+        return 'x';
+      },
+      { deadlineMs: 30, concurrency: 1 },
+    );
+    const started = performance.now();
+    expect(await toArray(registry.callTool(call('t')))).toEqual([
+      failure('Error: t took longer than its 30 ms'),
+    ]);
+    expect(performance.now() - started).toBeLessThan(900);
+    const second = toArray(registry.callTool(call('t')));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(runs).toBe(1);
+    release.open();
+    expect(await second).toEqual([text('x')]);
+  });
+
+  test('runs at most `concurrency` times at once, and a caller may leave the queue', async () => {
+    let running = 0;
+    let most = 0;
+    const registry = registryOf(
+      async () => {
+        running += 1;
+        most = Math.max(most, running);
+        await new Promise((resolve) => setImmediate(resolve));
+        running -= 1;
+        return 'x';
+      },
+      { concurrency: 2 },
+    );
+    const stop = new AbortController();
+    const calls = Array.from({ length: 10 }, () => toArray(registry.callTool(call('t'))));
+    const left = toArray(registry.callTool(call('t'), { signal: stop.signal }));
+    left.catch(() => {});
+    stop.abort(new Error('left'));
+    await expect(left).rejects.toThrow('left');
+    expect((await Promise.all(calls)).flat()).toHaveLength(10);
+    expect(most).toBe(2);
+  });
+});
+
+describe('ask in a handler', () => {
+  const answers = (...pairs: Array<[string, Answer['action']]>): Answer[] =>
+    pairs.map(([id, action]) => ({ id, action }));
+
+  test('ends the call with all that was asked; answered, the call runs again and goes on', async () => {
+    let runs = 0;
+    const registry = registryOf(async (_, ctx) => {
+      runs += 1;
+      const [first, second] = await Promise.all([
+        ctx.ask({ id: 'review', kind: 'approval', message: 'Create it?' }),
+        ctx.ask({ id: 'c1/who', kind: 'question' }),
+      ]);
+      const third = await ctx.ask({ id: 'sure', kind: 'question' });
+      return [first, second, third].map((answer) => `${answer.id} ${answer.action}`).join();
+    });
+    const one = { id: 'c1', name: 't', args: {} };
+    expect(await toArray(registry.callTool(one))).toEqual([
+      {
+        type: 'input',
+        requests: [
+          { id: 'c1/review', kind: 'approval', message: 'Create it?', callId: 'c1' },
+          { id: 'c1/who', kind: 'question', callId: 'c1' },
+        ],
+      },
+    ]);
+    const two = answers(['c1/review', 'accept'], ['c1/who', 'decline']);
+    expect(await toArray(registry.callTool({ ...one, answers: two }))).toMatchObject([
+      { type: 'input', requests: [{ id: 'c1/sure' }] },
+    ]);
+    const three = [...two, ...answers(['c1/sure', 'cancel'])];
+    expect(await toArray(registry.callTool({ ...one, answers: three }))).toEqual([
+      text('c1/review accept,c1/who decline,c1/sure cancel'),
+    ]);
+    expect(runs).toBe(3);
+  });
+
+  test('an answer to another call is no answer', async () => {
+    const registry = registryOf(
+      async (_, ctx) => (await ctx.ask({ id: 'q', kind: 'question' })).action,
+    );
+    const events = registry.callTool({
+      id: 'c2',
+      name: 't',
+      args: {},
+      answers: answers(['c1/q', 'accept']),
+    });
+    expect(await toArray(events)).toMatchObject([{ type: 'input', requests: [{ id: 'c2/q' }] }]);
+  });
+});

@@ -1,0 +1,200 @@
+import { createRequire } from 'node:module';
+import type * as Zod from 'zod';
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { compileJsonSchema } from './json-schema.ts';
+import { zod3ToJsonSchema } from './zod3.ts';
+
+export interface Problem {
+  readonly path: readonly string[];
+  readonly message: string;
+}
+
+export type Checked =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** A schema of any make, ready to use. `json` describes what the caller sends. */
+export interface CompiledSchema {
+  readonly json: JsonObject;
+  /** Gives the value as the handler gets it: with defaults and transforms where the schema has them. */
+  check(value: unknown): Checked | Promise<Checked>;
+}
+
+/**
+ * Takes a zod 3 or 4 shape or object, any Standard Schema that can tell its JSON Schema, or plain
+ * JSON Schema; throws `invalid` with the reason if it does not describe an object. Known by
+ * structure: zod is loaded only for a zod 4 schema too old to describe itself, ajv only for plain
+ * JSON Schema.
+ */
+export function compileSchema(input: unknown): CompiledSchema {
+  const compiled = compile(input);
+  if (compiled.json['type'] !== 'object')
+    throw invalid(
+      `it describes ${JSON.stringify(compiled.json['type'] ?? 'no type')}, not an object`,
+    );
+  return compiled;
+}
+
+function compile(input: unknown): CompiledSchema {
+  if (isSchema(input)) return compileField(input).schema;
+  if (!isObject(input)) throw invalid(`${input === null ? 'null' : typeof input} is not a schema`);
+  const fields = Object.entries(input);
+  if (fields.length === 0) return compileShape([]);
+  const schemas = fields.filter(([, value]) => isSchema(value));
+  if (schemas.length === 0) return compileJsonSchema(input);
+  const odd = fields.find(([, value]) => !isSchema(value));
+  if (odd) throw invalid(`its field ${odd[0]} is not a schema, unlike the others`);
+  return compileShape(fields as Array<[string, ForeignSchema]>);
+}
+
+interface StandardIssue {
+  readonly message: string;
+  readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }>;
+}
+type StandardResult =
+  | { readonly value: unknown; readonly issues?: undefined }
+  | { readonly issues: readonly StandardIssue[] };
+
+/** As much of zod 3, zod 4 and Standard Schema as we use. */
+interface ForeignSchema {
+  readonly '~standard'?: {
+    validate(value: unknown): StandardResult | Promise<StandardResult>;
+    readonly jsonSchema?: { input(options: { target: string }): JsonObject };
+  };
+  /** zod 4; `optin` says in which way a field may be left out, if it may. */
+  readonly _zod?: { readonly optin?: string };
+  /** zod 3 */
+  readonly _def?: JsonObject;
+  safeParseAsync?(
+    value: unknown,
+  ): Promise<{ success: boolean; data?: unknown; error?: { issues: readonly StandardIssue[] } }>;
+  isOptional?(): boolean;
+}
+
+const isSchema = (value: unknown): value is ForeignSchema =>
+  ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+  ('~standard' in value || '_zod' in value || ('_def' in value && 'safeParseAsync' in value));
+
+interface Field {
+  readonly schema: CompiledSchema;
+  readonly optional: boolean;
+}
+
+function compileField(schema: ForeignSchema): Field {
+  const { $schema: _, ...json } = describe(schema);
+  return {
+    schema: { json, check: (value) => validate(schema, value) },
+    optional: schema._zod ? schema._zod.optin !== undefined : (schema.isOptional?.() ?? false),
+  };
+}
+
+function describe(schema: ForeignSchema): JsonObject {
+  const own = schema['~standard']?.jsonSchema;
+  if (own) return own.input({ target: 'draft-2020-12' });
+  if (schema._zod) {
+    const zod = createRequire(import.meta.url)('zod') as typeof Zod;
+    return zod.toJSONSchema(schema as unknown as Zod.ZodType, { io: 'input' });
+  }
+  if (schema._def && 'typeName' in schema._def) return zod3ToJsonSchema(schema);
+  throw invalid('its library cannot tell its JSON Schema: give zod or plain JSON Schema');
+}
+
+function validate(schema: ForeignSchema, value: unknown): Checked | Promise<Checked> {
+  const standard = schema['~standard'];
+  if (standard) {
+    const result = standard.validate(value);
+    return result instanceof Promise ? result.then(fromStandard) : fromStandard(result);
+  }
+  return schema.safeParseAsync!(value).then(({ success, data, error }) =>
+    fromStandard(success ? { value: data } : { issues: error?.issues ?? [] }),
+  );
+}
+
+const fromStandard = (result: StandardResult): Checked =>
+  result.issues
+    ? { ok: false, problems: result.issues.map(fromIssue) }
+    : { ok: true, value: result.value };
+
+const fromIssue = ({ path = [], message }: StandardIssue): Problem => ({
+  path: path.map((part) => String(typeof part === 'object' ? part.key : part)),
+  message,
+});
+
+/** As `z.object(shape)` does it, without zod: unknown fields are left out. */
+function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSchema {
+  const fields = shape.map(
+    ([name, schema]) => [name, inField(name, () => compileField(schema))] as const,
+  );
+  const required = fields.filter(([, field]) => !field.optional).map(([name]) => name);
+  const json = {
+    type: 'object',
+    properties: Object.fromEntries(
+      fields.map(([name, { schema }]) => [
+        name,
+        moveRefs(schema.json, `#/properties/${pointer(name)}`),
+      ]),
+    ),
+    ...(required.length > 0 && { required }),
+  };
+  const check = async (value: unknown): Promise<Checked> => {
+    if (!isObject(value))
+      return { ok: false, problems: [{ path: [], message: 'must be an object' }] };
+    const problems: Problem[] = [];
+    const checked: Array<[string, unknown]> = [];
+    for (const [name, { schema }] of fields) {
+      const given = Object.hasOwn(value, name);
+      const result = await schema.check(given ? value[name] : undefined);
+      if (!result.ok)
+        for (const { path, message } of result.problems)
+          problems.push({ path: [name, ...path], message });
+      else if (given || result.value !== undefined) checked.push([name, result.value]);
+    }
+    return problems.length > 0
+      ? { ok: false, problems }
+      : { ok: true, value: Object.fromEntries(checked) };
+  };
+  return { json, check };
+}
+
+/** Puts the field's name in front of what is wrong with its schema. */
+function inField<T>(name: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw invalid(`its field ${name}: ${reasonOf(error)}`, error);
+  }
+}
+
+const pointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
+
+/** A schema that says `#` means its own root: one that becomes a field must say where it now is. */
+function moveRefs<T>(schema: T, root: string): T {
+  if (Array.isArray(schema)) return schema.map((item: unknown) => moveRefs(item, root)) as T;
+  if (!isObject(schema)) return schema;
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => {
+      if (key === '$ref' && typeof value === 'string' && value.startsWith('#'))
+        return [key, root + value.slice(1)];
+      return [key, key === 'const' || key === 'default' ? value : moveRefs(value, root)];
+    }),
+  ) as T;
+}
+
+const SHOWN = 10;
+
+/** The problems as one text that names each field: `kind: must be one of: bug, task; title: …`. */
+export function describeProblems(problems: readonly Problem[]): string {
+  const lines = problems
+    .slice(0, SHOWN)
+    .map(({ path, message }) => (path.length > 0 ? `${path.join('.')}: ${message}` : message));
+  if (problems.length > SHOWN) lines.push(`and ${problems.length - SHOWN} more`);
+  return lines.join('; ');
+}
+
+/** What was thrown, in its own words. */
+export const reasonOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
+const invalid = (message: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('invalid', message, { cause });

@@ -1,0 +1,155 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+
+interface Zod3 {
+  readonly _def?: JsonObject;
+}
+
+type Def = JsonObject & { readonly typeName?: string };
+
+/** Deep enough for any schema that a person writes; a schema that holds itself is refused here. */
+const MAX_DEPTH = 64;
+
+/**
+ * JSON Schema of what a zod 3 schema takes. Zod 3 cannot tell it itself, so this reads its
+ * definitions; a kind that JSON does not have (dates, maps, functions) throws `invalid`.
+ */
+export function zod3ToJsonSchema(schema: Zod3): JsonObject {
+  return convert(schema, 0);
+}
+
+function convert(schema: unknown, depth: number): JsonObject {
+  const def = (isObject(schema) ? schema['_def'] : undefined) as Def | undefined;
+  if (!def) throw new DuolaneError('invalid', 'a part of it is not a zod schema');
+  if (depth > MAX_DEPTH)
+    throw new DuolaneError('invalid', 'it holds itself: give a recursive schema as JSON Schema');
+  const json = convertDef(def, (inner) => convert(inner, depth + 1));
+  const description = def['description'];
+  return typeof description === 'string' ? { ...json, description } : json;
+}
+
+function convertDef(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
+  switch (def.typeName) {
+    case 'ZodString':
+      return { type: 'string', ...stringChecks(def) };
+    case 'ZodNumber':
+      return { type: 'number', ...numberChecks(def) };
+    case 'ZodBoolean':
+      return { type: 'boolean' };
+    case 'ZodNull':
+      return { type: 'null' };
+    case 'ZodAny':
+    case 'ZodUnknown':
+      return {};
+    case 'ZodNever':
+      return { not: {} };
+    case 'ZodLiteral':
+      return { const: def['value'] };
+    case 'ZodEnum':
+      return { type: 'string', enum: def['values'] };
+    case 'ZodNativeEnum':
+      return { enum: enumValues(def['values'] as Record<string, string | number>) };
+    case 'ZodArray':
+      return arrayOf(def, of);
+    case 'ZodTuple':
+      return tupleOf(def, of);
+    case 'ZodObject':
+      return objectOf(def, of);
+    case 'ZodRecord':
+      return { type: 'object', additionalProperties: of(def['valueType']) };
+    case 'ZodUnion':
+      return { anyOf: (def['options'] as unknown[]).map(of) };
+    case 'ZodDiscriminatedUnion':
+      return { anyOf: [...(def['options'] as Iterable<unknown>)].map(of) };
+    case 'ZodIntersection':
+      return { allOf: [of(def['left']), of(def['right'])] };
+    case 'ZodNullable':
+      return { anyOf: [of(def['innerType']), { type: 'null' }] };
+    case 'ZodDefault':
+      return { ...of(def['innerType']), default: (def['defaultValue'] as () => unknown)() };
+    case 'ZodOptional':
+    case 'ZodReadonly':
+    case 'ZodCatch':
+      return of(def['innerType']);
+    case 'ZodBranded':
+      return of(def['type']);
+    case 'ZodEffects':
+      return of(def['schema']);
+    case 'ZodPipeline':
+      return of(def['in']);
+    case 'ZodLazy':
+      return of((def['getter'] as () => unknown)());
+    default:
+      throw new DuolaneError('invalid', `JSON Schema has no ${def.typeName ?? 'such kind'}`);
+  }
+}
+
+interface Check extends JsonObject {
+  readonly kind: string;
+  readonly value?: number;
+}
+
+const checks = (def: Def): readonly Check[] => (def['checks'] ?? []) as readonly Check[];
+
+function stringChecks(def: Def): JsonObject {
+  const json: Record<string, unknown> = {};
+  for (const { kind, value, regex } of checks(def)) {
+    if (kind === 'min' || kind === 'length') json['minLength'] = value;
+    if (kind === 'max' || kind === 'length') json['maxLength'] = value;
+    if (kind === 'regex') json['pattern'] = (regex as RegExp).source;
+    if (kind === 'email' || kind === 'uuid') json['format'] = kind;
+    if (kind === 'url') json['format'] = 'uri';
+    if (kind === 'datetime') json['format'] = 'date-time';
+  }
+  return json;
+}
+
+function numberChecks(def: Def): JsonObject {
+  const json: Record<string, unknown> = {};
+  for (const { kind, value, inclusive } of checks(def)) {
+    if (kind === 'int') json['type'] = 'integer';
+    if (kind === 'min') json[inclusive ? 'minimum' : 'exclusiveMinimum'] = value;
+    if (kind === 'max') json[inclusive ? 'maximum' : 'exclusiveMaximum'] = value;
+    if (kind === 'multipleOf') json['multipleOf'] = value;
+  }
+  return json;
+}
+
+/** A numeric TypeScript enum also maps its numbers back to names: those keys are no values. */
+const enumValues = (values: Record<string, string | number>): unknown[] =>
+  Object.entries(values)
+    .filter(([key]) => typeof values[values[key] as string] !== 'number')
+    .map(([, value]) => value);
+
+function arrayOf(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
+  const limit = (name: string): number | undefined =>
+    (def[name] as { value: number } | null | undefined)?.value;
+  const exact = limit('exactLength');
+  const min = exact ?? limit('minLength');
+  const max = exact ?? limit('maxLength');
+  return {
+    type: 'array',
+    items: of(def['type']),
+    ...(min !== undefined && { minItems: min }),
+    ...(max !== undefined && { maxItems: max }),
+  };
+}
+
+function tupleOf(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
+  const items = (def['items'] as unknown[]).map(of);
+  const rest = def['rest'] ? of(def['rest']) : false;
+  return { type: 'array', prefixItems: items, items: rest, minItems: items.length };
+}
+
+function objectOf(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
+  const shape = Object.entries((def['shape'] as () => Record<string, unknown>)());
+  const required = shape
+    .filter(([, field]) => !(field as { isOptional(): boolean }).isOptional())
+    .map(([name]) => name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(shape.map(([name, field]) => [name, of(field)])),
+    ...(required.length > 0 && { required }),
+    ...(def['unknownKeys'] === 'strict' && { additionalProperties: false }),
+  };
+}
