@@ -1,0 +1,76 @@
+import { DuolaneError } from '../errors.ts';
+import { HOOK_EVENTS } from './hooks.ts';
+import type { SessionOptions } from './options.ts';
+import type { Servers } from './servers.ts';
+
+const invalid = (message: string): DuolaneError => new DuolaneError('invalid', message);
+
+/** The names that older texts use for today's options. */
+const RENAMED = { mcp_servers: 'mcpServers', system_prompt: 'systemPrompt' } as const;
+
+/** The options under today's names; throws `invalid` for what cannot be meant, saying the fix. */
+export function checkedOptions(given: SessionOptions): SessionOptions {
+  let options = given;
+  for (const [old, name] of Object.entries(RENAMED)) {
+    const value = (given as Readonly<Record<string, unknown>>)[old];
+    if (value === undefined) continue;
+    if (name in given) throw invalid(`${old} is ${name} under an older name; give one of them`);
+    options = { ...options, [name]: value };
+  }
+  checkPermissions(options);
+  checkNumbers(options);
+  for (const event of Object.keys(options.hooks ?? {})) {
+    if (!(HOOK_EVENTS as readonly string[]).includes(event))
+      throw invalid(`there is no hook event ${event}; HOOK_EVENTS lists them`);
+  }
+  return options;
+}
+
+function checkPermissions(options: SessionOptions): void {
+  const { canUseTool, permissionMode, permissionPromptToolName, permissionPrompts } = options;
+  if (canUseTool && permissionPromptToolName !== undefined && permissionPromptToolName !== 'stdio')
+    throw invalid(
+      `canUseTool would never be asked: permissionPromptToolName sends the question to ${permissionPromptToolName}; give one of them`,
+    );
+  if (canUseTool && (permissionMode === 'bypassPermissions' || permissionMode === 'dontAsk'))
+    throw invalid(
+      `canUseTool would never be asked: permissionMode '${permissionMode}' decides without asking; drop canUseTool, or use permissionMode 'default'`,
+    );
+  if (canUseTool && permissionPrompts === 'none')
+    throw invalid(`canUseTool would never be asked: permissionPrompts is 'none'; drop one of them`);
+  if (permissionMode === 'bypassPermissions' && options.allowDangerouslySkipPermissions === false)
+    throw invalid(
+      `permissionMode 'bypassPermissions' needs allowDangerouslySkipPermissions: true, got false`,
+    );
+}
+
+function checkNumbers(options: SessionOptions): void {
+  const positive = [
+    'maxTurns',
+    'maxBudgetUsd',
+    'interruptMs',
+    'readyMs',
+    'exitMs',
+    'graceMs',
+    'killMs',
+    'streamCloseTimeoutMs',
+    'maxLineBytes',
+  ] as const;
+  for (const name of positive) {
+    const value = options[name];
+    if (value !== undefined && !(typeof value === 'number' && value > 0))
+      throw invalid(`${name} must be a positive number, got ${String(value)}`);
+  }
+  if (options.stall && !(options.stall.afterMs > 0))
+    throw invalid(`stall.afterMs must be a positive number, got ${options.stall.afterMs}`);
+  if (options.resume !== undefined && options.continue)
+    throw invalid('resume names a session and continue takes the last one; give one of them');
+}
+
+/** Whether the CLI may need an answer of ours during a turn. */
+export const isBidirectional = (options: SessionOptions, servers: Servers): boolean =>
+  servers.sdk.length > 0 ||
+  Object.values(options.hooks ?? {}).some((matchers) => matchers.length > 0) ||
+  [options.canUseTool, options.ask, options.onElicitation, options.onUserDialog].some(
+    (callback) => callback !== undefined,
+  );

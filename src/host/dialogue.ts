@@ -1,0 +1,185 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Abortable } from '../stream/types.ts';
+import {
+  type ControlAnswer,
+  type ControlEffect,
+  ControlPeer,
+  type ControlRequest,
+} from '../wire/control.ts';
+import type { Gate } from './gate.ts';
+
+export interface ServeContext {
+  readonly id: string;
+  readonly signal: AbortSignal;
+}
+
+/** Handles one request of the peer; undefined leaves it unanswered on purpose. */
+export type Serve = (
+  request: ControlRequest,
+  context: ServeContext,
+) => Promise<ControlAnswer | undefined>;
+
+export interface DialogueOptions {
+  readonly gate: Gate;
+  readonly write: (frame: JsonObject) => void;
+  readonly serve: Serve;
+  /** An answer that cannot be delivered. */
+  readonly onLost: (request: ControlRequest, frame: JsonObject) => void;
+  readonly onIgnored: (why: string, frame: JsonObject) => void;
+  /** Something was settled: the gate may have changed its mind. */
+  readonly onSettled: () => void;
+}
+
+interface Pending {
+  readonly resolve: (answer: { readonly response: unknown; readonly envelope: JsonObject }) => void;
+  readonly reject: (error: DuolaneError) => void;
+}
+
+export interface RequestOptions extends Abortable {
+  /** false: stdin need not stay open for the answer. */
+  readonly hold?: boolean;
+}
+
+/** Carries out what the control machine decides: our requests as promises, theirs as handlers. */
+export class Dialogue {
+  readonly #options: DialogueOptions;
+  readonly #peer = new ControlPeer('host');
+  readonly #pending = new Map<string, Pending>();
+  readonly #running = new Map<string, AbortController>();
+  #whenQuiet: (() => void) | undefined;
+
+  constructor(options: DialogueOptions) {
+    this.#options = options;
+  }
+
+  /** How many handlers of ours run. */
+  get serving(): number {
+    return this.#running.size;
+  }
+
+  /** How many requests of ours wait for an answer. */
+  get asking(): number {
+    return this.#peer.asked.size;
+  }
+
+  async request(
+    subtype: string,
+    fields: JsonObject = {},
+    { signal, hold = true }: RequestOptions = {},
+  ): Promise<{ readonly response: unknown; readonly envelope: JsonObject }> {
+    signal?.throwIfAborted();
+    const { id, effect } = this.#peer.request({ ...fields, subtype });
+    if (hold && effect.do === 'write') this.#options.gate.hold(id, subtype);
+    const answer = new Promise<{ readonly response: unknown; readonly envelope: JsonObject }>(
+      (resolve, reject) => this.#pending.set(id, { resolve, reject }),
+    );
+    this.#run(effect);
+    if (!signal) return answer;
+    const onAbort = (): void =>
+      this.#runAll(this.#peer.cancel(id, DuolaneError.from(signal.reason, 'canceled')));
+    signal.addEventListener('abort', onAbort, { once: true });
+    return answer.finally(() => signal.removeEventListener('abort', onAbort));
+  }
+
+  receive(frame: JsonObject): void {
+    this.#run(this.#peer.receive(frame));
+  }
+
+  /** A request of ours that could not be written. */
+  unwritten(frame: JsonObject, reason: DuolaneError): void {
+    this.#runAll(this.#peer.cancel(String(frame['request_id']), reason));
+  }
+
+  closeWrite(reason: DuolaneError, options?: { readonly abandon?: boolean }): void {
+    this.#runAll(this.#peer.closeWrite(reason, options));
+  }
+
+  /** The peer is gone. Its open requests are answered into the void, so that they show as lost. */
+  end(reason: DuolaneError): void {
+    this.#runAll(this.#peer.end(reason));
+    for (const id of this.#peer.serving.keys()) {
+      this.#run(this.#peer.answer(id, { ok: false, error: reason.message }));
+      this.#options.gate.release(id);
+    }
+  }
+
+  /** Resolves when no handler runs any more, or after `ms`. */
+  async quiet(ms: number): Promise<void> {
+    if (this.#running.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#whenQuiet = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #runAll(effects: readonly ControlEffect[]): void {
+    for (const effect of effects) this.#run(effect);
+  }
+
+  #run(effect: ControlEffect | undefined): void {
+    switch (effect?.do) {
+      case undefined:
+        return;
+      case 'write':
+        this.#options.write(effect.frame);
+        return;
+      case 'serve':
+        this.#serve(effect.id, effect.request);
+        return;
+      case 'abort':
+        this.#running.get(effect.id)?.abort(effect.reason);
+        this.#release(effect.id);
+        return;
+      case 'resolve':
+        this.#settle(effect.id)?.resolve(effect);
+        return;
+      case 'reject':
+        this.#settle(effect.id)?.reject(effect.error);
+        return;
+      case 'lost':
+        this.#options.onLost(effect.request, effect.frame);
+        return;
+      case 'ignore':
+        this.#options.onIgnored(effect.why, effect.frame);
+    }
+  }
+
+  #settle(id: string): Pending | undefined {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    this.#release(id);
+    return pending;
+  }
+
+  #release(id: string): void {
+    this.#options.gate.release(id);
+    this.#options.onSettled();
+  }
+
+  #serve(id: string, request: ControlRequest): void {
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    this.#options.gate.hold(id, request);
+    this.#options.serve(request, { id, signal: controller.signal }).then(
+      (answer) => this.#answer(id, answer),
+      (error: unknown) => this.#answer(id, refusal(error)),
+    );
+  }
+
+  #answer(id: string, answer: ControlAnswer | undefined): void {
+    this.#running.delete(id);
+    if (answer) this.#run(this.#peer.answer(id, answer));
+    else this.#peer.drop(id);
+    this.#release(id);
+    if (this.#running.size === 0) this.#whenQuiet?.();
+  }
+}
+
+const refusal = (error: unknown): ControlAnswer => ({
+  ok: false,
+  error: error instanceof Error ? error.message : String(error),
+});

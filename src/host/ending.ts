@@ -1,0 +1,41 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Exit } from '../process/types.ts';
+import { peerFailure } from './failure.ts';
+import type { Turns } from './turns.ts';
+
+/** What is known when the process is gone. */
+export interface Ending {
+  readonly exit: Exit;
+  readonly turns: Pick<Turns, 'settled' | 'open' | 'last'>;
+  /** Answers that could not be delivered while it still ran. */
+  readonly lost: number;
+  readonly initialized: boolean;
+  readonly frames: readonly JsonObject[];
+}
+
+/**
+ * Whether the end of a CLI is a failure. If every turn has its result, nothing that happens at
+ * shutdown is: it is `noise`, to be logged. The rule is about the current turn, so an earlier result
+ * hides nothing of a later turn.
+ */
+export function verdictOf(ending: Ending): {
+  readonly error?: DuolaneError;
+  readonly noise: boolean;
+} {
+  const { exit, turns, lost, initialized, frames } = ending;
+  if (exit.startError) return { error: DuolaneError.from(exit.startError), noise: false };
+  const { settled, open, last } = turns;
+  if (settled && last) {
+    // Exit 1 is how a CLI leaves after an error result.
+    const expected = exit.code === 0 || (exit.code === 1 && last.isError);
+    return { noise: !expected || lost > 0 };
+  }
+  const what = open > 0 ? 'before the result of the turn' : 'before it was ready';
+  if (lost > 0) {
+    const words = `${what}; ${lost} answer(s) of ours could not reach it, since stdin was closed`;
+    return { error: peerFailure('response_lost', words, exit, frames), noise: false };
+  }
+  if (exit.code === 0 && open === 0 && initialized) return { noise: false };
+  return { error: peerFailure('peer_exited', what, exit, frames), noise: false };
+}

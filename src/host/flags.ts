@@ -1,0 +1,122 @@
+import type { JsonObject } from '../json.ts';
+import type { ProcessServerConfig, SessionOptions, Thinking } from './options.ts';
+
+/** The servers of `mcpServers`, parted by who speaks to them. */
+export interface FlagContext {
+  readonly processServers: Readonly<Record<string, ProcessServerConfig>>;
+}
+
+const STREAM_JSON = '--output-format stream-json --verbose --input-format stream-json'.split(' ');
+
+type Flags = readonly (string | undefined)[];
+
+/** `--name=value`; an array is joined by commas, and an empty one is still said. */
+const valued = (name: string, value: string | number | readonly string[] | undefined): Flags =>
+  value === undefined
+    ? []
+    : [`--${name}=${Array.isArray(value) ? value.join(',') : String(value)}`];
+
+const listed = (name: string, values: readonly string[] = []): Flags =>
+  values.length === 0 ? [] : valued(name, values);
+
+const bare = (name: string, on: boolean | undefined): Flags => (on ? [`--${name}`] : []);
+
+/** The options as the arguments of a stream-json CLI, in the order of the official SDK. */
+export function flagsOf(options: SessionOptions, context: FlagContext): readonly string[] {
+  const { tools, processServers, settings } = {
+    ...context,
+    tools: options.tools,
+    settings: settingsOf(options),
+  };
+  return [
+    ...STREAM_JSON,
+    ...thinkingFlags(options.thinking, options.maxThinkingTokens),
+    ...valued('effort', options.effort),
+    ...valued('max-turns', options.maxTurns),
+    ...valued('max-budget-usd', options.maxBudgetUsd),
+    ...valued('task-budget', options.taskBudget?.total),
+    ...valued('model', options.model),
+    ...valued('agent', options.agent),
+    ...listed('betas', options.betas),
+    ...valued('json-schema', schemaOf(options)),
+    ...valued('debug-file', options.debugFile),
+    ...bare('debug', options.debug && options.debugFile === undefined),
+    ...valued('permission-prompt-tool', promptToolOf(options)),
+    ...valued('permission-prompts', options.permissionPrompts),
+    ...bare('continue', options.continue),
+    ...valued('resume', options.resume),
+    ...listed('allowedTools', [...(options.allowedTools ?? []), ...skillRules(options.skills)]),
+    ...listed('disallowedTools', options.disallowedTools),
+    ...valued('tools', tools === undefined ? undefined : isList(tools) ? tools : 'default'),
+    ...(Object.keys(processServers).length > 0
+      ? ['--mcp-config', JSON.stringify({ mcpServers: processServers })]
+      : []),
+    ...valued('setting-sources', options.settingSources),
+    ...bare('strict-mcp-config', options.strictMcpConfig),
+    ...valued('permission-mode', options.permissionMode),
+    ...bare('allow-dangerously-skip-permissions', options.allowDangerouslySkipPermissions),
+    ...valued('fallback-model', options.fallbackModel),
+    ...bare('include-partial-messages', options.includePartialMessages),
+    ...bare('include-hook-events', options.includeHookEvents),
+    ...bare('session-mirror', options.sessionStore !== undefined),
+    ...(options.additionalDirectories ?? []).flatMap((path) => valued('add-dir', path)),
+    ...valued('project-config-root', options.projectConfigRoot),
+    ...(options.plugins ?? []).flatMap(({ path }) => valued('plugin-dir', path)),
+    ...bare('fork-session', options.forkSession),
+    ...valued('resume-session-at', options.resumeSessionAt),
+    ...valued('resume-drops-turn', options.resumeDropsTurn),
+    ...valued('session-id', options.sessionId),
+    ...bare('no-session-persistence', options.persistSession === false),
+    ...extraFlags(options.extraArgs),
+    ...(settings === undefined ? [] : ['--settings', settings]),
+    ...(options.managedSettings
+      ? ['--managed-settings', JSON.stringify(options.managedSettings)]
+      : []),
+  ].filter((flag) => flag !== undefined);
+}
+
+const isList = (value: unknown): value is readonly string[] => Array.isArray(value);
+
+function thinkingFlags(thinking: Thinking | undefined, maxTokens: number | undefined): Flags {
+  switch (thinking?.type) {
+    case undefined:
+      return valued('max-thinking-tokens', maxTokens);
+    case 'disabled':
+      return ['--thinking=disabled'];
+    case 'adaptive':
+      return ['--thinking=adaptive', ...valued('thinking-display', thinking.display)];
+    case 'enabled':
+      return [
+        ...(thinking.budgetTokens === undefined
+          ? ['--thinking=adaptive']
+          : valued('max-thinking-tokens', thinking.budgetTokens)),
+        ...valued('thinking-display', thinking.display),
+      ];
+  }
+}
+
+function promptToolOf(options: SessionOptions): string | undefined {
+  if (options.permissionPromptToolName !== undefined) return options.permissionPromptToolName;
+  return (options.canUseTool ?? options.ask) ? 'stdio' : undefined;
+}
+
+const schemaOf = ({ outputFormat }: SessionOptions): string | undefined =>
+  outputFormat && JSON.stringify(outputFormat.schema);
+
+function skillRules(skills: SessionOptions['skills']): readonly string[] {
+  if (skills === undefined) return [];
+  return skills === 'all' ? ['Skill'] : skills.map((name) => `Skill(${name})`);
+}
+
+/** A path or text is passed on as it is; the sandbox joins settings that are an object. */
+function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
+  if (typeof settings === 'string' && sandbox === undefined) return settings;
+  const base: unknown = typeof settings === 'string' ? JSON.parse(settings) : settings;
+  if (base === undefined && sandbox === undefined) return undefined;
+  return JSON.stringify({ ...(base as JsonObject), ...(sandbox && { sandbox }) });
+}
+
+const extraFlags = (extra: SessionOptions['extraArgs'] = {}): Flags =>
+  Object.entries(extra).flatMap(([name, value]) =>
+    value === null ? [`--${name}`] : [`--${name}`, value],
+  );

@@ -1,0 +1,201 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { verifies } from '../../test/verifies.ts';
+import type { JsonObject } from '../json.ts';
+import { Gate } from './gate.ts';
+import { Turns } from './turns.ts';
+
+function made(): { gate: Gate; turns: Turns; see: (message: JsonObject) => void } {
+  const turns = new Turns();
+  const gate = new Gate(turns);
+  return {
+    gate,
+    turns,
+    see(message) {
+      turns.observe(message);
+      gate.observe(message);
+    },
+  };
+}
+
+const state = (name: string): JsonObject => ({
+  type: 'system',
+  subtype: 'session_state_changed',
+  state: name,
+});
+const result = (...uuids: string[]): JsonObject => ({
+  type: 'result',
+  ...(uuids.length > 0 && { user_message_uuids: uuids }),
+});
+const system = (subtype: string, more: JsonObject): JsonObject => ({
+  type: 'system',
+  subtype,
+  ...more,
+});
+
+describe('Gate', () => {
+  test('says in words what holds it', () => {
+    const { gate, turns, see } = made();
+    gate.hold('a', 'initialize');
+    gate.hold('b', {
+      subtype: 'mcp_message',
+      server_name: 'cci',
+      message: { method: 'tools/call', params: { name: 'create_ticket' } },
+    });
+    gate.hold('c', { subtype: 'can_use_tool', tool_name: 'Bash' });
+    gate.hold('d', { subtype: 'hook_callback', callback_id: 'hook_0' });
+    gate.hold('e', { subtype: 'elicitation', mcp_server_name: 'st' });
+    gate.hold('f', { subtype: 'odd' });
+    turns.send('m1');
+    see(system('task_started', { task_id: 'b1', description: 'sleep' }));
+    see(state('running'));
+    expect(gate.holding).toEqual([
+      'initialize',
+      'tools/call create_ticket on cci',
+      'permission for Bash',
+      'hook hook_0',
+      'elicitation of st',
+      'odd',
+      'a message without its result',
+      'background task b1 (sleep)',
+      'session state running',
+    ]);
+    expect(gate.mayClose).toBe(false);
+  });
+
+  verifies(
+    ['S100', 'S102', 'S103'],
+    'stays open until the turn has its result and the session is idle',
+    () => {
+      const { gate, turns, see } = made();
+      turns.send('m1');
+      gate.endInput();
+      see(state('running'));
+      expect(gate.mayClose).toBe(false);
+      see(result('m1'));
+      expect(gate.mayClose).toBe(false);
+      see(state('idle'));
+      expect(gate.mayClose).toBe(true);
+    },
+  );
+
+  test('closes at the result if the CLI never tells its state', () => {
+    const { gate, turns, see } = made();
+    turns.send('m1');
+    gate.endInput();
+    see(result());
+    expect(gate.mayClose).toBe(true);
+  });
+
+  verifies(['S82', 'S84'], 'a hook or a permission that is pending keeps it open', () => {
+    const { gate } = made();
+    gate.endInput();
+    for (const subtype of ['hook_callback', 'can_use_tool']) {
+      gate.hold('x', { subtype });
+      expect(gate.mayClose).toBe(false);
+      gate.release('x');
+      expect(gate.mayClose).toBe(true);
+    }
+  });
+
+  verifies(['S106'], 'a background task, and the turn that tells of its end, keep it open', () => {
+    const { gate, turns, see } = made();
+    turns.send('m1');
+    gate.endInput();
+    see(state('running'));
+    see(system('background_tasks_changed', { tasks: [{ task_id: 'b1' }] }));
+    see(system('task_started', { task_id: 'b1' }));
+    see(result('m1'));
+    see(state('idle'));
+    expect(gate.holding).toEqual(['background task b1']);
+    see(system('task_updated', { task_id: 'b1', patch: { status: 'completed' } }));
+    see(system('task_notification', { task_id: 'b1', status: 'completed' }));
+    see(system('background_tasks_changed', { tasks: [] }));
+    expect(gate.holding).toEqual(['a turn about task b1']);
+    see(state('running'));
+    see(result());
+    expect(gate.mayClose).toBe(false);
+    see(state('idle'));
+    expect(gate.mayClose).toBe(true);
+  });
+
+  test('a stopped task starts no turn, and queued turns hold until the next result', () => {
+    const { gate, see } = made();
+    gate.endInput();
+    see(state('idle'));
+    see(system('task_started', { task_id: 'b1' }));
+    see(system('task_notification', { task_id: 'b1', status: 'stopped' }));
+    expect(gate.mayClose).toBe(true);
+    see({ type: 'result', queued_turn_count: 2 });
+    expect(gate.holding).toEqual(['2 queued turns']);
+    see({ type: 'result', queued_turn_count: 0 });
+    expect(gate.mayClose).toBe(true);
+  });
+
+  type Fact =
+    | { readonly kind: 'hold' | 'release' | 'send' | 'result'; readonly id: string }
+    | { readonly kind: 'state'; readonly id: 'running' | 'idle' }
+    | { readonly kind: 'start' | 'stop'; readonly id: string }
+    | { readonly kind: 'end'; readonly id: '' };
+  const id = fc.constantFrom('1', '2', '3');
+  const fact: fc.Arbitrary<Fact> = fc.oneof(
+    fc.record({
+      kind: fc.constantFrom('hold', 'release', 'send', 'result', 'start', 'stop'),
+      id,
+    }) as fc.Arbitrary<Fact>,
+    fc.record({ kind: fc.constant('state' as const), id: fc.constantFrom('running', 'idle') }),
+    fc.record({ kind: fc.constant('end' as const), id: fc.constant('' as const) }),
+  );
+
+  verifies(
+    ['S10', 'S98', 'S106'],
+    'closes exactly when input has ended and nothing is open',
+    () => {
+      fc.assert(
+        fc.property(fc.array(fact, { maxLength: 60 }), (facts) => {
+          const { gate, turns, see } = made();
+          const open = new Set<string>(); // the model: a set of all that is going on
+          let ended = false;
+          for (const { kind, id: name } of facts) {
+            switch (kind) {
+              case 'hold':
+                gate.hold(name, name);
+                open.add(`hold ${name}`);
+                break;
+              case 'release':
+                gate.release(name);
+                open.delete(`hold ${name}`);
+                break;
+              case 'send':
+                turns.send(name);
+                open.add(`turn ${name}`);
+                break;
+              case 'result':
+                see(result(name));
+                open.delete(`turn ${name}`);
+                break;
+              case 'start':
+                see(system('task_started', { task_id: name }));
+                open.add(`task ${name}`);
+                break;
+              case 'stop':
+                see(system('task_notification', { task_id: name, status: 'stopped' }));
+                open.delete(`task ${name}`);
+                break;
+              case 'state':
+                see(state(name));
+                if (name === 'running') open.add('state');
+                else open.delete('state');
+                break;
+              case 'end':
+                gate.endInput();
+                ended = true;
+            }
+            expect(gate.mayClose).toBe(ended && open.size === 0);
+            expect(gate.holding.length > 0).toBe(open.size > 0);
+          }
+        }),
+      );
+    },
+  );
+});

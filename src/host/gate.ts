@@ -1,0 +1,149 @@
+import { isObject, type JsonObject } from '../json.ts';
+import { textOf } from './text.ts';
+import type { ControlRequest } from '../wire/control.ts';
+import type { Turns } from './turns.ts';
+
+const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);
+
+/**
+ * When stdin may close, as a pure machine: facts in, one answer out. It closes when the input has
+ * ended and the run is idle: no request pending either way, no turn without a result, no background
+ * task, no turn about to start, the session not running. Never on a timer, and never because the
+ * prompt was a string.
+ */
+export class Gate {
+  readonly #turns: Turns;
+  readonly #pending = new Map<string, ControlRequest | string>();
+  readonly #tasks = new Map<string, string>();
+  #state: string | undefined;
+  #queued = 0;
+  #notice: string | undefined;
+  #inputEnded = false;
+
+  constructor(turns: Turns) {
+    this.#turns = turns;
+  }
+
+  get inputEnded(): boolean {
+    return this.#inputEnded;
+  }
+
+  endInput(): void {
+    this.#inputEnded = true;
+  }
+
+  /** Something waits: a request of ours by its subtype, or one of the peer that we serve. */
+  hold(id: string, what: ControlRequest | string): void {
+    this.#pending.set(id, what);
+  }
+
+  release(id: string): void {
+    this.#pending.delete(id);
+  }
+
+  /** Every message of the peer; cheap for those that say nothing about its state. */
+  observe(message: JsonObject): void {
+    const type = message['type'];
+    if (type === 'system') this.#system(message);
+    else if (type === 'result') {
+      this.#notice = undefined;
+      const queued = message['queued_turn_count'];
+      this.#queued = typeof queued === 'number' ? queued : 0;
+    }
+  }
+
+  get mayClose(): boolean {
+    return this.#inputEnded && !this.busy;
+  }
+
+  /** Whether anything at all goes on; a session that is open and waits for input is not busy. */
+  get busy(): boolean {
+    return (
+      this.#pending.size > 0 ||
+      this.#turns.open > 0 ||
+      this.#tasks.size > 0 ||
+      this.#queued > 0 ||
+      this.#notice !== undefined ||
+      this.#running
+    );
+  }
+
+  /** What keeps stdin open, in words; empty while input may still come. */
+  get holding(): readonly string[] {
+    const words = [...this.#pending.values()].map(describe);
+    if (this.#turns.open === 1) words.push('a message without its result');
+    else if (this.#turns.open > 1) words.push(`${this.#turns.open} messages without their result`);
+    for (const [id, what] of this.#tasks) words.push(`background task ${id}${what}`);
+    if (this.#queued > 0) words.push(`${this.#queued} queued turns`);
+    if (this.#notice !== undefined) words.push(`a turn about task ${this.#notice}`);
+    if (this.#running) words.push(`session state ${this.#state}`);
+    return words;
+  }
+
+  get #running(): boolean {
+    return this.#state !== undefined && this.#state !== 'idle';
+  }
+
+  #system(message: JsonObject): void {
+    const task = message['task_id'];
+    switch (message['subtype']) {
+      case 'session_state_changed':
+        this.#state = String(message['state']);
+        if (this.#running) this.#notice = undefined;
+        else this.#queued = 0;
+        return;
+      case 'init':
+        this.#notice = undefined;
+        return;
+      case 'background_tasks_changed':
+        this.#snapshot(message['tasks']);
+        return;
+      case 'task_started':
+        if (typeof task === 'string') this.#tasks.set(task, named(message));
+        return;
+      case 'task_updated': {
+        const patch = message['patch'];
+        if (isObject(patch) && ENDED.has(String(patch['status']))) this.#tasks.delete(String(task));
+        return;
+      }
+      case 'task_notification':
+        this.#tasks.delete(String(task));
+        // The model will be told in a turn of its own, which has not begun yet.
+        if (this.#state === 'idle' && /^(completed|failed)$/.test(String(message['status'])))
+          this.#notice = String(task);
+    }
+  }
+
+  #snapshot(tasks: unknown): void {
+    if (!Array.isArray(tasks)) return;
+    this.#tasks.clear();
+    for (const task of tasks) {
+      if (isObject(task) && typeof task['task_id'] === 'string')
+        this.#tasks.set(task['task_id'], named(task));
+    }
+  }
+}
+
+const named = (task: JsonObject): string =>
+  typeof task['description'] === 'string' ? ` (${task['description']})` : '';
+
+/** A pending request in the words of `holding`. */
+export function describe(what: ControlRequest | string): string {
+  if (typeof what === 'string') return what;
+  switch (what.subtype) {
+    case 'mcp_message': {
+      const message = isObject(what['message']) ? what['message'] : {};
+      const params = isObject(message['params']) ? message['params'] : {};
+      const name = typeof params['name'] === 'string' ? ` ${params['name']}` : '';
+      return `${textOf(message['method'], 'an answer')}${name} on ${String(what['server_name'])}`;
+    }
+    case 'can_use_tool':
+      return `permission for ${String(what['tool_name'])}`;
+    case 'hook_callback':
+      return `hook ${String(what['callback_id'])}`;
+    case 'elicitation':
+      return `elicitation of ${String(what['mcp_server_name'])}`;
+    default:
+      return what.subtype;
+  }
+}

@@ -1,0 +1,80 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { onAbort } from '../stream/abort.ts';
+import type { Dialogue } from './dialogue.ts';
+import type { McpBridge } from './mcp.ts';
+import type { ServerReady } from './types.ts';
+
+export interface HandshakeParts {
+  readonly fields: JsonObject;
+  readonly bridge: McpBridge;
+  /** Throws if what the CLI answered will not do; no message is sent before. */
+  readonly check?: (answer: JsonObject) => void;
+}
+
+/** `initialize` and what hangs on it: whether messages may be sent, whether every server was listed. */
+export class Handshake {
+  readonly initialized: Promise<JsonObject>;
+  /** Set if messages have to wait for the answer. */
+  readonly mayWrite: Promise<void> | undefined;
+  readonly #dialogue: Dialogue;
+  readonly #parts: HandshakeParts;
+  #isDone = false;
+
+  constructor(dialogue: Dialogue, parts: HandshakeParts) {
+    this.#dialogue = dialogue;
+    this.#parts = parts;
+    this.initialized = this.again();
+    this.initialized.catch(() => {}); // also told by the message lane
+    this.mayWrite = parts.check && this.initialized.then(parts.check);
+    this.mayWrite?.catch(() => {}); // told to whoever sends
+  }
+
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** Asks for the state of the CLI, again; prompts that still wait there are served. */
+  async again(): Promise<JsonObject> {
+    const { fields, bridge } = this.#parts;
+    const { response, envelope } = await this.#dialogue.request('initialize', fields);
+    this.#isDone = true;
+    const answer = isObject(response) ? response : {};
+    bridge.tookManifests(answer['sdk_mcp_manifests_parked']);
+    const pending = envelope['pending_permission_requests'];
+    if (Array.isArray(pending))
+      for (const each of pending) if (isObject(each)) this.#dialogue.receive(each);
+    return answer;
+  }
+
+  async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
+    const { bridge } = this.#parts;
+    await orAbort(this.initialized, signal);
+    if (bridge.waits) {
+      // A CLI may take a manifest without a word: then only its status tells.
+      const asked = this.#dialogue.request('mcp_status', {}, { signal });
+      const status = await asked.then(({ response }) => response).catch(() => undefined);
+      bridge.observe(isObject(status) ? status['mcpServers'] : undefined, { turnBegins: false });
+    }
+    return bridge.ready(signal);
+  }
+}
+
+async function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  let unlisten = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    unlisten = onAbort(signal, (reason) => {
+      const { code, message } = DuolaneError.from(reason);
+      reject(
+        new DuolaneError(code, `the agent did not answer initialize: ${message}`, {
+          cause: reason,
+        }),
+      );
+    });
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    unlisten();
+  }
+}

@@ -1,0 +1,47 @@
+import type { JsonObject } from '../json.ts';
+import type { SessionOptions, SystemPrompt } from './options.ts';
+
+/** What the options alone do not say: hooks by id, servers by name, never code. */
+export interface InitializeContext {
+  readonly hooks: JsonObject | undefined;
+  readonly sdkServers: readonly { readonly name: string; readonly timeout?: number }[];
+  readonly manifests: Readonly<Record<string, JsonObject>>;
+}
+
+/** The fields of the `initialize` control request. */
+export function initializeFields(options: SessionOptions, context: InitializeContext): JsonObject {
+  const { hooks, sdkServers, manifests } = context;
+  const limited = sdkServers.filter(({ timeout }) => timeout !== undefined);
+  return defined({
+    hooks,
+    sdkMcpServers: sdkServers.length > 0 ? sdkServers.map(({ name }) => name) : undefined,
+    sdkMcpServerConfigs:
+      limited.length > 0
+        ? Object.fromEntries(limited.map(({ name, timeout }) => [name, { timeout }]))
+        : undefined,
+    sdkMcpServerManifests: Object.keys(manifests).length > 0 ? manifests : undefined,
+    jsonSchema: options.outputFormat?.schema,
+    ...promptFields(options.systemPrompt),
+    planModeInstructions: options.planModeInstructions,
+    toolAliases: options.toolAliases,
+    agents: options.agents,
+    title: options.title,
+    skills: options.skills,
+    promptSuggestions: options.promptSuggestions,
+    agentProgressSummaries: options.agentProgressSummaries,
+    forwardSubagentText: options.forwardSubagentText,
+    supportedDialogKinds: options.supportedDialogKinds,
+    perTaskStopAffordance: options.perTaskStopAffordance,
+  });
+}
+
+/** No option is an empty prompt, as in the official SDK; the preset is the CLI's own. */
+function promptFields(prompt: SystemPrompt | undefined): JsonObject {
+  if (prompt === undefined) return { systemPrompt: [''] };
+  if (typeof prompt === 'string') return { systemPrompt: [prompt] };
+  if ('type' in prompt) return { appendSystemPrompt: prompt.append };
+  return { systemPrompt: prompt };
+}
+
+const defined = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

@@ -1,0 +1,198 @@
+import type { Ask } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { textOf } from './text.ts';
+import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
+
+export type PermissionMode =
+  | 'default'
+  | 'acceptEdits'
+  | 'bypassPermissions'
+  | 'plan'
+  | 'dontAsk'
+  | 'auto';
+
+/** A change of the session's rules, as the CLI suggests and takes it. */
+export type PermissionUpdate = JsonObject & { readonly type: string };
+
+export type PermissionResult =
+  | {
+      readonly behavior: 'allow';
+      /** Without it the tool runs with the input it asked for. */
+      readonly updatedInput?: JsonObject;
+      readonly updatedPermissions?: readonly PermissionUpdate[];
+      readonly decisionClassification?: string;
+    }
+  | { readonly behavior: 'deny'; readonly message: string; readonly interrupt?: boolean };
+
+export interface CanUseToolOptions {
+  /** Aborts when the CLI no longer waits: interrupt, or the session closed. */
+  readonly signal: AbortSignal;
+  readonly toolUseID: string;
+  readonly requestId: string;
+  readonly suggestions?: readonly PermissionUpdate[];
+  readonly blockedPath?: string;
+  readonly decisionReason?: string;
+  readonly title?: string;
+  readonly displayName?: string;
+  readonly description?: string;
+  readonly agentID?: string;
+  readonly mcpServer?: { readonly name: string; readonly source: string };
+}
+
+/** May take as long as a person needs: no timer runs on our side. A throw denies, with its text. */
+export type CanUseTool = (
+  toolName: string,
+  input: JsonObject,
+  options: CanUseToolOptions,
+) => Promise<PermissionResult> | PermissionResult;
+
+/** How a tool was decided about, and by whom. */
+export interface PermissionDecision {
+  readonly toolName: string;
+  readonly toolUseID: string;
+  readonly behavior: 'allow' | 'deny';
+  readonly by: 'canUseTool' | 'ask' | 'nobody';
+  readonly reason: string;
+}
+
+const KEPT = 1000;
+
+/** Keeps a decision, and tells it on the message lane. */
+export function record(
+  decision: PermissionDecision,
+  session: {
+    readonly decisions: PermissionDecision[];
+    tell(subtype: 'permission_decision', fields: JsonObject): void;
+  },
+): void {
+  const { toolName: tool_name, toolUseID: tool_use_id, behavior, by, reason } = decision;
+  session.decisions.push(decision);
+  if (session.decisions.length > KEPT) session.decisions.shift();
+  session.tell('permission_decision', { tool_name, tool_use_id, behavior, by, reason });
+}
+
+export interface PermissionOptions {
+  readonly canUseTool?: CanUseTool;
+  readonly ask?: Ask;
+  /** Every decision, as it is made. */
+  readonly onDecision?: (decision: PermissionDecision) => void;
+}
+
+type Decided = Pick<PermissionDecision, 'by' | 'reason'> & { readonly result: PermissionResult };
+
+/** Answers `can_use_tool`: by callback, else by `ask`, else by a deny. A bad answer is a deny too. */
+export async function decide(
+  request: ControlRequest,
+  context: { readonly id: string; readonly signal: AbortSignal },
+  options: PermissionOptions,
+): Promise<ControlAnswer> {
+  const toolName = String(request['tool_name']);
+  const toolUseID = textOf(request['tool_use_id']);
+  const input = isObject(request['input']) ? request['input'] : {};
+  const decided = await verdict(toolName, toolUseID, input, request, context, options);
+  const { result, by, reason } = decided;
+  options.onDecision?.({ toolName, toolUseID, behavior: result.behavior, by, reason });
+  const kept = result.behavior === 'allow' ? { updatedInput: input, ...result } : result;
+  return { ok: true, response: { ...kept, toolUseID } };
+}
+
+async function verdict(
+  toolName: string,
+  toolUseID: string,
+  input: JsonObject,
+  request: ControlRequest,
+  { id, signal }: { readonly id: string; readonly signal: AbortSignal },
+  { canUseTool, ask }: PermissionOptions,
+): Promise<Decided> {
+  const by = canUseTool ? 'canUseTool' : ask ? 'ask' : 'nobody';
+  try {
+    if (canUseTool) {
+      const answer: unknown = await canUseTool(toolName, input, {
+        ...optionsOf(request),
+        signal,
+        toolUseID,
+        requestId: id,
+      });
+      const result = checked(answer);
+      return { by, result, reason: result.behavior === 'deny' ? result.message : 'allowed' };
+    }
+    if (ask)
+      return { by, ...(await asked(ask, toolName, toolUseID || id, input, request, signal)) };
+  } catch (error) {
+    const message = `Permission for ${toolName} could not be decided: ${DuolaneError.from(error).message}`;
+    return { by, result: { behavior: 'deny', message }, reason: message };
+  }
+  const message = 'Nobody is there to decide: give canUseTool, ask or allowedTools';
+  return { by, result: { behavior: 'deny', message }, reason: message };
+}
+
+/** accept = allow, its content is the new input; decline = deny; cancel = deny and stop the turn. */
+async function asked(
+  ask: Ask,
+  toolName: string,
+  callId: string,
+  input: JsonObject,
+  request: ControlRequest,
+  signal: AbortSignal,
+): Promise<Pick<Decided, 'result' | 'reason'>> {
+  const title = request['title'] ?? request['description'];
+  const { action, content } = await ask(
+    {
+      id: `${callId}/permission`,
+      kind: 'approval',
+      callId,
+      message: typeof title === 'string' ? title : `May ${toolName} run?`,
+      data: { toolName, input },
+    },
+    { signal },
+  );
+  if (action === 'accept') {
+    const result: PermissionResult = isObject(content)
+      ? { behavior: 'allow', updatedInput: content }
+      : { behavior: 'allow' };
+    return { result, reason: isObject(content) ? 'accepted with changes' : 'accepted' };
+  }
+  const message = typeof content === 'string' ? content : `${toolName} was declined by a person`;
+  return action === 'cancel'
+    ? { result: { behavior: 'deny', message, interrupt: true }, reason: 'cancelled' }
+    : { result: { behavior: 'deny', message }, reason: 'declined' };
+}
+
+/** The answer of a callback, or a throw that names what is wrong with its shape. */
+function checked(answer: unknown): PermissionResult {
+  const fail = (why: string): never => {
+    throw new DuolaneError('invalid', `canUseTool gave a bad answer: ${why}`);
+  };
+  if (!isObject(answer)) return fail(`${answer === null ? 'null' : typeof answer}, not an object`);
+  const { behavior, message, updatedInput, updatedPermissions } = answer;
+  if (behavior === 'allow') {
+    if (updatedInput !== undefined && !isObject(updatedInput))
+      return fail('updatedInput must be an object');
+    if (updatedPermissions !== undefined && !Array.isArray(updatedPermissions))
+      return fail('updatedPermissions must be an array');
+  } else if (behavior === 'deny') {
+    if (typeof message !== 'string') return fail('deny needs a message for the model');
+  } else return fail(`behavior must be 'allow' or 'deny', got ${JSON.stringify(behavior)}`);
+  return answer as PermissionResult;
+}
+
+function optionsOf(
+  request: ControlRequest,
+): Omit<CanUseToolOptions, 'signal' | 'toolUseID' | 'requestId'> {
+  const names = {
+    suggestions: 'permission_suggestions',
+    blockedPath: 'blocked_path',
+    decisionReason: 'decision_reason',
+    title: 'title',
+    displayName: 'display_name',
+    description: 'description',
+    agentID: 'agent_id',
+    mcpServer: 'mcp_server',
+  };
+  return Object.fromEntries(
+    Object.entries(names)
+      .filter(([, wire]) => request[wire] !== undefined)
+      .map(([ours, wire]) => [ours, request[wire]]),
+  );
+}

@@ -1,0 +1,216 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { textOf } from './text.ts';
+import { type Controls, controlsOf } from './controls.ts';
+import { type SDKMessage, type SDKUserMessage, userMessage } from './messages.ts';
+import { startSession } from './open.ts';
+import type { McpServerConfig, Options } from './options.ts';
+import type { AgentSession } from './session.ts';
+import type { InterruptReceipt, Session } from './types.ts';
+
+/** What an aborted query throws. */
+export class AbortError extends DuolaneError {
+  override readonly name = 'AbortError';
+
+  constructor(message = 'the query was aborted', options?: ErrorOptions) {
+    super('canceled', message, options);
+  }
+}
+
+/**
+ * A run of an agent as a generator of messages, with the methods of the official SDK. An error
+ * result is yielded and then, at the end of the process, thrown. `close`, `return` and leaving the
+ * loop end the process and throw nothing; abort ends it and throws an `AbortError`.
+ */
+export interface Query
+  extends AsyncGenerator<SDKMessage, void, undefined>, Controls, AsyncDisposable {
+  /** The session below, for what the official surface has no name for. */
+  readonly session: Promise<Session>;
+  interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt>;
+  /** More messages, besides those of the prompt; resolves when they are all written. */
+  streamInput(stream: AsyncIterable<SDKUserMessage>): Promise<void>;
+  /** Replaces all in-process servers of the session, and the others as the CLI sees fit. */
+  setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject>;
+  reinitialize(): Promise<JsonObject>;
+  close(): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export interface QueryInput {
+  readonly prompt: string | AsyncIterable<SDKUserMessage>;
+  readonly options?: Options;
+}
+
+/**
+ * Runs a prompt. A text is one message; an iterable may give more later. Stdin stays open until the
+ * run is idle either way, so tools, hooks and permissions work with both.
+ */
+export function query({ prompt, options = {} }: QueryInput): Query {
+  return runOn(startSession(options), prompt, options.abortController?.signal);
+}
+
+/** A query on a session that was started before. */
+export function runOn(
+  starting: Promise<AgentSession>,
+  prompt: QueryInput['prompt'],
+  signal?: AbortSignal,
+): Query {
+  const run = new Run(starting, prompt, signal);
+  const request = async (subtype: string, fields?: JsonObject): Promise<unknown> =>
+    (await starting).request(subtype, fields);
+  const initialized = async (): Promise<JsonObject> => (await starting).initialized;
+  return Object.assign(run, controlsOf(request, initialized));
+}
+
+type RunMembers = Omit<Query, keyof Controls>;
+
+class Run implements RunMembers {
+  readonly session: Promise<AgentSession>;
+  readonly #signal: AbortSignal | undefined;
+  readonly #messages: AsyncGenerator<SDKMessage, void, undefined>;
+  readonly #minted = new Set<string>();
+  #inputFailure: { readonly error: unknown } | undefined;
+
+  constructor(
+    starting: Promise<AgentSession>,
+    prompt: QueryInput['prompt'],
+    signal: AbortSignal | undefined,
+  ) {
+    this.session = starting;
+    this.#signal = signal;
+    this.#messages = this.#read();
+    // It runs whether anybody iterates or not; what goes wrong is told to whoever does.
+    this.#drive(prompt).catch((error: unknown) => (this.#inputFailure ??= { error }));
+  }
+
+  next(): Promise<IteratorResult<SDKMessage, void>> {
+    return this.#messages.next();
+  }
+
+  async return(): Promise<IteratorResult<SDKMessage, void>> {
+    await this[Symbol.asyncDispose]();
+    return this.#messages.return();
+  }
+
+  async throw(error: unknown): Promise<IteratorResult<SDKMessage, void>> {
+    await this[Symbol.asyncDispose]();
+    return this.#messages.throw(error);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  close(): void {
+    this[Symbol.asyncDispose]().catch(() => {}); // told by the session's logger
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const session = await this.session.catch(() => undefined);
+    await session?.[Symbol.asyncDispose]();
+  }
+
+  async interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt> {
+    return (await this.session).interrupt(options);
+  }
+
+  async streamInput(stream: AsyncIterable<SDKUserMessage>): Promise<void> {
+    await this.#feed(await this.session, stream);
+  }
+
+  async setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
+    return (await this.session).setServers(servers);
+  }
+
+  async reinitialize(): Promise<JsonObject> {
+    return (await this.session).reinitialize();
+  }
+
+  async #drive(prompt: QueryInput['prompt']): Promise<void> {
+    const session = await this.session;
+    const onAbort = (): void => this.close();
+    this.#signal?.addEventListener('abort', onAbort, { once: true });
+    if (this.#signal?.aborted) onAbort();
+    try {
+      if (typeof prompt === 'string') await session.send(this.#named(prompt));
+      else await this.#feed(session, prompt);
+    } catch (error) {
+      // A closed pipe is the session's to explain; anything else is the app's own and ends the run.
+      if (!(error instanceof DuolaneError && error.code === 'closed')) {
+        this.#inputFailure ??= { error };
+        this.close();
+      }
+    }
+    session.endInput();
+  }
+
+  async #feed(session: AgentSession, stream: AsyncIterable<SDKUserMessage>): Promise<void> {
+    const { closing } = session;
+    let onClosing = (): void => {};
+    const closed = new Promise<undefined>((resolve) => {
+      onClosing = () => resolve(undefined);
+      closing.addEventListener('abort', onClosing, { once: true });
+    });
+    const iterator = stream[Symbol.asyncIterator]();
+    try {
+      while (!closing.aborted) {
+        const step = await Promise.race([iterator.next(), closed]);
+        if (!step || step.done || closing.aborted) break;
+        await session.send(this.#named(step.value));
+      }
+    } finally {
+      closing.removeEventListener('abort', onClosing);
+      // Not awaited: an iterator that waits for ever would keep us.
+      if (closing.aborted) Promise.resolve(iterator.return?.()).catch(() => {});
+    }
+  }
+
+  /** With a uuid of ours, whose life cycle the app did not ask to see. */
+  #named(given: string | SDKUserMessage): JsonObject {
+    const message = userMessage(given);
+    if (typeof given === 'string' || given.uuid === undefined) this.#minted.add(message.uuid);
+    return message;
+  }
+
+  async *#read(): AsyncGenerator<SDKMessage, void, undefined> {
+    const session = await this.session;
+    try {
+      for await (const message of session.messages()) {
+        if (this.#isForApp(message)) yield message as SDKMessage;
+      }
+      const { code } = await session.done;
+      this.#throwIfAborted();
+      const last = session.turns.last;
+      if (last?.isError && code !== 0 && code !== null) throw errorResult(last.message);
+    } catch (error) {
+      this.#throwIfAborted();
+      throw error;
+    } finally {
+      await session[Symbol.asyncDispose]();
+    }
+  }
+
+  #throwIfAborted(): void {
+    if (this.#inputFailure) throw this.#inputFailure.error;
+    if (this.#signal?.aborted) throw new AbortError(undefined, { cause: this.#signal.reason });
+  }
+
+  #isForApp(message: JsonObject): boolean {
+    if (message['host'] === true)
+      return message['subtype'] === 'tool_response_lost' || message['subtype'] === 'stalled';
+    const uuid = message['command_uuid'];
+    if (message['type'] !== 'command_lifecycle' || typeof uuid !== 'string') return true;
+    const ours = this.#minted.has(uuid);
+    if (message['state'] === 'completed' || message['state'] === 'cancelled')
+      this.#minted.delete(uuid);
+    return !ours;
+  }
+}
+
+function errorResult(result: JsonObject): DuolaneError {
+  const { errors, result: text } = result;
+  const said = Array.isArray(errors) ? errors.join('; ') : textOf(text);
+  return new DuolaneError('server', `the agent returned an error result: ${said}`, {
+    cause: result,
+  });
+}

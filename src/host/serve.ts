@@ -1,0 +1,52 @@
+import { isObject } from '../json.ts';
+import type { ControlAnswer } from '../wire/control.ts';
+import type { Serve } from './dialogue.ts';
+import { elicit } from './elicitation.ts';
+import type { Hooks } from './hooks.ts';
+import type { McpBridge } from './mcp.ts';
+import type { CallbackOptions } from './options.ts';
+import { decide, type PermissionDecision } from './permissions.ts';
+
+export interface ServeParts {
+  readonly bridge: McpBridge;
+  readonly hooks: Hooks;
+  readonly onDecision: (decision: PermissionDecision) => void;
+}
+
+/** Who answers which request of the CLI. */
+export function serveWith(
+  { canUseTool, ask, onElicitation, onUserDialog }: CallbackOptions,
+  { bridge, hooks, onDecision }: ServeParts,
+): Serve {
+  const permissions = {
+    ...(canUseTool && { canUseTool }),
+    ...(ask && { ask }),
+    onDecision,
+  };
+  const elicitation = { ...(onElicitation && { onElicitation }), ...(ask && { ask }) };
+  return async (request, context): Promise<ControlAnswer | undefined> => {
+    switch (request.subtype) {
+      case 'mcp_message':
+        return bridge.serve(request, context.signal);
+      case 'can_use_tool':
+        return decide(request, context, permissions);
+      case 'hook_callback':
+        return hooks.serve(request, context.signal);
+      case 'elicitation':
+        return elicit(request, context, elicitation);
+      case 'request_user_dialog': {
+        // Without a callback it stays unanswered, as the official SDK leaves it to other surfaces.
+        if (!onUserDialog) return undefined;
+        const response = await onUserDialog(request, { signal: context.signal });
+        if (isObject(response)) return { ok: true, response };
+        return { ok: false, error: 'onUserDialog must give an object with a behavior' };
+      }
+      default:
+        return {
+          ok: false,
+          error: `Unsupported control request subtype: ${request.subtype}`,
+          errorCode: 'unsupported_request',
+        };
+    }
+  };
+}

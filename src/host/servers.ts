@@ -1,0 +1,69 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { McpBridge } from './mcp.ts';
+import type {
+  McpServerConfig,
+  ProcessServerConfig,
+  SdkServerConfig,
+  SessionOptions,
+} from './options.ts';
+import { isSource, sourceOf } from './source.ts';
+
+/** The servers of `mcpServers`, parted: those of the CLI, and those in this process. */
+export interface Servers {
+  readonly process: Readonly<Record<string, ProcessServerConfig>>;
+  readonly sdk: readonly {
+    readonly name: string;
+    readonly instance: object;
+    readonly timeout?: number;
+  }[];
+}
+
+const invalid = (message: string): DuolaneError => new DuolaneError('invalid', message);
+
+const isSdk = (value: object): value is SdkServerConfig => 'type' in value && value.type === 'sdk';
+
+/** Parts `mcpServers`; throws `invalid` naming a server that is neither of the four kinds. */
+export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
+  const external: Record<string, ProcessServerConfig> = {};
+  const sdk: { name: string; instance: object; timeout?: number }[] = [];
+  for (const [name, config] of Object.entries(mcpServers)) {
+    if (!isObject(config)) throw invalid(`mcpServers.${name} must be an object`);
+    const given: object = config;
+    if (isSource(given)) sdk.push({ name, instance: given });
+    else if (isSdk(given)) {
+      if (!isObject(given.instance))
+        throw invalid(`mcpServers.${name} has type 'sdk' and needs its server object as instance`);
+      sdk.push({
+        name,
+        instance: given.instance,
+        ...(given.timeout !== undefined && { timeout: given.timeout }),
+      });
+    } else if ('command' in given || 'url' in given) {
+      external[name] = given as ProcessServerConfig;
+    } else {
+      throw invalid(
+        `mcpServers.${name} needs command (stdio), url (http, sse), or type 'sdk' with an instance`,
+      );
+    }
+  }
+  return { process: external, sdk };
+}
+
+/** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them. */
+export async function replaceServers(
+  bridge: McpBridge,
+  mcpServers: Readonly<Record<string, McpServerConfig>>,
+): Promise<JsonObject> {
+  const { process, sdk } = serversOf({ mcpServers });
+  const sources = await Promise.all(
+    sdk.map(async ({ name, instance }) => [name, await sourceOf(instance)] as const),
+  );
+  for (const name of bridge.names) await bridge.remove(name);
+  for (const [name, source] of sources) bridge.add(name, source);
+  const named = sdk.map(({ name, timeout }) => [
+    name,
+    { type: 'sdk', name, ...(timeout !== undefined && { timeout }) },
+  ]);
+  return { servers: { ...process, ...Object.fromEntries(named) } };
+}

@@ -1,0 +1,399 @@
+import { randomUUID } from 'node:crypto';
+import { DuolaneError } from '../errors.ts';
+import type { Frame } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import type { Exit } from '../process/types.ts';
+import { settledWithin } from '../stream/abort.ts';
+import type { Abortable } from '../stream/types.ts';
+import { type ControlRequest, isControl } from '../wire/control.ts';
+import { LineDecoder, Noise, parseLine } from '../wire/jsonl.ts';
+import { Calls, type ToolUse } from './calls.ts';
+import { Dialogue, type Serve } from './dialogue.ts';
+import { verdictOf } from './ending.ts';
+import { peerFailure } from './failure.ts';
+import { Gate } from './gate.ts';
+import { Handshake } from './handshake.ts';
+import { hostMessage, type HostMessageSubtype, isInternal, userMessage } from './messages.ts';
+import type { McpServerConfig } from './options.ts';
+import type { SessionParts } from './parts.ts';
+import type { PermissionDecision } from './permissions.ts';
+import { replaceServers } from './servers.ts';
+import { isFence, lastEnded, Turns } from './turns.ts';
+import type { InterruptReceipt, ServerReady, Session } from './types.ts';
+import { Watch } from './watch.ts';
+import { Writer } from './writer.ts';
+
+const UNACKNOWLEDGED = 1000;
+const BROKEN_MS = 1000;
+const BEGINS = { turnBegins: true };
+const IGNORED = 'ignored at shutdown: the turn has its result';
+
+/** The driver: connects the pure machines (control, turns, gate) to the pipe and to the reader. */
+export class AgentSession implements Session {
+  readonly done: Session['done'];
+  readonly decisions: PermissionDecision[] = [];
+  readonly #parts: SessionParts;
+  readonly #calls = new Calls();
+  readonly #turns = new Turns();
+  readonly #gate = new Gate(this.#turns);
+  readonly #writer: Writer;
+  readonly #dialogue: Dialogue;
+  readonly #watch: Watch;
+  readonly #handshake: Handshake;
+  readonly #closing = new AbortController();
+  #id: string;
+  #named = false;
+  #now = Date.now();
+  #lost = 0;
+  #failure: DuolaneError | undefined;
+  #disposing: Promise<void> | undefined;
+  #released: Promise<unknown> | undefined;
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+    const { transport, limits } = parts;
+    this.#id = parts.expectedId ?? '';
+    this.#writer = new Writer(transport, {
+      onWritten: (frame) => this.#written(frame),
+      onLost: (frames, reason) => this.#unwritten(frames, reason),
+    });
+    this.#dialogue = new Dialogue({
+      gate: this.#gate,
+      write: (frame) => this.#writer.push(frame),
+      serve: (request, context) => this.#serve(request, context),
+      onLost: (request, frame) => this.#tellLost(frame, 'stdin of the agent is closed', request),
+      onIgnored: (why, frame) => parts.logger.debug('control frame ignored', { why, frame }),
+      onSettled: () => this.#settle(),
+    });
+    this.#watch = new Watch(limits, {
+      isServing: () => this.#dialogue.serving > 0,
+      isBusy: () => this.#gate.busy,
+      isSettled: () => this.#turns.settled,
+      isDoubtful: () => this.#turns.doubtful,
+      onDoubt: () => this.#merged(this.#turns.assumeMerged()),
+      onStalled: (silentMs) => this.#stalled(silentMs),
+      endPeer: (why) => this.#endPeer(why),
+      fail: (what) => this.#fail(what),
+    });
+    this.#handshake = new Handshake(this.#dialogue, {
+      fields: parts.initialize,
+      bridge: parts.bridge,
+      ...(parts.checkInitialized && { check: parts.checkInitialized }),
+    });
+    this.done = this.#read();
+    this.done.catch(() => {}); // nobody has to look
+  }
+
+  get id(): string {
+    return this.#id;
+  }
+
+  get initialized(): Promise<JsonObject> {
+    return this.#handshake.initialized;
+  }
+
+  get calls(): readonly ToolUse[] {
+    return this.#calls.all;
+  }
+
+  get holding(): readonly string[] {
+    return this.#gate.holding;
+  }
+
+  /** Aborts as soon as the session is being closed or over. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** How the last turn ended, and whether a turn is still open. */
+  get turns(): Pick<Turns, 'last' | 'settled' | 'open'> {
+    return this.#turns;
+  }
+
+  async ready({ signal }: Abortable = {}): Promise<{ readonly servers: readonly ServerReady[] }> {
+    const limit = AbortSignal.timeout(this.#parts.limits.readyMs);
+    const scope = AbortSignal.any([limit, this.closing, ...(signal ? [signal] : [])]);
+    return { servers: await this.#handshake.ready(scope) };
+  }
+
+  async send(prompt: JsonObject | string): Promise<void> {
+    if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
+    if (this.#handshake.mayWrite) await this.#handshake.mayWrite;
+    const message = userMessage(prompt);
+    this.#turns.send(message.uuid);
+    this.#writer.push(message);
+    this.#watch.heard(Date.now());
+    await this.#writer.room().catch((error: unknown) => this.#explain(error));
+  }
+
+  frames(): AsyncIterable<Frame> {
+    return this.#parts.lanes.frames();
+  }
+
+  messages(): AsyncIterable<JsonObject> {
+    return this.#parts.lanes.messages();
+  }
+
+  response(): AsyncIterable<JsonObject> {
+    return this.#parts.lanes.response();
+  }
+
+  async request(subtype: string, fields?: JsonObject, options?: Abortable): Promise<unknown> {
+    return (await this.#dialogue.request(subtype, fields, options)).response;
+  }
+
+  /** A message of an in-process server; nothing waits for its acknowledgement. */
+  async relay(server: string, message: JsonObject): Promise<void> {
+    if (this.#writer.ended) return;
+    const { logger } = this.#parts;
+    if (this.#dialogue.asking >= UNACKNOWLEDGED)
+      return logger.warn('a server message was dropped: none is acknowledged', { server });
+    const fields = { server_name: server, message };
+    this.#dialogue.request('mcp_message', fields, { hold: false }).catch((error: unknown) => {
+      logger.debug('a server message was refused', { server, error: String(error) });
+    });
+    await this.#writer.room().catch(() => {}); // told where answers are lost
+  }
+
+  async interrupt({
+    cancelQueued = false,
+  }: { readonly cancelQueued?: boolean } = {}): Promise<InterruptReceipt> {
+    const open = this.#turns.snapshot();
+    const acknowledged = this.#watch.expectReceipt();
+    try {
+      const fields = cancelQueued ? { cancel_queued: true } : {};
+      const receipt = ((await this.request('interrupt', fields)) ?? {}) as InterruptReceipt;
+      const turn = lastEnded(open, receipt);
+      this.#parts.lanes.giveUp(turn);
+      this.#watch.expectEnd(() => this.#turns.isOpen(turn));
+      return receipt;
+    } finally {
+      acknowledged();
+    }
+  }
+
+  /** `mcp_set_servers`: those in this process first get their end, then the CLI shakes hands with them. */
+  async setServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
+    const fields = await replaceServers(this.#parts.bridge, servers);
+    return ((await this.request('mcp_set_servers', fields)) ?? {}) as JsonObject;
+  }
+
+  /** Asks for the state of the CLI again; prompts that still wait are served. */
+  reinitialize(): Promise<JsonObject> {
+    return this.#handshake.again();
+  }
+
+  endInput({ force = false }: { readonly force?: boolean } = {}): void {
+    this.#gate.endInput();
+    if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early, by request');
+    else this.#settle();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return (this.#disposing ??= this.#dispose());
+  }
+
+  // In this order: closed, handlers cancelled and awaited, then the transport.
+  async #dispose(): Promise<void> {
+    const { transport, limits, lanes } = this.#parts;
+    const reason = new DuolaneError('closed', 'the session was closed');
+    this.#closing.abort(reason);
+    this.#gate.endInput();
+    if (this.#turns.open > 0 && !this.#writer.ended)
+      this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
+    this.#writer.flush();
+    this.#dialogue.closeWrite(reason, { abandon: true });
+    await this.#dialogue.quiet(limits.cleanupMs);
+    this.#writer.end();
+    await transport[Symbol.asyncDispose]();
+    await this.done.catch(() => {}); // it tells whoever asks
+    await this.#released;
+    await lanes[Symbol.asyncDispose]();
+  }
+
+  async #read(): Promise<{ readonly code: number | null; readonly signal?: string }> {
+    const { transport, maxLineBytes } = this.#parts;
+    const decoder = new LineDecoder(maxLineBytes === undefined ? {} : { maxBytes: maxLineBytes });
+    for await (const chunk of transport.output) {
+      this.#now = Date.now();
+      this.#watch.heard(this.#now);
+      for (const line of decoder.decode(chunk)) this.#receive(line);
+    }
+    for (const line of decoder.flush()) this.#receive(line);
+    const exit = await transport.exited;
+    try {
+      return this.#finish(exit);
+    } finally {
+      this.#released = settledWithin(this.#parts.onEnded(), this.#parts.limits.cleanupMs);
+    }
+  }
+
+  #receive(line: string | Noise): void {
+    const data = typeof line === 'string' ? parseLine(line) : line;
+    if (data instanceof Noise) {
+      this.tell('noise', { text: data.text, reason: data.error.message });
+    } else if (isControl(data)) {
+      this.#dialogue.receive(data); // first the dispatch, then the looking
+      this.#parts.lanes.control('in', data, this.#now);
+    } else {
+      this.#message(data, line as string);
+    }
+  }
+
+  #message(data: JsonObject, line: string): void {
+    const turn = this.#turns.observe(data);
+    this.#gate.observe(data);
+    this.#calls.observe(data, line.length);
+    if (!this.#named && typeof data['session_id'] === 'string') this.#name(data['session_id']);
+    if (isInternal(data)) {
+      this.#parts.lanes.internal(data, this.#now);
+      if (data['type'] === 'transcript_mirror') this.#parts.onMirror?.(data);
+    } else {
+      this.#parts.lanes.message(data, this.#now, turn, line);
+      if (data['subtype'] === 'init') this.#checkServers(data);
+    }
+    if (!isFence(data)) this.#merged(turn);
+    else if (this.#turns.doubtful) this.#watch.expectTurn();
+    this.#settle();
+  }
+
+  /** Turns up to this one ended inside another: the reader and the gate are told. */
+  #merged(turn: number): void {
+    if (turn === 0) return;
+    this.tell('turns_merged', { turn }, turn);
+    this.#settle();
+  }
+
+  #name(id: string): void {
+    if (id === '') return;
+    this.#named = true;
+    const asked = this.#parts.expectedId;
+    this.#id = id;
+    if (asked === undefined || asked === id) return;
+    this.#parts.logger.warn('the agent opened another session than asked for', { asked, id });
+    this.tell('session_id_mismatch', { asked });
+  }
+
+  #checkServers(init: JsonObject): void {
+    for (const missing of this.#parts.bridge.observe(init['mcp_servers'], BEGINS)) {
+      this.#parts.logger.warn('an in-process server is not connected', missing);
+      this.tell('mcp_server_not_listed', missing);
+    }
+  }
+
+  #serve: Serve = async (request, context) => {
+    // What nobody can hear about must not happen either.
+    if (this.#writer.ended || this.closing.aborted)
+      return { ok: false, error: 'stdin of the agent is closed' };
+    return this.#parts.serve(request, context);
+  };
+
+  #written(frame: JsonObject): void {
+    if (isControl(frame)) this.#parts.lanes.control('out', frame, Date.now());
+    else this.#parts.lanes.sent(frame, Date.now());
+  }
+
+  #unwritten(frames: readonly JsonObject[], reason: DuolaneError): void {
+    this.#dialogue.closeWrite(reason);
+    for (const frame of frames) {
+      if (frame['type'] === 'control_response') this.#tellLost(frame, reason.message);
+      // A pipe that breaks is mostly a CLI that dies, and its end says more than the pipe.
+      else if (frame['type'] === 'control_request')
+        void this.#soon().then(() => this.#dialogue.unwritten(frame, reason));
+    }
+  }
+
+  /** Resolves when the session is over, or shortly: whether it is. */
+  #soon(): Promise<boolean> {
+    return settledWithin(this.done, BROKEN_MS);
+  }
+
+  async #explain(error: unknown): Promise<never> {
+    if (await this.#soon()) await this.done;
+    throw error;
+  }
+
+  #tellLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
+    if (this.closing.aborted) return; // we left: nobody is waited for
+    this.#lost += 1;
+    this.#parts.lanes.control('out', frame, Date.now(), { lost: true });
+    const id = (frame['response'] as JsonObject | undefined)?.['request_id'];
+    this.tell('tool_response_lost', { request_id: id, reason, ...(request && { request }) });
+  }
+
+  /** A message of our own on the message lane. */
+  tell(subtype: HostMessageSubtype, fields: JsonObject, turn = 0): void {
+    const message = hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.#id });
+    this.#parts.lanes.message(message, Date.now(), turn);
+  }
+
+  #settle(): void {
+    if (this.#gate.mayClose && !this.#writer.ended) this.#closeInput('the run is idle');
+  }
+
+  #closeInput(why: string): void {
+    this.#writer.end();
+    this.#dialogue.closeWrite(new DuolaneError('closed', why));
+    this.#watch.expectExit();
+  }
+
+  #stalled(silentMs: number): void {
+    const { holding } = this;
+    this.tell('stalled', { silent_ms: silentMs, holding });
+    this.#parts.logger.warn('the agent is silent', { silentMs, holding });
+    if (!this.#writer.ended)
+      this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
+  }
+
+  #fail(what: string): void {
+    if (this.closing.aborted) return;
+    const held = this.holding.join(', ') || 'nothing';
+    const message = `the agent ${what} (open: ${held}); it was ended`;
+    this.#failure ??= new DuolaneError('timeout', message);
+    this.#ending(this[Symbol.asyncDispose]());
+  }
+
+  /** Nothing more is expected of the CLI: it goes, and that is no failure. */
+  #endPeer(why: string): void {
+    if (this.closing.aborted) return;
+    this.#parts.logger.warn(`${why}; it is ended`);
+    this.#ending(this.#parts.transport[Symbol.asyncDispose]());
+  }
+
+  #ending(ended: PromiseLike<void>): void {
+    ended.then(undefined, (error: unknown) => {
+      this.#parts.logger.error('the agent could not be ended', { error: String(error) });
+    });
+  }
+
+  #finish(exit: Exit): { readonly code: number | null; readonly signal?: string } {
+    this.#watch.stop();
+    const gone = this.closing.aborted
+      ? new DuolaneError('closed', 'the session was closed')
+      : peerFailure('peer_exited', 'before it answered', exit, this.#parts.lanes.recent);
+    const lost = this.#lost;
+    this.#dialogue.end(exit.startError ? DuolaneError.from(exit.startError) : gone);
+    const error = this.#failure ?? (this.closing.aborted ? undefined : this.#judge(exit, lost));
+    this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
+    this.#parts.lanes.end(error);
+    if (error) throw error;
+    return { code: exit.code, ...(exit.signal !== undefined && { signal: exit.signal }) };
+  }
+
+  #judge(exit: Exit, lost: number): DuolaneError | undefined {
+    const { error, noise } = verdictOf({
+      exit,
+      lost,
+      turns: this.#turns,
+      initialized: this.#handshake.isDone,
+      frames: this.#parts.lanes.recent,
+    });
+    const { stderr: _, ...how } = exit;
+    if (noise || (!error && this.#lost > 0))
+      this.#parts.logger.warn(IGNORED, { ...how, lost: this.#lost });
+    return error;
+  }
+}
+
+const closedInput = (): DuolaneError =>
+  new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');

@@ -1,0 +1,97 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { SessionStore, SessionStoreEntry } from './store.ts';
+import {
+  configDirs,
+  infoOf,
+  messagesOf,
+  parseTranscript,
+  projectKey,
+  type SDKSessionInfo,
+  type SessionMessage,
+} from './transcripts.ts';
+
+export interface SessionQuery {
+  /** The project's folder; without it all projects (a store: this process's folder). */
+  readonly dir?: string;
+  readonly limit?: number;
+  readonly offset?: number;
+  /** Reads from there instead of the disk. */
+  readonly sessionStore?: SessionStore;
+}
+
+interface Found {
+  readonly sessionId: string;
+  readonly lastModified: number;
+  readonly fileSize?: number;
+  readonly load: () => Promise<readonly SessionStoreEntry[]>;
+}
+
+/** The sessions of a project, the latest first. */
+export async function listSessions(query: SessionQuery = {}): Promise<SDKSessionInfo[]> {
+  const { limit = Infinity, offset = 0 } = query;
+  const found = (await find(query)).toSorted((a, b) => b.lastModified - a.lastModified);
+  return Promise.all(found.slice(offset, offset + limit).map(describe));
+}
+
+/** One session; undefined if there is none of that id. */
+export async function getSessionInfo(
+  sessionId: string,
+  query: SessionQuery = {},
+): Promise<SDKSessionInfo | undefined> {
+  const found = (await find(query)).find((each) => each.sessionId === sessionId);
+  return found && describe(found);
+}
+
+/** The messages of a session, oldest first; none if there is no such session. */
+export async function getSessionMessages(
+  sessionId: string,
+  query: SessionQuery = {},
+): Promise<SessionMessage[]> {
+  const { limit = Infinity, offset = 0 } = query;
+  const found = (await find(query)).find((each) => each.sessionId === sessionId);
+  return found ? messagesOf(await found.load()).slice(offset, offset + limit) : [];
+}
+
+const describe = async ({ sessionId, load, ...file }: Found): Promise<SDKSessionInfo> =>
+  infoOf(sessionId, await load(), file);
+
+async function find({ dir, sessionStore }: SessionQuery): Promise<readonly Found[]> {
+  if (sessionStore) return inStore(sessionStore, projectKey(dir ?? process.cwd()));
+  const roots = configDirs().map((config) => join(config, 'projects'));
+  const projects = dir
+    ? roots.map((root) => join(root, projectKey(dir)))
+    : (await Promise.all(roots.map((root) => entriesOf(root)))).flat();
+  return (await Promise.all(projects.map(onDisk))).flat();
+}
+
+async function inStore(store: SessionStore, key: string): Promise<readonly Found[]> {
+  const listed = (await store.listSessions?.(key)) ?? [];
+  return listed.map(({ sessionId, mtime }) => ({
+    sessionId,
+    lastModified: mtime,
+    load: async () => (await store.load({ projectKey: key, sessionId })) ?? [],
+  }));
+}
+
+async function onDisk(folder: string): Promise<readonly Found[]> {
+  const files = (await entriesOf(folder)).filter((file) => file.endsWith('.jsonl'));
+  return Promise.all(
+    files.map(async (file) => {
+      const { mtimeMs, size } = await stat(file);
+      const sessionId = file.slice(folder.length + 1, -'.jsonl'.length);
+      const load = async (): Promise<SessionStoreEntry[]> =>
+        parseTranscript(await readFile(file, 'utf8'));
+      return { sessionId, lastModified: mtimeMs, fileSize: size, load };
+    }),
+  );
+}
+
+/** Full paths; none where there is no folder. */
+async function entriesOf(folder: string): Promise<readonly string[]> {
+  try {
+    return (await readdir(folder)).map((name) => join(folder, name));
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,94 @@
+import type { Readable, Writable } from 'node:stream';
+import { DuolaneError } from '../errors.ts';
+import type { Exit, Transport } from '../process/types.ts';
+import { settledWithin } from '../stream/abort.ts';
+import type { Launch } from './options.ts';
+
+/** A process that the app started itself, in a container or far away: what of it we need. */
+export interface SpawnedProcess {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly exitCode: number | null;
+  kill(signal: NodeJS.Signals): boolean;
+  once(
+    event: 'exit',
+    listener: (code: number | null, signal: NodeJS.Signals | null) => void,
+  ): unknown;
+  once(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** `signal` aborts when the process is to be killed. */
+export interface SpawnOptions extends Launch {
+  readonly signal: AbortSignal;
+}
+
+export type SpawnClaudeCodeProcess = (options: SpawnOptions) => SpawnedProcess;
+
+/**
+ * A transport over a process of the app's own. It is ended as ours are, but by its `kill` alone: what
+ * that reaches is the app's matter, and so is its stderr.
+ */
+export function spawnedTransport(
+  spawn: SpawnClaudeCodeProcess,
+  launch: Launch,
+  { graceMs = 2000, killMs = 5000 }: { readonly graceMs?: number; readonly killMs?: number } = {},
+): Transport {
+  const killing = new AbortController();
+  const child = spawn({ ...launch, signal: killing.signal });
+  const { stdin, stdout } = child;
+  let broken: unknown;
+  stdin.on('error', (error) => (broken ??= error));
+  const exited = new Promise<Exit>((resolve) => {
+    child.once('exit', (code, signal) =>
+      resolve({ code, stderr: '', ...(signal !== null && { signal }) }),
+    );
+    child.once('error', (error) => {
+      const startError = new DuolaneError(
+        'not_found',
+        `the agent could not be started: ${error.message}`,
+        { cause: error },
+      );
+      stdout.destroy();
+      resolve({ code: null, stderr: '', startError });
+    });
+  });
+  const check = (): void => {
+    if (broken !== undefined || stdin.writableEnded || stdin.destroyed)
+      throw new DuolaneError('closed', 'the process no longer reads its input', { cause: broken });
+  };
+  return {
+    output: bytesOf(stdout),
+    exited,
+    write(text) {
+      check();
+      return stdin.write(text);
+    },
+    async drained() {
+      check();
+      if (!stdin.writableNeedDrain) return;
+      await new Promise<void>((resolve) => {
+        for (const event of ['drain', 'close', 'error'] as const)
+          stdin.once(event, () => resolve());
+      });
+      check();
+    },
+    endInput: () => void stdin.end(),
+    async [Symbol.asyncDispose]() {
+      stdin.end();
+      if (await settledWithin(exited, graceMs)) return;
+      child.kill('SIGTERM');
+      if (await settledWithin(exited, killMs)) return;
+      killing.abort();
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
+}
+
+async function* bytesOf(stdout: Readable): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    for await (const chunk of stdout) yield Buffer.from(chunk as Uint8Array | string);
+  } catch {
+    // A pipe that breaks is the end of it; the exit says why.
+  }
+}

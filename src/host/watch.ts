@@ -1,0 +1,130 @@
+import { Silence } from './silence.ts';
+
+/** The limits of a session, all of them set. */
+export interface Limits {
+  readonly stall: { readonly afterMs: number; readonly failMs: number } | undefined;
+  readonly interruptMs: number;
+  readonly readyMs: number;
+  readonly exitMs: number;
+  /** How long handlers get to clean up when the session is closed. */
+  readonly cleanupMs: number;
+}
+
+/** What the watch sees of a session, and what it does to it. */
+export interface Watched {
+  /** Handlers run, or a person decides: no silence counts. */
+  isServing(): boolean;
+  /** Something is awaited. */
+  isBusy(): boolean;
+  /** Every turn has its result. */
+  isSettled(): boolean;
+  /** Turns that are open may have ended inside another one, without a word. */
+  isDoubtful(): boolean;
+  onDoubt(): void;
+  onStalled(silentMs: number): void;
+  /** Nothing more is expected of the CLI: it goes, and that is no failure. */
+  endPeer(why: string): void;
+  fail(what: string): void;
+}
+
+/** The patience of a session: with a silent CLI, with one that ignores an interrupt, with one that stays. */
+export class Watch {
+  readonly #limits: Limits;
+  readonly #session: Watched;
+  readonly #stall: Silence | undefined;
+  readonly #leaving: Silence;
+  readonly #doubt: Silence;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #stalled = false;
+
+  constructor(limits: Limits, session: Watched) {
+    this.#limits = limits;
+    this.#session = session;
+    const { stall, exitMs } = limits;
+    const counts = (): boolean => !session.isServing();
+    this.#stall =
+      stall &&
+      new Silence(
+        stall.afterMs,
+        () => counts() && session.isBusy(),
+        (silentMs) => this.#onStall(silentMs, stall.failMs),
+      );
+    this.#leaving = new Silence(exitMs, counts, () => this.#onOverdue());
+    this.#doubt = new Silence(
+      exitMs,
+      () => counts() && session.isDoubtful(),
+      () => session.onDoubt(),
+    );
+    this.#stall?.start();
+  }
+
+  /** The CLI said something, or was just given something to do. */
+  heard(at: number): void {
+    this.#stalled = false;
+    this.#stall?.heard(at);
+    this.#leaving.heard(at);
+    this.#doubt.heard(at);
+  }
+
+  /** A result came; if it leaves turns in doubt, silence will decide. */
+  expectTurn(): void {
+    this.#doubt.start();
+  }
+
+  /** Stdin was closed: the CLI is expected to leave. */
+  expectExit(): void {
+    this.#leaving.start();
+  }
+
+  /** An interrupt was written; call what this returns when it is acknowledged. */
+  expectReceipt(): () => void {
+    return this.#within(() => this.#deaf('acknowledge an interrupt'));
+  }
+
+  /** It was acknowledged: the turn has to end, too. */
+  expectEnd(isOpen: () => boolean): void {
+    this.#within(() => isOpen() && this.#deaf('stop its turn after an interrupt'));
+  }
+
+  stop(): void {
+    this.#stall?.stop();
+    this.#leaving.stop();
+    this.#doubt.stop();
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+  }
+
+  #within(run: () => void): () => void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      run();
+    }, this.#limits.interruptMs);
+    this.#timers.add(timer);
+    return () => {
+      clearTimeout(timer);
+      this.#timers.delete(timer);
+    };
+  }
+
+  #deaf(what: string): void {
+    this.#session.fail(`did not ${what} within ${this.#limits.interruptMs} ms`);
+  }
+
+  #onStall(silentMs: number, failMs: number): void {
+    this.#stalled = true;
+    this.#session.onStalled(silentMs);
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      if (!this.#stalled) this.#stall?.start();
+      else if (this.#session.isSettled())
+        this.#session.endPeer('the agent stayed silent after its last result');
+      else this.#session.fail(`said nothing for ${silentMs} ms, nor after an interrupt`);
+    }, failMs);
+    this.#timers.add(timer);
+  }
+
+  #onOverdue(): void {
+    if (this.#session.isBusy()) this.#leaving.start();
+    else this.#session.endPeer('the agent did not leave at the end of its input');
+  }
+}

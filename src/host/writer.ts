@@ -1,0 +1,74 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Transport } from '../process/types.ts';
+import { encodeLine } from '../wire/jsonl.ts';
+
+export interface WriterOptions {
+  /** The frame is on its way to the peer. */
+  readonly onWritten: (frame: JsonObject) => void;
+  /** The peer no longer reads: these frames reached nobody. */
+  readonly onLost: (frames: readonly JsonObject[], reason: DuolaneError) => void;
+}
+
+/**
+ * The one way to stdin. Frames pushed in one go leave as one write, once all the promises that are
+ * ready have run: no turn of the event loop is added, and parallel answers share a system call.
+ */
+export class Writer {
+  readonly #transport: Transport;
+  readonly #options: WriterOptions;
+  #frames: JsonObject[] = [];
+  #text = '';
+  #room = true;
+  #ended = false;
+  #broken: DuolaneError | undefined;
+
+  constructor(transport: Transport, options: WriterOptions) {
+    this.#transport = transport;
+    this.#options = options;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  push(frame: JsonObject): void {
+    if (this.#frames.length === 0) process.nextTick(() => this.flush());
+    this.#frames.push(frame);
+    this.#text += encodeLine(frame);
+  }
+
+  flush(): void {
+    if (this.#frames.length === 0) return;
+    const frames = this.#frames;
+    const text = this.#text;
+    this.#frames = [];
+    this.#text = '';
+    try {
+      if (this.#ended) throw new DuolaneError('closed', 'stdin of the agent was closed');
+      this.#room = this.#transport.write(text);
+    } catch (error) {
+      this.#broken = DuolaneError.from(error, 'closed');
+      this.#options.onLost(frames, this.#broken);
+      return;
+    }
+    for (const frame of frames) this.#options.onWritten(frame);
+  }
+
+  /** Writes what waits and resolves when there is room for more; rejects with `closed`. */
+  async room(): Promise<void> {
+    this.flush();
+    if (this.#broken) throw this.#broken;
+    if (this.#room) return;
+    await this.#transport.drained();
+    this.#room = true;
+  }
+
+  /** Writes what waits, then the end of file. */
+  end(): void {
+    if (this.#ended) return;
+    this.flush();
+    this.#ended = true;
+    this.#transport.endInput();
+  }
+}
