@@ -1,0 +1,304 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { isControl } from '../wire/control.ts';
+import { type Conductor, serveControl } from './control.ts';
+import type { Flags } from './flags.ts';
+import { Hooks } from './hooks.ts';
+import { Lane } from './lane.ts';
+import { type ChosenModel, chooseModel } from './models/index.ts';
+import type { Block } from './models/types.ts';
+import type { Opened } from './open.ts';
+import { idsOf, type Priority, type Prompt, PromptQueue } from './queue.ts';
+import { record, str } from './read.ts';
+import { Session } from './session.ts';
+import { replay, Transcript } from './sessions.ts';
+import type { Settings } from './settings.ts';
+import type { Place } from './tools/builtin/place.ts';
+import { Servers } from './tools/servers.ts';
+import type { AgentTool } from './tools/types.ts';
+import { Interrupted, TurnState } from './turn-state.ts';
+import { VERSION } from './version.ts';
+
+export interface AgentOptions {
+  readonly flags: Flags;
+  readonly settings: Settings;
+  readonly mcpConfigs: readonly JsonObject[];
+  readonly model: ChosenModel;
+  readonly stored: Opened;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly write: (message: JsonObject) => void;
+  readonly drained: () => Promise<void>;
+  /** For people: stderr. */
+  readonly note: (text: string) => void;
+}
+
+/** How long a turn may take to end when the process must. */
+const FAREWELL_MS = 1500;
+
+/**
+ * The agent at this end of the pipe: takes frames, runs one turn after the other, and knows when all
+ * is over. After `endInput` it finishes what is queued and then resolves `done` with the exit code.
+ */
+export class Agent implements Conductor {
+  readonly version: string = VERSION;
+  readonly session: Session;
+  readonly done: Promise<number>;
+  readonly #options: AgentOptions;
+  readonly #lane: Lane;
+  readonly #servers: Servers;
+  readonly #ended = new AbortController();
+  #turn: TurnState | undefined;
+  #inputEnded = false;
+  #failed = false;
+  #finish: (code: number) => void = () => {};
+
+  constructor(options: AgentOptions) {
+    const { flags, settings, cwd, env, stored, model } = options;
+    this.#options = options;
+    this.done = new Promise((resolve) => (this.#finish = resolve));
+    const lane = new Lane(options.write, (request) => serveControl(request, this));
+    this.#lane = lane;
+    this.#servers = new Servers({
+      lane,
+      events: {
+        elicit: async (server, request, signal) => {
+          const { elicit } = await import('./server-requests.ts');
+          return this.session.waiting(() => elicit(lane, server, request, signal));
+        },
+        log: (server, level, data) =>
+          this.session.inform(describeLog(data), { tag: 'mcp_log', server, level }),
+      },
+      help: {
+        cwd,
+        env,
+        clientInfo: { name: 'duolane-agent', version: VERSION },
+        onRequest: async (server, method, params, signal) => {
+          const { answerServer } = await import('./server-requests.ts');
+          const able = { lane, cwd, model: () => this.session.choices.model };
+          const answer = (): Promise<JsonObject> =>
+            answerServer(able, server, method, params, signal);
+          return method === 'elicitation/create' ? this.session.waiting(answer) : answer();
+        },
+      },
+      toolTimeoutMs: Number(env['MCP_TOOL_TIMEOUT']) || undefined,
+    });
+    const transcript = new Transcript({
+      file: stored.file,
+      sessionId: stored.id,
+      cwd,
+      persist: flags.persist,
+      ...(flags.mirror && {
+        mirror: (entries) =>
+          options.write({ type: 'transcript_mirror', filePath: stored.file, entries }),
+      }),
+    });
+    transcript.continueFrom(stored.entries, { copy: stored.copy });
+    const choices = {
+      model,
+      policy: settings.policy,
+      directories: [cwd, ...settings.directories],
+      thinkingTokens: flags.maxThinkingTokens,
+      systemPrompt: [flags.systemPrompt, flags.appendSystemPrompt].filter(Boolean).join('\n\n'),
+      effort: flags.effort,
+    };
+    const place = { cwd, env, directories: () => choices.directories };
+    const builtins = loadBuiltins(flags.tools, place);
+    builtins.catch(() => {}); // thrown again when a turn needs them
+    this.session = new Session({
+      id: stored.id,
+      cwd,
+      flags,
+      settings,
+      choices,
+      conversation: replay(stored.entries),
+      transcript,
+      lane,
+      hooks: new Hooks({
+        lane,
+        base: () => ({
+          session_id: stored.id,
+          transcript_path: stored.file,
+          cwd,
+          permission_mode: choices.policy.mode,
+        }),
+        onFailure: (event, error) => {
+          options.note(`a ${event} hook failed: ${error.message}`);
+          this.session.inform(`${event} hook failed: ${error.message}`, {
+            tag: 'hook_callback_failed',
+          });
+        },
+      }),
+      servers: this.#servers,
+      queue: new PromptQueue(),
+      builtins,
+      write: options.write,
+      drained: options.drained,
+      tellState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
+    });
+    for (const config of options.mcpConfigs) this.#servers.addAll(config);
+  }
+
+  /** Takes one line of stdin. Throws `invalid` for one that ends the session. */
+  receive(frame: JsonObject): void {
+    if (frame['type'] === 'control_request' && !isObject(frame['request'])) {
+      throw new DuolaneError('invalid', 'a control_request without a request');
+    }
+    if (isControl(frame)) this.#lane.receive(frame);
+    else if (frame['type'] === 'user') this.submit(readPrompt(frame));
+  }
+
+  /** A message of the user: starts a turn, or waits for one. */
+  submit(prompt: Prompt): void {
+    const { session } = this;
+    session.setState('running');
+    this.#lifecycle([prompt], 'queued');
+    if (!this.#turn) {
+      this.#begin([prompt]);
+      return;
+    }
+    session.queue.add(prompt);
+    if (prompt.priority === 'now') {
+      this.#turn.controller.abort(new Interrupted('now', 'a more urgent message came'));
+    }
+  }
+
+  /**
+   * No more frames will come: requests to the host fail, queued turns still run. A turn that waits
+   * for the host's tools ends, and its calls stay open: to call the model with their failure would
+   * cost money and put a falsehood on record.
+   */
+  endInput(): void {
+    if (this.#inputEnded) return;
+    this.#inputEnded = true;
+    const waits = this.#turn?.awaited.size ?? 0;
+    if (waits > 0) {
+      const why = `the host closed the input before it answered ${waits} tool call(s); resume the session to go on`;
+      this.#turn?.controller.abort(new Interrupted('end', why));
+    }
+    this.#lane.end(
+      new DuolaneError('closed', 'the host has closed the input, so it can no longer answer'),
+    );
+    if (!this.#turn) void this.#end();
+  }
+
+  /** The process must end: the running turn gets a short time to say so. */
+  async terminate(why: string): Promise<void> {
+    this.session.queue.cancelAll();
+    this.#turn?.controller.abort(new Interrupted('end', why));
+    this.endInput();
+    const { settledWithin } = await import('../stream/abort.ts');
+    await settledWithin(this.done, FAREWELL_MS);
+  }
+
+  interrupt({ cancelQueued }: { readonly cancelQueued: boolean }): {
+    readonly stillQueued: string[];
+    readonly cancelled: string[];
+  } {
+    const dropped = cancelQueued ? this.session.queue.cancelAll() : [];
+    this.#lifecycle(dropped, 'cancelled');
+    this.#turn?.controller.abort(new Interrupted('user', 'interrupted by the user'));
+    return { stillQueued: this.session.queue.uuids, cancelled: idsOf(dropped) };
+  }
+
+  cancelPrompt(uuid: string): boolean {
+    const cancelled = this.session.queue.cancel(uuid);
+    if (cancelled)
+      this.session.emit({ type: 'command_lifecycle', command_uuid: uuid, state: 'cancelled' });
+    return cancelled;
+  }
+
+  chooseModel(name: string | undefined): Promise<ChosenModel> {
+    const { flags, cwd, env } = this.#options;
+    return chooseModel(name ?? flags.model, { cwd, env });
+  }
+
+  started(source: 'startup' | 'resume'): void {
+    const options = { signal: this.#ended.signal, toolUseId: '', subject: source };
+    void this.session.hooks.fire('SessionStart', { source }, options).catch(() => {});
+  }
+
+  endSession(): void {
+    const options = { signal: AbortSignal.timeout(FAREWELL_MS), toolUseId: '', subject: 'other' };
+    this.session.queue.cancelAll();
+    this.#turn?.controller.abort(new Interrupted('end', 'the host ended the session'));
+    // After the answer to this request.
+    void Promise.resolve()
+      .then(() => this.session.hooks.fire('SessionEnd', { reason: 'other' }, options))
+      .catch(() => {})
+      .then(() => {
+        this.#failed = false;
+        this.endInput();
+      });
+  }
+
+  #begin(prompts: Prompt[]): void {
+    const turn = new TurnState(prompts);
+    this.#turn = turn;
+    this.#lifecycle(prompts, 'started');
+    void this.#run(turn);
+  }
+
+  async #run(turn: TurnState): Promise<void> {
+    const { session } = this;
+    // Loaded with the first turn: the answer to `initialize` does not wait for it.
+    const { runTurn } = await import('./turn.ts');
+    const result = await runTurn(session, turn);
+    this.#failed = result['is_error'] === true;
+    this.#lifecycle(turn.prompts, turn.interrupted ? 'cancelled' : 'completed');
+    this.#turn = undefined;
+    const next = session.queue.take();
+    if (next.length > 0) {
+      this.#begin(next);
+      return;
+    }
+    session.setState('idle');
+    if (this.#inputEnded) await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    this.#ended.abort(new DuolaneError('closed', 'the session is over'));
+    await Promise.allSettled([
+      this.#servers[Symbol.asyncDispose](),
+      this.session.transcript[Symbol.asyncDispose](),
+    ]);
+    this.#finish(this.#failed ? 1 : 0);
+  }
+
+  #lifecycle(prompts: readonly Prompt[], state: string): void {
+    for (const uuid of idsOf(prompts)) {
+      this.session.emit({ type: 'command_lifecycle', command_uuid: uuid, state });
+    }
+  }
+}
+
+async function loadBuiltins(names: readonly string[], place: Place): Promise<readonly AgentTool[]> {
+  if (names.length === 0) return [];
+  const { builtinTools } = await import('./tools/builtin/index.ts');
+  return builtinTools(names, place);
+}
+
+/** A `user` line as a prompt. Throws `invalid` for one whose message is not a user's. */
+export function readPrompt(frame: JsonObject): Prompt {
+  const { role, content } = record(frame['message']);
+  if (role !== 'user' || !(typeof content === 'string' || Array.isArray(content))) {
+    throw new DuolaneError(
+      'invalid',
+      'a user line needs message: {role: "user", content: text or blocks}',
+    );
+  }
+  const priority = str(frame['priority'], 'next');
+  return {
+    uuid: str(frame['uuid']) || undefined,
+    content:
+      typeof content === 'string' ? content : (content.filter(isObject) as unknown as Block[]),
+    priority: isPriority(priority) ? priority : 'next',
+    query: frame['shouldQuery'] !== false,
+  };
+}
+
+const isPriority = (word: string): word is Priority =>
+  word === 'now' || word === 'next' || word === 'later';
+
+const describeLog = (data: unknown): string =>
+  typeof data === 'string' ? data : JSON.stringify(data);

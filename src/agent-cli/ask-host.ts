@@ -1,0 +1,122 @@
+import { isObject, type JsonObject } from '../json.ts';
+import { isPermissionMode } from './flags.ts';
+import { applyUpdate, type Decision, type PermissionUpdate } from './permissions.ts';
+import { list, record, str, texts } from './read.ts';
+import type { Rule } from './rules.ts';
+import type { Session } from './session.ts';
+import type { AgentTool, CallFacts } from './tools/types.ts';
+
+/** What the host said to `can_use_tool`. */
+export type Permission =
+  | { readonly behavior: 'allow'; readonly input: JsonObject }
+  | { readonly behavior: 'deny'; readonly message: string; readonly interrupt: boolean };
+
+interface Question {
+  readonly id: string;
+  readonly tool: AgentTool;
+  readonly input: JsonObject;
+  readonly facts: CallFacts;
+  readonly decision: Decision;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Asks the host whether a call may run; waits as long as the person takes. Anything but a clear yes
+ * is a no: an error, a malformed answer, a host that has gone.
+ */
+export async function askHost(session: Session, question: Question): Promise<Permission> {
+  const { id, tool, input, facts, decision, signal } = question;
+  const { server, spec } = tool;
+  const request = {
+    subtype: 'can_use_tool',
+    tool_name: spec.name,
+    ...(server && { mcp_server: { name: server.name, source: server.source } }),
+    display_name: server?.title ?? spec.name,
+    ...(facts.summary !== undefined && { description: facts.summary }),
+    input,
+    permission_suggestions: suggestions(spec.name, facts),
+    ...(facts.outside !== undefined && { blocked_path: facts.outside }),
+    ...(decision.message !== undefined && {
+      decision_reason: decision.message,
+      decision_reason_type: decision.reason,
+    }),
+    tool_use_id: id,
+  };
+  let answer: JsonObject;
+  try {
+    answer = record(await session.waiting(() => session.lane.ask(request, { signal })));
+  } catch (reason) {
+    signal.throwIfAborted();
+    const why = reason instanceof Error ? reason.message : String(reason);
+    return { behavior: 'deny', message: `The permission request failed: ${why}`, interrupt: false };
+  }
+  if (answer['behavior'] === 'allow') {
+    takeUpdates(session, answer['updatedPermissions']);
+    const { updatedInput } = answer;
+    return { behavior: 'allow', input: isObject(updatedInput) ? updatedInput : input };
+  }
+  const clear = answer['behavior'] === 'deny';
+  const message = str(
+    answer['message'],
+    clear
+      ? 'The user denied this call.'
+      : 'The answer to the permission request was not understood, so the call was denied.',
+  );
+  return { behavior: 'deny', message, interrupt: clear && answer['interrupt'] === true };
+}
+
+/** What the host can send back as `updatedPermissions` so that it is not asked again. */
+function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
+  const rule = { toolName, ...(facts.command !== undefined && { ruleContent: facts.command }) };
+  const destination = 'session';
+  if (facts.outside !== undefined) {
+    return [{ type: 'addDirectories', directories: [facts.outside], destination }];
+  }
+  return [
+    { type: 'addRules', rules: [rule], behavior: 'allow', destination },
+    ...(facts.edit ? [{ type: 'setMode', mode: 'acceptEdits', destination }] : []),
+  ];
+}
+
+function takeUpdates(session: Session, updates: unknown): void {
+  for (const value of list(updates)) {
+    const update = readUpdate(record(value), session.flags.allowBypass);
+    if (!update) continue;
+    if ('directories' in update) changeDirectories(session, update);
+    else session.setPolicy(applyUpdate(session.choices.policy, update));
+  }
+}
+
+function changeDirectories(
+  { choices }: Session,
+  { type, directories }: Extract<PermissionUpdate, { directories: unknown }>,
+): void {
+  const others = choices.directories.filter((directory) => !directories.includes(directory));
+  choices.directories = type === 'addDirectories' ? [...others, ...directories] : others;
+}
+
+/** Undefined: a kind that we do not know, or a mode that the session was not started for. */
+export function readUpdate(value: JsonObject, allowBypass: boolean): PermissionUpdate | undefined {
+  const { type, mode, behavior } = value;
+  switch (type) {
+    case 'setMode':
+      if (!isPermissionMode(mode) || (mode === 'bypassPermissions' && !allowBypass))
+        return undefined;
+      return { type, mode };
+    case 'addDirectories':
+    case 'removeDirectories':
+      return { type, directories: texts(value['directories']) };
+    case 'addRules':
+    case 'replaceRules':
+    case 'removeRules':
+      if (behavior !== 'allow' && behavior !== 'deny' && behavior !== 'ask') return undefined;
+      return { type, behavior, rules: list(value['rules']).map((rule) => readRule(record(rule))) };
+    default:
+      return undefined;
+  }
+}
+
+const readRule = (rule: JsonObject): Rule => ({
+  tool: str(rule['toolName']),
+  content: str(rule['ruleContent']) || undefined,
+});

@@ -1,0 +1,262 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
+import { isPermissionMode, PERMISSION_MODES } from './flags.ts';
+import type { ChosenModel } from './models/index.ts';
+import { blocksOf } from './models/types.ts';
+import { applyUpdate } from './permissions.ts';
+import { record, str, texts } from './read.ts';
+import { formatRule, parseRule } from './rules.ts';
+import type { Session } from './session.ts';
+import { CAPABILITIES, userMessage } from './messages.ts';
+
+/** What the requests of a host need beyond the session: the one who runs turns. */
+export interface Conductor {
+  readonly session: Session;
+  readonly version: string;
+  /** Stops the running turn at once; with `cancelQueued` what waits is dropped too. */
+  interrupt(options: { readonly cancelQueued: boolean }): {
+    readonly stillQueued: string[];
+    readonly cancelled: string[];
+  };
+  cancelPrompt(uuid: string): boolean;
+  chooseModel(name: string | undefined): Promise<ChosenModel>;
+  /** Says goodbye and ends the process with code 0. */
+  endSession(): void;
+  started(source: 'startup' | 'resume'): void;
+}
+
+type Handler = (
+  request: ControlRequest,
+  conductor: Conductor,
+) => ControlAnswer | Promise<ControlAnswer>;
+
+const ok = (response?: unknown): ControlAnswer => ({
+  ok: true,
+  ...(response !== undefined && { response }),
+});
+const no = (error: string, errorCode?: string): ControlAnswer => ({
+  ok: false,
+  error,
+  ...(errorCode !== undefined && { errorCode }),
+});
+
+/**
+ * Answers a request of the host. What can be answered at once is, so that an interrupt's receipt is
+ * on the wire before anything that the interrupt causes.
+ */
+export function serveControl(
+  request: ControlRequest,
+  conductor: Conductor,
+): ControlAnswer | Promise<ControlAnswer> {
+  const handler = Object.hasOwn(HANDLERS, request.subtype) ? HANDLERS[request.subtype] : undefined;
+  if (!handler) {
+    return no(`Unsupported control request subtype: ${request.subtype}`, 'unsupported_request');
+  }
+  return handler(request, conductor);
+}
+
+const HANDLERS: Readonly<Record<string, Handler>> = {
+  initialize,
+  interrupt: (request, conductor) => {
+    const cancelQueued = request['cancel_queued'] === true;
+    const { stillQueued, cancelled } = conductor.interrupt({ cancelQueued });
+    return ok({ still_queued: stillQueued, ...(cancelQueued && { cancelled }) });
+  },
+  cancel_async_message: ({ message_uuid }, conductor) =>
+    ok({ cancelled: conductor.cancelPrompt(str(message_uuid)) }),
+  set_permission_mode: setPermissionMode,
+  set_model: setModel,
+  set_max_thinking_tokens: ({ max_thinking_tokens }, { session }) => {
+    session.choices.thinkingTokens =
+      typeof max_thinking_tokens === 'number' ? max_thinking_tokens : undefined;
+    return ok();
+  },
+  apply_flag_settings: applySettings,
+  get_settings: (_, { session }) => ok(settingsOf(session)),
+  list_permission_rules: (_, { session }) => ok({ rules: permissionsOf(session) }),
+  mcp_status: (_, { session }) => ok({ mcpServers: session.servers.describe() }),
+  mcp_set_servers: async ({ servers }, { session }) =>
+    ok(await session.servers.replace(record(servers))),
+  mcp_toggle: async ({ serverName, enabled }, { session }) => {
+    await session.servers.toggle(str(serverName), enabled === true);
+    return ok();
+  },
+  mcp_reconnect: async ({ serverName }, { session }) => {
+    await session.servers.reconnect(str(serverName));
+    return ok();
+  },
+  mcp_message: ({ server_name, message }, { session }) => {
+    if (!isObject(message)) return no('mcp_message needs a message');
+    session.servers.receive(str(server_name), message);
+    return ok();
+  },
+  mcp_call: mcpCall,
+  get_context_usage: (_, { session }) => ok(contextUsage(session)),
+  get_session_cost: (_, { session }) => ok({ total_cost_usd: session.totals.costUsd }),
+  get_usage: (_, { session: { totals } }) =>
+    ok({
+      session: {
+        total_cost_usd: totals.costUsd,
+        total_api_duration_ms: Math.round(totals.apiMs),
+        usage: totals.usage,
+      },
+    }),
+  get_binary_version: (_, { version }) => ok({ version }),
+  list_models: (_, { session }) => ok({ models: modelsOf(session) }),
+  rewind_files: () => ok({ canRewind: false, error: 'File rewinding is not supported.' }),
+  stop_task: () => ok({}),
+  background_tasks: () => ok({}),
+  set_has_subscribers: () => ok(),
+  end_session: (_, conductor) => {
+    conductor.endSession();
+    return ok();
+  },
+};
+
+function initialize(request: ControlRequest, conductor: Conductor): ControlAnswer {
+  const { session, version } = conductor;
+  const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
+  if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
+  takeSystemPrompt(session, request);
+  const manifests = record(request['sdkMcpServerManifests']);
+  const configs = record(request['sdkMcpServerConfigs']);
+  const parked: Record<string, string> = {};
+  for (const name of texts(request['sdkMcpServers'])) {
+    if (session.servers.has(name)) continue; // a repeated initialize
+    const manifest = isObject(manifests[name]) ? manifests[name] : undefined;
+    if (manifest) parked[name] = 'parked';
+    session.servers.add(name, { type: 'sdk', name, ...record(configs[name]) }, manifest);
+  }
+  conductor.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
+  return ok({
+    commands: [],
+    agents: [],
+    output_style: 'default',
+    available_output_styles: ['default'],
+    models: modelsOf(session),
+    account: { apiKeySource: session.choices.model.model.keySource },
+    pid: process.pid,
+    claude_code_version: version,
+    current_permission_mode: session.choices.policy.mode,
+    hook_on_failure_supported: true,
+    hooks_applied: applied,
+    session_state: session.state,
+    sdk_mcp_manifests_parked: parked,
+    capabilities: CAPABILITIES,
+  });
+}
+
+function takeSystemPrompt({ choices }: Session, request: ControlRequest): void {
+  const { systemPrompt } = request;
+  if (Array.isArray(systemPrompt))
+    choices.systemPrompt = texts(systemPrompt).filter(Boolean).join('\n\n');
+  else if (typeof systemPrompt === 'string') choices.systemPrompt = systemPrompt;
+  const more = str(request['appendSystemPrompt']);
+  if (more !== '') choices.systemPrompt = [choices.systemPrompt, more].filter(Boolean).join('\n\n');
+}
+
+function setPermissionMode({ mode }: ControlRequest, { session }: Conductor): ControlAnswer {
+  if (!isPermissionMode(mode)) {
+    return no(
+      `Cannot set permission mode: must be one of ${PERMISSION_MODES.toSorted().join(', ')}`,
+      'invalid_mode',
+    );
+  }
+  if (mode === 'bypassPermissions' && !session.flags.allowBypass) {
+    return no(
+      'Cannot set permission mode: the session was not started with --allow-dangerously-skip-permissions',
+      'invalid_mode',
+    );
+  }
+  // The answer first, then the status line.
+  queueMicrotask(() => session.setPolicy({ ...session.choices.policy, mode }));
+  return ok({ mode });
+}
+
+async function setModel({ model }: ControlRequest, conductor: Conductor): Promise<ControlAnswer> {
+  const { session } = conductor;
+  const name = typeof model === 'string' && model !== 'default' ? model : undefined;
+  const chosen = await conductor.chooseModel(name);
+  session.choices.model = chosen;
+  const said = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
+  session.emit(userMessage([{ type: 'text', text: said }], { isReplay: true }));
+  return ok({ model: chosen.model.name });
+}
+
+async function mcpCall(request: ControlRequest, { session }: Conductor): Promise<ControlAnswer> {
+  const name = str(request['tool']);
+  const tool = session.servers.tools().find(({ spec }) => spec.name === name);
+  if (!tool || tool.server?.source === 'sdk') {
+    throw new DuolaneError(
+      'not_found',
+      `No such tool on a server that this process dials: ${name}`,
+    );
+  }
+  const { timeout_ms: limit } = request;
+  const signal = AbortSignal.timeout(typeof limit === 'number' && limit > 0 ? limit : 60_000);
+  const run = { id: `mcp_call_${Date.now()}`, signal, progress: () => {} };
+  const { content, isError } = await tool.call(record(request['arguments']), run);
+  return ok({ content: blocksOf(content), ...(isError && { isError }) });
+}
+
+/** What may change in a running session: the effort, and further permission rules. */
+function applySettings({ settings }: ControlRequest, { session }: Conductor): ControlAnswer {
+  const { effortLevel, permissions } = record(settings);
+  if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
+  for (const behavior of ['allow', 'deny', 'ask'] as const) {
+    const rules = texts(record(permissions)[behavior]).map(parseRule);
+    session.setPolicy(applyUpdate(session.choices.policy, { type: 'addRules', behavior, rules }));
+  }
+  return ok();
+}
+
+const modelsOf = ({ choices: { model } }: Session): JsonObject[] => [
+  {
+    value: model.model.name,
+    displayName: model.model.name,
+    description: 'The model of this session',
+  },
+];
+
+function settingsOf(session: Session): JsonObject {
+  const { choices, settings } = session;
+  return {
+    effective: { ...settings.given, permissions: permissionsOf(session) },
+    sources: [{ source: 'flagSettings', settings: settings.given }],
+    applied: { model: choices.model.model.name, effort: choices.effort ?? null },
+  };
+}
+
+function permissionsOf({ choices: { policy } }: Session): JsonObject {
+  const { allow, deny, ask, mode } = policy;
+  return {
+    allow: allow.map(formatRule),
+    deny: deny.map(formatRule),
+    ask: ask.map(formatRule),
+    defaultMode: mode,
+  };
+}
+
+/** An estimate, at four characters a token: open models do not tell. */
+function contextUsage(session: Session): JsonObject {
+  const estimate = (value: unknown): number => Math.ceil(JSON.stringify(value).length / 4);
+  const specs = session.tools().map(({ spec }) => spec);
+  const categories = [
+    {
+      id: 'system_prompt',
+      name: 'System prompt',
+      tokens: estimate(session.choices.systemPrompt),
+      kind: 'used',
+    },
+    { id: 'tools', name: 'Tools', tokens: estimate(specs), kind: 'used' },
+    {
+      id: 'messages',
+      name: 'Messages',
+      tokens: estimate(session.conversation.messages()),
+      kind: 'used',
+    },
+  ];
+  const totalTokens = categories.reduce((sum, { tokens }) => sum + tokens, 0);
+  return { categories, totalTokens, estimated: true, model: session.choices.model.model.name };
+}

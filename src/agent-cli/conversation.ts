@@ -1,0 +1,91 @@
+import { type Block, blocksOf, type Message } from './models/types.ts';
+import { str } from './read.ts';
+
+interface Step {
+  readonly id: string;
+  readonly blocks: Block[];
+  readonly results: Map<string, Block>;
+}
+type Item = { readonly user: Block[] } | Step;
+
+const isStep = (item: Item): item is Step => 'blocks' in item;
+const isCall = (block: Block): boolean => block.type === 'tool_use';
+
+/** What stands for the result of a call that never had one: a model must see an answer to each. */
+const MISSING = 'The call was interrupted before a result was received.';
+
+/**
+ * What has been said so far. Blocks of one answer and results of its calls may come in any order
+ * (a tool may be done before the answer is); `messages()` always puts them in the order that
+ * providers demand: the answer, then all results in the order of the calls, then what users said.
+ */
+export class Conversation {
+  readonly #items: Item[] = [];
+
+  addUser(content: string | readonly Block[]): void {
+    const last = this.#items.at(-1);
+    if (last && !isStep(last)) last.user.push(...blocksOf(content));
+    else this.#items.push({ user: [...blocksOf(content)] });
+  }
+
+  /** A finished block of the answer `id`. */
+  addAnswer(id: string, block: Block): void {
+    const known = this.#items.findLast((item) => isStep(item) && item.id === id);
+    if (known && isStep(known)) known.blocks.push(block);
+    else this.#items.push({ id, blocks: [block], results: new Map() });
+  }
+
+  /** Forgets an answer that was withdrawn. */
+  dropAnswer(id: string): void {
+    const at = this.#items.findLastIndex((item) => isStep(item) && item.id === id);
+    if (at !== -1) this.#items.splice(at, 1);
+  }
+
+  /** A `tool_result` block; false when no call waits for it. */
+  addResult(result: Block): boolean {
+    const id = str(result['tool_use_id']);
+    const step = this.#items.findLast(
+      (item): item is Step =>
+        isStep(item) && item.blocks.some((block) => isCall(block) && block['id'] === id),
+    );
+    if (!step || step.results.has(id)) return false;
+    step.results.set(id, result);
+    return true;
+  }
+
+  /** Calls of the last answer that have no result yet. */
+  openCalls(): readonly Block[] {
+    const last = this.#items.findLast(isStep);
+    return last
+      ? last.blocks.filter((block) => isCall(block) && !last.results.has(str(block['id'])))
+      : [];
+  }
+
+  messages(): Message[] {
+    const out: { role: Message['role']; content: Block[] }[] = [];
+    const say = (role: Message['role'], blocks: readonly Block[]): void => {
+      if (blocks.length === 0) return;
+      const last = out.at(-1);
+      if (last?.role === role) last.content.push(...blocks);
+      else out.push({ role, content: [...blocks] });
+    };
+    for (const item of this.#items) {
+      if (isStep(item)) {
+        say('assistant', item.blocks);
+        say(
+          'user',
+          item.blocks.filter(isCall).map((call) => resultOf(item, str(call['id']))),
+        );
+      } else say('user', item.user);
+    }
+    return out;
+  }
+}
+
+const resultOf = (step: Step, id: string): Block =>
+  step.results.get(id) ?? {
+    type: 'tool_result',
+    tool_use_id: id,
+    is_error: true,
+    content: MISSING,
+  };

@@ -1,0 +1,193 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { Lane } from './lane.ts';
+import { list, record, str, texts } from './read.ts';
+
+/** The events that this CLI fires; others may be registered and have no effect. */
+export type HookEvent =
+  | 'PreToolUse'
+  | 'PostToolUse'
+  | 'PostToolUseFailure'
+  | 'PostToolBatch'
+  | 'UserPromptSubmit'
+  | 'Stop'
+  | 'SessionStart'
+  | 'SessionEnd'
+  | 'Notification';
+
+interface Matcher {
+  readonly matches: (subject: string) => boolean;
+  readonly callbacks: readonly string[];
+  readonly timeoutMs: number;
+  readonly blocksOnFailure: boolean;
+}
+
+const DEFAULT_TIMEOUT_MS = 60_000;
+
+/** What the callbacks of one event said, as one answer: the strictest word wins. */
+export interface HookOutcome {
+  readonly decision?: 'allow' | 'deny' | 'ask';
+  /** Why: of the word that won. */
+  readonly reason: string;
+  readonly updatedInput?: JsonObject;
+  readonly updatedOutput?: unknown;
+  /** Told to the model with what comes next. */
+  readonly context: readonly string[];
+  /** Ends the turn: `continue: false`. */
+  readonly stop?: string;
+  /** A callback did not answer in time, or failed where a failure blocks. */
+  readonly unanswered?: string;
+}
+
+const SILENT: HookOutcome = { reason: '', context: [] };
+
+/** The callbacks that the host registered, asked through the control lane. */
+export class Hooks {
+  readonly #lane: Lane;
+  readonly #base: () => JsonObject;
+  readonly #onFailure: (event: HookEvent, error: DuolaneError) => void;
+  #matchers = new Map<string, readonly Matcher[]>();
+
+  constructor(options: {
+    readonly lane: Lane;
+    /** The fields that every hook input has. */
+    readonly base: () => JsonObject;
+    readonly onFailure: (event: HookEvent, error: DuolaneError) => void;
+  }) {
+    this.#lane = options.lane;
+    this.#base = options.base;
+    this.#onFailure = options.onFailure;
+  }
+
+  /** The number of matchers taken from `initialize.hooks`; replaces earlier ones. */
+  register(hooks: unknown): number {
+    const entries = Object.entries(record(hooks)).map(
+      ([event, matchers]) => [event, list(matchers).filter(isObject).map(toMatcher)] as const,
+    );
+    this.#matchers = new Map(entries);
+    return entries.reduce((sum, [, matchers]) => sum + matchers.length, 0);
+  }
+
+  has(event: HookEvent): boolean {
+    return this.#matchers.has(event);
+  }
+
+  /**
+   * Asks every callback whose matcher fits, all at once. Never rejects but for the signal: a
+   * callback that fails is reported and has no opinion, unless it was registered to block then.
+   */
+  async fire(
+    event: HookEvent,
+    input: JsonObject,
+    {
+      signal,
+      toolUseId,
+      subject = '',
+    }: { readonly signal: AbortSignal; readonly toolUseId: string; readonly subject?: string },
+  ): Promise<HookOutcome> {
+    const matchers = (this.#matchers.get(event) ?? []).filter(({ matches }) => matches(subject));
+    if (matchers.length === 0) return SILENT;
+    const fields = { ...this.#base(), hook_event_name: event, ...input };
+    const answers = await Promise.all(
+      matchers.flatMap((matcher) =>
+        matcher.callbacks.map((callback) =>
+          this.#ask(
+            event,
+            matcher,
+            { callback_id: callback, input: fields, tool_use_id: toolUseId },
+            signal,
+          ),
+        ),
+      ),
+    );
+    return combine(answers);
+  }
+
+  async #ask(
+    event: HookEvent,
+    matcher: Matcher,
+    fields: JsonObject,
+    signal: AbortSignal,
+  ): Promise<HookOutcome> {
+    const limit = AbortSignal.timeout(matcher.timeoutMs);
+    try {
+      const request = { subtype: 'hook_callback', ...fields };
+      const answer = await this.#lane.ask(request, { signal: AbortSignal.any([signal, limit]) });
+      return readAnswer(record(answer));
+    } catch (reason) {
+      signal.throwIfAborted();
+      const error = DuolaneError.from(reason);
+      if (limit.aborted) {
+        const unanswered = `${event} hook did not answer within ${matcher.timeoutMs / 1000} s`;
+        return { ...SILENT, unanswered };
+      }
+      this.#onFailure(event, error);
+      return matcher.blocksOnFailure
+        ? { ...SILENT, unanswered: `${event} hook failed: ${error.message}` }
+        : SILENT;
+    }
+  }
+}
+
+function toMatcher(value: JsonObject): Matcher {
+  const { matcher, timeout } = value;
+  return {
+    matches: matching(str(matcher)),
+    callbacks: texts(value['hookCallbackIds']),
+    timeoutMs: typeof timeout === 'number' && timeout > 0 ? timeout * 1000 : DEFAULT_TIMEOUT_MS,
+    blocksOnFailure: value['onFailure'] === 'block',
+  };
+}
+
+function matching(pattern: string): (subject: string) => boolean {
+  if (pattern === '' || pattern === '*') return () => true;
+  try {
+    const regexp = new RegExp(`^(?:${pattern})$`);
+    return (subject) => regexp.test(subject);
+  } catch {
+    return (subject) => subject === pattern;
+  }
+}
+
+function readAnswer(answer: JsonObject): HookOutcome {
+  const own = record(answer['hookSpecificOutput']);
+  const word = own['permissionDecision'] ?? answer['decision'];
+  const decision =
+    word === 'deny' || word === 'block'
+      ? 'deny'
+      : word === 'allow' || word === 'approve'
+        ? 'allow'
+        : word === 'ask'
+          ? 'ask'
+          : undefined;
+  const context = str(own['additionalContext']);
+  return {
+    ...(decision && { decision }),
+    reason: str(own['permissionDecisionReason'], str(answer['reason'])),
+    ...(isObject(own['updatedInput']) && { updatedInput: own['updatedInput'] }),
+    ...('updatedToolOutput' in own && { updatedOutput: own['updatedToolOutput'] }),
+    ...('updatedMCPToolOutput' in own && { updatedOutput: own['updatedMCPToolOutput'] }),
+    context: context === '' ? [] : [context],
+    ...(answer['continue'] === false && {
+      stop: str(answer['stopReason'], 'a hook ended the turn'),
+    }),
+  };
+}
+
+const STRICTNESS = { deny: 3, ask: 2, allow: 1 } as const;
+
+/** Several opinions as one: deny over ask over allow; later changes of input and output win. */
+export function combine(answers: readonly HookOutcome[]): HookOutcome {
+  const strict = (outcome: HookOutcome): number =>
+    outcome.decision ? STRICTNESS[outcome.decision] : 0;
+  return answers.reduce((sum, next) => {
+    const winner = strict(next) > strict(sum) ? next : sum;
+    return {
+      ...sum,
+      ...next,
+      ...(winner.decision && { decision: winner.decision }),
+      reason: winner.reason,
+      context: [...sum.context, ...next.context],
+    };
+  }, SILENT);
+}

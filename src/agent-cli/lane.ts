@@ -1,0 +1,123 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Abortable } from '../stream/types.ts';
+import {
+  type ControlAnswer,
+  type ControlEffect,
+  ControlPeer,
+  type ControlRequest,
+} from '../wire/control.ts';
+
+/** An answer at once is written before anything else happens; a promise when it settles. */
+export type Serve = (
+  request: ControlRequest,
+  options: { readonly signal: AbortSignal },
+) => ControlAnswer | Promise<ControlAnswer>;
+
+interface Waiter {
+  resolve(response: unknown): void;
+  reject(error: DuolaneError): void;
+}
+
+/**
+ * The control lane of our side: the pure machine with promises around it. `ask` rejects with the
+ * refusal, with the signal's reason (and tells the host that nobody waits any more), or with
+ * `closed` when the host has ended our input.
+ */
+export class Lane {
+  readonly #peer: ControlPeer;
+  readonly #write: (frame: JsonObject) => void;
+  readonly #serve: Serve;
+  readonly #waiting = new Map<string, Waiter>();
+  readonly #running = new Map<string, AbortController>();
+
+  constructor(write: (frame: JsonObject) => void, serve: Serve) {
+    this.#peer = new ControlPeer('agent');
+    this.#write = write;
+    this.#serve = serve;
+  }
+
+  async ask(request: ControlRequest, { signal }: Abortable = {}): Promise<unknown> {
+    signal?.throwIfAborted();
+    const { id, effect } = this.#peer.request(request);
+    const onAbort = (): void => {
+      const reason = DuolaneError.from(signal?.reason, 'canceled');
+      for (const step of this.#peer.cancel(id, reason)) this.#perform(step);
+    };
+    try {
+      return await new Promise<unknown>((resolve, reject) => {
+        this.#waiting.set(id, { resolve, reject });
+        signal?.addEventListener('abort', onAbort, { once: true });
+        this.#perform(effect);
+      });
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Takes a frame for which `isControl` holds. */
+  receive(frame: JsonObject): void {
+    this.#perform(this.#peer.receive(frame));
+  }
+
+  /** Nothing will come from the host any more: what we asked fails, what it asked is aborted. */
+  end(reason: DuolaneError): void {
+    for (const effect of this.#peer.end(reason)) this.#perform(effect);
+  }
+
+  #perform(effect: ControlEffect): void {
+    switch (effect.do) {
+      case 'write':
+        this.#write(effect.frame);
+        break;
+      case 'serve':
+        this.#start(effect.id, effect.request);
+        break;
+      case 'abort':
+        this.#running.get(effect.id)?.abort(effect.reason);
+        break;
+      case 'resolve':
+        this.#settle(effect.id)?.resolve(effect.response);
+        break;
+      case 'reject':
+        this.#settle(effect.id)?.reject(effect.error);
+        break;
+      case 'lost': // the host has gone, or closed our input while it still reads: then it hears us
+        this.#write(effect.frame);
+        break;
+      case 'ignore':
+        break;
+    }
+  }
+
+  #settle(id: string): Waiter | undefined {
+    const waiter = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    return waiter;
+  }
+
+  #start(id: string, request: ControlRequest): void {
+    const controller = new AbortController();
+    this.#running.set(id, controller);
+    const answer = (value: ControlAnswer): void => {
+      this.#running.delete(id);
+      const effect = this.#peer.answer(id, value);
+      if (effect) this.#perform(effect);
+    };
+    const fail = (reason: unknown): void => answer(refusal(reason));
+    try {
+      const value = this.#serve(request, { signal: controller.signal });
+      if (value instanceof Promise) value.then(answer, fail);
+      else answer(value);
+    } catch (reason) {
+      fail(reason);
+    }
+  }
+}
+
+/** Whatever a handler threw, as an error answer. */
+export function refusal(reason: unknown): ControlAnswer {
+  const error = DuolaneError.from(reason);
+  const errorCode = error.code === 'unsupported' ? 'unsupported_request' : error.code;
+  return { ok: false, error: error.message, errorCode };
+}

@@ -1,0 +1,188 @@
+#!/usr/bin/env node
+import { DuolaneError } from '../errors.ts';
+import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
+import { Agent } from './agent.ts';
+import { type Flags, parseFlags } from './flags.ts';
+import { type ChosenModel, chooseModel } from './models/index.ts';
+import { openStored, placeOf } from './open.ts';
+import { Output } from './output.ts';
+import { printer } from './print.ts';
+import { jsonArgument, readSettings } from './settings.ts';
+import { VERSION } from './version.ts';
+
+const USAGE = `duolane-agent ${VERSION}: an agent behind the stream-json protocol, with any model
+
+  duolane-agent -p "question" --model <model>
+  duolane-agent --input-format stream-json --output-format stream-json --verbose --model <model>
+
+Models: script:<file>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>;
+DUOLANE_MODEL is the default. Tools: --tools Read,Write,Edit,Glob,Grep,Bash; --mcp-config <json>.
+Output of -p: --output-format text, json or stream-json (with --verbose).
+Compaction is not supported: a conversation that outgrows its model ends with the model's error.
+`;
+
+/** How long stdout may take to empty after a signal. */
+const FLUSH_MS = 1000;
+
+const note = (text: string): void => {
+  process.stderr.write(`duolane-agent: ${text}\n`);
+};
+
+/** Ends the process once stdout has taken everything. */
+function exit(code: number): void {
+  process.exitCode = code;
+  process.stdin.destroy();
+  process.stdout.end(() => process.exit(code));
+}
+
+async function main(): Promise<void> {
+  const flags = parseFlags(process.argv.slice(2));
+  if (flags.help || flags.version) {
+    process.stdout.write(flags.help ? USAGE : `${VERSION}\n`);
+    return;
+  }
+  for (const text of flags.notes) note(text);
+  const output = new Output(process.stdout);
+  const print = flags.inputFormat === 'text';
+  // A person reads the answer as it grows; the other formats show only what was asked for.
+  const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
+  const agent = await openAgent({ ...flags, partialMessages }, output);
+  if (!agent) return exit(1);
+  output.gone.addEventListener('abort', () => void agent.terminate('nobody reads stdout any more'));
+  let bySignal: number | undefined;
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const) {
+    process.once(signal, () => {
+      bySignal = code;
+      void agent.terminate(`ended by ${signal}`).then(() => {
+        exit(code);
+        // A host that does not read must not keep us from ending when we are told to.
+        setTimeout(() => process.exit(code), FLUSH_MS).unref();
+      });
+    });
+  }
+  void agent.done.then((code) => exit(bySignal ?? code));
+  if (print) await ask(agent, flags.prompt);
+  else await serve(agent);
+}
+
+async function openAgent(flags: Flags, output: Output): Promise<Agent | undefined> {
+  const { env } = process;
+  const cwd = process.cwd();
+  const configs = Promise.all(
+    flags.mcpConfig.map((value) => jsonArgument('mcp-config', value, cwd)),
+  );
+  const given =
+    flags.settings === undefined ? {} : await jsonArgument('settings', flags.settings, cwd);
+  const settings = readSettings(given, flags, env);
+  const model = await firstModel(flags, { cwd, env });
+  if (
+    flags.maxBudgetUsd !== undefined &&
+    !(settings.prices[model.id] ?? settings.prices[model.model.name])
+  ) {
+    note(
+      `--max-budget-usd has no effect: no price is known for ${model.model.name}; set DUOLANE_PRICES`,
+    );
+  }
+  const write = printer(flags.outputFormat, output);
+  try {
+    const stored = await openStored(flags, placeOf(env, cwd));
+    const drained = (): Promise<void> => output.drained();
+    return new Agent({
+      flags,
+      settings,
+      mcpConfigs: await configs,
+      model,
+      stored,
+      cwd,
+      env,
+      write,
+      drained,
+      note,
+    });
+  } catch (reason) {
+    const error = DuolaneError.from(reason);
+    if (error.code !== 'not_found') throw reason;
+    write(failedStart(error.message));
+    note(error.message);
+    return undefined;
+  }
+}
+
+/** The fallback is for a model that cannot be had at all, not for one that fails. */
+async function firstModel(
+  flags: Flags,
+  place: Parameters<typeof chooseModel>[1],
+): Promise<ChosenModel> {
+  try {
+    return await chooseModel(flags.model, place);
+  } catch (reason) {
+    if (flags.fallbackModel === undefined) throw reason;
+    note(`${DuolaneError.from(reason).message}; using --fallback-model`);
+    return chooseModel(flags.fallbackModel, place);
+  }
+}
+
+const failedStart = (message: string): Record<string, unknown> => ({
+  type: 'result',
+  subtype: 'error_during_execution',
+  is_error: true,
+  duration_ms: 0,
+  duration_api_ms: 0,
+  num_turns: 0,
+  stop_reason: null,
+  terminal_reason: 'session_not_found',
+  total_cost_usd: 0,
+  usage: {},
+  modelUsage: {},
+  permission_denials: [],
+  errors: [message],
+  queued_turn_count: 0,
+  result_index: 0,
+  session_id: '',
+  uuid: crypto.randomUUID(),
+});
+
+/** Frames from stdin, each as soon as its line is there. */
+async function serve(agent: Agent): Promise<void> {
+  const decoder = new JsonlDecoder();
+  const take = (frames: ReturnType<JsonlDecoder['decode']>): void => {
+    for (const frame of frames) {
+      if (frame instanceof Noise)
+        throw new DuolaneError(
+          'malformed',
+          `stdin: ${frame.error.message}: ${frame.text.slice(0, 200)}`,
+        );
+      agent.receive(frame);
+    }
+  };
+  for await (const chunk of process.stdin) take(decoder.decode(chunk as Buffer));
+  take(decoder.flush());
+  agent.endInput();
+}
+
+/** One question, from the words of the command line or from stdin. */
+async function ask(agent: Agent, words: string | undefined): Promise<void> {
+  let question = words ?? '';
+  if (words === undefined) {
+    process.stdin.setEncoding('utf8');
+    for await (const chunk of process.stdin) question += String(chunk);
+  }
+  if (question.trim() === '')
+    throw new DuolaneError('invalid', 'there is no question: duolane-agent -p "question"');
+  agent.submit({ uuid: undefined, content: question, priority: 'next', query: true });
+  agent.endInput();
+}
+
+main().catch((reason: unknown) => {
+  // The iteration over stdin fails when it is destroyed at the end: that is no error of the session.
+  if (process.exitCode !== undefined) return;
+  note(
+    reason instanceof DuolaneError
+      ? reason.message
+      : String(reason instanceof Error ? reason.stack : reason),
+  );
+  exit(1);
+});

@@ -1,0 +1,160 @@
+import type { JsonObject } from '../json.ts';
+import type { Answer } from './answer.ts';
+import type { Block } from './models/types.ts';
+import type { Session } from './session.ts';
+import type { AgentTool } from './tools/types.ts';
+import type { Ending, TurnState } from './turn-state.ts';
+
+/** What this CLI can do beyond the base protocol, for hosts that look. */
+export const CAPABILITIES = [
+  'interrupt_receipt_v1',
+  'interrupt_cancel_queued_v1',
+  'msg_lifecycle_v1',
+  'sdk_mcp_tools_list_changed',
+  'sdk_mcp_manifests',
+  'duolane_retry_discard_v1',
+  'duolane_sdk_mcp_elicitation_v1',
+  'duolane_resume_open_calls_v1',
+] as const;
+
+const uuidsOf = ({ uuids }: TurnState): JsonObject =>
+  uuids.length > 0 ? { user_message_uuid: uuids.at(-1), user_message_uuids: uuids } : {};
+
+export function initMessage(session: Session, version: string): JsonObject {
+  const { choices, flags } = session;
+  return {
+    type: 'system',
+    subtype: 'init',
+    cwd: session.cwd,
+    tools: session.tools().map(({ spec }) => spec.name),
+    mcp_servers: session.servers.list(),
+    model: choices.model.model.name,
+    permissionMode: choices.policy.mode,
+    slash_commands: [],
+    apiKeySource: choices.model.model.keySource,
+    claude_code_version: version,
+    output_style: 'default',
+    agents: [],
+    skills: [],
+    plugins: [],
+    capabilities: CAPABILITIES,
+    ...(flags.effort !== undefined && { effort: flags.effort }),
+  };
+}
+
+/** One finished block of an answer. */
+export function assistantMessage(
+  session: Session,
+  turn: TurnState,
+  answer: Pick<Answer, 'id' | 'usage'>,
+  block: Block,
+  tools: ReadonlyMap<string, AgentTool>,
+): JsonObject {
+  const tool = block.type === 'tool_use' ? tools.get(String(block['name'])) : undefined;
+  return {
+    type: 'assistant',
+    message: {
+      id: answer.id,
+      type: 'message',
+      role: 'assistant',
+      model: session.choices.model.model.name,
+      content: [block],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: answer.usage,
+    },
+    parent_tool_use_id: null,
+    timestamp: new Date().toISOString(),
+    ...uuidsOf(turn),
+    ...(tool?.server && {
+      tool_use_meta: [
+        {
+          id: block['id'],
+          display_name: tool.server.title,
+          server_display_name: tool.server.name,
+          tool_name: tool.server.tool,
+        },
+      ],
+    }),
+  };
+}
+
+export const userMessage = (content: readonly Block[], extra: JsonObject = {}): JsonObject => ({
+  type: 'user',
+  message: { role: 'user', content },
+  parent_tool_use_id: null,
+  timestamp: new Date().toISOString(),
+  ...extra,
+});
+
+/** A line of the loop's own making, told to the host and to the model alike. */
+export function sayAsUser(
+  session: Session,
+  turn: TurnState,
+  text: string,
+  extra: JsonObject = {},
+): void {
+  const content = [{ type: 'text', text }];
+  const message = userMessage(content, extra);
+  const uuid = session.emit(message);
+  session.conversation.addUser(content);
+  session.transcript.append('user', { role: 'user', content }, uuid);
+  turn.userLines++;
+}
+
+export const streamEvent = (
+  answer: Pick<Answer, 'id'>,
+  event: JsonObject,
+  extra: JsonObject,
+): JsonObject => ({
+  type: 'stream_event',
+  event,
+  parent_tool_use_id: null,
+  api_message_id: answer.id,
+  ...extra,
+});
+
+/** The one line that ends a turn. */
+export function resultMessage(session: Session, turn: TurnState, ending: Ending): JsonObject {
+  const { totals, choices } = session;
+  const success = ending.subtype === 'success';
+  const name = choices.model.model.name;
+  const used = turn.usage.input_tokens + turn.usage.output_tokens > 0;
+  return {
+    type: 'result',
+    subtype: ending.subtype,
+    is_error: !success || ending.failed === true,
+    duration_ms: turn.now(),
+    duration_api_ms: Math.round(turn.apiMs),
+    num_turns: turn.steps === 0 ? 0 : 1 + turn.userLines,
+    ...(success ? { result: ending.text ?? '' } : { errors: ending.errors ?? [] }),
+    ...('structured' in ending && { structured_output: ending.structured }),
+    ...(success && { api_error_status: ending.status ?? null }),
+    stop_reason: turn.stopReason,
+    terminal_reason: ending.reason,
+    total_cost_usd: totals.costUsd,
+    usage: turn.usage,
+    modelUsage: used
+      ? {
+          [name]: {
+            inputTokens: turn.usage.input_tokens,
+            outputTokens: turn.usage.output_tokens,
+            cacheReadInputTokens: turn.usage.cache_read_input_tokens,
+            cacheCreationInputTokens: turn.usage.cache_creation_input_tokens,
+            webSearchRequests: 0,
+            costUSD: turn.costUsd,
+            contextWindow: 0,
+            maxOutputTokens: 0,
+          },
+        }
+      : {},
+    permission_denials: turn.denials,
+    queued_turn_count: session.queue.size,
+    result_index: totals.results,
+    ...uuidsOf(turn),
+    ...(turn.requestMs !== undefined && { time_to_request_ms: turn.requestMs }),
+    // Both starting points: the message of the user, and the call of the model.
+    ...(turn.firstTokenMs !== undefined && { ttft_ms: turn.firstTokenMs }),
+    ...(turn.firstTokenOfCallMs !== undefined && { ttft_model_ms: turn.firstTokenOfCallMs }),
+  };
+}

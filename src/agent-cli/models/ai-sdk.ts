@@ -1,0 +1,185 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { str } from '../read.ts';
+import { modelError } from './failure.ts';
+import {
+  type Block,
+  blocksOf,
+  type Message,
+  type Model,
+  type ModelEvent,
+  type ModelRequest,
+  NO_USAGE,
+  type StopReason,
+  type Usage,
+} from './types.ts';
+
+interface LanguageModel {
+  readonly specificationVersion: string;
+  readonly modelId?: string;
+  doStream(options: JsonObject): PromiseLike<{ readonly stream: AsyncIterable<unknown> }>;
+}
+
+/**
+ * Any provider model of the AI SDK (specification v2, v3 or v4), called directly: its module is
+ * enough, the `ai` package is not needed. The parts are read structurally.
+ */
+export function aiSdkModel(name: string, exported: unknown): Model {
+  if (!isLanguageModel(exported)) {
+    throw new DuolaneError(
+      'invalid',
+      `${name} must export an AI SDK language model by default (an object with doStream)`,
+    );
+  }
+  return {
+    name,
+    keySource: 'module',
+    async *stream(request, { signal }) {
+      const { stream } = await exported.doStream({ ...toOptions(request), abortSignal: signal });
+      yield* readParts(stream);
+    },
+  };
+}
+
+const isLanguageModel = (value: unknown): value is LanguageModel =>
+  (isObject(value) || typeof value === 'function') &&
+  typeof (value as { doStream?: unknown }).doStream === 'function';
+
+function toOptions({ system, messages, tools, maxTokens }: ModelRequest): JsonObject {
+  return {
+    prompt: [
+      ...(system === '' ? [] : [{ role: 'system', content: system }]),
+      ...messages.flatMap(toPrompt),
+    ],
+    maxOutputTokens: maxTokens,
+    includeRawChunks: false,
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, input_schema }) => ({
+        type: 'function',
+        name,
+        description,
+        inputSchema: input_schema,
+      })),
+      toolChoice: { type: 'auto' },
+    }),
+  };
+}
+
+function toPrompt({ role, content }: Message): JsonObject[] {
+  const blocks = blocksOf(content);
+  const results = blocks.filter(({ type }) => type === 'tool_result');
+  const rest = blocks.filter(({ type }) => type !== 'tool_result').flatMap(toPart);
+  return [
+    ...(results.length > 0 ? [{ role: 'tool', content: results.map(toResult) }] : []),
+    ...(rest.length > 0 ? [{ role, content: rest }] : []),
+  ];
+}
+
+function toPart(block: Block): JsonObject[] {
+  if (block.type === 'text') return [{ type: 'text', text: block['text'] }];
+  if (block.type === 'thinking') return [{ type: 'reasoning', text: block['thinking'] }];
+  if (block.type === 'tool_use') {
+    const { id, name, input } = block;
+    return [{ type: 'tool-call', toolCallId: id, toolName: name, input }];
+  }
+  const source = isObject(block['source']) ? block['source'] : undefined;
+  return block.type === 'image' && source
+    ? [{ type: 'file', mediaType: source['media_type'], data: source['data'] }]
+    : [];
+}
+
+function toResult(block: Block): JsonObject {
+  const { content } = block;
+  const value =
+    typeof content === 'string'
+      ? content
+      : (Array.isArray(content) ? content : [])
+          .map((part: unknown) => (isObject(part) ? str(part['text']) : ''))
+          .join('\n');
+  return {
+    type: 'tool-result',
+    toolCallId: block['tool_use_id'],
+    toolName: block['tool_name'] ?? '',
+    output: { type: block['is_error'] === true ? 'error-text' : 'text', value },
+  };
+}
+
+/** The parts of `doStream` as our events. */
+export async function* readParts(
+  stream: AsyncIterable<unknown>,
+): AsyncGenerator<ModelEvent, void, undefined> {
+  let called = false;
+  let streamed = '';
+  for await (const part of stream) {
+    if (!isObject(part)) continue;
+    switch (part['type']) {
+      case 'response-metadata':
+        yield { type: 'start', ...(typeof part['id'] === 'string' && { id: part['id'] }) };
+        break;
+      case 'text-delta':
+        yield { type: 'text', text: str(part['delta']) };
+        break;
+      case 'reasoning-delta':
+        yield { type: 'thinking', text: str(part['delta']) };
+        break;
+      case 'text-end':
+      case 'reasoning-end':
+        yield { type: 'block_end' };
+        break;
+      case 'tool-input-start':
+        called = true;
+        streamed = str(part['id']);
+        yield { type: 'tool_use', id: streamed, name: str(part['toolName']) };
+        break;
+      case 'tool-input-delta':
+        yield { type: 'tool_input', json: str(part['delta']) };
+        break;
+      case 'tool-call': {
+        called = true;
+        // With or without its arguments streamed before: told once.
+        if (part['toolCallId'] === streamed) break;
+        const { input } = part;
+        yield { type: 'tool_use', id: str(part['toolCallId']), name: str(part['toolName']) };
+        yield {
+          type: 'tool_input',
+          json: typeof input === 'string' ? input : JSON.stringify(input),
+        };
+        break;
+      }
+      case 'error':
+        throw modelError(part['error']);
+      case 'finish':
+        yield {
+          type: 'stop',
+          reason: stopReason(part['finishReason'], called),
+          usage: toUsage(part['usage']),
+        };
+        return;
+      default: // stream-start, raw, sources and files
+    }
+  }
+  throw new DuolaneError('network', 'the answer of the model was cut off');
+}
+
+// v4 has {unified, raw}, earlier ones a bare word.
+function stopReason(value: unknown, called: boolean): StopReason {
+  const word = isObject(value) ? value['unified'] : value;
+  if (word === 'error') throw new DuolaneError('server', 'the model ended with an error');
+  if (called) return 'tool_use';
+  if (word === 'length') return 'max_tokens';
+  return word === 'content-filter' ? 'refusal' : 'end_turn';
+}
+
+// v2 has numbers, v3 and v4 nested totals.
+function toUsage(value: unknown): Usage {
+  if (!isObject(value)) return NO_USAGE;
+  const total = (entry: unknown): number => Number((isObject(entry) ? entry['total'] : entry) ?? 0);
+  const input = value['inputTokens'];
+  const cached = Number((isObject(input) ? input['cacheRead'] : value['cachedInputTokens']) ?? 0);
+  return {
+    input_tokens: total(input) - cached,
+    output_tokens: total(value['outputTokens']),
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: cached,
+  };
+}

@@ -1,0 +1,150 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { str } from '../read.ts';
+import { statusError, streamedError } from './failure.ts';
+import { sseData } from './sse.ts';
+import {
+  type Model,
+  type ModelEvent,
+  type ModelRequest,
+  NO_USAGE,
+  type StopReason,
+  type Usage,
+} from './types.ts';
+
+export interface AnthropicOptions {
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly apiKey?: string | undefined;
+  readonly authToken?: string | undefined;
+}
+
+/** The Messages API, streamed, over fetch. */
+export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicOptions): Model {
+  const url = `${baseUrl.replace(/\/$/, '')}/v1/messages`;
+  const headers = {
+    'content-type': 'application/json',
+    'anthropic-version': '2023-06-01',
+    ...(apiKey && { 'x-api-key': apiKey }),
+    ...(authToken && { authorization: `Bearer ${authToken}` }),
+  };
+  return {
+    name,
+    keySource: apiKey ? 'ANTHROPIC_API_KEY' : authToken ? 'ANTHROPIC_AUTH_TOKEN' : 'none',
+    async *stream(request, { signal }) {
+      const body = JSON.stringify(toBody(request));
+      const response = await fetch(url, { method: 'POST', headers, body, signal });
+      if (!response.ok || !response.body) {
+        throw statusError(response.status, await response.text(), {
+          retryAfter: response.headers.get('retry-after'),
+        });
+      }
+      yield* readEvents(sseData(response.body as unknown as AsyncIterable<Uint8Array>));
+    },
+  };
+}
+
+function toBody({
+  model,
+  system,
+  messages,
+  tools,
+  maxTokens,
+  thinkingTokens,
+}: ModelRequest): JsonObject {
+  return {
+    model,
+    stream: true,
+    max_tokens: thinkingTokens ? maxTokens + thinkingTokens : maxTokens,
+    messages,
+    ...(system !== '' && { system }),
+    ...(tools.length > 0 && { tools }),
+    ...(thinkingTokens ? { thinking: { type: 'enabled', budget_tokens: thinkingTokens } } : {}),
+  };
+}
+
+/** The events of a Messages API stream as ours; ends in `stop` or throws, never quietly. */
+export async function* readEvents(
+  data: AsyncIterable<string>,
+): AsyncGenerator<ModelEvent, void, undefined> {
+  let usage: Usage = NO_USAGE;
+  let reason: StopReason = 'end_turn';
+  let stopped = false;
+  for await (const text of data) {
+    const event: unknown = JSON.parse(text);
+    if (!isObject(event)) continue;
+    switch (event['type']) {
+      case 'message_start': {
+        const message = isObject(event['message']) ? event['message'] : {};
+        usage = mergeUsage(usage, message['usage']);
+        yield { type: 'start', id: str(message['id']), model: str(message['model']), usage };
+        break;
+      }
+      case 'content_block_start':
+        yield* blockStart(event['content_block']);
+        break;
+      case 'content_block_delta':
+        yield* blockDelta(event['delta']);
+        break;
+      case 'content_block_stop':
+        yield { type: 'block_end' };
+        break;
+      case 'message_delta': {
+        usage = mergeUsage(usage, event['usage']);
+        const delta = isObject(event['delta']) ? event['delta'] : {};
+        if (typeof delta['stop_reason'] === 'string') reason = delta['stop_reason'] as StopReason;
+        break;
+      }
+      case 'message_stop':
+        stopped = true;
+        yield { type: 'stop', reason, usage };
+        break;
+      case 'error':
+        throw streamedError(event['error']);
+      default: // ping, and what is yet to come
+    }
+  }
+  if (!stopped) throw new DuolaneError('network', 'the answer of the model was cut off');
+}
+
+function* blockStart(value: unknown): Generator<ModelEvent> {
+  const block = isObject(value) ? value : {};
+  if (block['type'] === 'tool_use') {
+    yield { type: 'tool_use', id: str(block['id']), name: str(block['name']) };
+  } else if (block['type'] === 'text') {
+    yield { type: 'text', text: str(block['text']) };
+  } else if (block['type'] === 'thinking') {
+    yield { type: 'thinking', text: str(block['thinking']) };
+  }
+}
+
+function* blockDelta(value: unknown): Generator<ModelEvent> {
+  const delta = isObject(value) ? value : {};
+  switch (delta['type']) {
+    case 'text_delta':
+      yield { type: 'text', text: str(delta['text']) };
+      break;
+    case 'thinking_delta':
+      yield { type: 'thinking', text: str(delta['thinking']) };
+      break;
+    case 'signature_delta':
+      yield { type: 'signature', signature: str(delta['signature']) };
+      break;
+    case 'input_json_delta':
+      yield { type: 'tool_input', json: str(delta['partial_json']) };
+      break;
+    default: // kinds of blocks that we do not offer tools for
+  }
+}
+
+function mergeUsage(usage: Usage, value: unknown): Usage {
+  const seen = isObject(value) ? value : {};
+  const pick = (key: keyof Usage): number =>
+    typeof seen[key] === 'number' ? seen[key] : usage[key];
+  return {
+    input_tokens: pick('input_tokens'),
+    output_tokens: pick('output_tokens'),
+    cache_creation_input_tokens: pick('cache_creation_input_tokens'),
+    cache_read_input_tokens: pick('cache_read_input_tokens'),
+  };
+}

@@ -1,0 +1,359 @@
+import { expect, test } from 'vitest';
+import type { JsonObject } from '../../json.ts';
+import { aiSdkModel } from './ai-sdk.ts';
+import { readEvents } from './anthropic.ts';
+import { chooseModel } from './index.ts';
+import { moduleModel } from './module.ts';
+import { readChunks, toMessages } from './openai.ts';
+import { scriptModel } from './script.ts';
+import type { Message, Model, ModelEvent, ModelRequest } from './types.ts';
+
+const signal = new AbortController().signal;
+const request = (messages: readonly Message[]): ModelRequest => ({
+  model: 'm',
+  system: 'be kind',
+  messages,
+  tools: [{ name: 't', description: 'd', input_schema: {} }],
+  maxTokens: 10,
+});
+const said = (text: string): readonly Message[] => [{ role: 'user', content: text }];
+
+async function* feed(
+  ...data: readonly (JsonObject | string)[]
+): AsyncGenerator<string, void, undefined> {
+  for (const item of data) yield typeof item === 'string' ? item : JSON.stringify(item);
+}
+async function collect(stream: AsyncIterable<ModelEvent>): Promise<ModelEvent[]> {
+  const out: ModelEvent[] = [];
+  for await (const event of stream) out.push(event);
+  return out;
+}
+const short = (events: readonly ModelEvent[]): string[] =>
+  events.map((event) => {
+    if (event.type === 'text' || event.type === 'thinking') return `${event.type}:${event.text}`;
+    if (event.type === 'tool_use') return `call:${event.name}`;
+    if (event.type === 'tool_input') return `args:${event.json}`;
+    return event.type === 'stop' ? `stop:${event.reason}` : event.type;
+  });
+const chunk = (delta: JsonObject, finish: string | null = null): JsonObject => ({
+  choices: [{ delta, finish_reason: finish }],
+});
+const toolCall = (fields: JsonObject, fn: JsonObject): JsonObject =>
+  chunk({ tool_calls: [{ ...fields, function: fn }] });
+
+test('chat completions: text, reasoning under both names, usage from the last chunk', async () => {
+  const events = await collect(
+    readChunks(
+      feed(
+        chunk({ reasoning_content: 'hm ' }),
+        chunk({ reasoning: 'ah' }),
+        chunk({ content: 'hi' }),
+        chunk({}, 'stop'),
+        {
+          choices: [],
+          usage: {
+            prompt_tokens: 10,
+            completion_tokens: 2,
+            prompt_tokens_details: { cached_tokens: 4 },
+          },
+        },
+        '[DONE]',
+      ),
+    ),
+  );
+  expect(short(events)).toEqual(['thinking:hm ', 'thinking:ah', 'text:hi', 'stop:end_turn']);
+  expect(events.at(-1)).toMatchObject({
+    usage: { input_tokens: 6, output_tokens: 2, cache_read_input_tokens: 4 },
+  });
+});
+
+test('chat completions: calls in pieces, and finish_reason stop although calls came', async () => {
+  const events = await collect(
+    readChunks(
+      feed(
+        toolCall({ index: 0, id: 'a' }, { name: 'add', arguments: '' }),
+        toolCall({ index: 0 }, { arguments: '{"x":' }),
+        toolCall({ index: 0 }, { arguments: '1}' }),
+        chunk({}, 'stop'),
+        '[DONE]',
+      ),
+    ),
+  );
+  expect(short(events)).toEqual(['call:add', 'args:{"x":', 'args:1}', 'stop:tool_use']);
+});
+
+test('chat completions: parallel calls that all claim index 0, without ids, with objects as arguments', async () => {
+  const events = await collect(
+    readChunks(
+      feed(
+        toolCall({ index: 0 }, { name: 'one', arguments: { a: 1 } }),
+        toolCall({ index: 0 }, { name: 'two', arguments: { b: 2 } }),
+        chunk({}, 'tool_calls'),
+      ),
+    ),
+  );
+  expect(short(events)).toEqual([
+    'call:one',
+    'args:{"a":1}',
+    'call:two',
+    'args:{"b":2}',
+    'stop:tool_use',
+  ]);
+  const ids = events.flatMap((event) => (event.type === 'tool_use' ? [event.id] : []));
+  expect(new Set(ids).size).toBe(2);
+});
+
+test('chat completions: pieces of two calls that alternate come out one after the other', async () => {
+  const events = await collect(
+    readChunks(
+      feed(
+        toolCall({ index: 0, id: 'a' }, { name: 'one', arguments: '{"a"' }),
+        toolCall({ index: 1, id: 'b' }, { name: 'two', arguments: '{"b"' }),
+        toolCall({ index: 0 }, { arguments: ':1}' }),
+        toolCall({ index: 1 }, { arguments: ':2}' }),
+        chunk({}, 'tool_calls'),
+      ),
+    ),
+  );
+  expect(short(events)).toEqual([
+    'call:one',
+    'args:{"a"',
+    'args::1}',
+    'call:two',
+    'args:{"b":2}',
+    'stop:tool_use',
+  ]);
+});
+
+test('chat completions: an error inside a 200 is a failure, and so is an end without an end', async () => {
+  await expect(
+    collect(
+      readChunks(feed(chunk({ content: 'x' }), { error: { code: 503, message: 'no slot' } })),
+    ),
+  ).rejects.toMatchObject({ status: 503, retryable: true });
+  await expect(collect(readChunks(feed(chunk({ content: 'x' }))))).rejects.toMatchObject({
+    code: 'network',
+    retryable: true,
+  });
+});
+
+test('chat completions: our conversation in their words', () => {
+  expect(
+    toMessages({
+      role: 'user',
+      content: [
+        { type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: '5' }] },
+        { type: 'text', text: 'and?' },
+      ],
+    }),
+  ).toEqual([
+    { role: 'tool', tool_call_id: 'a', content: '5' },
+    { role: 'user', content: 'and?' },
+  ]);
+  expect(
+    toMessages({
+      role: 'assistant',
+      content: [
+        { type: 'thinking', thinking: 'hm' },
+        { type: 'tool_use', id: 'a', name: 'add', input: { x: 1 } },
+      ],
+    }),
+  ).toEqual([
+    {
+      role: 'assistant',
+      content: '',
+      tool_calls: [{ id: 'a', type: 'function', function: { name: 'add', arguments: '{"x":1}' } }],
+    },
+  ]);
+});
+
+test('Messages API: blocks, usage in two parts, and a cut', async () => {
+  const start = {
+    type: 'message_start',
+    message: { id: 'msg_1', model: 'm', usage: { input_tokens: 7, output_tokens: 1 } },
+  };
+  const events = await collect(
+    readEvents(
+      feed(
+        start,
+        { type: 'ping' },
+        {
+          type: 'content_block_start',
+          index: 0,
+          content_block: { type: 'tool_use', id: 'a', name: 'add' },
+        },
+        {
+          type: 'content_block_delta',
+          index: 0,
+          delta: { type: 'input_json_delta', partial_json: '{}' },
+        },
+        { type: 'content_block_stop', index: 0 },
+        { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 9 } },
+        { type: 'message_stop' },
+      ),
+    ),
+  );
+  expect(short(events)).toEqual(['start', 'call:add', 'args:{}', 'block_end', 'stop:tool_use']);
+  expect(events.at(-1)).toMatchObject({ usage: { input_tokens: 7, output_tokens: 9 } });
+  await expect(collect(readEvents(feed(start)))).rejects.toMatchObject({ code: 'network' });
+  await expect(
+    collect(
+      readEvents(
+        feed(start, { type: 'error', error: { type: 'overloaded_error', message: 'busy' } }),
+      ),
+    ),
+  ).rejects.toMatchObject({ status: 529 });
+});
+
+const finish = {
+  v2: {
+    type: 'finish',
+    finishReason: 'tool-calls',
+    usage: { inputTokens: 5, outputTokens: 2, cachedInputTokens: 1 },
+  },
+  v4: {
+    type: 'finish',
+    finishReason: { unified: 'tool-calls' },
+    usage: { inputTokens: { total: 5, cacheRead: 1 }, outputTokens: { total: 2 } },
+  },
+};
+
+test.each(['v2', 'v4'] as const)('AI SDK models of the specification %s', async (version) => {
+  let asked: JsonObject = {};
+  async function* stream(): AsyncGenerator<JsonObject> {
+    yield { type: 'stream-start', warnings: [] };
+    yield { type: 'text-delta', id: '0', delta: 'hi' };
+    yield { type: 'text-end', id: '0' };
+    yield { type: 'tool-input-start', id: 'a', toolName: 'add' };
+    yield { type: 'tool-input-delta', id: 'a', delta: '{"x":1}' };
+    yield { type: 'tool-call', toolCallId: 'a', toolName: 'add', input: '{"x":1}' };
+    yield { type: 'tool-call', toolCallId: 'b', toolName: 'sub', input: '{}' };
+    yield finish[version];
+  }
+  const model = aiSdkModel('ai-sdk:x', {
+    specificationVersion: version,
+    doStream: async (options: JsonObject) => {
+      asked = options;
+      return { stream: stream() };
+    },
+  });
+  const events = await collect(model.stream(request(said('go')), { signal }));
+  expect(short(events)).toEqual([
+    'text:hi',
+    'block_end',
+    'call:add',
+    'args:{"x":1}',
+    'call:sub',
+    'args:{}',
+    'stop:tool_use',
+  ]);
+  expect(events.at(-1)).toMatchObject({
+    usage: { input_tokens: 4, output_tokens: 2, cache_read_input_tokens: 1 },
+  });
+  expect(asked).toMatchObject({
+    prompt: [
+      { role: 'system', content: 'be kind' },
+      { role: 'user', content: [{ type: 'text', text: 'go' }] },
+    ],
+    tools: [{ type: 'function', name: 't' }],
+    abortSignal: signal,
+  });
+});
+
+test('AI SDK models: an error part is thrown with its status, an end without finish is a cut', async () => {
+  const failing = (parts: JsonObject[]): Model =>
+    aiSdkModel('ai-sdk:x', {
+      specificationVersion: 'v3',
+      doStream: async () => ({
+        stream: (async function* () {
+          yield* parts;
+        })(),
+      }),
+    });
+  const ask = (parts: JsonObject[]): Promise<ModelEvent[]> =>
+    collect(failing(parts).stream(request(said('x')), { signal }));
+  await expect(
+    ask([{ type: 'error', error: Object.assign(new Error('slow'), { statusCode: 429 }) }]),
+  ).rejects.toMatchObject({ code: 'rate_limited' });
+  await expect(ask([{ type: 'text-delta', delta: 'x' }])).rejects.toMatchObject({
+    code: 'network',
+  });
+  expect(() => aiSdkModel('ai-sdk:x', {})).toThrow('doStream');
+});
+
+test('a script: each answer once, those that fit, with the last message in them', async () => {
+  const model = scriptModel('script:x', {
+    answers: [
+      { when: '^b', text: 'to b' },
+      { text: 'first of {{last}}' },
+      { repeat: true, text: 'again' },
+    ],
+  });
+  const ask = async (text: string): Promise<string> =>
+    (await collect(model.stream(request(said(text)), { signal })))
+      .flatMap((event) => (event.type === 'text' ? [event.text] : []))
+      .join('');
+  expect([await ask('a'), await ask('b'), await ask('b'), await ask('c')]).toEqual([
+    'first of a',
+    'to b',
+    'again',
+    'again',
+  ]);
+  const empty = scriptModel('script:y', []);
+  await expect(collect(empty.stream(request(said('hello')), { signal }))).rejects.toThrow(
+    'no answer left for: hello',
+  );
+  expect(() => scriptModel('script:z', [{ when: '(' }])).toThrow('no regular expression');
+  expect(() => scriptModel('script:z', 'x')).toThrow('list of answers');
+});
+
+test('a module: text, a scripted answer, or a stream of pieces and events', async () => {
+  const ask = async (answer: unknown): Promise<string[]> =>
+    short(
+      await collect(moduleModel('module:x', () => answer).stream(request(said('x')), { signal })),
+    );
+  expect(await ask('one two')).toEqual(['start', 'text:one', 'text: two', 'stop:end_turn']);
+  expect(await ask({ tools: [{ name: 'add' }] })).toEqual([
+    'start',
+    'call:add',
+    'args:{}',
+    'block_end',
+    'stop:tool_use',
+  ]);
+  const pieces = (async function* () {
+    yield 'a';
+    yield { type: 'tool_use', id: '1', name: 'add' };
+  })();
+  expect(await ask(pieces)).toEqual(['text:a', 'call:add', 'stop:tool_use']);
+  await expect(ask(7)).rejects.toThrow('answered number');
+});
+
+test.each([
+  [undefined, {}, 'no model was chosen'],
+  ['claude-x', {}, 'no provider for the model claude-x'],
+  ['openai:llama3', {}, 'needs an address'],
+  ['module:./missing.js', {}, 'could not be loaded'],
+])('a model that cannot be had is refused in words: %s', async (name, env, text) => {
+  await expect(chooseModel(name, { env, cwd: '/' })).rejects.toThrow(text);
+});
+
+test('a model is chosen by its prefix, a bare name by the environment', async () => {
+  const choose = async (
+    name: string | undefined,
+    env: Record<string, string>,
+  ): Promise<[string, string]> => {
+    const { model, id } = await chooseModel(name, { env, cwd: '/' });
+    return [model.name, id];
+  };
+  expect(await choose('openai:llama3@http://localhost:1/v1', {})).toEqual([
+    'openai:llama3@http://localhost:1/v1',
+    'llama3',
+  ]);
+  expect(await choose('claude-x', { ANTHROPIC_API_KEY: 'k' })).toEqual(['claude-x', 'claude-x']);
+  expect(await choose('anthropic:claude-x', {})).toEqual(['anthropic:claude-x', 'claude-x']);
+  // A host that always names a model of its own still gets the one that was set up here.
+  expect(await choose('claude-x', { DUOLANE_MODEL: 'openai:a@http://b/v1' })).toEqual([
+    'openai:a@http://b/v1',
+    'a',
+  ]);
+});

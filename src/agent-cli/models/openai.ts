@@ -1,0 +1,238 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { str } from '../read.ts';
+import { statusError, streamedError } from './failure.ts';
+import { sseData } from './sse.ts';
+import {
+  type Block,
+  blocksOf,
+  type Message,
+  type Model,
+  type ModelEvent,
+  type ModelRequest,
+  NO_USAGE,
+  type StopReason,
+  type Usage,
+} from './types.ts';
+
+export interface OpenAiOptions {
+  readonly name: string;
+  /** Up to and including `/v1`. */
+  readonly baseUrl: string;
+  readonly apiKey?: string | undefined;
+}
+
+/** Any server with an OpenAI-compatible `/chat/completions`: Ollama, llama.cpp, vLLM, OpenRouter. */
+export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
+  const url = `${baseUrl.replace(/\/$/, '')}/chat/completions`;
+  const headers = {
+    'content-type': 'application/json',
+    ...(apiKey && { authorization: `Bearer ${apiKey}` }),
+  };
+  return {
+    name,
+    keySource: apiKey ? 'OPENAI_API_KEY' : 'none',
+    async *stream(request, { signal }) {
+      const body = JSON.stringify(toBody(request));
+      const response = await fetch(url, { method: 'POST', headers, body, signal });
+      if (!response.ok || !response.body) {
+        throw statusError(response.status, await response.text(), {
+          retryAfter: response.headers.get('retry-after'),
+        });
+      }
+      yield* readChunks(sseData(response.body as unknown as AsyncIterable<Uint8Array>));
+    },
+  };
+}
+
+function toBody({ model, system, messages, tools, maxTokens }: ModelRequest): JsonObject {
+  return {
+    model,
+    stream: true,
+    stream_options: { include_usage: true },
+    max_tokens: maxTokens,
+    messages: [
+      ...(system === '' ? [] : [{ role: 'system', content: system }]),
+      ...messages.flatMap(toMessages),
+    ],
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, input_schema }) => ({
+        type: 'function',
+        function: { name, description, parameters: input_schema },
+      })),
+    }),
+  };
+}
+
+/** One of our messages as theirs: tool results become messages of their own. */
+export function toMessages({ role, content }: Message): JsonObject[] {
+  const blocks = blocksOf(content);
+  const results = blocks.filter(({ type }) => type === 'tool_result');
+  const rest = blocks.filter(({ type }) => type === 'text' || type === 'image');
+  const calls = blocks.filter(({ type }) => type === 'tool_use');
+  const out = results.map((block): JsonObject => ({
+    role: 'tool',
+    tool_call_id: block['tool_use_id'],
+    content: resultText(block),
+  }));
+  if (rest.length === 0 && calls.length === 0) return out;
+  const plain = rest.every(({ type }) => type === 'text');
+  const text = rest.map((block) => str(block['text'])).join('\n');
+  out.push({
+    role,
+    content: plain ? text : rest.map(toPart),
+    ...(calls.length > 0 && {
+      tool_calls: calls.map((call) => ({
+        id: call['id'],
+        type: 'function',
+        function: { name: call['name'], arguments: JSON.stringify(call['input'] ?? {}) },
+      })),
+    }),
+  });
+  return out;
+}
+
+function resultText(block: Block): string {
+  const { content } = block;
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content
+    .map((part: unknown) =>
+      isObject(part) && part['type'] === 'text' ? str(part['text']) : '[not text]',
+    )
+    .join('\n');
+}
+
+function toPart(block: Block): JsonObject {
+  if (block.type === 'text') return { type: 'text', text: block['text'] };
+  const source = isObject(block['source']) ? block['source'] : {};
+  const url =
+    source['type'] === 'url'
+      ? source['url']
+      : `data:${String(source['media_type'])};base64,${String(source['data'])}`;
+  return { type: 'image_url', image_url: { url } };
+}
+
+/**
+ * Chat completion chunks as our events. Servers differ, so: reasoning has two names; calls come
+ * with the same index, without ids, with arguments as objects; `finish_reason` says `stop` although
+ * calls came; an error may be inside a 200; and an end without `finish_reason` or `[DONE]` is a cut.
+ */
+export async function* readChunks(
+  data: AsyncIterable<string>,
+): AsyncGenerator<ModelEvent, void, undefined> {
+  const calls = new Calls();
+  let usage: Usage = NO_USAGE;
+  let reason: string | undefined;
+  let done = false;
+  for await (const text of data) {
+    if (text === '[DONE]') {
+      done = true;
+      continue; // the body is read to its end, so that the connection can be used again
+    }
+    const chunk: unknown = JSON.parse(text);
+    if (!isObject(chunk)) continue;
+    if (chunk['error']) throw streamedError(chunk['error']);
+    if (isObject(chunk['usage'])) usage = toUsage(chunk['usage']);
+    const choice: unknown = Array.isArray(chunk['choices']) ? chunk['choices'][0] : undefined;
+    if (!isObject(choice)) continue;
+    const delta = isObject(choice['delta']) ? choice['delta'] : {};
+    const thought = delta['reasoning_content'] ?? delta['reasoning'];
+    if (typeof thought === 'string' && thought !== '') yield { type: 'thinking', text: thought };
+    if (typeof delta['content'] === 'string' && delta['content'] !== '') {
+      yield { type: 'text', text: delta['content'] };
+    }
+    for (const call of Array.isArray(delta['tool_calls']) ? delta['tool_calls'] : []) {
+      if (isObject(call)) yield* calls.receive(call);
+    }
+    if (typeof choice['finish_reason'] === 'string') reason = choice['finish_reason'];
+  }
+  if (reason === undefined && !done) {
+    throw new DuolaneError('network', 'the answer of the model was cut off');
+  }
+  yield* calls.rest();
+  yield { type: 'stop', reason: calls.count > 0 ? 'tool_use' : stopReason(reason), usage };
+}
+
+/**
+ * Calls as they come, in one stream of blocks: the open one streams its arguments, one that comes in
+ * between pieces of another waits until the end.
+ */
+class Calls {
+  readonly #byKey = new Map<string, { id: string; name: string; json: string; open: boolean }>();
+  #open: string | undefined;
+
+  get count(): number {
+    return this.#byKey.size;
+  }
+
+  *receive(call: JsonObject): Generator<ModelEvent> {
+    const fn = isObject(call['function']) ? call['function'] : {};
+    const name = typeof fn['name'] === 'string' && fn['name'] !== '' ? fn['name'] : undefined;
+    const id = typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : undefined;
+    const { arguments: args } = fn;
+    const json = typeof args === 'string' ? args : isObject(args) ? JSON.stringify(args) : '';
+    const key = this.#keyOf(call['index'], id, name);
+    let known = this.#byKey.get(key);
+    if (!known) {
+      known = {
+        id: id ?? `call_${this.#byKey.size}_${Date.now()}`,
+        name: name ?? '',
+        json: '',
+        open: false,
+      };
+      this.#byKey.set(key, known);
+      if (this.#open === undefined || this.#isComplete(this.#open)) {
+        known.open = true;
+        this.#open = key;
+        yield { type: 'tool_use', id: known.id, name: known.name };
+      }
+    }
+    known.json += json;
+    if (known.open && json !== '') yield { type: 'tool_input', json };
+  }
+
+  *rest(): Generator<ModelEvent> {
+    for (const call of this.#byKey.values()) {
+      if (call.open) continue;
+      yield { type: 'tool_use', id: call.id, name: call.name };
+      yield { type: 'tool_input', json: call.json };
+    }
+  }
+
+  // A new id, or a name without an id, under an index that is taken is another call.
+  #keyOf(index: unknown, id: string | undefined, name: string | undefined): string {
+    const slot = typeof index === 'number' ? String(index) : '0';
+    const candidates = [...this.#byKey.keys()].filter((key) => key.split('#')[0] === slot);
+    const last = candidates.at(-1);
+    if (last === undefined) return slot;
+    const known = this.#byKey.get(last);
+    const fresh = id !== undefined ? id !== known?.id : name !== undefined && known?.json !== '';
+    return fresh ? `${slot}#${candidates.length}` : last;
+  }
+
+  #isComplete(key: string): boolean {
+    try {
+      JSON.parse(this.#byKey.get(key)?.json || '{}');
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+function stopReason(reason: string | undefined): StopReason {
+  if (reason === 'length') return 'max_tokens';
+  return reason === 'content_filter' ? 'refusal' : 'end_turn';
+}
+
+function toUsage(usage: JsonObject): Usage {
+  const details = isObject(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {};
+  const cached = Number(details['cached_tokens'] ?? 0);
+  return {
+    input_tokens: Number(usage['prompt_tokens'] ?? 0) - cached,
+    output_tokens: Number(usage['completion_tokens'] ?? 0),
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: cached,
+  };
+}

@@ -1,0 +1,42 @@
+import { EventEmitter } from 'node:events';
+import { expect, test } from 'vitest';
+import { Output, type Sink } from './output.ts';
+
+class Pipe extends EventEmitter implements Sink {
+  readonly written: string[] = [];
+  full = false;
+  write(text: string): boolean {
+    this.written.push(text);
+    return !this.full;
+  }
+}
+
+test('write never waits; drained() does while the pipe is full', async () => {
+  const pipe = new Pipe();
+  const output = new Output(pipe);
+  await output.drained();
+  pipe.full = true;
+  output.write({ a: 1 });
+  let drained = false;
+  const waiting = output.drained().then(() => (drained = true));
+  output.write({ b: 2 });
+  await Promise.resolve();
+  expect([drained, pipe.written]).toEqual([false, ['{"a":1}\n', '{"b":2}\n']]);
+  pipe.emit('drain');
+  await waiting;
+  expect(pipe.listenerCount('drain')).toBe(0);
+});
+
+test('a reader that left is told once, ends the wait, and gets nothing more', async () => {
+  const pipe = new Pipe();
+  const output = new Output(pipe);
+  pipe.full = true;
+  output.write({ a: 1 });
+  const waiting = output.drained();
+  pipe.emit('error', new Error('EPIPE'));
+  await waiting;
+  expect(output.gone.aborted).toBe(true);
+  output.write({ b: 2 });
+  expect(pipe.written).toEqual(['{"a":1}\n']);
+  await output.drained();
+});

@@ -1,0 +1,133 @@
+import { expect, test } from 'vitest';
+import { applyUpdate, type Call, decide, type Policy } from './permissions.ts';
+import { covers, globToRegExp, parseRule } from './rules.ts';
+
+const rules = (...texts: string[]) => texts.map(parseRule);
+const policy = (more: Partial<Policy> = {}): Policy => ({
+  mode: 'default',
+  allow: [],
+  deny: [],
+  ask: [],
+  ...more,
+});
+const mcp: Call = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
+const reading: Call = { ...mcp, readOnly: true };
+const read: Call = { tool: 'Read', builtin: true, readOnly: true, edit: false, path: 'src/a.ts' };
+const edit: Call = { tool: 'Edit', builtin: true, readOnly: false, edit: true, path: 'src/a.ts' };
+const bash = (command: string): Call => ({
+  tool: 'Bash',
+  builtin: true,
+  readOnly: false,
+  edit: false,
+  command,
+});
+const outside: Call = { ...read, outside: '/etc/passwd', path: '/etc/passwd' };
+
+test.each<[string, Call, Partial<Policy>, string]>([
+  ['a tool of a server is asked about', mcp, {}, 'ask'],
+  ['also when it says that it only reads', reading, {}, 'ask'],
+  ['reading inside the working directory is free', read, {}, 'allow'],
+  ['reading outside is asked about', outside, {}, 'ask'],
+  ['editing is asked about', edit, {}, 'ask'],
+  ['acceptEdits edits', edit, { mode: 'acceptEdits' }, 'allow'],
+  ['acceptEdits does not run commands', bash('ls'), { mode: 'acceptEdits' }, 'ask'],
+  ['an allow rule lets through', mcp, { allow: rules('mcp__calc__*') }, 'allow'],
+  ['a whole server may be allowed', mcp, { allow: rules('mcp__calc') }, 'allow'],
+  ['another server is not', mcp, { allow: rules('mcp__cal') }, 'ask'],
+  [
+    'deny beats allow',
+    mcp,
+    { allow: rules('mcp__calc__*'), deny: rules('mcp__calc__add') },
+    'deny',
+  ],
+  ['deny beats bypass', mcp, { mode: 'bypassPermissions', deny: rules('mcp__calc__add') }, 'deny'],
+  ['ask beats allow', mcp, { allow: rules('mcp__*'), ask: rules('mcp__calc__add') }, 'ask'],
+  ['bypass runs everything else', bash('rm -rf x'), { mode: 'bypassPermissions' }, 'allow'],
+  [
+    'plan asks before a change, allowed or not',
+    edit,
+    { mode: 'plan', allow: rules('Edit') },
+    'ask',
+  ],
+  ['plan reads', read, { mode: 'plan' }, 'allow'],
+  ['dontAsk denies what would be asked', mcp, { mode: 'dontAsk' }, 'deny'],
+  [
+    'dontAsk runs what is allowed',
+    mcp,
+    { mode: 'dontAsk', allow: rules('mcp__calc__add') },
+    'allow',
+  ],
+  ['a rule may name commands', bash('git status'), { allow: rules('Bash(git *)') }, 'allow'],
+  [
+    'and does not cover another behind it',
+    bash('git status; rm -rf .'),
+    { allow: rules('Bash(git *)') },
+    'ask',
+  ],
+  [
+    'a deny rule covers a command behind another',
+    bash('ls && rm x'),
+    { mode: 'bypassPermissions', deny: rules('Bash(rm *)') },
+    'deny',
+  ],
+  [
+    'and so does an ask rule',
+    bash('ls && rm x'),
+    { allow: rules('Bash'), ask: rules('Bash(rm *)') },
+    'ask',
+  ],
+  ['a rule may name paths', edit, { allow: rules('Edit(src/**)') }, 'allow'],
+  ['and no others', { ...edit, path: 'lib/a.ts' }, { allow: rules('Edit(src/**)') }, 'ask'],
+])('%s', (_, call, more, expected) => {
+  expect(decide(call, policy(more)).behavior).toBe(expected);
+});
+
+test.each([
+  ['Bash(git *)', 'git log', true],
+  ['Bash(git:*)', 'git log', true],
+  ['Bash(git *)', 'git', true],
+  ['Bash(git *)', 'gitk', false],
+  ['Bash(git *)', 'git log && git status', true],
+  ['Bash(git *)', 'git log | sh', false],
+  ['Bash(git *)', 'git log $(rm x)', false],
+  ['Bash(git *)', 'git log `rm x`', false],
+  ['Bash(git *)', 'git log > /etc/passwd', false],
+  ['Bash(git *)', 'git log\nrm x', false],
+  ['Bash(echo $(date))', 'echo $(date)', true],
+  ['Bash', 'anything at all', true],
+])('the allow rule %s and the command %j: %s', (rule, command, expected) => {
+  expect(covers(parseRule(rule), bash(command))).toBe(expected);
+});
+
+test('a deny rule covers a command when any part of it matches', () => {
+  expect(covers(parseRule('Bash(rm *)'), bash('ls && rm -rf x'), true)).toBe(true);
+});
+
+test.each([
+  ['src/**/*.ts', 'src/a.ts', true],
+  ['src/**/*.ts', 'src/a/b/c.ts', true],
+  ['*.ts', 'src/a.ts', false],
+  ['*.{ts,js}', 'a.js', true],
+  ['a?.txt', 'ab.txt', true],
+  ['a.txt', 'aXtxt', false],
+  ['**', 'any/thing', true],
+])('the pattern %s and the path %s: %s', (glob, path, expected) => {
+  expect(globToRegExp(glob).test(path)).toBe(expected);
+});
+
+test('updates add, replace and remove rules, and set the mode', () => {
+  const [a, b] = rules('A', 'B(x)') as [ReturnType<typeof parseRule>, ReturnType<typeof parseRule>];
+  const added = applyUpdate(policy(), { type: 'addRules', behavior: 'allow', rules: [a, b] });
+  expect(added.allow).toEqual([a, b]);
+  expect(applyUpdate(added, { type: 'addRules', behavior: 'allow', rules: [a] }).allow).toEqual([
+    b,
+    a,
+  ]);
+  expect(applyUpdate(added, { type: 'removeRules', behavior: 'allow', rules: [a] }).allow).toEqual([
+    b,
+  ]);
+  expect(applyUpdate(added, { type: 'replaceRules', behavior: 'allow', rules: [a] }).allow).toEqual(
+    [a],
+  );
+  expect(applyUpdate(added, { type: 'setMode', mode: 'plan' }).mode).toBe('plan');
+});

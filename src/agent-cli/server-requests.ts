@@ -1,0 +1,98 @@
+import { pathToFileURL } from 'node:url';
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { Lane } from './lane.ts';
+import type { ChosenModel } from './models/index.ts';
+import type { Block, Message } from './models/types.ts';
+import { list, record, str } from './read.ts';
+
+/** What MCP servers may ask of us, wherever they run. */
+export interface ServerRequests {
+  readonly lane: Lane;
+  readonly cwd: string;
+  readonly model: () => ChosenModel;
+}
+
+/** Answers `elicitation/create`, `sampling/createMessage` and `roots/list`. */
+export async function answerServer(
+  { lane, cwd, model }: ServerRequests,
+  server: string,
+  method: string,
+  params: JsonObject,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  switch (method) {
+    case 'roots/list':
+      return { roots: [{ uri: pathToFileURL(cwd).href, name: 'working directory' }] };
+    case 'elicitation/create':
+      return elicit(lane, server, params, signal);
+    case 'sampling/createMessage':
+      return sample(model(), params, signal);
+    default:
+      throw new DuolaneError('unsupported', `Method not found: ${method}`);
+  }
+}
+
+/** Asks the person behind the host; a host that cannot ask declines. */
+export async function elicit(
+  lane: Lane,
+  server: string,
+  params: JsonObject,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  const request = {
+    subtype: 'elicitation',
+    mcp_server_name: server,
+    message: str(params['message']),
+    mode: str(params['mode'], 'form'),
+    ...(params['requestedSchema'] !== undefined && { requested_schema: params['requestedSchema'] }),
+    ...(params['url'] !== undefined && { url: params['url'] }),
+    ...(params['elicitationId'] !== undefined && { elicitation_id: params['elicitationId'] }),
+  };
+  const answer = record(await lane.ask(request, { signal }));
+  const { action, content } = answer;
+  if (action !== 'accept' && action !== 'decline') return { action: 'cancel' };
+  return { action, ...(action === 'accept' && isObject(content) && { content }) };
+}
+
+async function sample(
+  chosen: ChosenModel,
+  params: JsonObject,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  const messages = list(params['messages']).map((value): Message => {
+    const { role, content } = record(value);
+    const blocks = (Array.isArray(content) ? content : [content]).map((part) =>
+      toBlock(record(part)),
+    );
+    return { role: role === 'assistant' ? 'assistant' : 'user', content: blocks };
+  });
+  const { maxTokens } = params;
+  const request = {
+    model: chosen.id,
+    system: str(params['systemPrompt']),
+    messages,
+    tools: [],
+    maxTokens: typeof maxTokens === 'number' ? maxTokens : 1000,
+  };
+  let text = '';
+  let stopReason = 'endTurn';
+  for await (const event of chosen.model.stream(request, { signal })) {
+    if (event.type === 'text') text += event.text;
+    if (event.type === 'stop' && event.reason === 'max_tokens') stopReason = 'maxTokens';
+  }
+  return {
+    role: 'assistant',
+    model: chosen.model.name,
+    content: { type: 'text', text },
+    stopReason,
+  };
+}
+
+const toBlock = (part: JsonObject): Block =>
+  part['type'] === 'image'
+    ? {
+        type: 'image',
+        source: { type: 'base64', media_type: part['mimeType'], data: part['data'] },
+      }
+    : { type: 'text', text: str(part['text']) };

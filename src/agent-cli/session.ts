@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto';
+import type { JsonObject } from '../json.ts';
+import type { Conversation } from './conversation.ts';
+import type { Flags } from './flags.ts';
+import type { Hooks } from './hooks.ts';
+import type { Lane } from './lane.ts';
+import type { ChosenModel } from './models/index.ts';
+import { NO_USAGE, type Usage } from './models/types.ts';
+import type { Policy } from './permissions.ts';
+import type { PromptQueue } from './queue.ts';
+import type { Transcript } from './sessions.ts';
+import type { Settings } from './settings.ts';
+import type { Servers } from './tools/servers.ts';
+import type { AgentTool } from './tools/types.ts';
+
+export type SessionState = 'idle' | 'running' | 'requires_action';
+
+/** What the host may change while the session runs. */
+export interface Choices {
+  model: ChosenModel;
+  policy: Policy;
+  directories: string[];
+  thinkingTokens: number | undefined;
+  systemPrompt: string;
+  effort: string | undefined;
+}
+
+export interface Totals {
+  usage: Usage;
+  costUsd: number;
+  apiMs: number;
+  results: number;
+}
+
+/**
+ * One conversation with one host: what all parts of the loop share. It owns nothing that runs; the
+ * agent around it does.
+ */
+export class Session {
+  readonly id: string;
+  readonly cwd: string;
+  readonly flags: Flags;
+  readonly settings: Settings;
+  readonly choices: Choices;
+  readonly conversation: Conversation;
+  readonly transcript: Transcript;
+  readonly lane: Lane;
+  readonly hooks: Hooks;
+  readonly servers: Servers;
+  readonly queue: PromptQueue;
+  readonly totals: Totals = { usage: NO_USAGE, costUsd: 0, apiMs: 0, results: 0 };
+  /** The schema that the answer of a turn must have. */
+  schema: JsonObject | undefined;
+  readonly #builtins: Promise<readonly AgentTool[]>;
+  #ownTools: readonly AgentTool[] = [];
+  readonly #write: (message: JsonObject) => void;
+  readonly #drained: () => Promise<void>;
+  readonly #tellState: boolean;
+  #rest: 'idle' | 'running' = 'idle';
+  #told: SessionState = 'idle';
+  #asking = 0;
+
+  constructor(parts: {
+    readonly id: string;
+    readonly cwd: string;
+    readonly flags: Flags;
+    readonly settings: Settings;
+    readonly choices: Choices;
+    readonly conversation: Conversation;
+    readonly transcript: Transcript;
+    readonly lane: Lane;
+    readonly hooks: Hooks;
+    readonly servers: Servers;
+    readonly queue: PromptQueue;
+    readonly builtins: Promise<readonly AgentTool[]>;
+    readonly write: (message: JsonObject) => void;
+    readonly drained: () => Promise<void>;
+    readonly tellState: boolean;
+  }) {
+    this.id = parts.id;
+    this.cwd = parts.cwd;
+    this.flags = parts.flags;
+    this.settings = parts.settings;
+    this.choices = parts.choices;
+    this.conversation = parts.conversation;
+    this.transcript = parts.transcript;
+    this.lane = parts.lane;
+    this.hooks = parts.hooks;
+    this.servers = parts.servers;
+    this.queue = parts.queue;
+    this.schema = parts.flags.jsonSchema;
+    this.#builtins = parts.builtins;
+    this.#write = parts.write;
+    this.#drained = parts.drained;
+    this.#tellState = parts.tellState;
+  }
+
+  get state(): SessionState {
+    return this.#asking > 0 ? 'requires_action' : this.#rest;
+  }
+
+  /** Loads what a turn needs and the start did not; throws `invalid` for a schema that is none. */
+  async prepare(): Promise<void> {
+    const { schema } = this;
+    const structured = schema
+      ? [await (await import('./structured.ts')).structuredTool(schema)]
+      : [];
+    this.#ownTools = [...(await this.#builtins), ...structured];
+    await this.servers.ready();
+  }
+
+  /** All tools that the model may call now. */
+  tools(): AgentTool[] {
+    return [...this.#ownTools, ...this.servers.tools()];
+  }
+
+  /** Writes a message with the fields that all have, and returns its id. */
+  emit(message: JsonObject, uuid: string = randomUUID()): string {
+    this.#write({ ...message, uuid, session_id: this.id });
+    return uuid;
+  }
+
+  /** Resolves when stdout has room: awaited by whoever produces much. */
+  drained(): Promise<void> {
+    return this.#drained();
+  }
+
+  setState(state: 'idle' | 'running'): void {
+    this.#rest = state;
+    this.#announce();
+  }
+
+  /** Says that a person is asked while `question` runs. */
+  async waiting<T>(question: () => Promise<T>): Promise<T> {
+    this.#asking++;
+    this.#announce();
+    try {
+      return await question();
+    } finally {
+      this.#asking--;
+      this.#announce();
+    }
+  }
+
+  #announce(): void {
+    const { state } = this;
+    if (state === this.#told || !this.#tellState) return;
+    this.#told = state;
+    this.emit({ type: 'system', subtype: 'session_state_changed', state, sdk_host_only: true });
+  }
+
+  setPolicy(policy: Policy): void {
+    const changed = policy.mode !== this.choices.policy.mode;
+    this.choices.policy = policy;
+    if (changed) {
+      this.emit({ type: 'system', subtype: 'status', status: null, permissionMode: policy.mode });
+    }
+  }
+
+  /** A line for the person at the other end; never for the model. */
+  inform(content: string, extra: JsonObject = {}): void {
+    this.emit({ type: 'system', subtype: 'informational', content, level: 'info', ...extra });
+  }
+}

@@ -1,0 +1,202 @@
+import { randomUUID } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { encodeLine, Noise, parseLine } from '../wire/jsonl.ts';
+import { Conversation } from './conversation.ts';
+import type { Block } from './models/types.ts';
+import { list, record, str } from './read.ts';
+
+/** One line of a session's file. */
+export interface Entry extends JsonObject {
+  readonly type: 'user' | 'assistant';
+  readonly uuid: string;
+  readonly message: JsonObject;
+}
+
+export interface SessionPlace {
+  /** The folder of all sessions: `CLAUDE_CONFIG_DIR`, or `~/.duolane`. */
+  readonly configDir: string;
+  readonly cwd: string;
+}
+
+/** The folder of the sessions of one working directory. */
+export const projectDir = ({ configDir, cwd }: SessionPlace): string =>
+  join(configDir, 'projects', cwd.replace(/[^A-Za-z0-9]/g, '-'));
+
+/** What was said in a session, from its entries. */
+export function replay(entries: readonly Entry[]): Conversation {
+  const conversation = new Conversation();
+  for (const { type, message } of entries) {
+    const { content } = message;
+    const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : list(content);
+    for (const block of blocks as readonly Block[]) {
+      if (type === 'assistant') conversation.addAnswer(str(message['id']), block);
+      else if (block.type !== 'tool_result') conversation.addUser([block]);
+      else conversation.addResult(block);
+    }
+  }
+  return conversation;
+}
+
+/** The entries of a session file; half a line, left by a crash, is skipped. */
+export async function readEntries(file: string): Promise<Entry[]> {
+  const { readFile } = await import('node:fs/promises');
+  const text = await readFile(file, 'utf8');
+  return text
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map(parseLine)
+    .filter((line): line is Entry => !(line instanceof Noise) && isEntry(line));
+}
+
+/**
+ * The entries that lead to the message `at`, or to the last one: a session that was resumed from an
+ * earlier message has branches. Undefined when there is no such message.
+ */
+export function branch(entries: readonly Entry[], at?: string): Entry[] | undefined {
+  const places = new Map(entries.map(({ uuid }, place) => [uuid, place]));
+  const start = at === undefined ? entries.length - 1 : places.get(at);
+  if (start === undefined) return undefined;
+  const found: Entry[] = [];
+  for (let place = start; place >= 0;) {
+    const entry = entries[place] as Entry;
+    found.push(entry);
+    // A parent that a crash has lost: what stands before is the next best.
+    const parent =
+      entry['parentUuid'] === null ? -1 : (places.get(str(entry['parentUuid'])) ?? place - 1);
+    place = Math.min(parent, place - 1);
+  }
+  return found.reverse();
+}
+
+const isEntry = (line: JsonObject): line is Entry =>
+  (line['type'] === 'user' || line['type'] === 'assistant') &&
+  typeof line['uuid'] === 'string' &&
+  typeof record(line['message'])['role'] === 'string';
+
+/** Where the session `id` is stored, in this project or another; undefined when nowhere. */
+export async function findSession(place: SessionPlace, id: string): Promise<string | undefined> {
+  const { access, readdir } = await import('node:fs/promises');
+  const all = join(place.configDir, 'projects');
+  const others = (await readdir(all).catch(() => [])).map((name) => join(all, name));
+  for (const folder of [projectDir(place), ...others]) {
+    const file = join(folder, `${id}.jsonl`);
+    const there = await access(file).then(
+      () => true,
+      () => false,
+    );
+    if (there) return file;
+  }
+  return undefined;
+}
+
+/** The session of this project that was written to last. */
+export async function newestSession(place: SessionPlace): Promise<string | undefined> {
+  const { readdir, stat } = await import('node:fs/promises');
+  const folder = projectDir(place);
+  const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.jsonl'));
+  const dated = await Promise.all(
+    names.map(async (name) => ({ name, at: (await stat(join(folder, name))).mtimeMs })),
+  );
+  return dated.toSorted((a, b) => b.at - a.at)[0]?.name.slice(0, -'.jsonl'.length);
+}
+
+/**
+ * The file that a session is appended to: one whole line per entry, in order. `append` never waits
+ * and never throws; `saved()` resolves when all is written, or throws what went wrong: a disk that
+ * is full ends the turn loudly instead of losing it.
+ */
+export class Transcript implements AsyncDisposable {
+  readonly file: string;
+  readonly #persist: boolean;
+  readonly #sessionId: string;
+  readonly #cwd: string;
+  readonly #mirror: ((entries: readonly Entry[]) => void) | undefined;
+  #handle: FileHandle | undefined;
+  #tail: Promise<void> = Promise.resolve();
+  #failure: DuolaneError | undefined;
+  #parent: string | null = null;
+
+  constructor(options: {
+    readonly file: string;
+    readonly sessionId: string;
+    readonly cwd: string;
+    readonly persist: boolean;
+    /** Hears every entry, for `transcript_mirror`. */
+    readonly mirror?: ((entries: readonly Entry[]) => void) | undefined;
+  }) {
+    this.file = options.file;
+    this.#persist = options.persist;
+    this.#sessionId = options.sessionId;
+    this.#cwd = options.cwd;
+    this.#mirror = options.mirror;
+  }
+
+  append(type: Entry['type'], message: JsonObject, uuid: string = randomUUID()): void {
+    const entry: Entry = {
+      parentUuid: this.#parent,
+      isSidechain: false,
+      userType: 'external',
+      cwd: this.#cwd,
+      sessionId: this.#sessionId,
+      version: '1',
+      type,
+      message,
+      uuid,
+      timestamp: new Date().toISOString(),
+    };
+    this.#parent = uuid;
+    this.#add([entry]);
+  }
+
+  /** Entries of the session that this one goes on from; `copy`: into a file of its own. */
+  continueFrom(entries: readonly Entry[], { copy }: { readonly copy: boolean }): void {
+    this.#parent = entries.at(-1)?.uuid ?? null;
+    if (copy) this.#add(entries.map((entry) => ({ ...entry, sessionId: this.#sessionId })));
+  }
+
+  async saved(): Promise<void> {
+    await this.#tail;
+    if (this.#failure) throw this.#failure;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tail;
+    await this.#handle?.close();
+    this.#handle = undefined;
+  }
+
+  #add(entries: readonly Entry[]): void {
+    if (entries.length === 0) return;
+    this.#mirror?.(entries);
+    if (this.#persist) this.#tail = this.#tail.then(() => this.#write(entries));
+  }
+
+  async #write(entries: readonly Entry[]): Promise<void> {
+    if (this.#failure) return;
+    try {
+      this.#handle ??= await openForAppend(this.file);
+      await this.#handle.appendFile(entries.map(encodeLine).join(''));
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      this.#failure = new DuolaneError('internal', `the session could not be saved: ${why}`, {
+        cause,
+      });
+    }
+  }
+}
+
+async function openForAppend(file: string): Promise<FileHandle> {
+  const { mkdir, open } = await import('node:fs/promises');
+  await mkdir(dirname(file), { recursive: true });
+  const handle = await open(file, 'a+');
+  const { size } = await handle.stat();
+  if (size > 0) {
+    // A crash may have left half a line: what follows must not become part of it.
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+    if (bytesRead === 1 && buffer[0] !== 0x0a) await handle.appendFile('\n');
+  }
+  return handle;
+}

@@ -1,0 +1,127 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { type Flags, isPermissionMode } from './flags.ts';
+import { DEFAULT_RETRY, type RetryPolicy } from './models/retry-policy.ts';
+import type { Usage } from './models/types.ts';
+import type { Policy } from './permissions.ts';
+import { record, texts } from './read.ts';
+import { parseRule } from './rules.ts';
+
+/** USD per million tokens. */
+export interface Price {
+  readonly input: number;
+  readonly output: number;
+}
+
+/** What `--settings`, the flags and the environment say together. */
+export interface Settings {
+  readonly policy: Policy;
+  readonly directories: readonly string[];
+  /** By model name; a model without one costs nothing that we know of. */
+  readonly prices: Readonly<Record<string, Price>>;
+  readonly retry: RetryPolicy;
+  /** The settings object as it was given. */
+  readonly given: JsonObject;
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** JSON text, or the path of a file with it. Throws `invalid`, naming `flag`. */
+export async function jsonArgument(flag: string, value: string, cwd: string): Promise<JsonObject> {
+  const inline = value.trim().startsWith('{');
+  try {
+    const text = inline ? value : await readText(value, cwd);
+    const parsed: unknown = JSON.parse(text);
+    if (isObject(parsed)) return parsed;
+    throw new Error('not an object');
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new DuolaneError(
+      'invalid',
+      `--${flag} must be a JSON object or the path of one: ${why}`,
+      { cause },
+    );
+  }
+}
+
+async function readText(path: string, cwd: string): Promise<string> {
+  const [{ readFile }, paths] = await Promise.all([
+    import('node:fs/promises'),
+    import('node:path'),
+  ]);
+  return readFile(paths.resolve(cwd, path), 'utf8');
+}
+
+export function readSettings(given: JsonObject, flags: Flags, env: Env): Settings {
+  const permissions = record(given['permissions']);
+  const { defaultMode } = permissions;
+  const mode =
+    flags.permissionMode === 'default' &&
+    isPermissionMode(defaultMode) &&
+    defaultMode !== 'bypassPermissions'
+      ? defaultMode
+      : flags.permissionMode;
+  return {
+    policy: {
+      mode,
+      allow: [...texts(permissions['allow']), ...flags.allowedTools].map(parseRule),
+      deny: [...texts(permissions['deny']), ...flags.disallowedTools].map(parseRule),
+      ask: texts(permissions['ask']).map(parseRule),
+    },
+    directories: [...flags.addDirs, ...texts(permissions['additionalDirectories'])],
+    prices: readPrices(given, env),
+    retry: readRetry(record(given['retry']), env),
+    given,
+  };
+}
+
+function readPrices(given: JsonObject, env: Env): Record<string, Price> {
+  let table = record(given['prices']);
+  if (env['DUOLANE_PRICES']) {
+    try {
+      table = { ...table, ...record(JSON.parse(env['DUOLANE_PRICES'])) };
+    } catch (cause) {
+      throw new DuolaneError(
+        'invalid',
+        'DUOLANE_PRICES must be JSON: {"model": {"input": 1, "output": 5}}',
+        { cause },
+      );
+    }
+  }
+  const prices: Record<string, Price> = {};
+  for (const [model, price] of Object.entries(table)) {
+    const { input, output } = record(price);
+    if (typeof input !== 'number' || typeof output !== 'number') {
+      throw new DuolaneError(
+        'invalid',
+        `the price of ${model} must be {"input": n, "output": n}, in USD per million tokens`,
+      );
+    }
+    prices[model] = { input, output };
+  }
+  return prices;
+}
+
+function readRetry(given: JsonObject, env: Env): RetryPolicy {
+  const pick = (value: unknown, otherwise: number): number => {
+    const number = typeof value === 'string' && value !== '' ? Number(value) : value;
+    return typeof number === 'number' && number >= 0 ? number : otherwise;
+  };
+  return {
+    maxRetries: pick(
+      env['CLAUDE_CODE_MAX_RETRIES'] ?? given['maxRetries'],
+      DEFAULT_RETRY.maxRetries,
+    ),
+    baseMs: pick(env['DUOLANE_RETRY_BASE_MS'] ?? given['baseMs'], DEFAULT_RETRY.baseMs),
+    maxDelayMs: pick(given['maxDelayMs'], DEFAULT_RETRY.maxDelayMs),
+  };
+}
+
+/** What some tokens cost; 0 without a price. */
+export const costOf = (usage: Usage, price: Price | undefined): number =>
+  price === undefined
+    ? 0
+    : ((usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens) *
+        price.input +
+        usage.output_tokens * price.output) /
+      1_000_000;

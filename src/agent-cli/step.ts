@@ -1,0 +1,223 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { Answer } from './answer.ts';
+import { assistantMessage, sayAsUser, streamEvent } from './messages.ts';
+import { type Retry, streamWithRetry } from './models/retry.ts';
+import type { Block, ModelEvent, ModelRequest } from './models/types.ts';
+import { record, str } from './read.ts';
+import type { Session } from './session.ts';
+import { costOf } from './settings.ts';
+import type { AgentTool } from './tools/types.ts';
+import type { TurnState } from './turn-state.ts';
+import { unlessAborted } from './wait.ts';
+
+const MAX_TOKENS = 32_000;
+const INTERRUPTED = '[Request interrupted by user]';
+
+/** What `system/api_retry` and a failed answer call an error. */
+export function errorName({ code, status }: DuolaneError): string {
+  if (code === 'rate_limited') return 'rate_limit';
+  if (code === 'overloaded') return 'overloaded';
+  if (code === 'unauthorized') return 'authentication_failed';
+  if (code === 'not_found') return 'model_not_found';
+  if (code === 'server') return 'server_error';
+  if (code === 'invalid' || code === 'too_large') return 'invalid_request';
+  return status === undefined ? 'unknown' : 'server_error';
+}
+
+/**
+ * One call of the model: streams the answer to the host as it comes, one `assistant` line per
+ * finished block, and hands finished tool calls to `onCall`. Returns the complete answer.
+ *
+ * A failed attempt is withdrawn before the next: its raw events end in `abandoned_blocks`, and
+ * `system/api_retry` says `discard` with the ids of the lines that are void. An attempt whose calls
+ * have begun is not repeated: what was finished of it is the answer. Throws the last failure, or the
+ * signal's reason after telling the host what was said so far.
+ */
+export class Step {
+  readonly #session: Session;
+  readonly #turn: TurnState;
+  readonly #tools: ReadonlyMap<string, AgentTool>;
+  readonly #onCall: (call: Block) => void;
+  readonly #onWithdraw: () => void;
+  readonly #callsBegun: () => boolean;
+  #answer: Answer;
+  /** Lines of the answer: their ids, and what is not in the transcript yet. */
+  #lines: string[] = [];
+  #unsaved: { readonly message: JsonObject; readonly uuid: string }[] = [];
+  #sentAt = 0;
+  #first = true;
+
+  constructor(
+    session: Session,
+    turn: TurnState,
+    options: {
+      readonly tools: ReadonlyMap<string, AgentTool>;
+      readonly onCall: (call: Block) => void;
+      /** The calls of this answer so far are void. */
+      readonly onWithdraw: () => void;
+      readonly callsBegun: () => boolean;
+    },
+  ) {
+    this.#session = session;
+    this.#turn = turn;
+    this.#tools = options.tools;
+    this.#onCall = options.onCall;
+    this.#onWithdraw = options.onWithdraw;
+    this.#callsBegun = options.callsBegun;
+    this.#answer = this.#newAnswer();
+  }
+
+  async run(): Promise<Answer> {
+    const { choices, settings } = this.#session;
+    const { signal } = this.#turn;
+    const begun = performance.now();
+    this.#turn.steps++;
+    if (this.#session.flags.partialMessages) {
+      this.#session.emit({ type: 'system', subtype: 'status', status: 'requesting' });
+    }
+    try {
+      const events = streamWithRetry(choices.model.model, this.#request(), {
+        signal,
+        policy: settings.retry,
+        mayRetry: () => !this.#callsBegun(),
+      });
+      for await (const event of events) {
+        if (event.type === 'attempt') this.#attempt();
+        else if (event.type === 'retry') this.#withdraw(event);
+        else this.#receive(event);
+        // A host that does not read can still interrupt.
+        await unlessAborted(this.#session.drained(), signal);
+      }
+      this.#save();
+      return this.#answer;
+    } catch (reason) {
+      if (signal.aborted) this.#interrupted();
+      else if (this.#callsBegun()) return this.#keepFinished(DuolaneError.from(reason));
+      else this.#abandon();
+      throw reason;
+    } finally {
+      this.#turn.apiMs += performance.now() - begun;
+      const { usage } = this.#answer;
+      const price = settings.prices[choices.model.id] ?? settings.prices[choices.model.model.name];
+      this.#turn.addUsage(usage, costOf(usage, price));
+    }
+  }
+
+  #newAnswer(): Answer {
+    return new Answer(this.#session.choices.model.model.name);
+  }
+
+  #request(): ModelRequest {
+    const { choices, conversation } = this.#session;
+    return {
+      model: choices.model.id,
+      system: choices.systemPrompt,
+      messages: conversation.messages(),
+      tools: [...this.#tools.values()].map(({ spec }) => spec),
+      maxTokens: MAX_TOKENS,
+      thinkingTokens: choices.thinkingTokens,
+      effort: choices.effort,
+    };
+  }
+
+  #attempt(): void {
+    this.#sentAt = performance.now();
+    this.#turn.requestMs ??= this.#turn.now();
+  }
+
+  #receive(event: ModelEvent): void {
+    if (event.type === 'text' && event.text !== '') {
+      this.#turn.firstTokenMs ??= this.#turn.now();
+      this.#turn.firstTokenOfCallMs ??= Math.round(performance.now() - this.#sentAt);
+    }
+    for (const part of this.#answer.receive(event)) {
+      if (part.type === 'event') this.#raw(part.event);
+      else this.#finished(part.block);
+    }
+    if (event.type === 'stop') this.#turn.stopReason = event.reason;
+  }
+
+  #raw(event: JsonObject, extra: JsonObject = {}): void {
+    if (!this.#session.flags.partialMessages) return;
+    const ttft = this.#first ? { ttft_ms: Math.round(performance.now() - this.#sentAt) } : {};
+    this.#first = false;
+    this.#session.emit(streamEvent(this.#answer, event, { ...ttft, ...extra }));
+  }
+
+  #finished(block: Block, extra: JsonObject = {}): void {
+    const { conversation } = this.#session;
+    const line = assistantMessage(this.#session, this.#turn, this.#answer, block, this.#tools);
+    const uuid = this.#session.emit({ ...line, ...extra });
+    this.#lines.push(uuid);
+    this.#unsaved.push({ message: record(line['message']), uuid });
+    conversation.addAnswer(this.#answer.id, block);
+    if (block.type === 'text') this.#turn.lastText = str(block['text']);
+    if (block.type === 'tool_use') this.#onCall(block);
+    // From its first call on an answer is final, and must be on disk before the call has effects.
+    if (this.#callsBegun()) this.#save();
+  }
+
+  #save(): void {
+    for (const { message, uuid } of this.#unsaved.splice(0)) {
+      this.#session.transcript.append('assistant', message, uuid);
+    }
+  }
+
+  /** Ends the raw events of an answer that nobody should keep. */
+  #abandon(): void {
+    this.#session.conversation.dropAnswer(this.#answer.id);
+    this.#onWithdraw();
+    this.#unsaved = [];
+    if (!this.#answer.started) return;
+    const abandoned = { api_message_id: this.#answer.id, from_block_index: 0 };
+    const { events } = this.#answer.abort();
+    for (const event of events) {
+      this.#raw(event, event['type'] === 'message_stop' ? { abandoned_blocks: abandoned } : {});
+    }
+  }
+
+  #withdraw({ attempt, maxRetries, delayMs, error }: Retry): void {
+    const discard = this.#answer.started;
+    this.#abandon();
+    this.#session.emit({
+      type: 'system',
+      subtype: 'api_retry',
+      attempt,
+      max_retries: maxRetries,
+      retry_delay_ms: delayMs,
+      error_status: error.status ?? null,
+      error: errorName(error),
+      discard,
+      ...(this.#lines.length > 0 && { discarded_uuids: this.#lines }),
+    });
+    this.#lines = [];
+    this.#turn.lastText = '';
+    this.#answer = this.#newAnswer();
+    this.#first = true;
+  }
+
+  #keepFinished(error: DuolaneError): Answer {
+    for (const event of this.#answer.abort().events) this.#raw(event);
+    this.#session.inform(
+      `The answer was cut (${error.message}); its finished tool calls are kept.`,
+    );
+    this.#turn.stopReason = 'tool_use';
+    this.#save();
+    return this.#answer;
+  }
+
+  #interrupted(): void {
+    const { block, events } = this.#answer.abort();
+    if (block) this.#finished(block, { aborted: true });
+    this.#save();
+    if (this.#turn.interrupted?.by === 'user') sayAsUser(this.#session, this.#turn, INTERRUPTED);
+    const abandoned = {
+      api_message_id: this.#answer.id,
+      from_block_index: this.#answer.blocks.length,
+    };
+    for (const event of events) {
+      this.#raw(event, event['type'] === 'message_stop' ? { abandoned_blocks: abandoned } : {});
+    }
+  }
+}

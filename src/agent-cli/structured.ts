@@ -1,0 +1,42 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { type AgentTool, failure, success } from './tools/types.ts';
+
+export const STRUCTURED_OUTPUT = 'StructuredOutput';
+/** After so many answers without a valid output the turn ends with an error. */
+export const MAX_FAILURES = 5;
+/** Told to a model that answered in prose. */
+export const ENFORCE: string = `Call the ${STRUCTURED_OUTPUT} tool now: the answer to this request must be given through it.`;
+
+/** The tool through which a model gives its answer in a schema. Throws `invalid` if that is none. */
+export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
+  const { Ajv } = await import('ajv');
+  const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false });
+  const { $schema: _, ...plain } = schema; // ajv knows its own dialect only, and validates the others well enough
+  let validate: ReturnType<typeof ajv.compile>;
+  try {
+    validate = ajv.compile(plain);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new DuolaneError('invalid', `the JSON schema of the output cannot be used: ${why}`, {
+      cause,
+    });
+  }
+  return {
+    spec: {
+      name: STRUCTURED_OUTPUT,
+      description:
+        'Gives the final answer, in the form that was asked for. Call it once, at the end.',
+      input_schema: { ...schema, type: 'object' },
+    },
+    readOnly: false,
+    facts: () => ({ edit: false }),
+    async call(input) {
+      if (validate(input)) return success('The output was accepted.', input);
+      const problems = (validate.errors ?? []).map(
+        ({ instancePath, message }) => `${instancePath || 'root'}: ${message ?? 'invalid'}`,
+      );
+      return failure(`The output does not match the schema: ${problems.join(', ')}`);
+    },
+  };
+}

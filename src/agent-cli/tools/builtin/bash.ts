@@ -1,0 +1,102 @@
+import { buildEnv, spawnProcess } from '../../../process/index.ts';
+import { str } from '../../read.ts';
+import { unlessAborted } from '../../wait.ts';
+import type { AgentTool, ToolOutcome } from '../types.ts';
+import type { Place } from './place.ts';
+
+const DEFAULT_MS = 120_000;
+const MAX_MS = 600_000;
+const MAX_OUTPUT_BYTES = 100_000;
+
+/**
+ * A command in a shell of its own, in the working directory; nothing of it outlives the call. Output
+ * beyond 100 kB is read and dropped, and the shell is ended at the time limit.
+ */
+export const bashTool = (place: Place): AgentTool => ({
+  spec: {
+    name: 'Bash',
+    description: `Runs a shell command in the working directory. At most ${MAX_OUTPUT_BYTES / 1000} kB of output are kept.`,
+    input_schema: {
+      type: 'object',
+      properties: {
+        command: { type: 'string' },
+        description: { type: 'string', description: 'What it does, in a few words' },
+        timeout: { type: 'integer', minimum: 1, maximum: MAX_MS, description: 'In ms' },
+      },
+      required: ['command'],
+    },
+  },
+  readOnly: false,
+  facts: (input) => ({
+    command: str(input['command']),
+    edit: false,
+    summary: str(input['description']) || undefined,
+  }),
+  async call(input, { signal }) {
+    const { timeout } = input;
+    const limitMs = Math.min(typeof timeout === 'number' ? timeout : DEFAULT_MS, MAX_MS);
+    return runCommand(place, str(input['command']), limitMs, signal);
+  },
+});
+
+async function runCommand(
+  place: Place,
+  command: string,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<ToolOutcome> {
+  const limit = AbortSignal.timeout(limitMs);
+  const stderr = new Kept();
+  const stdout = new Kept();
+  await using child = spawnProcess({
+    command: '/bin/sh',
+    args: ['-c', command],
+    cwd: place.cwd,
+    env: buildEnv({ base: place.env }),
+    graceMs: 0,
+    killMs: 1000,
+    onStderr: (text) => stderr.add(text),
+  });
+  child.endInput();
+  const decoder = new TextDecoder();
+  const read = (async () => {
+    for await (const chunk of child.output) stdout.add(decoder.decode(chunk, { stream: true }));
+    return child.exited;
+  })();
+  const exit = await unlessAborted(read, AbortSignal.any([signal, limit])).catch(
+    (reason: unknown) => {
+      signal.throwIfAborted();
+      if (!limit.aborted) throw reason;
+      return undefined;
+    },
+  );
+  const output = [stdout.text, stderr.text].filter((text) => text !== '').join('\n');
+  const raw = { stdout: stdout.text, stderr: stderr.text, interrupted: exit === undefined };
+  if (exit === undefined) {
+    const content = `${output}\nThe command was ended after ${limitMs} ms.`.trim();
+    return { content, isError: true, raw };
+  }
+  const how =
+    exit.startError?.message ?? (exit.signal ? `signal ${exit.signal}` : `exit code ${exit.code}`);
+  const isError = exit.code !== 0;
+  const content = isError ? `${output}\n(${how})`.trim() : output || '(no output)';
+  return { content, isError, raw };
+}
+
+/** The beginning of an output, and how much more there was. */
+class Kept {
+  #text = '';
+  #dropped = 0;
+
+  add(text: string): void {
+    const room = MAX_OUTPUT_BYTES - this.#text.length;
+    this.#text += text.slice(0, room);
+    this.#dropped += Math.max(0, text.length - room);
+  }
+
+  get text(): string {
+    return this.#dropped > 0
+      ? `${this.#text}\n(${this.#dropped} more characters)`
+      : this.#text.trimEnd();
+  }
+}

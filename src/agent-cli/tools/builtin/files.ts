@@ -1,0 +1,109 @@
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { str } from '../../read.ts';
+import { type AgentTool, failure, success } from '../types.ts';
+import { locate, pathFacts, type Place } from './place.ts';
+
+const MAX_FILE_BYTES = 10 * 1024 * 1024;
+const MAX_LINES = 2000;
+const MAX_LINE_CHARS = 2000;
+
+const path = {
+  type: 'string',
+  description: 'Path of the file; relative ones start at the working directory',
+};
+
+/** Text of a file, with line numbers, a part at a time. */
+export const readTool = (place: Place): AgentTool => ({
+  spec: {
+    name: 'Read',
+    description: `Reads a text file, with line numbers. At most ${MAX_LINES} lines at once; use offset and limit for more.`,
+    input_schema: {
+      type: 'object',
+      properties: {
+        file_path: path,
+        offset: { type: 'integer', minimum: 1, description: 'The first line' },
+        limit: { type: 'integer', minimum: 1, description: 'How many lines' },
+      },
+      required: ['file_path'],
+    },
+  },
+  readOnly: true,
+  facts: (input) => pathFacts(place, str(input['file_path']), false),
+  async call(input, { signal }) {
+    const file = locate(place, str(input['file_path']));
+    const { size } = await stat(file);
+    if (size > MAX_FILE_BYTES) return failure(`${file} is too large to read (${size} bytes)`);
+    const text = await readFile(file, { encoding: 'utf8', signal });
+    const { offset, limit } = input;
+    const from = typeof offset === 'number' ? offset : 1;
+    const count = Math.min(typeof limit === 'number' ? limit : MAX_LINES, MAX_LINES);
+    const lines = text.split('\n');
+    const shown = lines
+      .slice(from - 1, from - 1 + count)
+      .map((line, i) => `${String(from + i).padStart(6)}\t${line.slice(0, MAX_LINE_CHARS)}`);
+    const rest = lines.length - (from - 1) - shown.length;
+    const more = rest > 0 ? `\n(${rest} more lines)` : '';
+    return success(shown.join('\n') + more, {
+      filePath: file,
+      numLines: shown.length,
+      totalLines: lines.length,
+    });
+  },
+});
+
+export const writeTool = (place: Place): AgentTool => ({
+  spec: {
+    name: 'Write',
+    description: 'Writes a text file, replacing what is there; folders are made.',
+    input_schema: {
+      type: 'object',
+      properties: { file_path: path, content: { type: 'string' } },
+      required: ['file_path', 'content'],
+    },
+  },
+  readOnly: false,
+  facts: (input) => pathFacts(place, str(input['file_path']), true),
+  async call(input, { signal }) {
+    const file = locate(place, str(input['file_path']));
+    const content = str(input['content']);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, content, { signal });
+    return success(`Wrote ${Buffer.byteLength(content)} bytes to ${file}`, { filePath: file });
+  },
+});
+
+export const editTool = (place: Place): AgentTool => ({
+  spec: {
+    name: 'Edit',
+    description:
+      'Replaces a text in a file. old_string must occur exactly once, unless replace_all is true.',
+    input_schema: {
+      type: 'object',
+      properties: {
+        file_path: path,
+        old_string: { type: 'string' },
+        new_string: { type: 'string' },
+        replace_all: { type: 'boolean' },
+      },
+      required: ['file_path', 'old_string', 'new_string'],
+    },
+  },
+  readOnly: false,
+  facts: (input) => pathFacts(place, str(input['file_path']), true),
+  async call(input, { signal }) {
+    const file = locate(place, str(input['file_path']));
+    const [before, after] = [str(input['old_string']), str(input['new_string'])];
+    if (before === '') return failure('old_string must not be empty; use Write for a new file');
+    const text = await readFile(file, { encoding: 'utf8', signal });
+    const count = text.split(before).length - 1;
+    if (count === 0) return failure(`old_string does not occur in ${file}`);
+    if (count > 1 && input['replace_all'] !== true) {
+      return failure(
+        `old_string occurs ${count} times in ${file}; make it longer, or set replace_all`,
+      );
+    }
+    await writeFile(file, text.split(before).join(after), { signal });
+    return success(`Replaced ${count} in ${file}`, { filePath: file, count });
+  },
+});

@@ -1,0 +1,69 @@
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../mcp/types.ts';
+import { record, str, texts } from '../read.ts';
+
+/** What we do for servers that ask something of us, and where they are started. */
+export interface DialHelp {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clientInfo: { readonly name: string; readonly version: string };
+  /** `elicitation/create`, `sampling/createMessage`, `roots/list` of the server `name`. */
+  onRequest(
+    name: string,
+    method: string,
+    params: JsonObject,
+    signal: AbortSignal,
+  ): Promise<JsonObject>;
+}
+
+/** All of these are answered, also for servers inside the host. */
+const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+
+const options = (name: string, help: DialHelp, signal: AbortSignal): DialMessagesOptions => ({
+  signal,
+  clientInfo: help.clientInfo,
+  capabilities: CAPABILITIES,
+  onRequest: (method, params, { signal: own }) =>
+    help.onRequest(name, method, params, own ?? signal),
+});
+
+/** A server inside the host, over the control lane. */
+export async function dialHost(
+  name: string,
+  transport: MessageTransport,
+  help: DialHelp,
+  signal: AbortSignal,
+): Promise<ToolSource & AsyncDisposable> {
+  const { dialMessages } = await import('../../mcp/json-rpc/dial.ts');
+  return dialMessages(transport, options(name, help, signal));
+}
+
+/** A server that we start or call ourselves, as `--mcp-config` describes it. */
+export async function dialConfig(
+  name: string,
+  config: JsonObject,
+  help: DialHelp,
+  signal: AbortSignal,
+): Promise<ToolSource & AsyncDisposable> {
+  const type = str(config['type'], 'stdio');
+  if (type !== 'stdio') {
+    throw new DuolaneError(
+      'unsupported',
+      `servers of the type ${type} cannot be dialled yet; use stdio`,
+    );
+  }
+  const command = str(config['command']);
+  if (command === '') throw new DuolaneError('invalid', `the server ${name} has no command`);
+  const [{ dialTransport }, { buildEnv, spawnProcess }] = await Promise.all([
+    import('../../mcp/json-rpc/stdio.ts'),
+    import('../../process/index.ts'),
+  ]);
+  const transport = spawnProcess({
+    command,
+    args: texts(config['args']),
+    cwd: str(config['cwd'], help.cwd),
+    env: buildEnv({ base: help.env, set: record(config['env']) as Record<string, string> }),
+  });
+  return dialTransport(transport, options(name, help, signal));
+}

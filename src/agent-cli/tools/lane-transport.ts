@@ -1,0 +1,83 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { MessageTransport } from '../../mcp/types.ts';
+import { Channel } from '../../stream/channel.ts';
+import { isRequest, RPC, rpcError } from '../../wire/json-rpc.ts';
+import type { Lane } from '../lane.ts';
+import { record } from '../read.ts';
+
+/**
+ * JSON-RPC with a server inside the host, each message in a control request. Answers are matched by
+ * the control request that brought them, and our ids are strings no server would choose for its own
+ * requests: some hosts take a request of the server for the answer when the numbers are equal.
+ */
+export class LaneTransport implements MessageTransport {
+  readonly #lane: Lane;
+  readonly #server: string;
+  readonly #inbox = new Channel<JsonObject>({ capacity: Number.POSITIVE_INFINITY });
+  readonly #pending = new Map<string, AbortController>();
+
+  constructor(lane: Lane, server: string) {
+    this.#lane = lane;
+    this.#server = server;
+  }
+
+  get incoming(): AsyncIterable<JsonObject> {
+    return this.#inbox;
+  }
+
+  /** What the server sent on its own. */
+  receive(message: JsonObject): void {
+    if (!this.#inbox.ended) this.#inbox.offer(message);
+  }
+
+  async send(message: JsonObject): Promise<void> {
+    if (isRequest(message)) {
+      // Not awaited: the answer comes back through `incoming`, whenever the tool is done.
+      void this.#ask(message);
+      return;
+    }
+    if (message['method'] === 'notifications/cancelled') {
+      const params = record(message['params']);
+      const id = key(params['requestId']);
+      // Not awaited: a host that has stopped answering must not hold up an interrupt.
+      void this.#carry({ ...message, params: { ...params, requestId: id } }).catch(() => {});
+      // Hosts never answer a cancelled call: nobody waits for it here either.
+      this.#pending.get(id)?.abort(new DuolaneError('canceled', 'the call was cancelled'));
+      return;
+    }
+    await this.#carry(message);
+  }
+
+  async close(): Promise<void> {
+    this.#inbox.close();
+    for (const controller of this.#pending.values()) {
+      controller.abort(new DuolaneError('closed', 'the connection to the server was closed'));
+    }
+  }
+
+  #carry(message: JsonObject, signal?: AbortSignal): Promise<unknown> {
+    const request = { subtype: 'mcp_message', server_name: this.#server, message };
+    return this.#lane.ask(request, signal ? { signal } : {});
+  }
+
+  async #ask(message: JsonObject & { readonly id: string | number }): Promise<void> {
+    const id = key(message.id);
+    const controller = new AbortController();
+    this.#pending.set(id, controller);
+    try {
+      const answer = record(await this.#carry({ ...message, id }, controller.signal))[
+        'mcp_response'
+      ];
+      if (isObject(answer)) this.receive({ ...answer, id: message.id });
+      else this.receive(rpcError(message.id, RPC.internalError, 'the host sent no mcp_response'));
+    } catch (reason) {
+      const { code, message: text } = DuolaneError.from(reason);
+      if (code !== 'canceled') this.receive(rpcError(message.id, RPC.internalError, text));
+    } finally {
+      this.#pending.delete(id);
+    }
+  }
+}
+
+const key = (id: unknown): string => `d${String(id as string | number)}`;

@@ -1,0 +1,246 @@
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../mcp/types.ts';
+import { record, str } from '../read.ts';
+import { toOutcome } from './content.ts';
+import { type AgentTool, failure, type ToolOutcome, type ToolRun } from './types.ts';
+
+export type ServerStatus = 'pending' | 'connected' | 'failed' | 'disabled';
+
+/** How a server is reached; `manifest` is what a host told about it beforehand. */
+export interface Road {
+  readonly transport: string;
+  /** As it stands in `mcp_servers` and permission requests. */
+  readonly source: string;
+  readonly config: JsonObject;
+  readonly timeoutMs?: number | undefined;
+  readonly manifest?: { readonly info: JsonObject; readonly tools: readonly Tool[] } | undefined;
+  dial(signal: AbortSignal): Promise<ToolSource & AsyncDisposable>;
+}
+
+export interface ServerEvents {
+  /** Answers an `input` of a tool: the person behind the host. */
+  elicit(server: string, request: JsonObject, signal: AbortSignal): Promise<JsonObject>;
+  log(server: string, level: string, data: unknown): void;
+}
+
+const CONNECT_MS = 30_000;
+
+/**
+ * One MCP server over the life of a session: connected, switched off, lost, connected again. Its
+ * tools are as it last listed them; `tools/list_changed` makes it list again. A server that cannot
+ * be reached within 30 s is `failed` and says why; it never fails the session.
+ */
+export class Server {
+  readonly name: string;
+  readonly road: Road;
+  readonly #events: ServerEvents;
+  #status: ServerStatus = 'pending';
+  #error: string | undefined;
+  #tools: readonly Tool[] = [];
+  #info: JsonObject = {};
+  #source: Promise<ToolSource & AsyncDisposable> | undefined;
+  #settled: Promise<void> = Promise.resolve();
+  #life = new AbortController();
+
+  constructor(name: string, road: Road, events: ServerEvents) {
+    this.name = name;
+    this.road = road;
+    this.#events = events;
+  }
+
+  get status(): ServerStatus {
+    return this.#status;
+  }
+
+  /** Resolves when the tools are known, or the server has failed. Never rejects. */
+  ready(): Promise<void> {
+    return this.#settled;
+  }
+
+  connect(): void {
+    this.#life = new AbortController();
+    this.#status = 'pending';
+    this.#error = undefined;
+    const { signal } = this.#life;
+    const source = this.#dial(signal);
+    this.#source = source;
+    const listed = source.then((opened) => this.#list(opened, signal));
+    const connected = listed.then(
+      () => (this.#status = 'connected'),
+      (reason: unknown) => this.#fail(reason, signal),
+    );
+    const { manifest } = this.road;
+    if (manifest) {
+      // The host has told the tools beforehand: the turn need not wait for the handshake.
+      this.#status = 'connected';
+      this.#tools = manifest.tools;
+      this.#info = manifest.info;
+      this.#settled = Promise.resolve();
+    } else this.#settled = connected.then(() => {});
+  }
+
+  /** Closes the connection; `disabled` keeps the server in the list. */
+  async disconnect(): Promise<void> {
+    this.#life.abort(new DuolaneError('closed', `the server ${this.name} was switched off`));
+    this.#status = 'disabled';
+    this.#tools = [];
+    const source = await this.#source?.catch(() => undefined);
+    this.#source = undefined;
+    await source?.[Symbol.asyncDispose]();
+  }
+
+  tools(): AgentTool[] {
+    return this.#status === 'connected' ? this.#tools.map((tool) => this.#toAgentTool(tool)) : [];
+  }
+
+  describe(): JsonObject {
+    const { transport, source, config } = this.road;
+    return {
+      name: this.name,
+      status: this.#status,
+      ...(this.#status === 'connected' && { serverInfo: this.#info }),
+      transport,
+      scope: 'dynamic',
+      source,
+      ...(transport !== 'sdk' && { config }),
+      ...(this.#error !== undefined && { error: this.#error }),
+      ...(this.#status === 'connected' && {
+        tools: this.#tools.map(({ name, annotations }) => ({
+          name,
+          annotations: toAnnotations(annotations),
+        })),
+      }),
+    };
+  }
+
+  async #dial(signal: AbortSignal): Promise<ToolSource & AsyncDisposable> {
+    const limit = AbortSignal.timeout(CONNECT_MS);
+    try {
+      return await this.road.dial(AbortSignal.any([signal, limit]));
+    } catch (reason) {
+      if (limit.aborted && !signal.aborted) {
+        throw new DuolaneError(
+          'timeout',
+          `the server did not answer within ${CONNECT_MS / 1000} s`,
+        );
+      }
+      throw reason;
+    }
+  }
+
+  async #list(source: ToolSource & AsyncDisposable, signal: AbortSignal): Promise<void> {
+    this.#info = { name: source.info.name, version: source.info.version };
+    await this.#listOnce(source, signal);
+    void this.#watch(source, signal);
+  }
+
+  async #listOnce(source: ToolSource, signal: AbortSignal): Promise<void> {
+    const tools: Tool[] = [];
+    for await (const tool of source.listTools({ signal })) tools.push(tool);
+    this.#tools = tools;
+  }
+
+  async #watch(source: ToolSource, signal: AbortSignal): Promise<void> {
+    try {
+      for await (const { type } of source.listen?.({ signal }) ?? []) {
+        if (type !== 'tools') continue;
+        const listed = this.#listOnce(source, signal).catch(() => {});
+        this.#settled = listed;
+        await listed;
+      }
+    } catch (reason) {
+      if (!signal.aborted) this.#fail(reason, signal);
+    }
+  }
+
+  #fail(reason: unknown, signal: AbortSignal): void {
+    if (signal !== this.#life.signal || signal.aborted) return;
+    this.#status = 'failed';
+    this.#tools = [];
+    this.#error = DuolaneError.from(reason).message;
+  }
+
+  #toAgentTool(tool: Tool): AgentTool {
+    const { name, road } = this;
+    const annotations = record(tool.annotations);
+    return {
+      spec: {
+        name: `mcp__${name}__${tool.name}`.replace(/[^A-Za-z0-9_-]/g, '_'),
+        description: tool.description ?? '',
+        input_schema: tool.inputSchema,
+      },
+      readOnly: annotations['readOnlyHint'] === true,
+      server: {
+        name,
+        source: road.source,
+        tool: tool.name,
+        title: str(tool['title'], str(annotations['title'], tool.name)),
+      },
+      facts: () => ({ edit: false }),
+      call: (input, run) => this.#call(tool.name, input, run),
+    };
+  }
+
+  async #call(tool: string, args: JsonObject, run: ToolRun): Promise<ToolOutcome> {
+    const { timeoutMs } = this.road;
+    const limit = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
+    const signal = limit ? AbortSignal.any([run.signal, limit]) : run.signal;
+    try {
+      const source = await this.#source;
+      if (!source) throw new DuolaneError('closed', `the server ${this.name} is not connected`);
+      return toOutcome(this.name, await this.#complete(source, tool, args, { ...run, signal }));
+    } catch (reason) {
+      run.signal.throwIfAborted();
+      if (limit?.aborted) {
+        return failure(
+          `MCP server "${this.name}" tool "${tool}" timed out after ${(timeoutMs ?? 0) / 1000}s`,
+        );
+      }
+      return failure(DuolaneError.from(reason).message);
+    }
+  }
+
+  /** Makes the call, and makes it again with the answers as long as it asks for something. */
+  async #complete(
+    source: ToolSource,
+    tool: string,
+    args: JsonObject,
+    run: ToolRun,
+  ): Promise<ToolResult> {
+    const { id, signal } = run;
+    const base = { id, name: tool, args, meta: { 'claudecode/toolUseId': id } };
+    for (let again: JsonObject = {}; ;) {
+      let last: ToolEvent | undefined;
+      for await (const event of source.callTool({ ...base, ...again }, { signal })) {
+        last = event;
+        if (event.type === 'progress') run.progress(event);
+        else if (event.type === 'log') this.#events.log(this.name, event.level, event.data);
+      }
+      if (last?.type === 'result') return last.result;
+      if (last?.type !== 'input')
+        throw new DuolaneError('malformed', 'the call ended without a result');
+      const answers = [];
+      for (const { id: request, message, schema } of last.requests) {
+        const fields = {
+          message: message ?? '',
+          mode: 'form',
+          ...(schema && { requestedSchema: schema }),
+        };
+        const answer = await this.#events.elicit(this.name, fields, signal);
+        answers.push({ id: request, ...answer });
+      }
+      again = { answers, ...(last.state !== undefined && { state: last.state }) };
+    }
+  }
+}
+
+/** The hints of a tool without their `Hint`, as hosts expect them in `mcp_status`. */
+function toAnnotations(annotations: JsonObject | undefined): JsonObject {
+  const hints = record(annotations);
+  return {
+    ...(hints['readOnlyHint'] === true && { readOnly: true }),
+    ...(hints['destructiveHint'] === true && { destructive: true }),
+    ...(hints['openWorldHint'] === true && { openWorld: true }),
+  };
+}

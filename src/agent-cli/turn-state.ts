@@ -1,0 +1,114 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { type Block, NO_USAGE, type Usage } from './models/types.ts';
+import { idsOf, type Prompt } from './queue.ts';
+
+/** Why a turn was stopped. `now`: a more urgent message; `end`: the process is about to end. */
+export class Interrupted extends DuolaneError {
+  readonly by: 'user' | 'now' | 'end';
+
+  constructor(by: Interrupted['by'], message: string) {
+    super('canceled', message);
+    this.by = by;
+  }
+}
+
+/** How a turn ended. */
+export interface Ending {
+  readonly subtype:
+    | 'success'
+    | 'error_during_execution'
+    | 'error_max_turns'
+    | 'error_max_budget_usd'
+    | 'error_max_structured_output_retries';
+  readonly reason: string;
+  /** For `success`: an answer that is an error message (`is_error`). */
+  readonly failed?: boolean;
+  readonly text?: string;
+  readonly errors?: readonly string[];
+  readonly status?: number | null;
+  readonly structured?: unknown;
+}
+
+/** What is counted and collected while one turn runs. */
+export class TurnState {
+  readonly prompts: Prompt[];
+  readonly startedAt: number = performance.now();
+  readonly denials: JsonObject[] = [];
+  readonly controller: AbortController = new AbortController();
+  usage: Usage = NO_USAGE;
+  costUsd = 0;
+  apiMs = 0;
+  /** Model calls. */
+  steps = 0;
+  /** `user` lines: one per tool result, and those that the loop wrote itself. */
+  userLines = 0;
+  stopReason: string | null = null;
+  lastText = '';
+  /** Milliseconds after the start. */
+  requestMs: number | undefined;
+  firstTokenMs: number | undefined;
+  /** From the model call that brought it. */
+  firstTokenOfCallMs: number | undefined;
+  structured: { readonly value: unknown } | undefined;
+  structuredFailures = 0;
+  lastStructuredError = '';
+  /** A hook said `continue: false`. */
+  stoppedBy: string | undefined;
+
+  readonly #awaited = new Set<string>();
+
+  constructor(prompts: readonly Prompt[]) {
+    this.prompts = [...prompts];
+  }
+
+  /** Notes a call that only the host can answer, until the returned function is called. */
+  await(callId: string): () => void {
+    this.#awaited.add(callId);
+    return () => void this.#awaited.delete(callId);
+  }
+
+  /** Calls that only the host can answer, and has not yet. */
+  get awaited(): ReadonlySet<string> {
+    return this.#awaited;
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+  get uuids(): string[] {
+    return idsOf(this.prompts);
+  }
+  now(): number {
+    return Math.round(performance.now() - this.startedAt);
+  }
+
+  /** The reason of the abort, if there was one. */
+  get interrupted(): Interrupted | undefined {
+    if (!this.signal.aborted) return undefined;
+    const { reason } = this.signal;
+    return reason instanceof Interrupted
+      ? reason
+      : new Interrupted('end', DuolaneError.from(reason).message);
+  }
+
+  addUsage(usage: Usage, costUsd: number): void {
+    this.usage = sumUsage(this.usage, usage);
+    this.costUsd += costUsd;
+  }
+
+  deny(name: string, id: string, input: JsonObject): void {
+    this.denials.push({ tool_name: name, tool_use_id: id, tool_input: input });
+  }
+}
+
+export const sumUsage = (a: Usage, b: Usage): Usage => ({
+  input_tokens: a.input_tokens + b.input_tokens,
+  output_tokens: a.output_tokens + b.output_tokens,
+  cache_creation_input_tokens: a.cache_creation_input_tokens + b.cache_creation_input_tokens,
+  cache_read_input_tokens: a.cache_read_input_tokens + b.cache_read_input_tokens,
+});
+
+/** The tool calls among the blocks of an answer. */
+export const callsIn = (blocks: readonly Block[]): readonly Block[] =>
+  blocks.filter(({ type }) => type === 'tool_use');

@@ -1,0 +1,325 @@
+import { randomUUID } from 'node:crypto';
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Answer } from './answer.ts';
+import { type CallEnd, runCall } from './call.ts';
+import { initMessage, resultMessage, sayAsUser, userMessage } from './messages.ts';
+import { modelError } from './models/failure.ts';
+import { type Block, blocksOf, textOf } from './models/types.ts';
+import type { Prompt } from './queue.ts';
+import { list, record, str } from './read.ts';
+import type { Session } from './session.ts';
+import { errorName, Step } from './step.ts';
+import { ENFORCE, MAX_FAILURES, STRUCTURED_OUTPUT } from './structured.ts';
+import { Schedule } from './tools/schedule.ts';
+import type { AgentTool } from './tools/types.ts';
+import { callsIn, type Ending, sumUsage, type TurnState } from './turn-state.ts';
+import { VERSION } from './version.ts';
+import { unlessAborted } from './wait.ts';
+
+const INTERRUPTED = '[Request interrupted by user for tool use]';
+
+/**
+ * One turn: from the messages that start it to its one `result`, which it returns. Never rejects:
+ * whatever goes wrong is the ending of the turn.
+ */
+export async function runTurn(session: Session, turn: TurnState): Promise<JsonObject> {
+  let ending: Ending;
+  try {
+    ending = await converse(session, turn);
+    await session.transcript.saved();
+  } catch (reason) {
+    ending = await failed(session, turn, reason);
+  }
+  const { totals } = session;
+  totals.usage = sumUsage(totals.usage, turn.usage);
+  totals.costUsd += turn.costUsd;
+  totals.apiMs += turn.apiMs;
+  const result = resultMessage(session, turn, ending);
+  totals.results++;
+  session.emit(result);
+  return result;
+}
+
+async function converse(session: Session, turn: TurnState): Promise<Ending> {
+  const blocked = await submit(session, turn);
+  // A server that is slow to connect must not hold up an interrupt.
+  await unlessAborted(session.prepare(), turn.signal);
+  session.emit(initMessage(session, VERSION));
+  if (blocked !== undefined) {
+    session.inform(`The prompt was blocked by a hook: ${blocked}`);
+    return { subtype: 'success', reason: 'hook_stopped', text: '' };
+  }
+  await finishOpenCalls(session, turn);
+  for (const prompt of turn.prompts) hear(session, prompt);
+  if (turn.prompts.every(({ query }) => !query)) {
+    return { subtype: 'success', reason: 'completed', text: '' };
+  }
+  let stopHookActive = false;
+  for (;;) {
+    turn.signal.throwIfAborted();
+    const limit = overLimit(session, turn);
+    if (limit) return limit;
+    const { answer, batch } = await think(session, turn);
+    await session.transcript.saved();
+    if (turn.interrupted) return interruptedTools(session, turn);
+    if (turn.structured) {
+      const { value } = turn.structured;
+      return {
+        subtype: 'success',
+        reason: 'completed',
+        text: JSON.stringify(value),
+        structured: value,
+      };
+    }
+    if (turn.stoppedBy !== undefined)
+      return { subtype: 'success', reason: 'hook_stopped', text: '' };
+    if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
+    if (batch.length > 0) {
+      for (const prompt of session.queue.takeForRunning()) {
+        turn.prompts.push(prompt);
+        if (prompt.uuid)
+          session.emit({ type: 'command_lifecycle', command_uuid: prompt.uuid, state: 'started' });
+        hear(session, prompt);
+      }
+    } else if (session.schema) {
+      turn.structuredFailures++;
+      if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
+      sayAsUser(session, turn, ENFORCE, { isSynthetic: true });
+    } else {
+      const again = await stopHook(session, turn, stopHookActive);
+      if (turn.stoppedBy !== undefined || again === undefined) return completed(turn, answer);
+      stopHookActive = true;
+      sayAsUser(session, turn, `Stop hook feedback:\n${again}`, { isSynthetic: true });
+    }
+  }
+}
+
+const completed = (turn: TurnState, answer: Answer): Ending => ({
+  subtype: 'success',
+  reason: 'completed',
+  text: textOf(answer.blocks) || turn.lastText,
+});
+
+/** One call of the model and the tools that it calls. */
+async function think(
+  session: Session,
+  turn: TurnState,
+): Promise<{ readonly answer: Answer; readonly batch: readonly Block[] }> {
+  await unlessAborted(session.servers.ready(), turn.signal);
+  const tools = new Map(session.tools().map((tool) => [tool.spec.name, tool]));
+  const schedule = new Schedule();
+  const ends: { readonly call: Block; readonly end: CallEnd }[] = [];
+  const onCall = (call: Block): void => {
+    const tool = tools.get(str(call['name']));
+    const run = async (): Promise<void> => {
+      const end = await runCall(session, turn, call, tool);
+      if (!end) return;
+      ends.push({ call, end });
+      tellResult(session, turn, call, end);
+    };
+    schedule.add(run, { parallel: tool?.readOnly ?? true });
+  };
+  try {
+    const step = new Step(session, turn, {
+      tools,
+      onCall,
+      onWithdraw: () => schedule.drop(),
+      callsBegun: () => schedule.started > 0,
+    });
+    const answer = await step.run();
+    schedule.release();
+    await schedule.idle();
+    const batch = callsIn(answer.blocks);
+    if (batch.length > 0 && !turn.signal.aborted) await afterBatch(session, turn, ends);
+    return { answer, batch };
+  } catch (reason) {
+    // Calls that had begun get their results before the turn ends; aborted ones get them at once.
+    if (turn.signal.aborted) {
+      schedule.release();
+      await schedule.idle();
+    }
+    throw reason;
+  }
+}
+
+function tellResult(
+  session: Session,
+  turn: TurnState,
+  call: Block,
+  { result, raw, meta, context }: CallEnd,
+): void {
+  const extra = { tool_use_result: raw, tool_result_meta: [meta] };
+  const uuid = session.emit(userMessage([result], extra));
+  turn.userLines++;
+  session.conversation.addResult(result);
+  session.transcript.append('user', { role: 'user', content: [result] }, uuid);
+  for (const text of context) addContext(session, text);
+  if (call['name'] !== STRUCTURED_OUTPUT) return;
+  if (result['is_error'] === true) {
+    turn.structuredFailures++;
+    turn.lastStructuredError = str(result['content']);
+  } else turn.structured ??= { value: raw };
+}
+
+/** Something for the model that no user said. */
+function addContext(session: Session, text: string): void {
+  const content = [{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }];
+  session.conversation.addUser(content);
+  session.transcript.append('user', { role: 'user', content });
+}
+
+async function afterBatch(
+  session: Session,
+  turn: TurnState,
+  ends: readonly { readonly call: Block; readonly end: CallEnd }[],
+): Promise<void> {
+  const tool_calls = ends.map(({ call, end }) => ({
+    tool_name: call['name'],
+    tool_input: call['input'],
+    tool_use_id: call['id'],
+    tool_response: end.result['content'],
+  }));
+  const options = { signal: turn.signal, toolUseId: `hook-${randomUUID()}` };
+  const hook = await session.hooks.fire('PostToolBatch', { tool_calls }, options);
+  turn.stoppedBy ??= hook.stop;
+  for (const text of hook.context) addContext(session, text);
+}
+
+/** The reason, if a hook keeps the prompt from the model. */
+async function submit(session: Session, turn: TurnState): Promise<string | undefined> {
+  const prompt = turn.prompts.map(({ content }) => textOf(content)).join('\n');
+  const options = { signal: turn.signal, toolUseId: randomUUID() };
+  const hook = await session.hooks.fire('UserPromptSubmit', { prompt }, options);
+  if (hook.decision === 'deny') return hook.reason || 'no reason given';
+  if (hook.stop !== undefined) return hook.stop;
+  for (const text of hook.context) addContext(session, text);
+  return undefined;
+}
+
+function hear(session: Session, { content, uuid }: Prompt): void {
+  const blocks = blocksOf(content);
+  const rest = blocks.filter(
+    (block) => block.type !== 'tool_result' || !session.conversation.addResult(block),
+  );
+  if (rest.length > 0) session.conversation.addUser(rest);
+  session.transcript.append('user', { role: 'user', content: blocks }, uuid);
+  if (session.flags.replayUserMessages) {
+    session.emit(userMessage(blocks, { isReplay: true }), uuid);
+  }
+}
+
+/**
+ * Calls that a session was resumed with: made again under their ids, so that a wait for a person
+ * survives the process. Those that the host answers itself, with a `tool_result` in its message, are
+ * left to it.
+ */
+async function finishOpenCalls(session: Session, turn: TurnState): Promise<void> {
+  const answered = new Set(
+    turn.prompts
+      .flatMap(({ content }) => list(content))
+      .map((block) => record(block))
+      .filter((block) => block['type'] === 'tool_result')
+      .map((block) => str(block['tool_use_id'])),
+  );
+  const open = session.conversation.openCalls().filter((call) => !answered.has(str(call['id'])));
+  if (open.length === 0) return;
+  const tools = new Map<string, AgentTool>(session.tools().map((tool) => [tool.spec.name, tool]));
+  for (const call of open) {
+    const end = await runCall(session, turn, call, tools.get(str(call['name'])));
+    if (end) tellResult(session, turn, call, end);
+  }
+}
+
+async function stopHook(
+  session: Session,
+  turn: TurnState,
+  active: boolean,
+): Promise<string | undefined> {
+  const input = { stop_hook_active: active, last_assistant_message: turn.lastText };
+  const hook = await session.hooks.fire('Stop', input, {
+    signal: turn.signal,
+    toolUseId: randomUUID(),
+  });
+  turn.stoppedBy ??= hook.stop;
+  return hook.decision === 'deny' ? hook.reason || 'Go on.' : undefined;
+}
+
+function overLimit(session: Session, turn: TurnState): Ending | undefined {
+  const { maxTurns, maxBudgetUsd } = session.flags;
+  if (maxTurns !== undefined && turn.steps >= maxTurns) {
+    const errors = [`Reached maximum number of turns (${maxTurns})`];
+    return { subtype: 'error_max_turns', reason: 'max_turns', errors };
+  }
+  if (
+    maxBudgetUsd !== undefined &&
+    session.totals.costUsd + turn.costUsd >= maxBudgetUsd &&
+    turn.costUsd > 0
+  ) {
+    const errors = [`Reached maximum budget ($${maxBudgetUsd})`];
+    return { subtype: 'error_max_budget_usd', reason: 'max_budget_usd', errors };
+  }
+  return undefined;
+}
+
+const noStructuredOutput = (turn: TurnState): Ending => ({
+  subtype: 'error_max_structured_output_retries',
+  reason: 'structured_output_retry_exhausted',
+  errors: [
+    `No valid structured output after ${MAX_FAILURES} attempts${turn.lastStructuredError ? `: ${turn.lastStructuredError}` : ''}`,
+  ],
+});
+
+function interruptedTools(session: Session, turn: TurnState): Ending {
+  if (turn.interrupted?.by === 'now') {
+    return { subtype: 'success', reason: 'aborted_tools', text: turn.lastText };
+  }
+  if (turn.interrupted?.by === 'user') sayAsUser(session, turn, INTERRUPTED);
+  const errors = [turn.interrupted?.message ?? 'interrupted'];
+  return { subtype: 'error_during_execution', reason: 'aborted_tools', errors };
+}
+
+/** What a throw means for the turn. */
+async function failed(session: Session, turn: TurnState, reason: unknown): Promise<Ending> {
+  const { interrupted } = turn;
+  if (interrupted) {
+    if (interrupted.by === 'now')
+      return { subtype: 'success', reason: 'aborted_streaming', text: turn.lastText };
+    return {
+      subtype: 'error_during_execution',
+      reason: 'aborted_streaming',
+      errors: [interrupted.message],
+    };
+  }
+  const saved = await session.transcript
+    .saved()
+    .catch((error: unknown) => DuolaneError.from(error));
+  if (saved) {
+    return {
+      subtype: 'error_during_execution',
+      reason: 'session_not_saved',
+      errors: [saved.message],
+    };
+  }
+  const error = modelError(reason);
+  const text = `API Error: ${error.message}`;
+  const status = error.status ?? null;
+  session.emit({
+    type: 'assistant',
+    message: {
+      id: randomUUID(),
+      type: 'message',
+      role: 'assistant',
+      model: '<synthetic>',
+      content: [{ type: 'text', text }],
+      stop_reason: 'stop_sequence',
+      stop_sequence: '',
+      usage: turn.usage,
+    },
+    parent_tool_use_id: null,
+    error: errorName(error),
+    is_api_error_message: true,
+    api_error_status: status,
+  });
+  return { subtype: 'success', reason: 'api_error', failed: true, text, status };
+}

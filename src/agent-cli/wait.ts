@@ -1,0 +1,18 @@
+import { onAbort } from '../stream/abort.ts';
+
+/**
+ * The value of the promise, or the signal's reason at once when that aborts first: then nobody waits
+ * for the promise any more, and its failure is nobody's either.
+ */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  promise.catch(() => {});
+  let unlisten = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    unlisten = onAbort(signal, reject);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    unlisten();
+  }
+}

@@ -1,0 +1,184 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { JsonObject } from '../../src/json.ts';
+import { type ModelScript, startModelServer } from '../support/model-server.ts';
+import { verifies } from '../verifies.ts';
+import { RawHost, Workspace } from './workspace.ts';
+
+const APIS = ['anthropic', 'openai'] as const;
+const fast = { DUOLANE_RETRY_BASE_MS: '1', ANTHROPIC_API_KEY: 'dummy', OPENAI_API_KEY: 'dummy' };
+
+async function open(
+  api: (typeof APIS)[number],
+  script: ModelScript,
+  flags: readonly string[] = [],
+) {
+  const ws = await Workspace.open(fast);
+  const server = await startModelServer(script);
+  const model = api === 'anthropic' ? 'anthropic:scripted' : `openai:scripted@${server.url}/v1`;
+  const host = new RawHost(ws, ['--model', model, ...flags], { ANTHROPIC_BASE_URL: server.url });
+  return {
+    host,
+    server,
+    async [Symbol.asyncDispose]() {
+      await host[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+      await ws[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test.each(APIS)(
+  '%s over HTTP: thinking, text, a tool, and its result in the next request',
+  async (api) => {
+    await using run = await open(
+      api,
+      [
+        {
+          thinking: 'Hm.',
+          text: 'I add.',
+          tools: [{ id: 'call_1', name: 'mcp__calc__add', input: { a: 2 } }],
+        },
+        { text: 'It is five.', usage: { input: 11, output: 4 } },
+      ],
+      ['--allowedTools', 'mcp__calc__*'],
+    );
+    run.host.serve(
+      [{ name: 'add', description: 'Adds' }],
+      ({ arguments: args }) => `got ${JSON.stringify(args)}`,
+    );
+    run.host.prompt('What is 2+3?');
+    const result = await run.host.result();
+    expect(result).toMatchObject({
+      result: 'It is five.',
+      is_error: false,
+      num_turns: 2,
+      stop_reason: 'end_turn',
+    });
+    expect((result['usage'] as JsonObject)['output_tokens']).toBeGreaterThanOrEqual(4);
+    const blocks = run.host.seen
+      .filter(({ type }) => type === 'assistant')
+      .flatMap(({ message }) => (message as { content: JsonObject[] }).content);
+    expect(blocks).toMatchObject([
+      { type: 'thinking', thinking: 'Hm.' },
+      { type: 'text', text: 'I add.' },
+      { type: 'tool_use', id: 'call_1', input: { a: 2 } },
+      { type: 'text', text: 'It is five.' },
+    ]);
+    const [first, second] = run.server.calls;
+    expect(JSON.stringify(first?.body['tools'])).toContain('mcp__calc__add');
+    expect(JSON.stringify(second?.body['messages'])).toContain('got {');
+  },
+);
+
+test.each(APIS)(
+  '%s over HTTP: a 529 and a cut are retried, and half an answer is withdrawn',
+  async (api) => {
+    await using run = await open(
+      api,
+      [
+        { status: 529, message: 'busy' },
+        { text: ['half ', 'an ', 'answer'], fail: { after: 3, how: 'cut' } },
+        { text: 'whole' },
+      ],
+      ['--include-partial-messages'],
+    );
+    run.host.prompt('go');
+    expect(await run.host.result()).toMatchObject({ result: 'whole' });
+    const retries = run.host.seen.filter(({ subtype }) => subtype === 'api_retry');
+    expect(retries).toMatchObject([
+      { error_status: 529, discard: false },
+      { error_status: null, discard: true },
+    ]);
+  },
+);
+
+test.each(APIS)('%s over HTTP: an interrupt drops the connection', async (api) => {
+  await using run = await open(
+    api,
+    [{ text: 'a b c d e f g h', pieceDelayMs: 500 }],
+    ['--include-partial-messages'],
+  );
+  run.host.prompt('go');
+  await run.host.next(
+    ({ event }) => (event as JsonObject | undefined)?.['type'] === 'content_block_delta',
+  );
+  run.host.request('i', 'interrupt');
+  expect(await run.host.result()).toMatchObject({ terminal_reason: 'aborted_streaming' });
+  expect(await run.server.calls[0]?.closed).toBe('dropped');
+});
+
+test('a 429 with Retry-After is waited for', async () => {
+  await using run = await open('anthropic', [
+    { status: 429, headers: { 'retry-after': '1' } },
+    { text: 'ok' },
+  ]);
+  run.host.prompt('go');
+  expect(await run.host.type('system', 'api_retry')).toMatchObject({
+    retry_delay_ms: 1000,
+    error: 'rate_limit',
+  });
+  expect(await run.host.result()).toMatchObject({ result: 'ok' });
+});
+
+test('an address where nobody listens: retried, then an error that says so', async () => {
+  await using ws = await Workspace.open(fast);
+  const gone = await startModelServer([]);
+  await gone[Symbol.asyncDispose]();
+  await using host = new RawHost(ws, ['--model', `openai:m@${gone.url}/v1`]);
+  host.prompt('go');
+  expect(await host.result()).toMatchObject({
+    is_error: true,
+    terminal_reason: 'api_error',
+    result: expect.stringContaining('could not be reached'),
+  });
+  expect(host.seen.filter(({ subtype }) => subtype === 'api_retry')).toHaveLength(2);
+});
+
+verifies(
+  ['S208', 'S209'],
+  'the time to the first token is told once per turn, from the message and from the model call',
+  async () => {
+    await using ws = await Workspace.open(fast);
+    const model = await ws.script([
+      { error: { status: 500 } },
+      { waitMs: 300, text: 'one two three' },
+    ]);
+    await using host = new RawHost(
+      ws,
+      ['--model', model, '--settings', '{"retry":{"baseMs":400}}'],
+      { DUOLANE_RETRY_BASE_MS: '400' },
+    );
+    host.prompt('go');
+    const { ttft_ms: all, ttft_model_ms: call } = (await host.result()) as {
+      ttft_ms: number;
+      ttft_model_ms: number;
+    };
+    expect(call).toBeGreaterThanOrEqual(290);
+    expect(all).toBeGreaterThanOrEqual(call + 390);
+  },
+);
+
+test('a module can be the model, and an AI SDK provider model too', async () => {
+  await using ws = await Workspace.open();
+  await writeFile(
+    join(ws.cwd, 'model.mjs'),
+    'export default async function* ({ messages }) { yield "You said "; yield messages.at(-1).content[0].text; }',
+  );
+  await writeFile(
+    join(ws.cwd, 'provider.mjs'),
+    `export default { specificationVersion: 'v3', async doStream({ prompt }) {
+       const parts = [{ type: 'text-delta', id: '0', delta: prompt.at(-1).content[0].text.toUpperCase() }, { type: 'finish', finishReason: 'stop', usage: { inputTokens: { total: 1 }, outputTokens: { total: 1 } } }];
+       return { stream: ReadableStream.from(parts) };
+     } };`,
+  );
+  for (const [model, answer] of [
+    ['module:./model.mjs', 'You said hello'],
+    ['ai-sdk:./provider.mjs', 'HELLO'],
+  ]) {
+    await using host = new RawHost(ws, ['--model', model ?? '']);
+    host.prompt('hello');
+    expect(await host.result()).toMatchObject({ result: answer });
+  }
+});
