@@ -1,0 +1,31 @@
+import { DuolaneError } from '../errors.ts';
+import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
+import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
+
+/** An event as the line of its entry, all but the number, which only the store knows. */
+export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {
+  const line = encodeEntry({ ...event, at: event.at ?? now } as Entry);
+  // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count.
+  if (line.length * 3 > ENTRY_BYTES && Buffer.byteLength(line) > ENTRY_BYTES)
+    throw new DuolaneError(
+      'too_large',
+      `a ${event.type} entry takes ${Buffer.byteLength(line)} bytes, the limit is ${ENTRY_BYTES}; put the bytes into a BlobStore and send their URL`,
+    );
+  return line;
+}
+
+/** The line of an entry: JSON of the whole, as any reader may have it. */
+export const numberLine = (event: string, seq: Seq): string =>
+  `${event.slice(0, -1)},"seq":${seq}}`;
+
+export const isNote = <T extends TaskEvent>(event: T): event is T & Note =>
+  event.type === 'turn.submitted' || event.type === 'cancel.requested';
+
+/** A snapshot as a line of the same format and version as the entries it was folded from. */
+export function encodeSnapshot(snapshot: Snapshot): string {
+  const { seq, updatedAt: at } = snapshot;
+  return encodeEntry({ type: 'custom', name: 'snapshot', data: snapshot, seq, at });
+}
+
+export const decodeSnapshot = (line: string): Snapshot =>
+  (decodeEntry(line) as Extract<Entry, { readonly type: 'custom' }>).data as Snapshot;

@@ -1,0 +1,104 @@
+import type { AgentEvent } from '../event/types.ts';
+
+const MAX_EVENTS = 512;
+const MAX_CHARS = 256 * 1024;
+const MAX_JOINED_CHARS = 32 * 1024;
+
+/**
+ * Write-combining: one batch in flight, and what arrives meanwhile is the next one, with deltas of
+ * a block joined. An idle store gets an entry per token, a busy one longer entries; no timer. A
+ * full batch makes `push` wait, and so the agent.
+ */
+export class Combiner {
+  readonly #put: (events: readonly AgentEvent[]) => Promise<void>;
+  readonly #onFailure: (error: unknown) => void;
+  #batch: AgentEvent[] = [];
+  #chars = 0;
+  #running: Promise<void> | undefined;
+  #failure: { readonly error: unknown } | undefined;
+
+  /** `onFailure` is told at once that a batch failed; from then on `push` and `flush` throw its error. */
+  constructor(
+    put: (events: readonly AgentEvent[]) => Promise<void>,
+    onFailure: (error: unknown) => void,
+  ) {
+    this.#put = put;
+    this.#onFailure = onFailure;
+  }
+
+  /** Takes the event at once; resolves when there is room for another. */
+  async push(event: AgentEvent): Promise<void> {
+    this.#check();
+    this.#add(event);
+    this.#running ??= this.#run();
+    while (this.#full && this.#running !== undefined) await this.#running;
+    this.#check();
+  }
+
+  /** Resolves when everything is durable. */
+  async flush(): Promise<void> {
+    while (this.#running !== undefined) await this.#running;
+    this.#check();
+  }
+
+  get #full(): boolean {
+    return this.#batch.length >= MAX_EVENTS || this.#chars >= MAX_CHARS;
+  }
+
+  #add(event: AgentEvent): void {
+    const last = this.#batch.at(-1);
+    const joined = last && join(last, event);
+    this.#chars += sizeOf(event);
+    if (joined) this.#batch[this.#batch.length - 1] = joined;
+    else this.#batch.push(event);
+  }
+
+  // One batch per turn of the loop, so that a push which waits for room goes on after the next one.
+  async #run(): Promise<void> {
+    const batch = this.#batch;
+    this.#batch = [];
+    this.#chars = 0;
+    try {
+      await this.#put(batch);
+    } catch (error) {
+      this.#failure = { error };
+      this.#batch = [];
+      this.#onFailure(error);
+    }
+    this.#running = this.#batch.length > 0 ? this.#run() : undefined;
+  }
+
+  #check(): void {
+    if (this.#failure) throw this.#failure.error;
+  }
+}
+
+function join(last: AgentEvent, next: AgentEvent): AgentEvent | undefined {
+  if (last.type !== next.type || !samePath(last.path, next.path)) return undefined;
+  if (next.type === 'tool.args' && last.type === 'tool.args')
+    return last.callId === next.callId ? joined(last, next) : undefined;
+  if (
+    (next.type === 'text.delta' || next.type === 'reasoning.delta') &&
+    (last.type === 'text.delta' || last.type === 'reasoning.delta')
+  )
+    return last.id === next.id ? joined(last, next) : undefined;
+  return undefined;
+}
+
+function joined<T extends AgentEvent & { readonly delta: string }>(
+  last: T,
+  next: { readonly delta: string },
+): T | undefined {
+  if (last.delta.length + next.delta.length > MAX_JOINED_CHARS) return undefined;
+  return { ...last, delta: last.delta + next.delta };
+}
+
+const samePath = (a: readonly string[] = [], b: readonly string[] = []): boolean =>
+  a.length === b.length && a.every((name, index) => name === b[index]);
+
+// Only what can be long by the dozen counts; an entry of any other kind has a limit of its own.
+function sizeOf(event: AgentEvent): number {
+  if ('delta' in event) return event.delta.length;
+  if (event.type === 'text.end' || event.type === 'reasoning.end') return event.text.length;
+  return 256;
+}

@@ -1,0 +1,43 @@
+import { decodeEntry } from '../event/index.ts';
+import type { Entry, Seq } from '../event/types.ts';
+import type { Row } from './store.ts';
+
+/**
+ * The rows that an ended task can do without: deltas whose block has its `*.end`, which repeats the
+ * whole text, and pieces of arguments whose `tool.called` has them all. The deltas of a block that
+ * was cut off stay: they are the only place where its text is.
+ */
+export function disposableRows(rows: Iterable<Row>): Seq[] {
+  const open = new Map<string, Seq[]>();
+  const disposable: Seq[] = [];
+  for (const { seq, line } of rows) {
+    const event = decodeEntry(line);
+    if (event.type === 'run.started') open.clear();
+    const [block, closes] = blockOf(event);
+    if (block === undefined) continue;
+    const pieces = open.get(block);
+    if (closes) {
+      for (const piece of pieces ?? []) disposable.push(piece);
+      open.delete(block);
+    } else if (pieces) pieces.push(seq);
+    else open.set(block, [seq]);
+  }
+  return disposable;
+}
+
+function blockOf(event: Entry): [block?: string, closes?: boolean] {
+  const path = 'path' in event ? JSON.stringify(event.path) : '';
+  switch (event.type) {
+    case 'text.delta':
+    case 'text.end':
+      return [`text ${path} ${event.id}`, event.type === 'text.end'];
+    case 'reasoning.delta':
+    case 'reasoning.end':
+      return [`reasoning ${path} ${event.id}`, event.type === 'reasoning.end'];
+    case 'tool.args':
+    case 'tool.called':
+      return [`tool ${path} ${event.callId}`, event.type === 'tool.called'];
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,46 @@
+export {
+  type Blob,
+  type BlobInfo,
+  type BlobRange,
+  type BlobStore,
+  type FileBlobOptions,
+  fileBlobs,
+} from './blob.ts';
+export {
+  acknowledge,
+  artifact,
+  artifactChunks,
+  type ArtifactOptions,
+  dataPart,
+  filePart,
+  jsonTextPart,
+  runSteps,
+  type Step,
+  textPart,
+  withArtifactPlan,
+} from './helpers.ts';
+export {
+  memoryDatabase,
+  type MemoryDatabaseOptions,
+  memoryLog,
+  type MemoryLogOptions,
+} from './memory.ts';
+export { openLog } from './log.ts';
+export { createRunner } from './runner.ts';
+export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite.ts';
+export { METHODS, storeCalls } from './store.ts';
+export type {
+  AppendRequest,
+  ClaimRow,
+  Commit,
+  Page,
+  PageRequest,
+  Place,
+  ReadResult,
+  Row,
+  Store,
+  StoreCalls,
+  StoreMethods,
+  SubmitRequest,
+} from './store.ts';
+export type * from './types.ts';

@@ -1,0 +1,252 @@
+import { DuolaneError } from '../errors.ts';
+import { advance, decodeEntry, isFinal, needsRun, settle } from '../event/index.ts';
+import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
+import { encodeEvent, isNote, numberLine } from './codec.ts';
+import { disposableRows } from './compact.ts';
+import type {
+  AppendRequest,
+  ClaimRow,
+  Commit,
+  ReadResult,
+  Row,
+  StoreMethods,
+  SubmitRequest,
+} from './store.ts';
+import type { Head, Tables } from './tables.ts';
+
+const CHUNK_ROWS = 256;
+const CHUNK_BYTES = 1 << 20;
+const PRUNE_TASKS = 20;
+
+/**
+ * The rules of the log, once for every engine that can run them inside a transaction: who may
+ * write, where, and what follows. Each method decides before it writes, so a refusal leaves nothing
+ * behind. What was done waits in `takeCommits` until the engine has committed it.
+ */
+export class Ledger implements StoreMethods {
+  readonly #tables: Tables;
+  readonly #now: () => number;
+  #commits: Commit[] = [];
+
+  constructor(tables: Tables, now: () => number = Date.now) {
+    this.#tables = tables;
+    this.#now = now;
+  }
+
+  /** What was written since the last call, to be announced once it is durable. */
+  takeCommits(): Commit[] {
+    const commits = this.#commits;
+    this.#commits = [];
+    return commits;
+  }
+
+  submit({ note, worker, leaseMs, dedupe }: SubmitRequest): ReturnType<StoreMethods['submit']> {
+    const turn = turnOf(note);
+    const key = { owner: turn.owner ?? '', agent: turn.agent, messageId: turn.messageId };
+    const known = dedupe ? this.#tables.turn(key) : undefined;
+    const there = known && this.#tables.rows(known.task, known.seq - 1, 1, CHUNK_BYTES)[0];
+    if (known && there) return { task: known.task, row: there };
+    const head = this.#tables.load(turn.task);
+    if (head && head.snapshot.agent !== turn.agent)
+      throw new DuolaneError(
+        'invalid',
+        `task ${turn.task} belongs to agent ${head.snapshot.agent}; a turn for ${turn.agent} needs a task of its own`,
+      );
+    const { to, rows } = this.#fold(turn.task, head, [note]);
+    const claimed = worker !== undefined && !this.#live(to) && needsRun(to.snapshot);
+    const next = claimed ? this.#claimed(to, worker, leaseMs) : to;
+    this.#write(head, next, rows);
+    const row = rows[0] as Row;
+    if (dedupe) this.#tables.rememberTurn(key, turn.task, row.seq);
+    return { task: turn.task, row, ...(claimed && { claim: claimRow(next) }) };
+  }
+
+  cancel(task: string, note: string): Snapshot {
+    const head = this.#find(task);
+    const { snapshot } = head;
+    if (snapshot.state === 'canceled') return snapshot;
+    if (isFinal(snapshot.state))
+      throw new DuolaneError('closed', `task ${task} cannot be canceled: it is ${snapshot.state}`);
+    const live = this.#live(head);
+    if (snapshot.canceling && live) return snapshot;
+    const requested = snapshot.canceling ? { to: head, rows: [] } : this.#fold(task, head, [note]);
+    if (live) return this.#write(head, requested.to, requested.rows);
+    // Nobody is there to write the end, so it is written here, past any owner that comes back.
+    const end = settle(requested.to.snapshot, {}).map((event) => encodeEvent(event, this.#now()));
+    const { to, rows } = this.#fold(task, requested.to, end);
+    const fenced = { ...free(to), epoch: to.epoch + 1 };
+    return this.#write(head, fenced, [...requested.rows, ...rows]);
+  }
+
+  claim(
+    worker: string,
+    agents: readonly string[],
+    leaseMs: number,
+  ): ReturnType<StoreMethods['claim']> {
+    const now = this.#now();
+    const task = this.#tables.claimable(agents, now);
+    if (task === undefined) {
+      const lease = this.#tables.nextLease(agents);
+      return lease === undefined ? {} : { retryInMs: Math.max(1, lease - now) };
+    }
+    const head = this.#find(task);
+    const next = this.#claimed(head, worker, leaseMs);
+    this.#write(head, next, []);
+    return { claim: claimRow(next) };
+  }
+
+  append({ task, epoch, after, events }: AppendRequest): Seq {
+    const head = this.#find(task);
+    const { seq } = head.snapshot;
+    if (head.epoch !== epoch)
+      throw new DuolaneError('fenced', `task ${task} has another owner now; stop, write nothing`);
+    if (isFinal(head.snapshot.state))
+      throw new DuolaneError('closed', `task ${task} has ended: it is ${head.snapshot.state}`);
+    if (seq !== after)
+      throw new DuolaneError('conflict', `task ${task} is at ${seq}, not at ${after}; read on`);
+    if (head.worker === undefined)
+      throw new DuolaneError('fenced', `the claim of task ${task} is over; stop, write nothing`);
+    const { to, rows } = this.#fold(task, head, events);
+    const note = rows.find((row) => row.note);
+    if (note)
+      throw new DuolaneError('invalid', 'a claim writes agent events; use submit or requestCancel');
+    this.#write(head, needsRun(to.snapshot) || to.snapshot.running ? to : free(to), rows);
+    return to.snapshot.seq;
+  }
+
+  release(task: string, epoch: number): void {
+    const head = this.#tables.load(task);
+    if (head?.epoch !== epoch || head.worker === undefined) return;
+    this.#write(head, free(head), []);
+  }
+
+  beat(
+    claims: readonly { readonly task: string; readonly epoch: number }[],
+    leaseMs: number,
+  ): ReturnType<StoreMethods['beat']> {
+    const leaseUntil = this.#now() + leaseMs;
+    return claims.map(({ task, epoch }) => {
+      const head = this.#tables.load(task);
+      if (!head) return { task, claim: 'lost', head: 0 };
+      const { seq } = head.snapshot;
+      if (head.epoch !== epoch) return { task, claim: 'lost', head: seq };
+      if (head.worker === undefined) return { task, claim: 'over', head: seq };
+      this.#tables.write(head, { ...head, leaseUntil }, []);
+      return { task, claim: 'held', head: seq };
+    });
+  }
+
+  read(task: string, after: Seq): ReadResult | undefined {
+    const head = this.#tables.load(task);
+    if (!head) return undefined;
+    const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);
+    return { rows, head: head.snapshot.seq, ended: isFinal(head.snapshot.state) };
+  }
+
+  heads(tasks: readonly string[]): ReturnType<StoreMethods['heads']> {
+    return tasks.flatMap((task) => {
+      const head = this.#tables.load(task);
+      if (!head) return [];
+      return [{ task, head: head.snapshot.seq, ended: isFinal(head.snapshot.state) }];
+    });
+  }
+
+  get(task: string): Snapshot | undefined {
+    return this.#tables.load(task)?.snapshot;
+  }
+
+  page(request: Parameters<StoreMethods['page']>[0]): ReturnType<StoreMethods['page']> {
+    return this.#tables.page(request);
+  }
+
+  bookmark(mark: Parameters<StoreMethods['bookmark']>[0]): void {
+    this.#find(mark.task);
+    this.#tables.putBookmark(mark);
+  }
+
+  bookmarks(
+    ...[task, after]: Parameters<StoreMethods['bookmarks']>
+  ): ReturnType<StoreMethods['bookmarks']> {
+    return this.#tables.bookmarks(task, after, CHUNK_ROWS);
+  }
+
+  ended(before: number): string[] {
+    return this.#tables.ended(before, PRUNE_TASKS);
+  }
+
+  remove(tasks: readonly string[]): void {
+    for (const task of tasks) {
+      const head = this.#tables.load(task);
+      if (head && isFinal(head.snapshot.state)) this.#tables.remove(task);
+    }
+  }
+
+  compact(before: number): number {
+    const tasks = this.#tables.uncompacted(before, PRUNE_TASKS);
+    for (const task of tasks) this.#tables.compact(task, disposableRows(this.#everyRow(task)));
+    return tasks.length;
+  }
+
+  *#everyRow(task: string): Generator<Row> {
+    for (let after = 0; ;) {
+      const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);
+      yield* rows;
+      const last = rows.at(-1);
+      if (!last) return;
+      after = last.seq;
+    }
+  }
+
+  #find(task: string): Head {
+    const head = this.#tables.load(task);
+    if (!head) throw new DuolaneError('not_found', `there is no task ${task}`);
+    return head;
+  }
+
+  #live({ worker, leaseUntil }: Head): boolean {
+    return worker !== undefined && leaseUntil > this.#now();
+  }
+
+  #claimed(head: Head, worker: string, leaseMs: number): Head {
+    return { ...head, epoch: head.epoch + 1, worker, leaseUntil: this.#now() + leaseMs };
+  }
+
+  #fold(
+    task: string,
+    from: Head | undefined,
+    events: readonly string[],
+  ): { readonly to: Head; readonly rows: Row[] } {
+    let snapshot = from?.snapshot;
+    const rows = events.map((event): Row => {
+      const seq = (snapshot?.seq ?? 0) + 1;
+      const line = numberLine(event, seq);
+      const entry = decodeEntry(line);
+      snapshot = advance(snapshot, entry);
+      return { seq, note: isNote(entry), line };
+    });
+    const base = from ?? { task, epoch: 0, leaseUntil: 0 };
+    return { to: { ...base, snapshot: snapshot as Snapshot }, rows };
+  }
+
+  #write(from: Head | undefined, to: Head, rows: readonly Row[]): Snapshot {
+    this.#tables.write(from, to, rows);
+    const { snapshot } = to;
+    this.#commits.push({
+      task: to.task,
+      epoch: to.epoch,
+      held: to.worker !== undefined,
+      rows,
+      head: snapshot.seq,
+      ended: isFinal(snapshot.state),
+      claimable: needsRun(snapshot) && !this.#live(to),
+    });
+    return snapshot;
+  }
+}
+
+const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
+
+const turnOf = (note: string): Turn =>
+  (decodeEntry(numberLine(note, 1)) as Extract<Entry, { readonly type: 'turn.submitted' }>).turn;
+
+const claimRow = ({ task, epoch, snapshot }: Head): ClaimRow => ({ task, epoch, snapshot });

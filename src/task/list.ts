@@ -1,0 +1,36 @@
+import { DuolaneError } from '../errors.ts';
+import type { Snapshot } from '../event/types.ts';
+import type { Items } from '../stream/types.ts';
+import type { Place, Store } from './store.ts';
+import type { TaskQuery } from './types.ts';
+
+const PAGE = 50;
+
+/** The tasks that match, page by page as they are pulled; `checkpoint` is the place after the last one given. */
+export function listTasks(store: Store, { after, signal, ...filter }: TaskQuery): Items<Snapshot> {
+  let place = after === undefined ? undefined : parsePlace(after);
+  async function* items(): AsyncGenerator<Snapshot, void> {
+    for (;;) {
+      signal?.throwIfAborted();
+      const page = await store.page({ ...filter, ...(place && { after: place }), limit: PAGE });
+      for (const [index, snapshot] of page.snapshots.entries()) {
+        place = page.places[index];
+        yield snapshot;
+      }
+      if (page.snapshots.length < PAGE) return;
+    }
+  }
+  return {
+    get checkpoint() {
+      return place && `${place.changedAt}-${place.key}`;
+    },
+    [Symbol.asyncIterator]: items,
+  };
+}
+
+function parsePlace(text: string): Place {
+  const [, changedAt, key] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? [];
+  if (changedAt === undefined)
+    throw new DuolaneError('invalid', `'${text}' is no place in a list of tasks`);
+  return { changedAt: Number(changedAt), key: Number(key) };
+}

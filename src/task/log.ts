@@ -1,0 +1,191 @@
+import { DuolaneError } from '../errors.ts';
+import { decodeEntry } from '../event/index.ts';
+import type { AgentEvent, Entry, Seq, Snapshot, Turn } from '../event/types.ts';
+import type { Abortable, Items } from '../stream/types.ts';
+import { encodeEvent } from './codec.ts';
+import { HeldClaims } from './held.ts';
+import { leavable, waitFor } from './leave.ts';
+import { listTasks } from './list.ts';
+import type { Commit, Store } from './store.ts';
+import { subscribe, Tails } from './tail.ts';
+import type { Bookmark, Claim, LogOptions, PrunePolicy, TaskLog, TaskQuery } from './types.ts';
+
+/**
+ * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
+ * as replicas do. Disposing ends readers and claims with `closed` and `fenced`, then closes the
+ * store.
+ */
+export function openLog(store: Store, options: LogOptions = {}): TaskLog {
+  return new Log(store, options);
+}
+
+class Log implements TaskLog {
+  readonly #store: Store;
+  readonly #options: LogOptions;
+  readonly #leaseMs: number;
+  readonly #pollMs: number;
+  readonly #tails: Tails;
+  readonly #held: HeldClaims;
+  readonly #wakes = new Set<() => void>();
+  readonly #unlisten: () => void;
+  readonly #poll: NodeJS.Timeout | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(store: Store, options: LogOptions) {
+    const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
+    if (leaseMs <= heartbeatMs)
+      throw new DuolaneError(
+        'invalid',
+        `leaseMs (${leaseMs}) must be longer than heartbeatMs (${heartbeatMs}), or every claim is lost`,
+      );
+    this.#store = store;
+    this.#options = options;
+    this.#leaseMs = leaseMs;
+    this.#pollMs = pollMs;
+    this.#tails = new Tails(store);
+    this.#held = new HeldClaims(store, { leaseMs, heartbeatMs });
+    this.#unlisten = store.onCommit((commit) => this.#commit(commit));
+    // A poll that fails is made again; readers and claims do not end for it.
+    if (!store.announcesAll)
+      this.#poll = setInterval(() => void this.#tails.poll().catch(() => {}), pollMs);
+  }
+
+  async submit(
+    turn: Turn,
+    { worker }: { readonly worker?: string } = {},
+  ): Promise<{ entry: Entry; claim?: Claim }> {
+    const { row, claim } = await this.#store.submit({
+      note: encodeEvent({ type: 'turn.submitted', turn }),
+      leaseMs: this.#leaseMs,
+      dedupe: this.#options.dedupe ?? true,
+      ...(worker !== undefined && { worker }),
+    });
+    return { entry: decodeEntry(row.line), ...(claim && { claim: this.#held.hold(claim) }) };
+  }
+
+  requestCancel(task: string, reason?: string): Promise<Snapshot> {
+    const note = encodeEvent({
+      type: 'cancel.requested',
+      ...(reason !== undefined && { reason }),
+    });
+    return this.#store.cancel(task, note);
+  }
+
+  claims(
+    worker: string,
+    { agents, ...options }: Abortable & { readonly agents: readonly string[] },
+  ): AsyncIterable<Claim> {
+    return leavable(options, (signal) => this.#claims(worker, agents, signal));
+  }
+
+  async *#claims(
+    worker: string,
+    agents: readonly string[],
+    signal: AbortSignal,
+  ): AsyncGenerator<Claim, void> {
+    for (;;) {
+      signal.throwIfAborted();
+      this.#check();
+      // Counted from before the question, so that a commit beside it is not slept through.
+      let woken = false;
+      const unsubscribe = subscribe(this.#wakes, () => (woken = true));
+      // A store that does not answer is asked again after the poll's time: nobody else would.
+      const found = await this.#store
+        .claim(worker, agents, this.#leaseMs)
+        .catch(() => ({ claim: undefined, retryInMs: this.#pollMs }))
+        .finally(unsubscribe);
+      if (found.claim) {
+        const claim = this.#held.hold(found.claim);
+        if (signal.aborted) await this.release(claim);
+        else yield claim;
+      } else if (!woken) {
+        // A lease that began after the question ends unannounced, so there is always a next look.
+        const ms = Math.min(found.retryInMs ?? this.#pollMs, this.#pollMs);
+        await waitFor((wake) => subscribe(this.#wakes, wake), signal, ms);
+      }
+    }
+  }
+
+  async append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq> {
+    if (events.length === 0) return after;
+    const { task, epoch } = claim;
+    const now = Date.now();
+    const encoded = events.map((event) => encodeEvent(event, now));
+    return await this.#store.append({ task, epoch, after, events: encoded });
+  }
+
+  async release(claim: Claim): Promise<void> {
+    this.#held.drop(claim);
+    await this.#store.release(claim.task, claim.epoch);
+  }
+
+  read(task: string, after: Seq, options: Abortable = {}): AsyncIterable<Entry> {
+    return this.#tails.read(task, after, options);
+  }
+
+  get(task: string): Promise<Snapshot | undefined> {
+    return this.#store.get(task);
+  }
+
+  list(query: TaskQuery): Items<Snapshot> {
+    return listTasks(this.#store, query);
+  }
+
+  bookmark(mark: Bookmark): Promise<void> {
+    return this.#store.bookmark(mark);
+  }
+
+  async *bookmarks(task?: string): AsyncIterable<Bookmark> {
+    for (let after: Bookmark | undefined; ;) {
+      const marks = await this.#store.bookmarks(task, after);
+      yield* marks;
+      after = marks.at(-1);
+      if (!after) return;
+    }
+  }
+
+  async prune({ tasksEndedBefore, deltasEndedBefore }: PrunePolicy): Promise<number> {
+    let count = 0;
+    while (tasksEndedBefore !== undefined) {
+      const tasks = await this.#store.ended(tasksEndedBefore);
+      if (tasks.length === 0) break;
+      // Bytes first: a crash in between leaves a task to prune again, never bytes without a task.
+      for (const task of tasks) await this.#options.blobs?.removeTask(task);
+      await this.#store.remove(tasks);
+      count += tasks.length;
+    }
+    while (deltasEndedBefore !== undefined) {
+      const compacted = await this.#store.compact(deltasEndedBefore);
+      if (compacted === 0) break;
+      count += compacted;
+    }
+    return count;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return (this.#closed ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#poll);
+    this.#unlisten();
+    this.#tails.close();
+    this.#held.close();
+    this.#wake();
+    await this.#store[Symbol.asyncDispose]();
+  }
+
+  #commit(commit: Commit): void {
+    this.#tails.commit(commit);
+    this.#held.commit(commit);
+    if (commit.claimable) this.#wake();
+  }
+
+  #wake(): void {
+    for (const wake of this.#wakes) wake();
+  }
+
+  #check(): void {
+    if (this.#closed) throw new DuolaneError('closed', 'the log was closed');
+  }
+}

@@ -1,0 +1,193 @@
+import { isFinal, needsRun } from '../event/index.ts';
+import type { Seq } from '../event/types.ts';
+import { changed } from './change.ts';
+import type { Page, PageRequest, Place, Row } from './store.ts';
+import type { Head, Tables, TurnKey } from './tables.ts';
+import type { Bookmark } from './types.ts';
+
+interface Record extends Place {
+  head: Head;
+  changedAt: number;
+  rows: Row[];
+  compacted: boolean;
+  readonly turns: string[];
+  readonly marks: Map<string, Bookmark>;
+}
+
+/** Tables in maps. Beyond `keepEnded` ended tasks the one that ended first is forgotten. */
+export class MemoryTables implements Tables {
+  readonly #keepEnded: number;
+  readonly #tasks = new Map<string, Record>();
+  readonly #turns = new Map<string, { readonly task: string; readonly seq: Seq }>();
+  /** In the order of their ends. */
+  readonly #ended = new Set<string>();
+  #keys = 0;
+
+  constructor(keepEnded: number) {
+    this.#keepEnded = keepEnded;
+  }
+
+  load(task: string): Head | undefined {
+    return this.#tasks.get(task)?.head;
+  }
+
+  write(from: Head | undefined, to: Head, rows: readonly Row[]): void {
+    const record = this.#tasks.get(to.task) ?? this.#create(to);
+    record.head = to;
+    for (const row of rows) record.rows.push(row);
+    if (changed(from?.snapshot, to.snapshot)) record.changedAt = to.snapshot.updatedAt;
+    if (!isFinal(to.snapshot.state)) return;
+    this.#ended.add(to.task);
+    const [first] = this.#ended;
+    if (this.#ended.size > this.#keepEnded && first !== undefined) this.remove(first);
+  }
+
+  rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
+    const all = this.#tasks.get(task)?.rows ?? [];
+    const rows: Row[] = [];
+    let bytes = 0;
+    for (let at = indexAfter(all, after); at < all.length; at++) {
+      const row = all[at] as Row;
+      rows.push(row);
+      bytes += row.line.length;
+      if (rows.length >= maxRows || bytes >= maxBytes) break;
+    }
+    return rows;
+  }
+
+  turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined {
+    return this.#turns.get(turnKey(key));
+  }
+
+  rememberTurn(key: TurnKey, task: string, seq: Seq): void {
+    const text = turnKey(key);
+    this.#turns.set(text, { task, seq });
+    this.#tasks.get(task)?.turns.push(text);
+  }
+
+  claimable(agents: readonly string[], now: number): string | undefined {
+    let found: Head | undefined;
+    for (const head of this.#needy(agents))
+      if (head.leaseUntil <= now && (!found || head.leaseUntil < found.leaseUntil)) found = head;
+    return found?.task;
+  }
+
+  nextLease(agents: readonly string[]): number | undefined {
+    let next: number | undefined;
+    for (const { leaseUntil } of this.#needy(agents))
+      if (next === undefined || leaseUntil < next) next = leaseUntil;
+    return next;
+  }
+
+  page({ owner, context, state, changedAfter, after, limit }: PageRequest): Page {
+    const found = [...this.#tasks.values()]
+      .filter(
+        ({ head: { snapshot }, ...place }) =>
+          (owner === undefined || snapshot.owner === owner) &&
+          (context === undefined || snapshot.context === context) &&
+          (state === undefined || snapshot.state === state) &&
+          (changedAfter === undefined || place.changedAt > changedAfter) &&
+          (after === undefined || newestFirst(after, place) < 0),
+      )
+      .toSorted(newestFirst)
+      .slice(0, limit);
+    return {
+      snapshots: found.map(({ head }) => head.snapshot),
+      places: found.map(({ changedAt, key }) => ({ changedAt, key })),
+    };
+  }
+
+  putBookmark(mark: Bookmark): void {
+    const marks = this.#tasks.get(mark.task)?.marks;
+    if (mark.data === undefined) marks?.delete(mark.name);
+    else marks?.set(mark.name, structuredClone(mark));
+  }
+
+  bookmarks(
+    task: string | undefined,
+    after: Pick<Bookmark, 'task' | 'name'> | undefined,
+    limit: number,
+  ): Bookmark[] {
+    const one = task === undefined ? undefined : this.#tasks.get(task);
+    const records = task === undefined ? [...this.#tasks.values()] : one ? [one] : [];
+    return records
+      .flatMap(({ marks }) => [...marks.values()])
+      .filter((mark) => after === undefined || byName(mark, after) > 0)
+      .toSorted(byName)
+      .slice(0, limit);
+  }
+
+  ended(before: number, limit: number): string[] {
+    return this.#endedBefore(before, limit, () => true);
+  }
+
+  uncompacted(before: number, limit: number): string[] {
+    return this.#endedBefore(before, limit, (record) => !record.compacted);
+  }
+
+  compact(task: string, rows: readonly Seq[]): void {
+    const record = this.#tasks.get(task);
+    if (!record) return;
+    const gone = new Set(rows);
+    record.rows = record.rows.filter((row) => !gone.has(row.seq));
+    record.compacted = true;
+  }
+
+  remove(task: string): void {
+    for (const turn of this.#tasks.get(task)?.turns ?? []) this.#turns.delete(turn);
+    this.#tasks.delete(task);
+    this.#ended.delete(task);
+  }
+
+  #create(head: Head): Record {
+    const record: Record = {
+      key: ++this.#keys,
+      head,
+      changedAt: 0,
+      rows: [],
+      compacted: false,
+      turns: [],
+      marks: new Map(),
+    };
+    this.#tasks.set(head.task, record);
+    return record;
+  }
+
+  *#needy(agents: readonly string[]): Generator<Head> {
+    for (const { head } of this.#tasks.values())
+      if (needsRun(head.snapshot) && agents.includes(head.snapshot.agent)) yield head;
+  }
+
+  #endedBefore(before: number, limit: number, wanted: (record: Record) => boolean): string[] {
+    const tasks: string[] = [];
+    for (const task of this.#ended) {
+      const record = this.#tasks.get(task);
+      if (record && record.head.snapshot.updatedAt < before && wanted(record)) tasks.push(task);
+      if (tasks.length === limit) break;
+    }
+    return tasks;
+  }
+}
+
+// Gap-free until a task is compacted, so the place is nearly always known without a search.
+function indexAfter(rows: readonly Row[], after: Seq): number {
+  if (rows[after - 1]?.seq === after) return after;
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle] as Row).seq > after) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
+  JSON.stringify([owner, agent, messageId]);
+
+const newestFirst = (a: Place, b: Place): number => b.changedAt - a.changedAt || b.key - a.key;
+
+const byName = (a: Pick<Bookmark, 'task' | 'name'>, b: Pick<Bookmark, 'task' | 'name'>): number =>
+  compare(a.task, b.task) || compare(a.name, b.name);
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,0 +1,40 @@
+import { Ledger } from './ledger.ts';
+import { openLog } from './log.ts';
+import { MemoryTables } from './memory-tables.ts';
+import { type Commit, invoke, type Store, storeCalls } from './store.ts';
+import type { LogOptions, TaskLog } from './types.ts';
+
+export interface MemoryDatabaseOptions {
+  /** How many ended tasks are kept; beyond it the one that ended first is forgotten. */
+  readonly keepEnded?: number;
+}
+
+/** What several logs of one process can share, as replicas share a database. */
+export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {}): Store {
+  const ledger = new Ledger(new MemoryTables(keepEnded));
+  const listeners = new Set<(commit: Commit) => void>();
+  const calls = storeCalls(async (method, args) => {
+    const result = invoke(ledger, method, args);
+    for (const commit of ledger.takeCommits()) for (const listener of listeners) listener(commit);
+    return result;
+  });
+  return {
+    ...calls,
+    announcesAll: true,
+    onCommit(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    async [Symbol.asyncDispose]() {},
+  };
+}
+
+export interface MemoryLogOptions extends LogOptions, MemoryDatabaseOptions {
+  /** Shared with other logs; a fresh one by default. */
+  readonly database?: Store;
+}
+
+/** A log that lives as long as its process: for development, tests and runs without a server. */
+export function memoryLog({ database, keepEnded, ...options }: MemoryLogOptions = {}): TaskLog {
+  return openLog(database ?? memoryDatabase(keepEnded === undefined ? {} : { keepEnded }), options);
+}

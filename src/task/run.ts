@@ -1,0 +1,206 @@
+import type { Answer, InputRequest } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import { failCalls, lawful, settle } from '../event/index.ts';
+import type {
+  Agent,
+  AgentContext,
+  AgentEvent,
+  Entry,
+  Logger,
+  Note,
+  Snapshot,
+  Turn,
+} from '../event/types.ts';
+import { Combiner } from './combine.ts';
+import type { Claim } from './types.ts';
+import type { TaskWriter } from './writer.ts';
+
+export interface RunOptions {
+  readonly graceMs: number;
+  readonly parkMs: number;
+  readonly timeoutMs: number | undefined;
+  readonly logger: Logger;
+  readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
+}
+
+/** One call of an agent for one turn of a claimed task, from its context to its last entry. */
+export class Run {
+  readonly #agent: Agent;
+  readonly #writer: TaskWriter;
+  readonly #options: RunOptions;
+  readonly #stop = new AbortController();
+  readonly #asked = new Map<string, (answer: Answer) => void>();
+  /** Answers that were heard before the agent asked again. */
+  readonly #early = new Map<string, Answer>();
+  #parking: NodeJS.Timeout | undefined;
+  readonly #deadline: Deadline;
+
+  constructor(agent: Agent, writer: TaskWriter, options: RunOptions) {
+    this.#agent = agent;
+    this.#writer = writer;
+    this.#options = options;
+    this.#deadline = new Deadline(options.timeoutMs, () =>
+      this.#abort('timeout', `the run took longer than ${options.timeoutMs} ms`),
+    );
+  }
+
+  /** Whether putting it to sleep loses nothing: it waits for a person, or can be called again. */
+  get canSleep(): boolean {
+    return this.#asked.size > 0 || this.#agent.resumable === true;
+  }
+
+  hear(note: Entry & Note): void {
+    if (note.type === 'cancel.requested') {
+      this.#options.logger.info('cancel requested', { seq: note.seq });
+      this.#abort('canceled', note.reason ?? 'the task was canceled');
+      return;
+    }
+    for (const answer of note.turn.answers ?? []) this.#answer(answer);
+  }
+
+  suspend(): void {
+    this.#abort('suspended', 'the run is put to sleep; it is called again');
+  }
+
+  /**
+   * Resolves when the run has ended in the log, or is to be called again by whoever claims the task
+   * next (`sleeps`). Throws when the claim is lost.
+   */
+  async serve(turn: Turn, claim: Claim): Promise<'ended' | 'sleeps'> {
+    const onLost = (): void => this.#stop.abort(claim.signal.reason);
+    claim.signal.addEventListener('abort', onLost);
+    if (claim.signal.aborted) onLost();
+    if (this.#writer.snapshot.canceling) this.#abort('canceled', 'the task was canceled');
+    this.#deadline.start();
+    try {
+      await this.#write(turn);
+      // A run that was fenced before its first word ended without one.
+      claim.signal.throwIfAborted();
+      return await this.#finish();
+    } finally {
+      claim.signal.removeEventListener('abort', onLost);
+      clearTimeout(this.#parking);
+      this.#deadline.stop();
+    }
+  }
+
+  async #write(turn: Turn): Promise<void> {
+    const put = (events: readonly AgentEvent[]): Promise<void> => this.#writer.put(events);
+    const combiner = new Combiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
+    const { graceMs } = this.#options;
+    try {
+      const events = lawful(this.#agent, { graceMs })(turn, this.#context(turn));
+      for await (const event of events) await combiner.push(event);
+      await combiner.flush();
+    } catch (error) {
+      const failure = DuolaneError.from(error);
+      if (failure.code === 'fenced') throw failure;
+      this.#options.logger.error('the run could not be written', { ...failure.toJSON() });
+      await this.#writer.put(failed(this.#writer.snapshot, turn, failure));
+    }
+  }
+
+  // A lawful run leaves its end out only when it was put to sleep.
+  async #finish(): Promise<'ended' | 'sleeps'> {
+    const { snapshot } = this.#writer;
+    if (!snapshot.running) return 'ended';
+    if (this.#agent.resumable === true) return 'sleeps';
+    await this.#writer.put(settle(snapshot, {}));
+    return 'ended';
+  }
+
+  #context(turn: Turn): AgentContext {
+    const { snapshot } = this.#writer;
+    const { logger, history } = this.#options;
+    const traceparent = turn.metadata?.['traceparent'];
+    const tracestate = turn.metadata?.['tracestate'];
+    return {
+      signal: this.#stop.signal,
+      ask: (request, options) => this.#ask(request, options?.signal),
+      task: snapshot,
+      history: () => history(snapshot),
+      logger,
+      ...(typeof traceparent === 'string' && {
+        trace: { traceparent, ...(typeof tracestate === 'string' && { tracestate }) },
+      }),
+    };
+  }
+
+  #ask({ id }: InputRequest, signal?: AbortSignal): Promise<Answer> {
+    const known =
+      this.#writer.snapshot.answers.find((answer) => answer.id === id) ?? this.#early.get(id);
+    if (known) return Promise.resolve(known);
+    return new Promise((resolve, reject) => {
+      const stop = this.#stop.signal;
+      const leave = (): void => {
+        this.#asked.delete(id);
+        stop.removeEventListener('abort', onStop);
+        signal?.removeEventListener('abort', onLeave);
+        this.#waitingChanged();
+      };
+      const onStop = (): void => (leave(), reject(stop.reason));
+      const onLeave = (): void => (leave(), reject(signal?.reason));
+      stop.addEventListener('abort', onStop);
+      signal?.addEventListener('abort', onLeave);
+      this.#asked.set(id, (answer) => (leave(), resolve(answer)));
+      this.#waitingChanged();
+      if (stop.aborted) onStop();
+      else if (signal?.aborted) onLeave();
+    });
+  }
+
+  #answer(answer: Answer): void {
+    const asked = this.#asked.get(answer.id);
+    if (asked) asked(answer);
+    else if (this.#writer.snapshot.pending.some(({ id }) => id === answer.id))
+      this.#early.set(answer.id, answer);
+  }
+
+  // A person may take any time: the deadline stands still, and after `parkMs` the run sleeps.
+  #waitingChanged(): void {
+    clearTimeout(this.#parking);
+    if (this.#stop.signal.aborted) return;
+    if (this.#asked.size === 0) return this.#deadline.start();
+    this.#deadline.stop();
+    this.#parking = setTimeout(() => this.suspend(), this.#options.parkMs);
+  }
+
+  #abort(code: 'canceled' | 'suspended' | 'timeout', message: string): void {
+    this.#stop.abort(new DuolaneError(code, message));
+  }
+}
+
+/** The end of a run whose own events the log refused. */
+function failed({ running, calls, text }: Snapshot, turn: Turn, error: DuolaneError): AgentEvent[] {
+  return [
+    ...(running ? [] : [{ type: 'run.started', turn: turn.messageId } as const]),
+    ...failCalls(calls, 'interrupted'),
+    { type: 'run.finished', outcome: 'failed', text, error: error.toJSON() },
+  ];
+}
+
+/** A time limit that can stand still. */
+class Deadline {
+  #leftMs: number | undefined;
+  readonly #onEnd: () => void;
+  #timer: NodeJS.Timeout | undefined;
+  #since = 0;
+
+  constructor(ms: number | undefined, onEnd: () => void) {
+    this.#leftMs = ms;
+    this.#onEnd = onEnd;
+  }
+
+  start(): void {
+    if (this.#leftMs === undefined || this.#timer) return;
+    this.#since = performance.now();
+    this.#timer = setTimeout(this.#onEnd, this.#leftMs);
+  }
+
+  stop(): void {
+    if (this.#leftMs === undefined || !this.#timer) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - this.#since));
+  }
+}

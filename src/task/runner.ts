@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { DuolaneError } from '../errors.ts';
+import { isFinal, nextTurn, settle } from '../event/index.ts';
+import type { Agent, Entry, Logger, Note, Snapshot, Turn } from '../event/types.ts';
+import { Run, type RunOptions } from './run.ts';
+import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
+import { TaskWriter } from './writer.ts';
+
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/**
+ * Runs agents on the tasks of a log: pulls claims while there is room, ends or wakes what another
+ * owner left, and writes each run through its claim. A task outlives every connection: only
+ * `requestCancel` cancels. Does not close the log.
+ */
+export function createRunner(options: RunnerOptions): Runner {
+  return new LogRunner(options);
+}
+
+class LogRunner implements Runner {
+  readonly #log: TaskLog;
+  readonly #agents: Readonly<Record<string, Agent>>;
+  readonly #name: string;
+  readonly #maxRuns: number;
+  readonly #maxAttempts: number;
+  readonly #runOptions: RunOptions;
+  readonly #stopping = new AbortController();
+  readonly #active = new Map<Serving, Promise<void>>();
+  readonly #pulling: Promise<void>;
+  #reserved = 0;
+  #room: (() => void) | undefined;
+  #drained: Promise<void> | undefined;
+
+  constructor(options: RunnerOptions) {
+    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = SILENT } = options;
+    const { graceMs = 5000, parkMs = 300_000, timeoutMs } = options;
+    this.#log = log;
+    this.#agents = agents;
+    this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
+    this.#maxRuns = maxRuns;
+    this.#maxAttempts = maxAttempts;
+    const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
+    this.#runOptions = { graceMs, parkMs, timeoutMs, logger, history };
+    this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
+  }
+
+  async submit(turn: Turn): Promise<Entry> {
+    const here = Object.hasOwn(this.#agents, turn.agent) && this.#hasRoom;
+    if (here) this.#reserved++;
+    try {
+      const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
+      if (claim) this.#start(claim);
+      return entry;
+    } finally {
+      if (here) this.#reserved--;
+      this.#room?.();
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return (this.#drained ??= this.#drain());
+  }
+
+  get #hasRoom(): boolean {
+    return !this.#stopping.signal.aborted && this.#active.size + this.#reserved < this.#maxRuns;
+  }
+
+  async #pull(): Promise<void> {
+    const { signal } = this.#stopping;
+    try {
+      const agents = Object.keys(this.#agents);
+      for await (const claim of this.#log.claims(this.#name, { agents, signal })) {
+        // A submit may have taken the last room while this claim was waited for.
+        if (this.#hasRoom) this.#start(claim);
+        else await this.#log.release(claim);
+        while (!this.#hasRoom && !signal.aborted)
+          await new Promise<void>((resolve) => (this.#room = resolve));
+      }
+    } catch (error) {
+      if (!signal.aborted)
+        this.#runOptions.logger.error('no more tasks are claimed', {
+          ...DuolaneError.from(error).toJSON(),
+        });
+    }
+  }
+
+  #start(claim: Claim): void {
+    const agent = this.#agents[claim.snapshot.agent] as Agent;
+    const serving = new Serving(this.#log, claim, agent, this.#runOptions, this.#maxAttempts);
+    if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
+    const done = serving.done.finally(() => {
+      this.#active.delete(serving);
+      this.#room?.();
+    });
+    this.#active.set(serving, done);
+  }
+
+  async #drain(): Promise<void> {
+    this.#stopping.abort();
+    this.#room?.();
+    for (const serving of this.#active.keys()) serving.drain(this.#runOptions.graceMs);
+    await this.#pulling;
+    while (this.#active.size > 0) await Promise.all(this.#active.values());
+  }
+}
+
+/** A claimed task, until it has ended, waits for a person, or is handed back. */
+class Serving {
+  readonly done: Promise<void>;
+  readonly #log: TaskLog;
+  readonly #claim: Claim;
+  readonly #agent: Agent;
+  readonly #options: RunOptions;
+  readonly #writer: TaskWriter;
+  readonly #maxAttempts: number;
+  #run: Run | undefined;
+  #draining: NodeJS.Timeout | undefined;
+
+  constructor(log: TaskLog, claim: Claim, agent: Agent, options: RunOptions, maxAttempts: number) {
+    this.#log = log;
+    this.#claim = claim;
+    this.#agent = agent;
+    this.#options = options;
+    this.#maxAttempts = maxAttempts;
+    this.#writer = new TaskWriter(log, claim, (note) => this.#hear(note));
+    this.done = this.#serve();
+  }
+
+  /** No further turn is begun; the run sleeps now if it can, else it has `graceMs` to end. */
+  drain(graceMs: number): void {
+    this.#draining ??= setTimeout(() => this.#run?.suspend(), this.#run?.canSleep ? 0 : graceMs);
+  }
+
+  async #serve(): Promise<void> {
+    const { task, epoch } = this.#claim;
+    const listening = this.#listen();
+    try {
+      await this.#settle();
+      for (let turn = this.#next(); turn; turn = this.#next()) {
+        this.#run = new Run(this.#agent, this.#writer, this.#options);
+        if ((await this.#run.serve(turn, this.#claim)) === 'sleeps') break;
+      }
+    } catch (error) {
+      const failure = DuolaneError.from(error).toJSON();
+      const level = failure.code === 'fenced' ? 'info' : 'error';
+      this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
+    } finally {
+      clearTimeout(this.#draining);
+      // Ended or waiting, the claim is over by itself, and this does nothing.
+      await this.#log.release(this.#claim).catch(() => {});
+      await listening;
+    }
+  }
+
+  /** A run that is open at this point lost its owner. */
+  async #settle(): Promise<void> {
+    const { snapshot } = this.#writer;
+    const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
+    await this.#writer.put(settle(snapshot, { resumable }));
+  }
+
+  #next(): Turn | undefined {
+    const { snapshot } = this.#writer;
+    return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot);
+  }
+
+  async #listen(): Promise<void> {
+    for await (const note of this.#claim.notes) this.#hear(note);
+  }
+
+  #hear(note: Entry & Note): void {
+    this.#run?.hear(note);
+  }
+}
+
+async function* earlierTasks(log: TaskLog, task: Snapshot): AsyncGenerator<Snapshot, void> {
+  const { context, owner } = task;
+  const filter = { context, ...(owner !== undefined && { owner }) };
+  for await (const other of log.list(filter)) if (other.task !== task.task) yield other;
+}

@@ -1,0 +1,60 @@
+import { mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname } from 'node:path';
+import { DuolaneError } from '../errors.ts';
+import { type Database, openDatabase } from './sqlite-driver.ts';
+
+/**
+ * One writer process per file. The lock is SQLite's own exclusive lock on a file beside the
+ * database, which the operating system drops with its process: after kill -9 there is nothing to
+ * clean up, and no process number to mistake for another's. Who holds it is written in the database
+ * itself, for the one who finds it locked.
+ */
+export function lockFile(file: string): Database {
+  const lock = openBeside(file);
+  try {
+    lock.exec('pragma busy_timeout = 0; begin exclusive');
+    return lock;
+  } catch (error) {
+    lock.close();
+    throw new DuolaneError(
+      'conflict',
+      `${file} is in use by ${holderOf(file)}; stop it first, or give this process another file`,
+      { cause: error },
+    );
+  }
+}
+
+function openBeside(file: string): Database {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    return openDatabase(`${file}-lock`);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new DuolaneError(
+      'server',
+      `${file} cannot be opened: ${reason}; the folder must be there, or be makeable, and writable`,
+      { cause: error },
+    );
+  }
+}
+
+/** Leaves word who has the database open. */
+export function writeHolder(db: Database): void {
+  db.exec('create table if not exists holder(pid integer, host text, since text)');
+  db.exec('delete from holder');
+  const since = new Date().toISOString();
+  db.prepare('insert into holder values(?, ?, ?)').run(process.pid, hostname(), since);
+}
+
+function holderOf(file: string): string {
+  try {
+    const db = openDatabase(file, { readOnly: true });
+    const holder = db.prepare('select pid, host, since from holder').get();
+    db.close();
+    if (holder) return `process ${holder['pid']} on ${holder['host']} since ${holder['since']}`;
+  } catch {
+    // The holder may be creating the database at this moment.
+  }
+  return 'another process';
+}

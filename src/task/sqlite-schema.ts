@@ -1,0 +1,67 @@
+import { DuolaneError } from '../errors.ts';
+import type { Database } from './sqlite-driver.ts';
+
+/**
+ * Each step brings a database from the version before it to its own; steps are never changed, only
+ * added. The state of a task is in a row of its own, so that a token rewrites a few bytes: SQLite
+ * writes whole rows.
+ */
+const STEPS: readonly string[] = [
+  `create table tasks(
+     key integer primary key, id text not null unique, agent text not null, context text not null,
+     owner text not null, state text not null, seq integer not null, epoch integer not null,
+     worker text, lease_until integer not null, needs_run integer not null,
+     changed_at integer not null, ended_at integer, compacted integer not null default 0);
+   create index tasks_run on tasks(lease_until, key) where needs_run = 1;
+   create index tasks_changed on tasks(changed_at, key);
+   create index tasks_context on tasks(context, changed_at, key);
+   create index tasks_owner on tasks(owner, changed_at, key);
+   create index tasks_ended on tasks(ended_at) where ended_at is not null;
+   create table snapshots(
+     task integer primary key references tasks(key) on delete cascade,
+     seq integer not null, line text not null);
+   create table entries(
+     task integer not null references tasks(key) on delete cascade, seq integer not null,
+     note integer not null, line text not null,
+     unique(task, seq));
+   create table turns(
+     owner text not null, agent text not null, message_id text not null,
+     task integer not null references tasks(key) on delete cascade, seq integer not null,
+     primary key(owner, agent, message_id)) without rowid;
+   create index turns_task on turns(task);
+   create table bookmarks(
+     task text not null references tasks(id) on delete cascade, name text not null,
+     after integer not null, data text not null, primary key(task, name)) without rowid;`,
+];
+
+/** Durable by WAL and an fsync per commit; the default of WAL would lose the last commits with the power. */
+export function prepareDatabase(db: Database, file: string): void {
+  db.exec('pragma busy_timeout = 5000; pragma journal_mode = wal; pragma synchronous = full');
+  db.exec('pragma foreign_keys = on');
+  migrate(db, file);
+}
+
+function migrate(db: Database, file: string): void {
+  db.exec(
+    'create table if not exists migrations(version integer primary key, at integer not null)',
+  );
+  const row = db.prepare('select max(version) as version from migrations').get();
+  const version = Number(row?.['version'] ?? 0);
+  if (version > STEPS.length)
+    throw new DuolaneError(
+      'unsupported',
+      `${file} was written by a newer Duolane (schema ${version}, this one knows ${STEPS.length}); update, or use another file`,
+    );
+  for (const [index, step] of STEPS.entries()) {
+    if (index < version) continue;
+    db.exec('begin immediate');
+    try {
+      db.exec(step);
+      db.prepare('insert into migrations values(?, ?)').run(index + 1, Date.now());
+      db.exec('commit');
+    } catch (error) {
+      db.exec('rollback');
+      throw error;
+    }
+  }
+}

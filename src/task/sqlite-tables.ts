@@ -1,0 +1,294 @@
+import { DuolaneError } from '../errors.ts';
+import { advance, decodeEntry, isFinal, needsRun } from '../event/index.ts';
+import type { Seq, Snapshot } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import { changed } from './change.ts';
+import { decodeSnapshot, encodeSnapshot } from './codec.ts';
+import { Recent } from './recent.ts';
+import type { Database, SqlRow, Statement, Value } from './sqlite-driver.ts';
+import type { Page, PageRequest, Row } from './store.ts';
+import type { Head, Tables, TurnKey } from './tables.ts';
+import type { Bookmark } from './types.ts';
+
+const HOT_TASKS = 2000;
+
+type Hot = Head & { readonly key: number };
+
+/** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
+export class SqliteTables implements Tables {
+  readonly #db: Database;
+  readonly #statements = new Map<string, Statement>();
+  readonly #hot = new Recent<string, Hot>(HOT_TASKS);
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /** After a rollback, what is in memory may be ahead of what is stored. */
+  forget(): void {
+    this.#hot.clear();
+  }
+
+  load(task: string): Hot | undefined {
+    const hot = this.#hot.get(task);
+    if (hot) return hot;
+    const row = this.#sql(
+      `select key, epoch, worker, lease_until, s.line as snapshot
+       from tasks join snapshots s on s.task = key where id = ?`,
+    ).get(task);
+    if (!row) return undefined;
+    const head: Hot = {
+      task,
+      key: Number(row['key']),
+      epoch: Number(row['epoch']),
+      worker: row['worker'] === null ? undefined : String(row['worker']),
+      leaseUntil: Number(row['lease_until']),
+      snapshot: this.#foldRest(decodeSnapshot(String(row['snapshot'])), Number(row['key'])),
+    };
+    this.#hot.set(task, head);
+    return head;
+  }
+
+  write(from: Head | undefined, to: Head, rows: readonly Row[]): void {
+    const key = (from as Hot | undefined)?.key ?? this.#create(to);
+    for (const { seq, note, line } of rows)
+      this.#sql('insert into entries values(?, ?, ?, ?)').run(key, seq, note ? 1 : 0, line);
+    if (from) this.#update(key, from, to);
+    if (changed(from?.snapshot, to.snapshot)) this.#saveSnapshot(key, to.snapshot);
+    this.#hot.set(to.task, { ...to, key });
+  }
+
+  rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
+    const key = this.load(task)?.key;
+    return key === undefined ? [] : this.#rows(key, after, maxRows, maxBytes);
+  }
+
+  turn({ owner, agent, messageId }: TurnKey): { task: string; seq: Seq } | undefined {
+    const row = this.#sql(
+      `select t.id as id, turns.seq as seq from turns join tasks t on t.key = turns.task
+       where turns.owner = ? and turns.agent = ? and message_id = ?`,
+    ).get(owner, agent, messageId);
+    return row && { task: String(row['id']), seq: Number(row['seq']) };
+  }
+
+  rememberTurn({ owner, agent, messageId }: TurnKey, task: string, seq: Seq): void {
+    this.#sql('insert or replace into turns values(?, ?, ?, ?, ?)').run(
+      owner,
+      agent,
+      messageId,
+      this.#key(task),
+      seq,
+    );
+  }
+
+  claimable(agents: readonly string[], now: number): string | undefined {
+    const row = this.#sql(
+      `select id from tasks where needs_run = 1 and lease_until <= ?
+       and agent in (select value from json_each(?)) order by lease_until, key limit 1`,
+    ).get(now, JSON.stringify(agents));
+    return row && String(row['id']);
+  }
+
+  nextLease(agents: readonly string[]): number | undefined {
+    const row = this.#sql(
+      `select lease_until from tasks where needs_run = 1
+       and agent in (select value from json_each(?)) order by lease_until limit 1`,
+    ).get(JSON.stringify(agents));
+    return row && Number(row['lease_until']);
+  }
+
+  page({ owner, context, state, changedAfter, after, limit }: PageRequest): Page {
+    const where: [string, ...Value[]][] = [['1']];
+    if (owner !== undefined) where.push(['owner = ?', owner]);
+    if (context !== undefined) where.push(['context = ?', context]);
+    if (state !== undefined) where.push(['state = ?', state]);
+    if (changedAfter !== undefined) where.push(['changed_at > ?', changedAfter]);
+    if (after) where.push(['(changed_at, key) < (?, ?)', after.changedAt, after.key]);
+    const found = this.#sql(
+      `select id, changed_at, key from tasks where ${where.map(([sql]) => sql).join(' and ')}
+       order by changed_at desc, key desc limit ?`,
+    ).all(...where.flatMap(([, ...values]) => values), limit);
+    return {
+      snapshots: found.map((row) => this.#peek(String(row['id']))),
+      places: found.map((row) => ({
+        changedAt: Number(row['changed_at']),
+        key: Number(row['key']),
+      })),
+    };
+  }
+
+  putBookmark({ task, name, after, data }: Bookmark): void {
+    if (data === undefined)
+      this.#sql('delete from bookmarks where task = ? and name = ?').run(task, name);
+    else
+      this.#sql('insert or replace into bookmarks values(?, ?, ?, ?)').run(
+        task,
+        name,
+        after,
+        JSON.stringify(data),
+      );
+  }
+
+  bookmarks(
+    task: string | undefined,
+    after: Pick<Bookmark, 'task' | 'name'> | undefined,
+    limit: number,
+  ): Bookmark[] {
+    const place = [after?.task ?? '', after?.name ?? ''];
+    const rows =
+      task === undefined
+        ? this.#sql(
+            'select * from bookmarks where (task, name) > (?, ?) order by task, name limit ?',
+          ).all(...place, limit)
+        : this.#sql(
+            'select * from bookmarks where task = ? and (task, name) > (?, ?) order by name limit ?',
+          ).all(task, ...place, limit);
+    return rows.map((row) => ({
+      task: String(row['task']),
+      name: String(row['name']),
+      after: Number(row['after']),
+      data: JSON.parse(String(row['data'])) as JsonObject,
+    }));
+  }
+
+  ended(before: number, limit: number): string[] {
+    return this.#sql('select id from tasks where ended_at < ? order by ended_at limit ?')
+      .all(before, limit)
+      .map((row) => String(row['id']));
+  }
+
+  uncompacted(before: number, limit: number): string[] {
+    return this.#sql('select id from tasks where ended_at < ? and compacted = 0 limit ?')
+      .all(before, limit)
+      .map((row) => String(row['id']));
+  }
+
+  compact(task: string, rows: readonly Seq[]): void {
+    const key = this.#key(task);
+    for (const seq of rows)
+      this.#sql('delete from entries where task = ? and seq = ?').run(key, seq);
+    this.#sql('update tasks set compacted = 1 where key = ?').run(key);
+  }
+
+  remove(task: string): void {
+    this.#sql('delete from tasks where id = ?').run(task);
+    this.#hot.delete(task);
+  }
+
+  /** No process but this one writes the file, so every claim in it is of one that is gone. */
+  endLeases(): void {
+    this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
+  }
+
+  #create({ task, snapshot, epoch, worker, leaseUntil }: Head): number {
+    const row = this.#sql(
+      `insert into tasks(id, agent, context, owner, state, seq, epoch, worker, lease_until, needs_run, changed_at)
+       values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key`,
+    ).get(
+      task,
+      snapshot.agent,
+      snapshot.context,
+      snapshot.owner ?? '',
+      snapshot.state,
+      snapshot.seq,
+      epoch,
+      worker ?? null,
+      leaseUntil,
+      needsRun(snapshot) ? 1 : 0,
+      snapshot.updatedAt,
+    );
+    return Number(row?.['key']);
+  }
+
+  // The rules have checked epoch and place already; the statement checks them again in the file.
+  #update(key: number, from: Head, to: Head): void {
+    const { snapshot } = to;
+    const only =
+      from.epoch === to.epoch && from.worker === to.worker && from.leaseUntil === to.leaseUntil;
+    const row =
+      only && !changed(from.snapshot, snapshot)
+        ? this.#sql(
+            'update tasks set seq = ? where key = ? and seq = ? and epoch = ? returning key',
+          ).get(snapshot.seq, key, from.snapshot.seq, from.epoch)
+        : this.#sql(
+            `update tasks set seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
+             changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and seq = ? and epoch = ? returning key`,
+          ).get(
+            snapshot.seq,
+            snapshot.state,
+            to.epoch,
+            to.worker ?? null,
+            to.leaseUntil,
+            needsRun(snapshot) ? 1 : 0,
+            changed(from.snapshot, snapshot) ? 1 : 0,
+            snapshot.updatedAt,
+            isFinal(snapshot.state) ? snapshot.updatedAt : null,
+            key,
+            from.snapshot.seq,
+            from.epoch,
+          );
+    if (!row)
+      throw new DuolaneError(
+        'server',
+        `task ${to.task} was changed in its file by somebody else; only one process may write it`,
+      );
+  }
+
+  #saveSnapshot(key: number, snapshot: Snapshot): void {
+    this.#sql('insert or replace into snapshots values(?, ?, ?)').run(
+      key,
+      snapshot.seq,
+      encodeSnapshot(snapshot),
+    );
+  }
+
+  #foldRest(snapshot: Snapshot, key: number): Snapshot {
+    let folded = snapshot;
+    for (const row of this.#iterate(key, snapshot.seq))
+      folded = advance(folded, decodeEntry(row.line));
+    return folded;
+  }
+
+  // A list may name more tasks than are kept in memory, so it must not push out those in use.
+  #peek(task: string): Snapshot {
+    const hot = this.#hot.peek(task);
+    if (hot) return hot.snapshot;
+    const { snapshot } = this.load(task) as Hot;
+    this.#hot.delete(task);
+    return snapshot;
+  }
+
+  #rows(key: number, after: Seq, maxRows: number, maxBytes: number): Row[] {
+    const rows: Row[] = [];
+    let bytes = 0;
+    for (const row of this.#iterate(key, after)) {
+      rows.push(row);
+      bytes += row.line.length;
+      if (rows.length >= maxRows || bytes >= maxBytes) break;
+    }
+    return rows;
+  }
+
+  *#iterate(key: number, after: Seq): Generator<Row> {
+    const found = this.#sql(
+      'select seq, note, line from entries where task = ? and seq > ? order by seq',
+    ).iterate(key, after);
+    for (const row of found) yield toRow(row);
+  }
+
+  #key(task: string): number {
+    return (this.load(task) as Hot).key;
+  }
+
+  #sql(text: string): Statement {
+    let statement = this.#statements.get(text);
+    if (!statement) this.#statements.set(text, (statement = this.#db.prepare(text)));
+    return statement;
+  }
+}
+
+const toRow = (row: SqlRow): Row => ({
+  seq: Number(row['seq']),
+  note: row['note'] === 1,
+  line: String(row['line']),
+});

@@ -1,0 +1,175 @@
+import type { Seq, Snapshot, TaskState } from '../event/types.ts';
+import type { Bookmark } from './types.ts';
+
+/** A stored entry. `note` tells a note from an agent event without parsing it. */
+export interface Row {
+  readonly seq: Seq;
+  readonly note: boolean;
+  /** The entry, as `encodeEntry` writes it. */
+  readonly line: string;
+}
+
+export interface SubmitRequest {
+  /** The `turn.submitted` note, as `encodeEvent` writes it. */
+  readonly note: string;
+  /** Who claims the task in the same commit, if it is free. */
+  readonly worker?: string;
+  readonly leaseMs: number;
+  /** Whether a message id that is known gives the entry that is there. */
+  readonly dedupe: boolean;
+}
+
+export interface AppendRequest {
+  readonly task: string;
+  readonly epoch: number;
+  readonly after: Seq;
+  /** As `encodeEvent` writes them. */
+  readonly events: readonly string[];
+}
+
+export interface ClaimRow {
+  readonly task: string;
+  readonly epoch: number;
+  readonly snapshot: Snapshot;
+}
+
+/** The place of a task in a list: newest change first, the key breaks ties. */
+export interface Place {
+  readonly changedAt: number;
+  readonly key: number;
+}
+
+export interface PageRequest {
+  readonly owner?: string;
+  readonly context?: string;
+  readonly state?: TaskState;
+  readonly changedAfter?: number;
+  readonly after?: Place;
+  readonly limit: number;
+}
+
+export interface Page {
+  readonly snapshots: readonly Snapshot[];
+  /** The place of each snapshot, so that a reader can stop at any of them. */
+  readonly places: readonly Place[];
+}
+
+/** What a commit did to one task. Announced after the commit, in order. */
+export interface Commit {
+  readonly task: string;
+  readonly epoch: number;
+  /** Whether that epoch's claim still stands. */
+  readonly held: boolean;
+  readonly rows: readonly Row[];
+  readonly head: Seq;
+  readonly ended: boolean;
+  /** Whether a runner could claim it now. */
+  readonly claimable: boolean;
+}
+
+export interface ReadResult {
+  readonly rows: readonly Row[];
+  readonly head: Seq;
+  readonly ended: boolean;
+}
+
+/**
+ * What a database has to do for a `TaskLog`; readers, heartbeats, notes and claims as a stream are
+ * built on it once (`log.ts`). Each method is atomic, and durable when it resolves. Refusals are
+ * DuolaneErrors with the codes that `TaskLog` names; a failing database is `server`.
+ */
+export interface StoreMethods {
+  submit(request: SubmitRequest): {
+    readonly task: string;
+    readonly row: Row;
+    readonly claim?: ClaimRow;
+  };
+  /** Writes the note, and the end too when no claim is live. */
+  cancel(task: string, note: string): Snapshot;
+  /** The oldest task that needs a runner; else how long until a lease ends that might free one. */
+  claim(
+    worker: string,
+    agents: readonly string[],
+    leaseMs: number,
+  ): { readonly claim?: ClaimRow; readonly retryInMs?: number };
+  append(request: AppendRequest): Seq;
+  release(task: string, epoch: number): void;
+  /** Extends these claims. `over`: ended or released; `lost`: somebody else has it. */
+  beat(
+    claims: readonly { readonly task: string; readonly epoch: number }[],
+    leaseMs: number,
+  ): readonly {
+    readonly task: string;
+    readonly claim: 'held' | 'over' | 'lost';
+    readonly head: Seq;
+  }[];
+  /** A piece of the log after a place: at most some hundred rows and about 1 MiB. Undefined: no such task. */
+  read(task: string, after: Seq): ReadResult | undefined;
+  heads(tasks: readonly string[]): readonly {
+    readonly task: string;
+    readonly head: Seq;
+    readonly ended: boolean;
+  }[];
+  get(task: string): Snapshot | undefined;
+  page(request: PageRequest): Page;
+  bookmark(mark: Bookmark): void;
+  bookmarks(
+    task: string | undefined,
+    after: Pick<Bookmark, 'task' | 'name'> | undefined,
+  ): readonly Bookmark[];
+  /** Some tasks that ended before the time; all are named after enough rounds of `remove`. */
+  ended(before: number): readonly string[];
+  remove(tasks: readonly string[]): void;
+  /** Compacts some tasks that ended before the time; 0 when there is none left. */
+  compact(before: number): number;
+}
+
+/** Which methods only look. They see what is committed, never what is about to be. */
+export const METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
+  submit: 'write',
+  cancel: 'write',
+  claim: 'write',
+  append: 'write',
+  release: 'write',
+  beat: 'write',
+  read: 'read',
+  heads: 'read',
+  get: 'read',
+  page: 'read',
+  bookmark: 'write',
+  bookmarks: 'read',
+  ended: 'read',
+  remove: 'write',
+  compact: 'write',
+};
+
+export type StoreCalls = {
+  readonly [K in keyof StoreMethods]: (
+    ...args: Parameters<StoreMethods[K]>
+  ) => Promise<ReturnType<StoreMethods[K]>>;
+};
+
+export interface Store extends StoreCalls, AsyncDisposable {
+  /** True when every commit of this database is announced here; otherwise the log also polls. */
+  readonly announcesAll: boolean;
+  /** Calls the listener for each commit, before the call that caused it resolves. Gives the way to stop. */
+  onCommit(listener: (commit: Commit) => void): () => void;
+}
+
+/** The methods of a store, all through one function: what a worker, a test or a wire needs. */
+export function storeCalls(
+  call: (method: keyof StoreMethods, args: readonly unknown[]) => Promise<unknown>,
+): StoreCalls {
+  const names = Object.keys(METHODS) as (keyof StoreMethods)[];
+  const calls = names.map((name) => [name, (...args: unknown[]) => call(name, args)]);
+  return Object.fromEntries(calls) as StoreCalls;
+}
+
+/** One call on a ledger by its name, the other end of `storeCalls`. */
+export function invoke(
+  methods: StoreMethods,
+  method: keyof StoreMethods,
+  args: readonly unknown[],
+): unknown {
+  return (methods[method] as (...args: unknown[]) => unknown).apply(methods, [...args]);
+}

@@ -1,0 +1,50 @@
+import type { Seq, Snapshot } from '../event/types.ts';
+import type { Page, PageRequest, Row } from './store.ts';
+import type { Bookmark } from './types.ts';
+
+/** A task as the rules see it: its fold and who may write it. Never changed, only replaced. */
+export interface Head {
+  readonly task: string;
+  readonly snapshot: Snapshot;
+  /** Counts the claims; a writer with an older one is refused. */
+  readonly epoch: number;
+  readonly worker?: string | undefined;
+  /** Unix ms; 0 when nobody has it. */
+  readonly leaseUntil: number;
+}
+
+/** A turn's key for idempotency. */
+export interface TurnKey {
+  readonly owner: string;
+  readonly agent: string;
+  readonly messageId: string;
+}
+
+/**
+ * What the rules (`ledger.ts`) need of a storage engine, in one transaction and without waiting.
+ * `write` may be called only with what the rules allow; nothing here decides.
+ */
+export interface Tables {
+  load(task: string): Head | undefined;
+  /** `from` is what `load` gave, undefined for a new task. Rows go to the end of its log. */
+  write(from: Head | undefined, to: Head, rows: readonly Row[]): void;
+  rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[];
+  turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined;
+  rememberTurn(key: TurnKey, task: string, seq: Seq): void;
+  /** The task that has needed a runner and had no live claim for the longest time. */
+  claimable(agents: readonly string[], now: number): string | undefined;
+  /** When the first live lease of such a task ends. */
+  nextLease(agents: readonly string[]): number | undefined;
+  page(request: PageRequest): Page;
+  putBookmark(mark: Bookmark): void;
+  bookmarks(
+    task: string | undefined,
+    after: Pick<Bookmark, 'task' | 'name'> | undefined,
+    limit: number,
+  ): Bookmark[];
+  ended(before: number, limit: number): string[];
+  uncompacted(before: number, limit: number): string[];
+  /** Deletes these rows and marks the task as compacted. */
+  compact(task: string, rows: readonly Seq[]): void;
+  remove(task: string): void;
+}

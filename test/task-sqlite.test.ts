@@ -1,0 +1,79 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Turn } from '../src/event/types.ts';
+import { sqliteLog } from '../src/task/index.ts';
+import { openDatabase } from '../src/task/sqlite-driver.ts';
+
+let folder: string;
+let file: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'duolane-'));
+  file = join(folder, 'new', 'tasks.db');
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const turn = (task: string): Turn => ({
+  agent: 'a',
+  task,
+  context: 'c',
+  messageId: task,
+  parts: [{ text: 'hi' }],
+});
+
+describe('sqlite log', () => {
+  test('a second log on the file is refused until the first is closed', async () => {
+    const first = await sqliteLog({ file });
+    await expect(sqliteLog({ file })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining(`in use by process ${process.pid} on`) as string,
+    });
+    await first[Symbol.asyncDispose]();
+    await first[Symbol.asyncDispose]();
+    await using again = await sqliteLog({ file });
+    expect(await again.get('t')).toBeUndefined();
+  });
+
+  test('after closing, a call says so', async () => {
+    const log = await sqliteLog({ file });
+    await log[Symbol.asyncDispose]();
+    await expect(log.get('t')).rejects.toMatchObject({ code: 'closed' });
+    await expect(log.submit(turn('t'))).rejects.toMatchObject({ code: 'closed' });
+  });
+
+  test('closing first does what was asked before', async () => {
+    const log = await sqliteLog({ file });
+    const submitted = log.submit(turn('t'));
+    await log[Symbol.asyncDispose]();
+    expect((await submitted).entry.seq).toBe(1);
+  });
+
+  test('a file of a newer schema is refused', async () => {
+    await (await sqliteLog({ file }))[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec('insert into migrations values(99, 0)');
+    db.close();
+    await expect(sqliteLog({ file })).rejects.toMatchObject({ code: 'unsupported' });
+  });
+
+  test('what cannot be opened says why', async () => {
+    await expect(sqliteLog({ file: folder })).rejects.toMatchObject({ code: 'server' });
+  });
+
+  test('a restart finds tasks, folds what came after the last snapshot, and frees every claim', async () => {
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    if (!claim) throw new Error('not free');
+    await first.append(claim, 1, [{ type: 'run.started' }]);
+    await first.append(claim, 2, [{ type: 'text.delta', id: 't', delta: 'hello' }]);
+    const before = await first.get('t');
+    await first[Symbol.asyncDispose]();
+    await using log = await sqliteLog({ file });
+    expect(await log.get('t')).toEqual(before);
+    for await (const next of log.claims('B', { agents: ['a'] })) {
+      expect(next).toMatchObject({ task: 't', epoch: claim.epoch + 1, snapshot: before });
+      break;
+    }
+  });
+});
