@@ -5,3 +5,4 @@ export {
   type Failure,
   RETRYABLE,
 } from './errors.ts';
+export * from './host/index.ts';

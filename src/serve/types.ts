@@ -9,6 +9,8 @@ export interface ServeOptions {
   readonly log?: TaskLog;
   readonly auth?: JsonObject;
   readonly page?: boolean;
+  /** How long an agent may take to heed a cancel or a stop before it is left behind. */
+  readonly graceMs?: number;
   readonly card?: JsonObject;
   /** Served over MCP too, and as skills of the card. */
   readonly tools?: ToolSource;

@@ -1,0 +1,94 @@
+import type { JsonObject } from '../json.ts';
+
+/**
+ * A2A 1.0 in its JSON spelling: the one model that the server, the client and both codecs share.
+ * What 0.3 says differently is said in `codec-0.3.ts` and nowhere else.
+ */
+export type A2AState =
+  | 'TASK_STATE_SUBMITTED'
+  | 'TASK_STATE_WORKING'
+  | 'TASK_STATE_INPUT_REQUIRED'
+  | 'TASK_STATE_AUTH_REQUIRED'
+  | 'TASK_STATE_COMPLETED'
+  | 'TASK_STATE_FAILED'
+  | 'TASK_STATE_CANCELED'
+  | 'TASK_STATE_REJECTED';
+
+/** Exactly one of `text`, `data`, `url`, `raw` (base64). */
+export interface A2APart {
+  readonly text?: string;
+  readonly data?: unknown;
+  readonly url?: string;
+  readonly raw?: string;
+  readonly mediaType?: string;
+  readonly filename?: string;
+  readonly metadata?: JsonObject;
+}
+
+export interface A2AMessage {
+  readonly messageId: string;
+  readonly contextId?: string;
+  readonly taskId?: string;
+  readonly role: 'ROLE_USER' | 'ROLE_AGENT';
+  readonly parts: readonly A2APart[];
+  readonly metadata?: JsonObject;
+}
+
+export interface A2AStatus {
+  readonly state: A2AState;
+  readonly message?: A2AMessage;
+  readonly timestamp: string;
+}
+
+export interface A2AArtifact {
+  readonly artifactId: string;
+  readonly name?: string;
+  readonly parts: readonly A2APart[];
+  readonly metadata?: JsonObject;
+}
+
+export interface A2ATask {
+  readonly id: string;
+  readonly contextId: string;
+  readonly status: A2AStatus;
+  readonly artifacts?: readonly A2AArtifact[];
+  readonly history?: readonly A2AMessage[];
+  readonly metadata?: JsonObject;
+}
+
+export interface StatusUpdate {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly status: A2AStatus;
+  readonly metadata?: JsonObject;
+}
+
+export interface ArtifactUpdate {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly artifact: A2AArtifact;
+  readonly append?: true;
+  readonly lastChunk?: true;
+  readonly metadata?: JsonObject;
+}
+
+/** One event of a stream: the member's name says what it is. */
+export type StreamEvent =
+  | { readonly task: A2ATask }
+  | { readonly message: A2AMessage }
+  | { readonly statusUpdate: StatusUpdate }
+  | { readonly artifactUpdate: ArtifactUpdate };
+
+/** After these nothing follows; the stream closes. */
+export const TERMINAL: ReadonlySet<A2AState> = new Set([
+  'TASK_STATE_COMPLETED',
+  'TASK_STATE_FAILED',
+  'TASK_STATE_CANCELED',
+  'TASK_STATE_REJECTED',
+]);
+
+/** These close the stream too, but the task goes on with the next message. */
+export const INTERRUPTED: ReadonlySet<A2AState> = new Set([
+  'TASK_STATE_INPUT_REQUIRED',
+  'TASK_STATE_AUTH_REQUIRED',
+]);

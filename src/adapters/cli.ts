@@ -1,0 +1,217 @@
+import { randomUUID } from 'node:crypto';
+import type { Answer } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import type { Agent, AgentContext, AgentEvent, OpenCall, Part, Turn } from '../event/types.ts';
+import { openSession, type Session, type SessionOptions } from '../host/index.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { parseToolName } from '../mcp/names.ts';
+import type { ToolResult, ToolSource } from '../mcp/types.ts';
+import { frameReader } from './stream-json.ts';
+
+export interface CliOptions extends SessionOptions {
+  /** Run again what died half-way. Off, since half a shell command may have run. */
+  readonly resumable?: boolean;
+}
+
+/**
+ * An agent CLI as an Agent: one session per run, both lanes in the log. A further message of the
+ * task, and a further task of the context, go on in the CLI's own session.
+ *
+ * Called again after a wait, it first finishes the open calls of our own sources with the id, the
+ * arguments and the answers of the log, and then tells the model their results: nothing depends on
+ * the model calling again. A cancel interrupts the CLI and waits for its last word.
+ */
+export function cli({ resumable = false, ...options }: CliOptions): Agent {
+  const agent = async function* (
+    turn: Turn,
+    ctx: AgentContext,
+  ): AsyncGenerator<AgentEvent, void, undefined> {
+    const place = await sessionPlace(turn, ctx);
+    yield { type: 'run.started', sessionId: place.sessionId };
+    const finished = yield* finishCalls(sourcesOf(options), ctx);
+    await using session = await openSession({
+      ...options,
+      ...place.options,
+      lanes: 'both',
+      includePartialMessages: true,
+      ask: options.ask ?? ctx.ask,
+      logger: options.logger ?? ctx.logger,
+    });
+    const interrupt = (): void => {
+      session.interrupt().catch((error: unknown) => {
+        ctx.logger.warn('the agent CLI could not be interrupted', { error: String(error) });
+      });
+    };
+    ctx.signal.addEventListener('abort', interrupt, { once: true });
+    try {
+      ctx.signal.throwIfAborted();
+      await session.send(finished.length > 0 ? await report(finished, session) : userMessage(turn));
+      const read = frameReader();
+      for await (const frame of session.frames()) {
+        // Put to sleep: what the interrupted CLI says about its open calls must not close them.
+        if (isAsleep(ctx.signal)) return;
+        for (const event of read(frame)) {
+          if (event.type === 'run.started') continue;
+          yield event;
+          if (event.type === 'run.finished') return;
+        }
+      }
+      throw new DuolaneError('peer_exited', 'the agent CLI ended without a result');
+    } finally {
+      ctx.signal.removeEventListener('abort', interrupt);
+    }
+  };
+  return Object.assign(agent, { continues: true, resumable });
+}
+
+const isAsleep = ({ aborted, reason }: AbortSignal): boolean =>
+  aborted &&
+  reason instanceof DuolaneError &&
+  (reason.code === 'suspended' || reason.code === 'fenced');
+
+/** Which session of the CLI the run is in: the task's own, a fork of the context's last, a new one. */
+async function sessionPlace(
+  turn: Turn,
+  ctx: AgentContext,
+): Promise<{ readonly sessionId: string; readonly options: Partial<SessionOptions> }> {
+  const own = ctx.task.sessionId;
+  // The first attempt at the first turn may have died before the CLI wrote anything.
+  if (own !== undefined && ctx.task.attempt > 0 && began(ctx))
+    return { sessionId: own, options: { resume: own } };
+  const sessionId = randomUUID();
+  for await (const earlier of ctx.history()) {
+    if (earlier.task === turn.task || earlier.sessionId === undefined) continue;
+    return { sessionId, options: { resume: earlier.sessionId, forkSession: true, sessionId } };
+  }
+  return { sessionId, options: { sessionId } };
+}
+
+const began = ({ task }: AgentContext): boolean =>
+  task.turns.length > 1 || task.text !== '' || task.calls.length > 0 || task.pending.length > 0;
+
+function sourcesOf({ mcpServers = {} }: SessionOptions): ReadonlyMap<string, ToolSource> {
+  const sources = new Map<string, ToolSource>();
+  for (const [name, config] of Object.entries(mcpServers)) {
+    const source = 'instance' in config ? config.instance : config;
+    if (isSource(source)) sources.set(name, source);
+  }
+  return sources;
+}
+
+const isSource = (value: unknown): value is ToolSource =>
+  isObject(value) &&
+  typeof value['callTool'] === 'function' &&
+  typeof value['listTools'] === 'function';
+
+/** A call that an earlier run left open, closed in the log; without `result` it is not ours to finish. */
+interface FinishedCall {
+  readonly call: OpenCall;
+  readonly result?: ToolResult;
+}
+
+/** Closes what an earlier run left open. */
+async function* finishCalls(
+  sources: ReadonlyMap<string, ToolSource>,
+  ctx: AgentContext,
+): AsyncGenerator<AgentEvent, readonly FinishedCall[], undefined> {
+  const finished: FinishedCall[] = [];
+  for (const call of ctx.task.calls) {
+    const { server, tool } = parseToolName(call.name) ?? {};
+    const source = server === undefined ? undefined : sources.get(server);
+    if (!source || tool === undefined) {
+      const message = `${call.name} was interrupted before it answered`;
+      yield {
+        type: 'tool.failed',
+        ...named(call),
+        error: { code: 'interrupted', message, retryable: true },
+      };
+      finished.push({ call });
+      continue;
+    }
+    const result = yield* finishCall(source, { ...call, name: tool }, ctx);
+    if (result.isError) {
+      const error = { code: 'tool', message: wordsOf(result), retryable: false } as const;
+      yield { type: 'tool.failed', ...named(call), error };
+    } else yield { type: 'tool.completed', ...named(call), output: result.content };
+    finished.push({ call, result });
+  }
+  return finished;
+}
+
+/** CLIs that take the result of an open call from us when they resume, as ours does. */
+const TAKES_RESULTS = 'duolane_resume_open_calls_v1';
+
+/** What the model is told: the results in their place where the CLI can put them there, else in words. */
+async function report(finished: readonly FinishedCall[], session: Session): Promise<JsonObject> {
+  const { capabilities } = await session.initialized;
+  const inPlace = Array.isArray(capabilities) && capabilities.includes(TAKES_RESULTS);
+  const content = finished.map(({ call, result }): JsonObject => {
+    if (inPlace && result) {
+      const { content: blocks, isError = false } = result;
+      return { type: 'tool_result', tool_use_id: call.callId, content: blocks, is_error: isError };
+    }
+    return { type: 'text', text: inWords(call, result) };
+  });
+  return { type: 'user', message: { role: 'user', content } };
+}
+
+function inWords({ callId, name }: OpenCall, result: ToolResult | undefined): string {
+  if (!result)
+    return `${name} was interrupted. It has been approved meanwhile: call it again if it is still needed.`;
+  return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${wordsOf(result)}`;
+}
+
+const named = ({ callId, name }: OpenCall): { readonly callId: string; readonly name: string } => ({
+  callId,
+  name,
+});
+
+async function* finishCall(
+  source: ToolSource,
+  { callId, name, args }: OpenCall,
+  ctx: AgentContext,
+): AsyncGenerator<AgentEvent, ToolResult, undefined> {
+  let answers: readonly Answer[] = ctx.task.answers.filter(({ id }) => id.startsWith(`${callId}/`));
+  let state: string | undefined;
+  for (;;) {
+    const call = {
+      id: callId,
+      name,
+      args: isObject(args) ? args : {},
+      answers,
+      ...(state !== undefined && { state }),
+    };
+    let asked: readonly Answer[] | undefined;
+    for await (const event of source.callTool(call, { signal: ctx.signal })) {
+      if (event.type === 'result') return event.result;
+      if (event.type === 'progress') yield { ...event, type: 'tool.progress', callId };
+      if (event.type !== 'input') continue;
+      asked = await Promise.all(
+        event.requests.map((request) => ctx.ask(request, { signal: ctx.signal })),
+      );
+      state = event.state;
+    }
+    if (!asked) throw new DuolaneError('malformed', `the tool ${name} ended without a result`);
+    answers = [...answers, ...asked];
+  }
+}
+
+const wordsOf = ({ content }: ToolResult): string =>
+  content
+    .map((block) => (typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block)))
+    .join('\n');
+
+function userMessage(turn: Turn): JsonObject {
+  return { type: 'user', message: { role: 'user', content: turn.parts.map(contentBlock) } };
+}
+
+function contentBlock(part: Part): JsonObject {
+  if ('text' in part) return { type: 'text', text: part.text };
+  if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };
+  if ('url' in part) return { type: 'text', text: part.url };
+  const data = Buffer.from(part.bytes).toString('base64');
+  const source = { type: 'base64', media_type: part.mediaType, data };
+  return part.mediaType.startsWith('image/')
+    ? { type: 'image', source }
+    : { type: 'document', source };
+}

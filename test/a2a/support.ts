@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import type { Agent } from '../../src/event/types.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { serve, type Served } from '../../src/serve/index.ts';
+import type { TaskLog } from '../../src/task/types.ts';
+import { memoryLog } from '../../src/task/memory.ts';
+import { Noise, SseDecoder } from '../../src/wire/index.ts';
+
+export type Version = '0.3' | '1.0';
+
+/** An event of a stream as it came, and the id that resumes behind it. */
+export interface Seen {
+  readonly id: string;
+  readonly rpcId: unknown;
+  readonly result: JsonObject;
+}
+
+/** A caller with nothing but fetch, so that tests see the bytes that others see. */
+export class Caller {
+  readonly url: string;
+  readonly version: Version;
+
+  constructor(url: string, version: Version = '1.0') {
+    this.url = `${url}/a2a`;
+    this.version = version;
+  }
+
+  message(text: string, more: JsonObject = {}): JsonObject {
+    const parts = this.version === '1.0' ? [{ text }] : [{ kind: 'text', text }];
+    const role = this.version === '1.0' ? 'ROLE_USER' : 'user';
+    return { message: { messageId: randomUUID(), role, parts, ...more } };
+  }
+
+  async post(
+    method: string,
+    params: unknown,
+    headers: Record<string, string> = {},
+    signal?: AbortSignal,
+  ): Promise<Response> {
+    return fetch(this.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'a2a-version': this.version, ...headers },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 7, method, params }),
+      ...(signal && { signal }),
+    });
+  }
+
+  async call(method: string, params: unknown): Promise<JsonObject> {
+    const body = (await (await this.post(method, params)).json()) as JsonObject;
+    return body;
+  }
+
+  /** Reads a stream to its end, or leaves it by `break`. */
+  async *stream(
+    method: string,
+    params: unknown,
+    headers?: Record<string, string>,
+  ): AsyncGenerator<Seen, void, undefined> {
+    const stop = new AbortController();
+    const response = await this.post(method, params, headers, stop.signal);
+    const decoder = new SseDecoder();
+    try {
+      for await (const chunk of response.body ?? []) {
+        for (const event of decoder.decode(chunk)) {
+          if (event instanceof Noise) throw event.error;
+          const { id, result, error } = JSON.parse(event.data) as JsonObject;
+          yield { id: event.lastEventId, rpcId: id, result: (result ?? { error }) as JsonObject };
+        }
+      }
+    } finally {
+      stop.abort();
+      await response.body?.cancel().catch(() => {}); // the server may be gone
+    }
+  }
+
+  say(text: string, more?: JsonObject): AsyncGenerator<Seen, void, undefined> {
+    return this.stream(
+      this.version === '1.0' ? 'SendStreamingMessage' : 'message/stream',
+      this.message(text, more),
+    );
+  }
+
+  subscribe(task: string, after?: string): AsyncGenerator<Seen, void, undefined> {
+    const method = this.version === '1.0' ? 'SubscribeToTask' : 'tasks/resubscribe';
+    return this.stream(method, { id: task }, after === undefined ? {} : { 'last-event-id': after });
+  }
+}
+
+export const serveAgent = (agent: Agent, log: TaskLog = memoryLog()): Promise<Served> =>
+  serve(agent, { log, page: false, graceMs: 200 });
+
+export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const seen: T[] = [];
+  for await (const item of items) seen.push(item);
+  return seen;
+}
+
+/** What an event is, in a word: `task`, a state, or the name of an artifact. */
+export function wordOf({ result }: Seen): string {
+  const update =
+    result['statusUpdate'] ?? (result['kind'] === 'status-update' ? result : undefined);
+  if (update) {
+    const state = (update as { status: { state: string } }).status.state;
+    return state.replace('TASK_STATE_', '').toLowerCase().replaceAll('_', '-');
+  }
+  if (result['task'] ?? result['kind'] === 'task') return 'task';
+  if (result['artifactUpdate'] ?? result['kind'] === 'artifact-update') return 'artifact';
+  return 'error' in result ? 'error' : '?';
+}
+
+/** The words with runs of the same one folded. */
+export const shape = (events: readonly Seen[]): readonly string[] =>
+  events.map(wordOf).filter((word, i, words) => word !== words[i - 1]);
+
+/** The text of the response artifact, put together as a client does. */
+export function textOf(events: readonly Seen[]): string {
+  let text = '';
+  for (const { result } of events) {
+    const update = (result['artifactUpdate'] ?? result) as {
+      artifact?: { name?: string; parts: { text?: string }[] };
+      append?: boolean;
+    };
+    if (update.artifact?.name !== 'response') continue;
+    const piece = update.artifact.parts.map((part) => part.text ?? '').join('');
+    text = update.append ? text + piece : piece;
+  }
+  return text;
+}
+
+export const taskIdOf = ([first]: readonly Seen[]): string => {
+  const task = (first?.result['task'] ?? first?.result) as { id: string };
+  return task.id;
+};
