@@ -1,0 +1,152 @@
+import { expect, test } from 'vitest';
+import type { AgentEvent, Frame } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import { frameReader, readResult } from './stream-json.ts';
+
+const message = (data: JsonObject): Frame => ({ lane: 'message', direction: 'in', at: 5, data });
+const read = (...frames: readonly JsonObject[]): AgentEvent[] => {
+  const reader = frameReader();
+  return frames.flatMap((data) => reader(message(data)));
+};
+const stream = (event: JsonObject): JsonObject => ({ type: 'stream_event', event });
+const types = (events: readonly AgentEvent[]): string[] => events.map(({ type }) => type);
+
+const START = stream({ type: 'message_start', message: { id: 'msg', usage: { input_tokens: 3 } } });
+const text = (words: string): JsonObject =>
+  stream({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: words } });
+const OPEN_TEXT = stream({
+  type: 'content_block_start',
+  index: 0,
+  content_block: { type: 'text' },
+});
+
+test('text in pieces is not said again by the whole block behind it', () => {
+  const events = read(START, OPEN_TEXT, text('Hello '), text('you'), {
+    type: 'assistant',
+    message: { id: 'msg', content: [{ type: 'text', text: 'Hello you' }] },
+  });
+  expect(types(events)).toEqual(['step.started', 'text.delta', 'text.delta']);
+});
+
+test('without pieces the whole block is the text', () => {
+  const [event] = read({
+    type: 'assistant',
+    uuid: 'u',
+    message: { id: 'msg', content: [{ type: 'text', text: 'Hello' }] },
+  });
+  expect(event).toMatchObject({ type: 'text.end', text: 'Hello' });
+});
+
+test('a tool call goes from its name over its arguments to its result', () => {
+  const tool = { type: 'tool_use', id: 't1', name: 'mcp__s__add' };
+  const events = read(
+    START,
+    stream({ type: 'content_block_start', index: 1, content_block: tool }),
+    stream({
+      type: 'content_block_delta',
+      index: 1,
+      delta: { type: 'input_json_delta', partial_json: '{"a":1}' },
+    }),
+    { type: 'assistant', message: { id: 'msg', content: [{ ...tool, input: { a: 1 } }] } },
+    {
+      type: 'user',
+      message: {
+        content: [{ type: 'tool_result', tool_use_id: 't1', content: 'no', is_error: true }],
+      },
+    },
+  );
+  expect(events).toMatchObject([
+    { type: 'step.started' },
+    { type: 'tool.started', callId: 't1', name: 'mcp__s__add' },
+    { type: 'tool.args', callId: 't1', delta: '{"a":1}' },
+    { type: 'tool.called', callId: 't1', args: { a: 1 } },
+    {
+      type: 'tool.failed',
+      callId: 't1',
+      name: 'mcp__s__add',
+      error: { code: 'tool', message: 'no' },
+    },
+  ]);
+});
+
+test('a retry voids what the failed attempt said, and only that', () => {
+  const retry = {
+    type: 'system',
+    subtype: 'api_retry',
+    attempt: 1,
+    error_status: 529,
+    error: 'overloaded',
+  };
+  expect(read(START, OPEN_TEXT, text('half'), retry).at(-1)).toMatchObject({
+    type: 'retry',
+    discard: true,
+    error: { code: 'overloaded', status: 529, retryable: true },
+  });
+  expect(read(START, retry).at(-1)).toMatchObject({ type: 'retry', discard: false });
+});
+
+test('usage and the reason of a step come with its end', () => {
+  const events = read(
+    START,
+    stream({
+      type: 'message_delta',
+      delta: { stop_reason: 'tool_use' },
+      usage: { output_tokens: 7 },
+    }),
+    stream({ type: 'message_stop' }),
+  );
+  expect(events.at(-1)).toMatchObject({
+    type: 'step.finished',
+    step: 1,
+    reason: 'tool-calls',
+    usage: { inputTokens: 3, outputTokens: 7 },
+  });
+});
+
+test('what a sub-agent says carries its path', () => {
+  const [event] = read({
+    type: 'assistant',
+    parent_tool_use_id: 'task_1',
+    message: { id: 'm', content: [{ type: 'text', text: 'inner' }] },
+  });
+  expect(event?.path).toEqual(['task_1']);
+});
+
+test.each([
+  [
+    { subtype: 'success', is_error: false, result: 'fine', structured_output: { a: 1 } },
+    { outcome: 'completed', text: 'fine', output: { a: 1 } },
+  ],
+  [
+    { subtype: 'success', is_error: true, result: 'API Error', api_error_status: 429 },
+    { outcome: 'failed', error: { code: 'rate_limited', status: 429 } },
+  ],
+  [
+    { subtype: 'error_max_turns', is_error: true, errors: ['too many'] },
+    { outcome: 'failed', error: { code: 'max_steps', message: 'too many' } },
+  ],
+  [
+    { subtype: 'error_during_execution', is_error: true, errors: [] },
+    { outcome: 'failed', error: { code: 'interrupted' } },
+  ],
+])('the result %j is the end of a run', (frame, end) => {
+  expect(readResult({ type: 'result', ...frame })).toMatchObject({ type: 'run.finished', ...end });
+});
+
+test('a control frame is passed on, joined to the call that it carries', () => {
+  const data = {
+    type: 'control_request',
+    request: {
+      subtype: 'mcp_message',
+      message: { params: { _meta: { 'claudecode/toolUseId': 't9' } } },
+    },
+  };
+  const frame: Frame = { lane: 'control', direction: 'in', at: 1, data };
+  expect(frameReader()(frame)).toEqual([{ type: 'frame', frame, callId: 't9', at: 1 }]);
+});
+
+test('frames nobody knows yet, and our own messages, say nothing', () => {
+  expect(read({ type: 'something_new' }, { type: 'system', subtype: 'new' })).toEqual([]);
+  const out: Frame = { lane: 'message', direction: 'out', at: 1, data: { type: 'user' } };
+  expect(frameReader()(out)).toEqual([]);
+});

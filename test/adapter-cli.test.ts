@@ -1,0 +1,95 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, expect, test } from 'vitest';
+import { cli } from '../src/adapters/cli.ts';
+import { checkLaws, lawful } from '../src/event/index.ts';
+import type { Agent, AgentEvent, Turn } from '../src/event/types.ts';
+import { createSdkMcpServer, tool, type SessionOptions } from '../src/host/index.ts';
+import { agentContract, contextFor, newTask } from './agent.contract.ts';
+import { verifies } from './verifies.ts';
+
+// The adapter over the open CLI as built into dist; the model is test/fixtures/path-model.mjs.
+
+const home = mkdtempSync(join(tmpdir(), 'duolane-cli-'));
+afterAll(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
+
+const MODEL = `module:${fileURLToPath(new URL('fixtures/path-model.mjs', import.meta.url))}`;
+const schema = { type: 'object', properties: { word: { type: 'string' } } };
+const notes = createSdkMcpServer({
+  name: 'notes',
+  tools: [
+    tool('lookup', 'Looks up', schema, async ({ word }) => `${String(word)}: found`),
+    tool('approve', 'Asks', schema, async ({ word }, ctx) => {
+      const { action } = await ctx.ask({ id: 'review', kind: 'approval' });
+      return `${String(word)}: ${action}`;
+    }),
+  ],
+});
+const options: SessionOptions = {
+  cwd: home,
+  env: { HOME: home, CLAUDE_CONFIG_DIR: join(home, 'config') },
+  inheritEnv: ['PATH'],
+  model: MODEL,
+  mcpServers: { notes },
+  allowedTools: ['mcp__notes__*'],
+};
+
+/** The adapter, told these words whatever the turn says. */
+const told =
+  (text: string, more: SessionOptions = {}): (() => Agent) =>
+  () => {
+    const agent = cli({ ...options, ...more });
+    return Object.assign(
+      (turn: Turn, ctx: Parameters<Agent>[1]) => agent({ ...turn, parts: [{ text }] }, ctx),
+      { continues: true },
+    );
+  };
+
+agentContract('the CLI adapter', {
+  normal: told('count 3'),
+  endless: told('count 100000'),
+  failing: told('count 3', { pathToClaudeCodeExecutable: join(home, 'nowhere') }),
+  tools: told('lookup lane'),
+  asking: told('approve lane'),
+  graceMs: 10_000,
+});
+
+async function run(agent: Agent): Promise<AgentEvent[]> {
+  const events: AgentEvent[] = [];
+  const { ctx } = contextFor(newTask());
+  for await (const event of lawful(agent)({ ...newTask().turns[0]! }, ctx)) events.push(event);
+  return events;
+}
+
+verifies(
+  ['S76', 'S231'],
+  'a run shows its tool calls under the model’s names, and both lanes',
+  async () => {
+    const events = await run(told('lookup lane')());
+    expect(checkLaws(events)).toEqual([]);
+    expect(events).toContainEqual(
+      expect.objectContaining({
+        type: 'tool.called',
+        name: 'mcp__notes__lookup',
+        args: { word: 'lane' },
+      }),
+    );
+    const frames = events.flatMap((event) => (event.type === 'frame' ? [event] : []));
+    expect(frames.some(({ frame }) => frame.direction === 'in')).toBe(true);
+    expect(frames.some(({ frame }) => frame.direction === 'out')).toBe(true);
+    const call = frames.find(({ callId }) => callId !== undefined);
+    expect(call?.callId).toBe(events.find((event) => event.type === 'tool.called')?.callId);
+    expect(events.at(-1)).toMatchObject({
+      outcome: 'completed',
+      text: expect.stringContaining('lane: found') as string,
+    });
+  },
+);
+
+test('the text of a run is said once, whether it came in pieces or whole', async () => {
+  const events = await run(told('count 5')());
+  const text = events.map((event) => (event.type === 'text.delta' ? event.delta : '')).join('');
+  expect(text).toBe('w0 w1 w2 w3 w4');
+});
