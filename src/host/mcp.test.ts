@@ -190,30 +190,34 @@ describe('the bridge', () => {
     });
   });
 
-  test('an input of a tool goes to ask, and the call stays open until it is answered', async () => {
-    const asked: InputRequest[] = [];
-    let answer = (_answer: Answer): void => {};
-    const review = tool('review', 'asks', ANY, async (_args: JsonObject, { ask }) => {
-      const { action } = await ask({ id: 'ok', kind: 'approval', message: 'Fine?' });
-      return `person said ${action}`;
-    });
-    const { cli, session } = await playedSession({
-      mcpServers: { s: createSdkMcpServer({ name: 's', tools: [review] }) },
-      ask: (request) => {
-        asked.push(request);
-        return new Promise((resolve) => (answer = resolve));
-      },
-    });
-    await using _ = session;
-    await cli.initialize();
-    const call = cli.call('s', 'review');
-    await expect.poll(() => asked.length).toBe(1);
-    expect(session.holding).toEqual(['tools/call review on s']);
-    answer({ id: asked[0]?.id ?? '', action: 'accept' });
-    expect(await cli.answerTo(call)).toMatchObject({
-      response: { mcp_response: { result: { content: [{ text: 'person said accept' }] } } },
-    });
-  });
+  verifies(
+    'S87',
+    'an input of a tool goes to ask, and the call stays open until it is answered',
+    async () => {
+      const asked: InputRequest[] = [];
+      let answer = (_answer: Answer): void => {};
+      const review = tool('review', 'asks', ANY, async (_args: JsonObject, { ask }) => {
+        const { action } = await ask({ id: 'ok', kind: 'approval', message: 'Fine?' });
+        return `person said ${action}`;
+      });
+      const { cli, session } = await playedSession({
+        mcpServers: { s: createSdkMcpServer({ name: 's', tools: [review] }) },
+        ask: (request) => {
+          asked.push(request);
+          return new Promise((resolve) => (answer = resolve));
+        },
+      });
+      await using _ = session;
+      await cli.initialize();
+      const call = cli.call('s', 'review');
+      await expect.poll(() => asked.length).toBe(1);
+      expect(session.holding).toEqual(['tools/call review on s']);
+      answer({ id: asked[0]?.id ?? '', action: 'accept' });
+      expect(await cli.answerTo(call)).toMatchObject({
+        response: { mcp_response: { result: { content: [{ text: 'person said accept' }] } } },
+      });
+    },
+  );
 });
 
 describe('ready', () => {
