@@ -3,7 +3,7 @@ import { DuolaneError } from '../src/errors.ts';
 import { advance } from '../src/event/index.ts';
 import type { Agent, AgentEvent, Entry, Snapshot, Turn } from '../src/event/types.ts';
 import { createRunner, openLog, type Runner, type Store, type TaskLog } from '../src/task/index.ts';
-import type { LogOptions, RunnerOptions } from '../src/task/index.ts';
+import type { Claim, LogOptions, RunnerOptions } from '../src/task/index.ts';
 import { type StoreMethods, storeCalls } from '../src/task/store.ts';
 
 /** What can go wrong between a replica and its database. */
@@ -129,6 +129,16 @@ export function turn(agent: string, task: string, fields: Partial<Turn> = {}): T
 
 export const answer = (agent: string, task: string, id: string, content?: unknown): Turn =>
   turn(agent, task, { parts: [], answers: [{ id, action: 'accept', content }] });
+
+export const started: AgentEvent = { type: 'run.started' };
+export const completed: AgentEvent = { type: 'run.finished', outcome: 'completed', text: '' };
+
+/** A new task of agent `a`, claimed. */
+export async function claimed(log: TaskLog, task: string): Promise<Claim> {
+  const { claim } = await log.submit(turn('a', task), { worker: 'A' });
+  if (!claim) throw new Error(`task ${task} was not free`);
+  return claim;
+}
 
 /** The task as soon as it is so, by reading its log. */
 export async function until(

@@ -63,7 +63,10 @@ export class TaskWriter {
     const { state, canceling, running } = this.#snapshot;
     if (events.length === 0 || isFinal(state)) return [];
     // Canceled before the run began: no run starts any more, there is only the end to write.
-    return canceling && !running ? settle(this.#snapshot, {}) : amend(this.#snapshot, events);
+    const lawful =
+      canceling && !running ? settle(this.#snapshot, {}) : amend(this.#snapshot, events);
+    const now = Date.now();
+    return lawful.map((event) => (event.at === undefined ? { ...event, at: now } : event));
   }
 
   /**
@@ -84,6 +87,6 @@ export class TaskWriter {
 
   #fold(event: AgentEvent): void {
     const seq = this.#snapshot.seq + 1;
-    this.#snapshot = advance(this.#snapshot, { ...event, seq, at: event.at ?? Date.now() });
+    this.#snapshot = advance(this.#snapshot, { ...event, seq } as Entry);
   }
 }
