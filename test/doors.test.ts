@@ -321,7 +321,6 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     'Claim',
     'ClaimRow',
     'Commit',
-    'Encoded',
     'FileBlobOptions',
     'LogOptions',
     'METHODS',
