@@ -1,4 +1,12 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+
+/** Examples import the package by its name, as its users do; here that is the source. */
+const source = fileURLToPath(new URL('./src/', import.meta.url));
+const alias = [
+  { find: /^duolane$/, replacement: `${source}index.ts` },
+  { find: /^duolane\/([\w-]+)$/, replacement: `${source}$1/index.ts` },
+];
 
 /** `unit`: beside the code, in seconds. `system`: crosses parts, starts processes, talks to peers. */
 export default defineConfig({
@@ -13,6 +21,7 @@ export default defineConfig({
         },
       },
       {
+        resolve: { alias },
         test: {
           name: 'system',
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],

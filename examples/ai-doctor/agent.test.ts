@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type AgentModule, type Served, serve } from 'duolane/serve';
+import { memoryLog } from 'duolane/task';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { all, Caller, shape, taskIdOf, textOf, type Seen, wordOf } from '../../test/a2a/support.ts';
+import { peer } from '../../test/peers.ts';
+import { suite, verifies } from '../../test/verifies.ts';
+import { PatientBriefing } from './patient-briefing.ts';
+import { sampleNames, sampleText } from './samples.ts';
+
+// Served over A2A, with the real agent CLI behind it, called by nothing but fetch.
+
+const sdk = await peer('a2a-sdk');
+
+interface Client {
+  sendMessageStream(params: unknown): AsyncIterable<unknown>;
+}
+
+const home = mkdtempSync(join(tmpdir(), 'ai-doctor-'));
+const before = process.env['CLAUDE_CONFIG_DIR'];
+let served: Served;
+let module: AgentModule;
+
+beforeAll(async () => {
+  process.env['CLAUDE_CONFIG_DIR'] = home; // sessions of the CLI go here, not to whoever runs the tests
+  module = await import('./agent.ts');
+  served = await serve({ 'ai-doctor': module }, { log: memoryLog(), page: false });
+}, 60_000);
+afterAll(async () => {
+  await served[Symbol.asyncDispose]();
+  if (before === undefined) delete process.env['CLAUDE_CONFIG_DIR'];
+  else process.env['CLAUDE_CONFIG_DIR'] = before;
+  rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+});
+
+interface Artifact {
+  readonly name?: string;
+  readonly parts: readonly { readonly data?: unknown }[];
+}
+
+const caller = (): Caller => {
+  const it = new Caller(served.url);
+  return Object.assign(it, { url: `${served.url}/a2a/ai-doctor` });
+};
+const artifacts = (events: readonly Seen[]): readonly Artifact[] =>
+  events.flatMap(({ result }) => {
+    const { artifact } = (result['artifactUpdate'] ?? {}) as { readonly artifact?: Artifact };
+    return artifact ? [artifact] : [];
+  });
+const briefingIn = (events: readonly Seen[]): unknown => {
+  const data = artifacts(events).find(({ name }) => name === 'briefing')?.parts[0]?.data;
+  return PatientBriefing.parse(data);
+};
+
+describe('over A2A', () => {
+  verifies(
+    'S165',
+    'a record becomes words, searches as status, and the briefing as an artifact',
+    async () => {
+      const events = await all(caller().say(await sampleText()));
+      expect(shape(events).at(0)).toBe('task');
+      expect(wordOf(events.at(-1) as Seen)).toBe('completed');
+      expect(briefingIn(events)).toMatchObject({
+        medicationSafety: expect.arrayContaining([
+          expect.objectContaining({ medications: ['metformin'] }),
+        ]),
+      });
+      expect(JSON.stringify(events)).toContain('Searching the guidelines: metformin');
+      expect(textOf(events)).toContain('without a language model');
+    },
+    60_000,
+  );
+
+  test('a record may come as data, and a stream that was left goes on where it was left', async () => {
+    const parts = [{ data: JSON.parse(await sampleText('gout-kidney')) as unknown }];
+    const stream = caller().stream('SendStreamingMessage', {
+      message: { messageId: randomUUID(), role: 'ROLE_USER', parts },
+    });
+    const seen: Seen[] = [];
+    for await (const event of stream) {
+      seen.push(event);
+      if (seen.length === 3) break; // the client goes away; the run does not
+    }
+    const rest = await all(caller().subscribe(taskIdOf(seen), seen.at(-1)?.id));
+    expect(wordOf(rest.at(-1) as Seen)).toBe('completed');
+    expect(briefingIn([...seen, ...rest])).toMatchObject({ citations: expect.any(Array) });
+  }, 60_000);
+
+  test.each([
+    ['{"age": 50', 'is no JSON'],
+    [
+      '{"age": 50, "sex": "female", "conditions": [], "medications": [], "labs": [{"name": "potassium", "value": 45}], "allergies": []}',
+      'potassium 45 is impossible',
+    ],
+  ])('%s is rejected with the reason', async (text, reason) => {
+    const events = await all(caller().say(text));
+    expect(wordOf(events.at(-1) as Seen)).toBe('rejected');
+    expect(JSON.stringify(events.at(-1))).toContain(reason);
+  });
+
+  test('a cancel ends the run as canceled, and no briefing is given', async () => {
+    const stream = caller().say(await sampleText());
+    const seen: Seen[] = [];
+    for await (const event of stream) {
+      seen.push(event);
+      if (seen.length === 2) await caller().call('CancelTask', { id: taskIdOf(seen) });
+    }
+    expect(wordOf(seen.at(-1) as Seen)).toBe('canceled');
+    expect(artifacts(seen).filter(({ name }) => name === 'briefing')).toEqual([]);
+  }, 60_000);
+});
+
+suite('a2a-sdk', sdk.reason, () => {
+  test('the official client reads it all, to the briefing and the end', async () => {
+    const { ClientFactory } = (await sdk.import('@a2a-js/sdk/client')) as {
+      ClientFactory: new () => { createFromUrl(url: string): Promise<Client> };
+    };
+    const client = await new ClientFactory().createFromUrl(served.url);
+    const value = await sampleText('penicillin-allergy');
+    const events: unknown[] = [];
+    for await (const event of client.sendMessageStream({
+      message: { messageId: randomUUID(), role: 1, parts: [{ content: { $case: 'text', value } }] },
+    }))
+      events.push(event);
+    const text = JSON.stringify(events);
+    expect(text).toContain('Searching the guidelines: Penicillin allergy amoxicillin');
+    expect(text).toContain('all-penicillin');
+  }, 60_000);
+});
+
+test('the card says what it does, and the form has every sample patient', async () => {
+  const response = await fetch(`${served.url}/a2a/ai-doctor/.well-known/agent-card.json`);
+  expect(await response.json()).toMatchObject({
+    name: 'AI Doctor',
+    description: expect.stringContaining('not medical advice'),
+    skills: [{ id: 'patient-briefing' }],
+  });
+  const form = module.options?.form;
+  expect(form?.['examples']).toHaveLength((await sampleNames()).length);
+  expect(form?.['properties']).toHaveProperty('medications');
+});

@@ -1,0 +1,56 @@
+// `npx tsx examples/ai-doctor/main.ts [patient.json | name of a sample]`
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { SDKMessage } from 'duolane/host';
+import { generateBriefing } from './briefing.ts';
+import { BriefingGenerationError } from './errors.ts';
+import { layOut } from './print.ts';
+import { openGuidelines } from './retrieval/guidelines.ts';
+import { sampleNames, sampleText } from './samples.ts';
+
+// Whoever read us may have left (`| head`).
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
+const [given] = process.argv.slice(2);
+try {
+  const text = await recordText(given);
+  await using guidelines = await openGuidelines();
+  console.log(`Guidelines: ${guidelines.size} passages, searched by ${guidelines.note}.`);
+  const briefing = await generateBriefing(text, {
+    guidelines,
+    onMessage: show,
+    onWarning: (message) => console.error(`warning: ${message}`),
+    session: { includePartialMessages: true },
+  });
+  console.log(`\n\n${layOut(briefing)}`);
+} catch (error) {
+  if (!(error instanceof BriefingGenerationError)) throw error;
+  console.error(`${error.code}: ${error.message}`);
+  process.exitCode = 1;
+}
+
+async function recordText(name: string | undefined): Promise<string> {
+  if (name === undefined) return sampleText();
+  if (existsSync(name)) return readFile(name, 'utf8');
+  const names = await sampleNames();
+  if (names.includes(name)) return sampleText(name);
+  throw new BriefingGenerationError(
+    'INVALID_RECORD',
+    `there is no file ${name}, and no sample of that name (samples: ${names.join(', ')})`,
+  );
+}
+
+/** Searches as they happen, and the text as it grows. */
+function show(message: SDKMessage): void {
+  if (message.type === 'assistant') {
+    const { content } = message.message as { readonly content: readonly Record<string, unknown>[] };
+    for (const { type, name, input } of content)
+      if (type === 'tool_use' && name !== 'StructuredOutput')
+        console.log(`\n  search: ${(input as { readonly query?: string }).query ?? ''}`);
+  }
+  if (message.type !== 'stream_event') return;
+  const { delta } = message['event'] as { readonly delta?: { readonly text?: string } };
+  if (delta?.text !== undefined) process.stdout.write(delta.text);
+}

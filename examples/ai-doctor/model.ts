@@ -1,0 +1,79 @@
+// The offline model, for `duolane-agent --model module:…/model.js`. It is no language model: it reads
+// the record, plans searches by rule and quotes what they returned.
+import { compose } from './planner/compose.ts';
+import { factsOf } from './planner/facts.ts';
+import { planSearches } from './planner/plan.ts';
+import type { PatientBriefing } from './patient-briefing.ts';
+import { type PatientRecord, readRecord } from './record.ts';
+import { SEARCH_TOOL } from './names.ts';
+import { parseSources, wordsOf } from './sources.ts';
+
+interface Message {
+  readonly role: 'user' | 'assistant';
+  readonly content: string | readonly { readonly type: string; readonly name?: unknown }[];
+}
+
+/** What we use of a model request. */
+export interface PlannerRequest {
+  readonly messages: readonly Message[];
+  readonly tools: readonly { readonly name: string }[];
+}
+
+export interface PlannerAnswer {
+  readonly text: string;
+  readonly tools?: readonly { readonly name: string; readonly input: Record<string, unknown> }[];
+}
+
+const OUTPUT_TOOL = 'StructuredOutput';
+
+/** The next step for a conversation: more searches, or the briefing. Pure: equal conversations, equal answers. */
+export default function plan({ messages, tools }: PlannerRequest): PlannerAnswer {
+  const from = messages.findLastIndex(
+    ({ role, content }) => role === 'user' && !isToolResult(content),
+  );
+  const record = recordIn(messages[from]);
+  if (typeof record === 'string') return { text: record };
+  const facts = factsOf(record);
+  const since = messages.slice(from + 1);
+  const done = since.filter(({ role }) => role === 'assistant').length;
+  const searches = planSearches(facts)[done];
+  const search = tools.find(({ name }) => name.endsWith(`__${SEARCH_TOOL}`));
+  if (searches && search)
+    return {
+      text:
+        done === 0 ? 'I look up what the guidelines say about this patient. ' : 'I look further. ',
+      tools: searches.map((query) => ({ name: search.name, input: { query } })),
+    };
+  const found = since
+    .filter(({ role }) => role === 'user')
+    .flatMap(({ content }) => parseSources(wordsOf(content)));
+  const briefing = compose(facts, found);
+  const output = tools.some(({ name }) => name === OUTPUT_TOOL);
+  return {
+    text: spoken(briefing),
+    ...(output && { tools: [{ name: OUTPUT_TOOL, input: { ...briefing } }] }),
+  };
+}
+
+function spoken({ summary, medicationSafety, citations, disclaimer }: PatientBriefing): string {
+  const first = medicationSafety[0];
+  const foremost = first
+    ? ` Foremost, about ${first.medications.join(' and ')}: ${first.concern}`
+    : '';
+  return `${summary}${foremost} (From ${citations.length} passages, by rules and without a language model. ${disclaimer})`;
+}
+
+const isToolResult = (content: Message['content']): boolean =>
+  typeof content !== 'string' && content.some(({ type }) => type === 'tool_result');
+
+/** The record in a message, which may have words around it; or what to say if there is none. */
+function recordIn(message: Message | undefined): PatientRecord | string {
+  const text = wordsOf(message?.content);
+  const json = text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1);
+  if (json === '') return 'I read patient records as JSON and cannot talk about anything else.';
+  try {
+    return readRecord(json);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

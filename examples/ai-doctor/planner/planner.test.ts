@@ -1,0 +1,206 @@
+import { readFile } from 'node:fs/promises';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ANALYTES } from '../labs.ts';
+import plan, { type PlannerRequest } from '../model.ts';
+import { SEARCH_TOOL_FULL } from '../names.ts';
+import {
+  checkBriefing,
+  type MedicationConcern,
+  type PatientBriefing,
+} from '../patient-briefing.ts';
+import { type PatientRecord, readRecord } from '../record.ts';
+import { chunk, loadCorpus } from '../retrieval/corpus.ts';
+import { SPELLING } from '../retrieval/guidelines.ts';
+import { hashedEmbedder } from '../retrieval/hashed.ts';
+import { type GuidelineIndex, openIndex } from '../retrieval/index.ts';
+import { sampleNames, sampleText } from '../samples.ts';
+import { formatSources, parseSources, type Source } from '../sources.ts';
+import { mentions } from './lexicon.ts';
+
+interface Expectation {
+  readonly concerns: readonly {
+    readonly medications: readonly string[];
+    readonly cites: readonly string[];
+  }[];
+  readonly mustNot: readonly Partial<{
+    readonly kind: string;
+    readonly medications: readonly string[];
+    readonly cites: string;
+  }>[];
+  readonly screenings: readonly string[];
+  readonly noScreenings: readonly string[];
+  readonly actions: readonly string[];
+}
+
+const names = await sampleNames();
+const expectations = JSON.parse(
+  await readFile(new URL('../patients/expectations.json', import.meta.url), 'utf8'),
+) as Readonly<Record<string, Expectation>>;
+
+let index: GuidelineIndex;
+beforeAll(async () => {
+  index = await openIndex({
+    chunks: chunk(await loadCorpus()),
+    embedder: hashedEmbedder,
+    ...SPELLING,
+  });
+});
+afterAll(() => index[Symbol.dispose]());
+
+interface Played {
+  readonly briefing: PatientBriefing;
+  readonly returned: readonly Source[];
+  readonly searches: readonly string[];
+  readonly turns: number;
+}
+
+/** The loop of an agent around the planner, without a process: at most four calls of the model. */
+async function play(record: PatientRecord): Promise<Played> {
+  const tools = [{ name: SEARCH_TOOL_FULL }, { name: 'StructuredOutput' }];
+  const messages: PlannerRequest['messages'][number][] = [
+    { role: 'user', content: JSON.stringify(record) },
+  ];
+  const returned: Source[] = [];
+  const searches: string[] = [];
+  for (let turns = 1; turns <= 4; turns++) {
+    const { text, tools: calls = [] } = plan({ messages, tools });
+    expect(text).not.toBe('');
+    const output = calls.find(({ name }) => name === 'StructuredOutput');
+    if (output)
+      return { briefing: checkBriefing(output.input, returned), returned, searches, turns };
+    const results = await Promise.all(
+      calls.map(async ({ input }) => {
+        searches.push(String(input['query']));
+        const found = (await index.search(String(input['query']), { limit: 6 })).map(
+          (hit) => hit.chunk,
+        );
+        returned.push(...found);
+        return { type: 'tool_result', content: [{ type: 'text', text: formatSources(found) }] };
+      }),
+    );
+    messages.push(
+      { role: 'assistant', content: [{ type: 'tool_use' }] },
+      { role: 'user', content: results },
+    );
+  }
+  throw new Error('no briefing within four turns');
+}
+
+const fits = (concern: MedicationConcern, wanted: Expectation['mustNot'][number]): boolean =>
+  (wanted.kind === undefined || concern.kind === wanted.kind) &&
+  (wanted.medications ?? []).every((name) => concern.medications.includes(name)) &&
+  (wanted.cites === undefined || concern.citations.includes(wanted.cites));
+
+describe('every sample patient', () => {
+  test('has expectations, and there are at least twelve', () => {
+    expect(Object.keys(expectations).toSorted()).toEqual([...names].toSorted());
+    expect(names.length).toBeGreaterThanOrEqual(12);
+  });
+
+  test.each(names)('%s: what must be flagged is, what must not is not', async (name) => {
+    const wanted = expectations[name];
+    const { briefing, searches, turns } = await play(readRecord(await sampleText(name)));
+    const { medicationSafety } = briefing;
+    for (const { medications, cites } of wanted?.concerns ?? [])
+      expect(
+        medicationSafety.filter((concern) =>
+          cites.some((id) => fits(concern, { medications, cites: id })),
+        ),
+        `${medications.join(' + ')} by ${cites.join(' or ')}`,
+      ).not.toEqual([]);
+    for (const unwanted of wanted?.mustNot ?? [])
+      expect(medicationSafety.filter((concern) => fits(concern, unwanted))).toEqual([]);
+    const cited = (
+      items: readonly { readonly citations: readonly string[] }[],
+    ): readonly string[] => items.flatMap(({ citations }) => citations);
+    expect(cited(briefing.screenings)).toEqual(
+      expect.arrayContaining([...(wanted?.screenings ?? [])]),
+    );
+    expect(cited(briefing.screenings).filter((id) => wanted?.noScreenings.includes(id))).toEqual(
+      [],
+    );
+    expect(cited(briefing.suggestedActions)).toEqual(
+      expect.arrayContaining([...(wanted?.actions ?? [])]),
+    );
+    expect(searches.length).toBeGreaterThanOrEqual(2);
+    expect(searches.length).toBeLessThanOrEqual(6);
+    expect(turns).toBeLessThanOrEqual(4);
+  });
+});
+
+const DRUGS =
+  'metformin lisinopril ibuprofen warfarin simvastatin apixaban lithium sertraline oxycodone levothyroxine zyxomab'.split(
+    ' ',
+  );
+const ILLS = [
+  'Type 2 diabetes',
+  'Hypertension',
+  'Chronic kidney disease',
+  'Asthma',
+  'Gout',
+  'Heart failure',
+  'Odd <&"> thing',
+];
+const lab = fc
+  .constantFrom(...ANALYTES)
+  .chain(({ name, possible: [low, high] }) =>
+    fc.record({ name: fc.constant(name), value: fc.double({ min: low, max: high, noNaN: true }) }),
+  );
+const anyRecord: fc.Arbitrary<PatientRecord> = fc.record({
+  age: fc.integer({ min: 0, max: 120 }),
+  sex: fc.constantFrom('female', 'male'),
+  conditions: fc.uniqueArray(fc.constantFrom(...ILLS), { maxLength: 4 }),
+  medications: fc
+    .uniqueArray(fc.constantFrom(...DRUGS), { maxLength: 6 })
+    .map((all) => all.map((name) => ({ name }))),
+  labs: fc.array(lab, { maxLength: 6 }),
+  allergies: fc.array(
+    fc
+      .constantFrom('Penicillin', 'Sulfa', 'ibuprofen', 'peanuts')
+      .map((substance) => ({ substance })),
+    { maxLength: 2 },
+  ),
+});
+
+test('any record of the schema gets a briefing whose citations resolve and whose words are quotes', async () => {
+  await fc.assert(
+    fc.asyncProperty(anyRecord, async (record) => {
+      const { briefing, returned, searches } = await play(readRecord(record));
+      expect(searches.length).toBeGreaterThanOrEqual(2);
+      const texts = new Map(returned.map(({ id, text }) => [id, text]));
+      for (const { action, citations } of briefing.suggestedActions)
+        expect(citations.some((id) => texts.get(id)?.includes(action))).toBe(true);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test('words without a record, and a record that is wrong, are answered in words', () => {
+  const ask = (content: string): string =>
+    plan({ messages: [{ role: 'user', content }], tools: [] }).text;
+  expect(ask('hello')).toContain('patient records as JSON');
+  expect(ask('Here it is: {"age": 200}')).toContain('the patient record is not valid');
+});
+
+test('a long name hides the short one inside it', () => {
+  expect(
+    mentions('Non-selective beta blockers are dangerous', ['metoprolol', 'beta blocker']),
+  ).toBe(false);
+  expect(mentions('Beta blockers are dangerous', ['metoprolol', 'beta blocker'])).toBe(true);
+  expect(mentions('People with type 1 diabetes', ['type 2 diabetes', 'diabetes'])).toBe(false);
+});
+
+test('sources survive the way through XML, whatever is in them', () => {
+  const source = fc.record({
+    id: fc.string(),
+    title: fc.string(),
+    section: fc.string(),
+    text: fc.string(),
+  });
+  fc.assert(
+    fc.property(fc.array(source), (sources) => {
+      expect(parseSources(`noise ${formatSources(sources)} <source>`)).toEqual(sources);
+    }),
+  );
+});

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { BriefingGenerationError } from './errors.ts';
+import { readRecord } from './record.ts';
+
+const base = { age: 50, sex: 'female', conditions: [], medications: [], labs: [], allergies: [] };
+
+test.each<readonly [string, unknown, RegExp]>([
+  ['broken JSON', '{"age": 50', /is no JSON/],
+  ['no object', '[]', /expected object/],
+  ['an unknown field', { ...base, ssn: '1' }, /Unrecognized key: "ssn"/],
+  ['a missing field', { age: 50 }, /sex: .*conditions: /],
+  [
+    'an impossible potassium',
+    { ...base, labs: [{ name: 'K', value: 45 }] },
+    /labs\.0\.value: potassium 45 is impossible: expected 1.2 to 10 mmol\/L/,
+  ],
+  ['an impossible age', { ...base, age: 130 }, /age: /],
+  [
+    'a unit that is not read',
+    { ...base, labs: [{ name: 'HbA1c', value: 53, unit: 'mmol/mol' }] },
+    /HbA1c is read in %, not in mmol\/mol/,
+  ],
+  [
+    'pressures the wrong way round',
+    { ...base, vitals: { systolic: 70, diastolic: 120 } },
+    /vitals\.systolic: systolic pressure must be above/,
+  ],
+  ['a pregnant man', { ...base, sex: 'male', pregnant: true }, /cannot be pregnant/],
+  ['a novel', `"${'x'.repeat(200_001)}"`, /more than the 200000 allowed/],
+])('%s is refused with INVALID_RECORD and the reason', (_, input, message) => {
+  expect(() => readRecord(input)).toThrow(message);
+  expect(() => readRecord(input)).toThrow(BriefingGenerationError);
+});
+
+test('a record may be text or data, and may have values that nobody knows', () => {
+  const record = { ...base, labs: [{ name: 'serum amyloid A', value: 12 }] };
+  expect(readRecord(JSON.stringify(record))).toEqual(readRecord(record));
+});
