@@ -1,9 +1,15 @@
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vite';
+import { defineConfig, type UserConfig } from 'vite';
 
-export default defineConfig({
+const config: UserConfig = defineConfig({
   root: fileURLToPath(new URL('.', import.meta.url)),
-  build: { outDir: '../dist/web', emptyOutDir: true, modulePreload: { polyfill: false } },
-  // Inline nothing: the content security policy forbids it.
+  // Nothing inline: the content security policy of the page forbids it.
+  build: {
+    outDir: '../dist/web',
+    emptyOutDir: true,
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+  },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
 });
+export default config;

@@ -1,21 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
+import { isFinal } from '../event/contract.ts';
 import { encodeEntry } from '../event/json.ts';
 import type { Part, Snapshot } from '../event/types.ts';
 import { sseResponse, type SseItem } from '../http/sse.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
+import type { AgentCardLite, StreamHead, TaskRow } from './page-types.ts';
+import { checkForm, readJson, readTurn } from './body.ts';
 import type { Call, Route } from './router.ts';
-
-/** What the page is told about an agent. */
-export interface AgentCardLite {
-  readonly name: string;
-  readonly description: string;
-  /** JSON Schema of the run form, with `examples` as samples. */
-  readonly form?: JsonObject;
-}
 
 export interface ApiOptions {
   readonly agents: readonly AgentCardLite[];
@@ -24,7 +18,11 @@ export interface ApiOptions {
   readonly heartbeatMs: number;
 }
 
-const MAX_BODY_BYTES = 16 * 1024 * 1024;
+/** How soon the page comes back to a stream that was cut. */
+const RETRY_MS = 1000;
+
+/** Of a trace, at a time: a chunk for each small entry would cost more than the entry. */
+const CHUNK_CHARS = 64 * 1024;
 
 /**
  * What the page asks of its own server: entries as the log has them, with the log's own ids, so the
@@ -84,13 +82,13 @@ export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): rea
       method: 'GET',
       path: '/api/tasks/:task/entries',
       handle: async (call) => {
-        const { task } = await own(call);
+        const snapshot = await own(call);
         const last =
           call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
-        const after = Number.parseInt(last, 10) || 0;
+        const after = Math.max(0, Number.parseInt(last, 10) || 0);
         return sseResponse(
           keepAlive(
-            entries(log, task, after, call.request.signal),
+            entries(log, snapshot, after, call.request.signal),
             heartbeatMs,
             () => 'heartbeat' as const,
           ),
@@ -98,14 +96,19 @@ export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): rea
       },
     },
     {
+      method: 'GET',
+      path: '/api/tasks/:task/trace',
+      handle: async (call) => trace(log, await own(call), call.request.signal),
+    },
+    {
       method: 'POST',
       path: '/api/agents/:agent/turns',
       handle: async (call) => {
         const agent = call.params['agent'] ?? '';
-        if (!agents.some(({ name }) => name === agent)) {
-          throw new DuolaneError('not_found', `there is no agent ${agent}`);
-        }
+        const card = agents.find(({ name }) => name === agent);
+        if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
         const body = await readJson(call.request);
+        if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
         const context = typeof body['context'] === 'string' ? body['context'] : randomUUID();
         return submit(call, { agent, task: randomUUID(), context }, body);
       },
@@ -134,26 +137,11 @@ export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): rea
   }));
 }
 
-export type TaskRow = Pick<
-  Snapshot,
-  | 'task'
-  | 'context'
-  | 'agent'
-  | 'state'
-  | 'createdAt'
-  | 'updatedAt'
-  | 'seq'
-  | 'firstTextAt'
-  | 'usage'
-  | 'pending'
-> & { readonly title: string };
-
 /** One line of the task list. */
 function taskRow(snapshot: Snapshot): TaskRow {
   const { task, context, agent, state, createdAt, updatedAt, seq, firstTextAt, usage, pending } =
     snapshot;
-  const [first] = snapshot.turns[0]?.parts ?? [];
-  const title = first && 'text' in first ? first.text.slice(0, 120) : '';
+  const title = titleOf(snapshot.turns[0]?.parts[0]).slice(0, 120);
   return {
     task,
     context,
@@ -169,12 +157,24 @@ function taskRow(snapshot: Snapshot): TaskRow {
   };
 }
 
+function titleOf(part: Part | undefined): string {
+  if (!part) return '';
+  if ('text' in part) return part.text;
+  if (!('data' in part)) return part.filename ?? '';
+  const { data } = part;
+  const named = isObject(data) ? (data['title'] ?? data['name']) : undefined;
+  return typeof named === 'string' ? named : JSON.stringify(data);
+}
+
+/** First how far the log is, so that a reader knows what is replay; then the entries; then the end. */
 async function* entries(
   log: TaskLog,
-  task: string,
+  { task, seq, state }: Snapshot,
   after: number,
   signal: AbortSignal,
 ): AsyncGenerator<SseItem, void, undefined> {
+  const head: StreamHead = { seq, at: Date.now(), over: isFinal(state) };
+  yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
   try {
     for await (const entry of log.read(task, after, { signal })) {
       yield { id: String(entry.seq), data: encodeEntry(entry) };
@@ -182,48 +182,31 @@ async function* entries(
     yield { event: 'end', data: '{}' };
   } catch (error) {
     if (signal.aborted) return;
-    yield { event: 'error', data: JSON.stringify(DuolaneError.from(error)) };
+    // Not `error`: that is what a browser calls its own loss of the line.
+    yield { event: 'failure', data: JSON.stringify(DuolaneError.from(error)) };
   }
 }
 
-function readTurn(body: JsonObject): {
-  readonly parts: readonly Part[];
-  readonly answers: readonly Answer[];
-} {
-  const { text, data, answers } = body;
-  const parts: Part[] = [];
-  if (typeof text === 'string' && text !== '') parts.push({ text });
-  if (data !== undefined) parts.push({ data });
-  const given = Array.isArray(answers) ? (answers as readonly Answer[]) : [];
-  if (parts.length === 0 && given.length === 0) {
-    throw new DuolaneError('invalid', 'a turn needs text, data or answers');
-  }
-  for (const { id, action } of given) {
-    if (typeof id !== 'string' || !['accept', 'decline', 'cancel'].includes(action)) {
-      throw new DuolaneError(
-        'invalid',
-        'an answer needs id and action (accept, decline or cancel)',
-      );
+/** The log up to now as JSON lines, oldest first, for a file; a task that goes on is cut there. */
+function trace(log: TaskLog, { task, seq }: Snapshot, signal: AbortSignal): Response {
+  const lines = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
+    const encoder = new TextEncoder();
+    let chunk = '';
+    for await (const entry of log.read(task, 0, { signal })) {
+      chunk += `${encodeEntry(entry)}\n`;
+      if (chunk.length < CHUNK_CHARS && entry.seq < seq) continue;
+      yield encoder.encode(chunk);
+      chunk = '';
+      if (entry.seq >= seq) return;
     }
-  }
-  return { parts, answers: given };
-}
-
-/** Only JSON: a form of another site cannot send that without asking first. */
-async function readJson(request: Request): Promise<JsonObject> {
-  if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
-    throw new DuolaneError('invalid', 'send application/json');
-  }
-  const text = await request.text();
-  if (text.length > MAX_BODY_BYTES)
-    throw new DuolaneError('too_large', `a body is at most ${MAX_BODY_BYTES} bytes`);
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch (cause) {
-    throw new DuolaneError('invalid', 'the body is not JSON', { cause });
-  }
-  throw new DuolaneError('invalid', 'the body must be a JSON object');
+  };
+  return new Response(ReadableStream.from(lines()), {
+    headers: {
+      'content-type': 'application/jsonl; charset=utf-8',
+      'content-disposition': `attachment; filename="${task.replaceAll(/[^\w.-]/g, '_')}.jsonl"`,
+      'cache-control': 'no-store',
+    },
+  });
 }
 
 const STATUS: Partial<Record<DuolaneError['code'], number>> = {

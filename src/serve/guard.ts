@@ -3,8 +3,9 @@ import { DuolaneError } from '../errors.ts';
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]', '::1']);
 
-/** Whether an address can be reached from this machine only. */
-export const isLoopback = (host: string): boolean => LOOPBACK.has(host) || host.startsWith('127.');
+/** Whether an address can be reached from this machine only; `127.0.0.1.example.com` is no address. */
+export const isLoopback = (host: string): boolean =>
+  LOOPBACK.has(host) || /^127(?:\.\d{1,3}){3}$/.test(host);
 
 export interface Auth {
   /** Callers say `Authorization: Bearer <token>`. */

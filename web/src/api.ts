@@ -1,8 +1,9 @@
 import type { Answer } from '../../src/ask.ts';
 import type { Entry } from '../../src/event/types.ts';
-import type { AgentCardLite, TaskRow } from '../../src/serve/api.ts';
+import { isObject } from '../../src/json.ts';
+import type { AgentCardLite, StreamHead, TaskRow } from '../../src/serve/page-types.ts';
 
-export type { AgentCardLite, TaskRow };
+export type { AgentCardLite, StreamHead, TaskRow };
 
 async function json<T>(path: string, body?: unknown): Promise<T> {
   const response = await fetch(path, {
@@ -24,8 +25,10 @@ export const listAgents = async (): Promise<readonly AgentCardLite[]> =>
 export const listTasks = async (): Promise<readonly TaskRow[]> =>
   (await json<{ tasks: TaskRow[] }>('/api/tasks')).tasks;
 
-export const startTask = (agent: string, text: string): Promise<{ task: string }> =>
-  json(`/api/agents/${encodeURIComponent(agent)}/turns`, { text });
+export const startTask = (
+  agent: string,
+  input: { readonly text: string } | { readonly data: unknown },
+): Promise<{ task: string }> => json(`/api/agents/${encodeURIComponent(agent)}/turns`, input);
 
 export const sendAnswer = (task: string, answer: Answer): Promise<unknown> =>
   json(`/api/tasks/${encodeURIComponent(task)}/turns`, { answers: [answer] });
@@ -33,23 +36,91 @@ export const sendAnswer = (task: string, answer: Answer): Promise<unknown> =>
 export const cancelTask = (task: string): Promise<unknown> =>
   json(`/api/tasks/${encodeURIComponent(task)}/cancel`, {});
 
+/** Where the whole log of a task is, as JSON lines. */
+export const tracePath = (task: string): string => `/api/tasks/${encodeURIComponent(task)}/trace`;
+
+export async function readTrace(task: string): Promise<readonly Entry[]> {
+  const response = await fetch(tracePath(task));
+  if (!response.ok) throw new Error(`the trace cannot be read: ${response.status}`);
+  const text = await response.text();
+  return text.split('\n').filter(Boolean).map(parseEntry);
+}
+
 export interface Subscription {
   close(): void;
 }
 
-/** Entries behind `after`, in order; the browser itself resumes a cut stream by the last id. */
-export function subscribe(
-  task: string,
-  after: number,
-  on: { entry(entry: Entry): void; state(state: 'live' | 'cut' | 'ended'): void },
-): Subscription {
-  const source = new EventSource(`/api/tasks/${encodeURIComponent(task)}/entries?after=${after}`);
-  source.onopen = () => on.state('live');
-  source.onmessage = ({ data }) => on.entry(JSON.parse(data as string) as Entry);
-  source.onerror = () => on.state('cut');
-  source.addEventListener('end', () => {
-    source.close();
-    on.state('ended');
-  });
-  return { close: () => source.close() };
+export interface Listener {
+  /** Once per connection, before its entries. */
+  head(head: StreamHead): void;
+  entry(entry: Entry): void;
+  line(state: 'live' | 'lost' | 'ended'): void;
+  failed(error: Error): void;
+}
+
+const RETRY_MS = 1000;
+
+/**
+ * Entries behind `after`, in order, each once, until the task has ended or `close`. A lost line is
+ * taken up again behind the last entry that came, by the browser itself or, where it gives up, by us.
+ */
+export function subscribe(task: string, after: number, on: Listener): Subscription {
+  const path = `/api/tasks/${encodeURIComponent(task)}`;
+  let last = after;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let source = open();
+
+  function open(): EventSource {
+    const stream = new EventSource(`${path}/entries?after=${last}`);
+    stream.addEventListener('head', ({ data }) => {
+      on.line('live');
+      on.head(JSON.parse(data as string) as StreamHead);
+    });
+    stream.onmessage = ({ data }) => {
+      const entry = parseEntry(data as string);
+      last = entry.seq;
+      on.entry(entry);
+    };
+    stream.addEventListener('end', () => {
+      stream.close();
+      on.line('ended');
+    });
+    stream.addEventListener('failure', ({ data }) => {
+      stream.close();
+      on.failed(new Error((JSON.parse(data as string) as { message: string }).message));
+      on.line('lost');
+    });
+    stream.onerror = () => {
+      on.line('lost');
+      if (stream.readyState === EventSource.CLOSED) timer = setTimeout(again, RETRY_MS);
+    };
+    return stream;
+  }
+
+  /** The browser has given up, since the server refused: not there at all, or not yet again? */
+  function again(): void {
+    json(path).then(
+      () => {
+        source = open();
+      },
+      (error: Error) => {
+        on.failed(error);
+      },
+    );
+  }
+
+  return {
+    close() {
+      clearTimeout(timer);
+      source.close();
+    },
+  };
+}
+
+/** As `encodeEntry` wrote it: bytes are base64 under `$bytes`. */
+function parseEntry(line: string): Entry {
+  return JSON.parse(line, (_key, value: unknown) => {
+    if (!isObject(value) || typeof value['$bytes'] !== 'string') return value;
+    return Uint8Array.from(atob(value['$bytes']), (char) => char.charCodeAt(0));
+  }) as Entry;
 }

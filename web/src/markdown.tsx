@@ -1,12 +1,15 @@
 import { lexer, type Token, type Tokens } from 'marked';
 import type { ComponentChildren, VNode } from 'preact';
+import { useMemo } from 'preact/hooks';
 
 /**
  * Markdown as elements, never as HTML: what a model writes can be bold or a list, and a tag in it
- * is shown as the text it is. Links go nowhere but the web and mail.
+ * is shown as the text it is. Links go nowhere but the web and mail; images stay words, since
+ * fetching one would tell its host.
  */
 export function Markdown({ text }: { readonly text: string }): VNode {
-  return <div class="markdown">{blocks(lexer(text))}</div>;
+  // The same nodes are not compared again: of a long talk only the growing block costs.
+  return useMemo(() => <div class="markdown">{blocks(lexer(text))}</div>, [text]);
 }
 
 const blocks = (tokens: readonly Token[]): ComponentChildren[] => tokens.map(block);
@@ -24,7 +27,7 @@ function block(token: Token): ComponentChildren {
       return <blockquote>{blocks((token as Tokens.Blockquote).tokens)}</blockquote>;
     case 'code':
       return (
-        <pre>
+        <pre tabIndex={0}>
           <code>{(token as Tokens.Code).text}</code>
         </pre>
       );

@@ -1,15 +1,25 @@
 import type { VNode } from 'preact';
-import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { isFinal } from '../../src/event/contract.ts';
-import type { InputRequest } from '../../src/ask.ts';
-import { cancelTask, sendAnswer, subscribe, type Subscription } from './api.ts';
-import { Markdown } from './markdown.tsx';
-import { Timeline } from './timeline.tsx';
-import { TaskView } from './view.ts';
+import { useState } from 'preact/hooks';
+import { Answer } from './answer.tsx';
+import { cancelTask, tracePath } from './api.ts';
+import type { Rule } from './contract.ts';
+import { Dialog } from './dialog.tsx';
+import { SPEEDS, type Speed } from './replay.ts';
+import { State } from './task-list.tsx';
+import { describeRow, Timeline, wordsOf } from './timeline.tsx';
+import { useTask, type Line, type LiveTask } from './use-task.ts';
+import { duration, type Row } from './view.ts';
+import { Waiting } from './waiting.tsx';
 
-type Line = 'live' | 'cut' | 'ended';
+const LINES: Readonly<Record<Line, string>> = {
+  opening: 'connecting',
+  live: 'connected',
+  lost: 'line lost, trying again',
+  cut: 'cut by you; the task goes on',
+  ended: 'complete',
+};
 
-/** One task, live: answer, cards that wait for a person, both lanes, the contract. */
+/** One task, live: what was said, cards that wait for a person, both lanes, the contract. */
 export function Task({
   task,
   onError,
@@ -17,170 +27,147 @@ export function Task({
   readonly task: string;
   readonly onError: (error: unknown) => void;
 }): VNode {
-  const view = useRef(new TaskView());
-  const line = useRef<Subscription | undefined>(undefined);
-  const [state, setState] = useState<Line>('live');
-  const [replayed, setReplayed] = useState<number>();
-  const [picked, setPicked] = useState<unknown>();
-  const [, draw] = useReducer((n: number) => n + 1, 0);
-
-  const connect = (): void => {
-    const after = view.current.snapshot?.seq ?? 0;
-    const since = Date.now();
-    let missed = 0;
-    let frame = 0;
-    line.current = subscribe(task, after, {
-      entry(entry) {
-        if (after > 0 && entry.at < since) setReplayed(++missed);
-        view.current.feed(entry);
-        frame ||= requestAnimationFrame(() => {
-          frame = 0;
-          draw(undefined);
-        });
-      },
-      state: setState,
-    });
-  };
-  useEffect(() => {
-    view.current = new TaskView();
-    setReplayed(undefined);
-    setPicked(undefined);
-    connect();
-    return () => line.current?.close();
-  }, [task]);
-
-  const { snapshot } = view.current;
-  const over = snapshot !== undefined && isFinal(snapshot.state);
-  const cut = (): void => {
-    line.current?.close();
-    setState('cut');
-  };
-  const ttft =
-    snapshot?.firstTextAt === undefined ? undefined : snapshot.firstTextAt - snapshot.createdAt;
+  const live = useTask(task, onError);
+  const [picked, setPicked] = useState<Row>();
+  const { view, replay } = live;
   return (
-    <section class="task" aria-label="Task">
+    <section class={replay ? 'task replaying' : 'task'} aria-label="Task">
       <header class="strip">
-        <span class={`state ${snapshot?.state ?? ''}`}>{snapshot?.state ?? 'opening'}</span>
-        <span>{snapshot?.agent}</span>
-        {ttft !== undefined && <span>first token {ttft} ms</span>}
-        {snapshot?.usage?.outputTokens !== undefined && (
-          <span>{snapshot.usage.outputTokens} tokens out</span>
-        )}
-        <span>event {snapshot?.seq ?? 0}</span>
-        <span class={`line ${state}`}>
-          {state === 'live' ? 'connected' : state === 'cut' ? 'cut' : 'complete'}
-        </span>
-        {replayed !== undefined && <span>{replayed} replayed</span>}
-        <span class="buttons">
-          <button
-            type="button"
-            disabled={over}
-            onClick={() => void cancelTask(task).catch(onError)}
-          >
-            Cancel
-          </button>
-          <button type="button" disabled={state !== 'live'} onClick={cut}>
-            Cut connection
-          </button>
-          <button type="button" disabled={state !== 'cut'} onClick={connect}>
-            Reconnect
-          </button>
-        </span>
+        <a class="back" href="#">
+          All tasks
+        </a>
+        <Facts live={live} />
+        <Buttons task={task} live={live} onError={onError} />
       </header>
-      {snapshot?.pending.map((request) => (
-        <Waiting key={request.id} request={request} task={task} onError={onError} />
-      ))}
-      <div class="columns">
-        <article class="answer" aria-live="polite" aria-label="Answer">
-          <Markdown text={view.current.answer} />
-          {snapshot?.artifacts.map((artifact) => (
-            <details key={artifact.artifactId} open>
-              <summary>{artifact.name ?? artifact.artifactId}</summary>
-              <pre>
-                {artifact.parts
-                  .map((part) => ('text' in part ? part.text : JSON.stringify(part, null, 2)))
-                  .join('\n')}
-              </pre>
-            </details>
-          ))}
-        </article>
-        <div class="lanes">
-          <div class="heads" aria-hidden="true">
-            <span>message lane</span>
-            <span>control lane</span>
-          </div>
-          <Timeline view={view.current} seq={snapshot?.seq ?? 0} ended={over} onPick={setPicked} />
-        </div>
-      </div>
-      <footer class="contract" aria-label="Contract">
-        {view.current.rules.map((rule) => (
-          <span key={rule.name} class={rule.state} title={rule.detail ?? ''}>
-            {rule.state === 'kept' ? '✓' : rule.state === 'broken' ? '✗' : '…'} {rule.name}
-          </span>
+      {!replay &&
+        view.snapshot?.pending.map((request) => (
+          <Waiting key={request.id} request={request} task={task} />
         ))}
-      </footer>
-      {picked !== undefined && (
-        <dialog open class="raw" aria-label="Raw">
-          <button type="button" onClick={() => setPicked(undefined)}>
-            Close
-          </button>
-          <pre>{JSON.stringify(picked, null, 2)}</pre>
-        </dialog>
+      <div class="columns">
+        <Answer view={view} />
+        <Timeline view={view} now={live.now} onPick={setPicked} />
+      </div>
+      <Promises rules={view.contract.rules} />
+      {picked && (
+        <Dialog
+          title={`Event ${picked.seq}: ${wordsOf(picked)}`}
+          onClose={() => setPicked(undefined)}
+        >
+          <pre tabIndex={0}>{JSON.stringify(describeRow(picked), null, 2)}</pre>
+        </Dialog>
       )}
     </section>
   );
 }
 
-function Waiting({
-  request,
+/** The numbers of the run. Only state and line are read out as they change. */
+function Facts({ live }: { readonly live: LiveTask }): VNode {
+  const { view, line, replayed, now, replay } = live;
+  const { snapshot, inFlight, cancelRequestedAt, endedAt } = view;
+  if (!snapshot) return <span role="status">{LINES[line]}</span>;
+  const { createdAt, firstTextAt, usage, attempt, state } = snapshot;
+  const facts = [
+    attempt > 1 && `attempt ${attempt}`,
+    `${duration((endedAt ?? (replay ? snapshot.updatedAt : now)) - createdAt)}`,
+    firstTextAt !== undefined && `first token ${duration(firstTextAt - createdAt)}`,
+    usage?.inputTokens ? `${usage.inputTokens.toLocaleString()} tokens in` : '',
+    usage?.outputTokens ? `${usage.outputTokens.toLocaleString()} tokens out` : '',
+    inFlight.length > 0 && `${inFlight.length} in flight`,
+    `event ${view.contract.seq}`,
+    cancelRequestedAt !== undefined &&
+      endedAt !== undefined &&
+      state === 'canceled' &&
+      `canceled in ${duration(endedAt - cancelRequestedAt)}`,
+    replayed !== undefined && `${replayed} replayed`,
+  ];
+  return (
+    <>
+      <span role="status">
+        <State state={state} />{' '}
+        <span class={`line ${line}`}>{replay ? 'replay' : LINES[line]}</span>
+      </span>
+      <span class="agent">{snapshot.agent}</span>
+      {facts.filter(Boolean).map((fact) => (
+        <span key={String(fact).replace(/\d.*/, '')} class="fact">
+          {fact}
+        </span>
+      ))}
+    </>
+  );
+}
+
+function Buttons({
   task,
+  live,
   onError,
 }: {
-  readonly request: InputRequest;
   readonly task: string;
+  readonly live: LiveTask;
   readonly onError: (error: unknown) => void;
 }): VNode {
-  const [text, setText] = useState(() =>
-    request.data === undefined ? '' : JSON.stringify(request.data, null, 2),
-  );
-  const [sent, setSent] = useState(false);
-  const question = request.kind === 'question';
-  const content = (): unknown => {
-    if (question) return text;
-    try {
-      return JSON.parse(text) as unknown;
-    } catch {
-      throw new Error('The edited text is not JSON: mend it, or reject.');
-    }
-  };
-  const say = async (action: 'accept' | 'decline'): Promise<void> => {
-    try {
-      setSent(true);
-      const changed = action === 'accept' && text !== '' ? { content: content() } : {};
-      await sendAnswer(task, { id: request.id, action, ...changed });
-    } catch (error) {
-      setSent(false);
-      onError(error);
-    }
-  };
+  const { view, line, replay } = live;
+  const [speed, setSpeed] = useState<Speed>(10);
+  const over = view.contract.over || view.snapshot?.canceling === true;
+  const cancel = (): void => void cancelTask(task).catch(onError);
   return (
-    <form class="waiting" aria-label="Waiting for you" onSubmit={(event) => event.preventDefault()}>
-      <strong>Waiting for you</strong>
-      <p>{request.message ?? `An ${request.kind} is needed.`}</p>
-      <textarea
-        aria-label="Your answer"
-        rows={question ? 2 : 6}
-        value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
-      />
-      <span class="buttons">
-        <button type="button" class="primary" disabled={sent} onClick={() => void say('accept')}>
-          {question ? 'Answer' : 'Approve'}
+    <span class="buttons">
+      <button type="button" disabled={over || replay !== undefined} onClick={cancel}>
+        Cancel
+      </button>
+      {line === 'cut' ? (
+        <button type="button" onClick={live.reconnect}>
+          Reconnect
         </button>
-        <button type="button" disabled={sent} onClick={() => void say('decline')}>
-          {question ? 'Decline' : 'Reject'}
+      ) : (
+        <button type="button" disabled={line !== 'live'} onClick={live.cut}>
+          Cut connection
         </button>
-      </span>
-    </form>
+      )}
+      <select
+        aria-label="Replay speed"
+        value={speed}
+        onChange={(event) => {
+          const chosen = SPEEDS[event.currentTarget.selectedIndex] ?? 1;
+          setSpeed(chosen);
+          if (replay) replay.speed = chosen;
+        }}
+      >
+        {SPEEDS.map((one) => (
+          <option key={one} value={one}>
+            {one}x
+          </option>
+        ))}
+      </select>
+      {replay ? (
+        <button type="button" onClick={live.stopReplay}>
+          {replay.done ? 'End replay' : 'Stop replay'}
+        </button>
+      ) : (
+        <button type="button" onClick={() => live.startReplay(speed)}>
+          Replay
+        </button>
+      )}
+      <a class="button" href={tracePath(task)} download={`${task}.jsonl`}>
+        Export trace
+      </a>
+    </span>
+  );
+}
+
+const MARKS = { kept: '✓', broken: '✗', open: '…' } as const;
+const SAID = { kept: 'kept', broken: 'broken', open: 'still open' } as const;
+
+/** The promises of the stream, each with its tick, and in words what is broken or awaited. */
+function Promises({ rules }: { readonly rules: readonly Rule[] }): VNode {
+  return (
+    <ul class="contract" aria-label="Contract">
+      {rules.map(({ name, state, detail }) => (
+        <li key={name} class={state}>
+          <span aria-hidden="true">{MARKS[state]}</span> {name}
+          <span class="hidden">: {SAID[state]}</span>
+          {detail && <small> ({detail})</small>}
+        </li>
+      ))}
+    </ul>
   );
 }

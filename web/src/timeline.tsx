@@ -1,31 +1,36 @@
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { CallBar, Row, TaskView } from './view.ts';
+import { duration, type Bar, type Row, type TaskView } from './view.ts';
 
-const ROW = 30;
-const TRACK = 18;
-const EXTRA_ROWS = 12;
+const ROW_PX = 28;
+const EXTRA_ROWS = 10;
+const BARS_PX = 72; // at most
+const PITCH_PX = 14;
+const LATE_MS = 30_000;
+const TAIL_CHARS = 30;
 
 interface Props {
   readonly view: TaskView;
-  /** Changes with every entry: the view itself is one object. */
-  readonly seq: number;
-  readonly ended: boolean;
-  readonly onPick: (picked: unknown) => void;
+  readonly now: number;
+  readonly onPick: (row: Row) => void;
 }
 
-/** Both lanes, top to bottom in the order of the log. Only what is in sight is in the document. */
-export function Timeline({ view, seq, ended, onPick }: Props): VNode {
+/**
+ * Both lanes, top to bottom in the order of the log; only what is in sight is in the document. It
+ * stays at the newest row while that is in sight. Arrow keys move, Enter opens.
+ */
+export function Timeline({ view, now, onPick }: Props): VNode {
   const scroller = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState({ top: 0, height: 600 });
-  const stick = useRef(true);
-  const { rows, bars } = view;
+  const [active, setActive] = useState(-1);
+  const follows = useRef(true);
+  const { rows } = view;
 
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
     const look = (): void => {
-      stick.current = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW;
+      follows.current = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW_PX;
       setSight({ top: element.scrollTop, height: element.clientHeight });
     };
     look();
@@ -40,102 +45,183 @@ export function Timeline({ view, seq, ended, onPick }: Props): VNode {
 
   useLayoutEffect(() => {
     const element = scroller.current;
-    if (element && stick.current) element.scrollTop = element.scrollHeight;
-  }, [seq]);
+    if (element && follows.current) element.scrollTop = element.scrollHeight;
+  }, [rows.length]);
 
-  const first = Math.max(0, Math.floor(sight.top / ROW) - EXTRA_ROWS);
-  const last = Math.min(rows.length, Math.ceil((sight.top + sight.height) / ROW) + EXTRA_ROWS);
-  const tracks = Math.max(1, ...bars.map((bar) => bar.track + 1));
+  const move = (to: number): void => {
+    const next = Math.max(0, Math.min(rows.length - 1, to));
+    const element = scroller.current;
+    setActive(next);
+    if (!element) return;
+    const top = next * ROW_PX;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW_PX > element.scrollTop + element.clientHeight)
+      element.scrollTop = top + ROW_PX - element.clientHeight;
+  };
+  const page = Math.max(1, Math.floor(sight.height / ROW_PX) - 1);
+  const keys: Readonly<Record<string, () => void>> = {
+    ArrowDown: () => move(active + 1),
+    ArrowUp: () => move(active - 1),
+    PageDown: () => move(active + page),
+    PageUp: () => move(active - page),
+    Home: () => move(0),
+    End: () => move(rows.length - 1),
+    Enter: () => {
+      const row = rows[active];
+      if (row) onPick(row);
+    },
+  };
+
+  const first = Math.max(0, Math.floor(sight.top / ROW_PX) - EXTRA_ROWS);
+  const last = Math.min(rows.length, Math.ceil((sight.top + sight.height) / ROW_PX) + EXTRA_ROWS);
   return (
-    <div
-      class="timeline"
-      ref={scroller}
-      role="log"
-      aria-label="Both lanes, newest at the end"
-      tabIndex={0}
-    >
-      <div class="rows" style={{ height: `${rows.length * ROW}px`, '--tracks': tracks }}>
-        {rows.slice(first, last).map((row, i) => (
-          <RowLine key={first + i} row={row} top={(first + i) * ROW} onPick={onPick} />
-        ))}
-        <div class="bars" aria-hidden="true">
-          {bars
-            .filter((bar) => bar.from < last && (bar.to ?? rows.length) >= first)
-            .map((bar) => (
-              <Bar
-                key={bar.callId}
-                bar={bar}
-                end={bar.to ?? rows.length - 1}
-                ended={ended}
-                onPick={onPick}
-              />
-            ))}
+    <div class="lanes" style={{ '--bars': `${Math.min(BARS_PX, view.tracks * PITCH_PX)}px` }}>
+      <div class="heads" aria-hidden="true">
+        <span>message lane</span>
+        <span>control lane</span>
+      </div>
+      <div
+        class="timeline"
+        ref={scroller}
+        role="listbox"
+        aria-label="Timeline of both lanes"
+        aria-activedescendant={active >= first && active < last ? `row-${active}` : undefined}
+        tabIndex={0}
+        onFocus={() =>
+          active < 0 && setActive(Math.min(rows.length - 1, Math.ceil(sight.top / ROW_PX)))
+        }
+        onKeyDown={(event) => {
+          const act = keys[event.key];
+          if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+          event.preventDefault();
+          act();
+        }}
+      >
+        <div class="rows" role="presentation" style={{ height: `${rows.length * ROW_PX}px` }}>
+          {rows.slice(first, last).map((row, i) => (
+            <Line
+              key={first + i}
+              row={row}
+              index={first + i}
+              count={rows.length}
+              active={first + i === active}
+              onPick={() => {
+                setActive(first + i);
+                onPick(row);
+              }}
+            />
+          ))}
+          <Bars view={view} now={now} first={first} last={last} onPick={onPick} />
         </div>
       </div>
     </div>
   );
 }
 
-function RowLine({ row, top, onPick }: { row: Row; top: number; onPick: Props['onPick'] }): VNode {
-  const control = row.kind === 'control' || row.kind === 'call';
+function Line({
+  row,
+  index,
+  count,
+  active,
+  onPick,
+}: {
+  readonly row: Row;
+  readonly index: number;
+  readonly count: number;
+  readonly active: boolean;
+  readonly onPick: () => void;
+}): VNode {
+  const [message, control] = lanesOf(row);
+  const classes = ['row', row.kind, row.tone, row.void && 'void', active && 'active'];
   return (
-    <button
-      type="button"
-      class={`row ${row.kind} ${'tone' in row && row.tone ? row.tone : ''} ${'void' in row && row.void ? 'void' : ''}`}
-      style={{ top: `${top}px` }}
-      onClick={() =>
-        onPick(row.kind === 'control' ? row.frame : row.kind === 'call' ? row.call : row)
-      }
+    <div
+      id={`row-${index}`}
+      class={classes.filter(Boolean).join(' ')}
+      role="option"
+      aria-selected={active}
+      aria-posinset={index + 1}
+      aria-setsize={count}
+      style={{ top: `${index * ROW_PX}px` }}
+      onClick={onPick}
     >
       <span class="seq">{row.seq}</span>
-      <span class="lane message">{control ? '' : label(row)}</span>
-      <span class="lane control">{control ? label(row) : ''}</span>
-    </button>
+      <span class="message">{message}</span>
+      <span class="control">{control}</span>
+    </div>
   );
 }
 
-function label(row: Row): string {
-  switch (row.kind) {
-    case 'call':
-      return row.call.name.replace(/^mcp__/, '').replace('__', ' · ');
-    case 'end':
-      return `Ended: ${row.outcome}${row.text ? ` (${row.text})` : ''}`;
-    case 'text':
-      return row.text.slice(-160).replaceAll('\n', ' ');
-    case 'reasoning':
-      return `(thinking) ${row.text.slice(-120).replaceAll('\n', ' ')}`;
-    case 'user':
-      return row.text.slice(0, 160);
-    case 'note':
-    case 'control':
-      return row.text;
-  }
+/** What a row says in each lane; a call is seen in both. */
+function lanesOf(row: Row): readonly [string, string] {
+  const words = wordsOf(row);
+  if (row.kind === 'control') return ['', words];
+  if (row.kind !== 'call') return [words, ''];
+  const args = row.bar?.args === undefined ? '' : JSON.stringify(row.bar.args).slice(0, 120);
+  return [`calls ${words.replace(/^.* · /, '')} ${args}`, words];
 }
 
-function Bar({
-  bar,
-  end,
-  ended,
+/** A row in a few words. */
+export function wordsOf({ kind, text, growing, path, bar }: Row): string {
+  const from = path ? `${path.join(' › ')}: ` : '';
+  const tail = growing && text.length > TAIL_CHARS; // what grows is seen at its end
+  const shown = tail ? `…${text.slice(-TAIL_CHARS)}` : text.slice(0, 200);
+  const words = shown.replaceAll('\n', ' ');
+  if (kind === 'reasoning') return `${from}(thinks) ${words}`;
+  if (kind !== 'control' || !bar) return from + words;
+  const span = bar.endedAt === undefined ? '' : ` ${duration(bar.endedAt - bar.startedAt)}`;
+  const state = bar.state === 'answered' ? '' : ` (${bar.state})`;
+  return `${words}${span}${state}`;
+}
+
+/** Everything that is known of a row: the frames of a call with its arguments and answer, or the event. */
+export function describeRow({ bar, raw, kind, seq, at, text }: Row): unknown {
+  if (!bar) return raw ?? { kind, seq, at: new Date(at).toISOString(), text };
+  const { id, name, state, args, output, startedAt, endedAt, frames } = bar;
+  return {
+    ...(bar.kind === 'call' ? { callId: id, name, args, output } : { request_id: id }),
+    state,
+    ...(endedAt !== undefined && { ms: endedAt - startedAt }),
+    frames,
+  };
+}
+
+function Bars({
+  view: { bars, rows, tracks, contract, snapshot },
+  now,
+  first,
+  last,
   onPick,
-}: {
-  bar: CallBar;
-  end: number;
-  ended: boolean;
-  onPick: Props['onPick'];
-}): VNode {
-  const lost = ended && bar.outcome === undefined;
+}: Props & { readonly first: number; readonly last: number }): VNode {
+  const pitch = Math.min(PITCH_PX, BARS_PX / Math.max(1, tracks));
+  const waits = new Set(snapshot?.pending.map(({ callId }) => callId));
+  const look = (bar: Bar): string => {
+    if (bar.state !== 'open') return bar.state.replace(' ', '-');
+    if (contract.over) return 'lost';
+    if (waits.has(bar.id)) return 'waits';
+    return bar.kind === 'call' && now - bar.startedAt > LATE_MS ? 'late' : 'open';
+  };
   return (
-    <button
-      type="button"
-      tabIndex={-1}
-      class={`bar ${lost ? 'lost' : (bar.outcome ?? 'running')}`}
-      style={{
-        top: `${bar.from * ROW + 4}px`,
-        height: `${(end - bar.from + 1) * ROW - 8}px`,
-        right: `${bar.track * TRACK + 6}px`,
-      }}
-      title={`${bar.name}${lost ? ': never answered' : ''}`}
-      onClick={() => onPick(bar)}
-    />
+    <div class="bars" aria-hidden="true">
+      {bars
+        .filter(({ from, to = rows.length }) => from < last && to >= first)
+        .map((bar) => {
+          const to = bar.to ?? rows.length - 1;
+          const row = rows[bar.from] as Row;
+          return (
+            <div
+              key={`${bar.from}`}
+              class={`bar ${bar.kind} ${look(bar)}`}
+              style={{
+                top: `${bar.from * ROW_PX + 5}px`,
+                height: `${(to - bar.from + 1) * ROW_PX - 10}px`,
+                right: `${bar.track * pitch + 4}px`,
+                width: `${Math.max(1, pitch - 4)}px`,
+              }}
+              title={`${bar.name}: ${look(bar)}`}
+              onClick={() => onPick(row)}
+            />
+          );
+        })}
+    </div>
   );
 }

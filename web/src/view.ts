@@ -1,294 +1,340 @@
-import { advance } from '../../src/event/advance.ts';
-import { isFinal } from '../../src/event/contract.ts';
-import type { Entry, Frame, Outcome, Snapshot } from '../../src/event/types.ts';
+import type { Entry, Frame, Snapshot } from '../../src/event/types.ts';
+import { Contract } from './contract.ts';
+import { readFrame, toolName } from './frames.ts';
+import { sourcesIn, type Source } from './sources.ts';
 
-/** One row of the message lane. Text grows in place: a block is one row, however many deltas. */
-export type Row =
-  | { readonly kind: 'user'; readonly seq: number; readonly at: number; readonly text: string }
-  | {
-      readonly kind: 'text' | 'reasoning';
-      readonly seq: number;
-      readonly at: number;
-      readonly id: string;
-      text: string;
-      void?: true;
-    }
-  | {
-      readonly kind: 'note';
-      readonly seq: number;
-      readonly at: number;
-      readonly text: string;
-      readonly tone?: 'warn' | 'bad';
-    }
-  | {
-      readonly kind: 'control';
-      readonly seq: number;
-      readonly at: number;
-      readonly text: string;
-      readonly frame: Frame;
-    }
-  | { readonly kind: 'call'; readonly seq: number; readonly at: number; readonly call: CallBar }
-  | {
-      readonly kind: 'end';
-      readonly seq: number;
-      readonly at: number;
-      readonly outcome: Outcome;
-      readonly text: string;
-    };
+/** One line of the timeline. Text grows in place: a block is one row, however many deltas. */
+export interface Row {
+  readonly kind: 'user' | 'text' | 'reasoning' | 'note' | 'call' | 'result' | 'control' | 'end';
+  readonly seq: number;
+  readonly at: number;
+  text: string;
+  /** More of it may come. */
+  growing?: boolean;
+  readonly tone?: 'warn' | 'bad';
+  /** A retry took it back. */
+  void?: true;
+  /** Of a sub-agent. */
+  readonly path?: readonly string[];
+  /** The call or the control request that this row begins or ends. */
+  readonly bar?: Bar;
+  /** What stands in the log; a growing block has none. */
+  readonly raw?: unknown;
+}
 
-/** A tool call as a bar of the control lane, from its first word to its answer. */
-export interface CallBar {
-  readonly callId: string;
+/** A tool call or another control request, from its first word to its answer. */
+export interface Bar {
+  readonly kind: 'call' | 'exchange';
+  readonly id: string;
   readonly name: string;
-  args?: unknown;
   readonly from: number; // row
-  readonly startedAt: number;
   to?: number; // row
+  readonly startedAt: number;
   endedAt?: number;
-  outcome?: 'completed' | 'failed';
+  /** `left`: its run ended without an answer. `lost`: the answer could not be written. */
+  state: 'open' | 'answered' | 'failed' | 'taken back' | 'left' | 'lost';
+  args?: unknown;
   output?: unknown;
+  progress?: { readonly message?: string; readonly done?: number; readonly total?: number };
   /** Which of the bars side by side. */
   readonly track: number;
   readonly frames: Frame[];
 }
 
-export interface Rule {
-  readonly name: string;
-  readonly state: 'kept' | 'broken' | 'open';
-  readonly detail?: string;
-}
+type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
-/** What the page shows of a task: a fold of its entries, kept up as they come, O(1) each. */
+/** What the page shows of a task: a fold of its entries, pure, O(1) each but for open calls. */
 export class TaskView {
-  snapshot: Snapshot | undefined;
+  readonly contract: Contract = new Contract();
   readonly rows: Row[] = [];
-  readonly bars: CallBar[] = [];
-  #blocks = new Map<string, Row & { text: string }>();
-  #open = new Map<string, CallBar>();
-  #broken: string | undefined;
-  #gap: string | undefined;
-  #finals = 0;
-  #first: string | undefined;
+  readonly bars: Bar[] = [];
+  /** What was asked and answered, without sub-agents, in order. */
+  readonly talk: Row[] = [];
+  readonly sources: Map<string, Source> = new Map();
+  /** How many bars stood side by side at most. */
+  tracks = 0;
+  status = '';
+  output: unknown;
+  cancelRequestedAt: number | undefined;
+  endedAt: number | undefined;
+  #blocks = new Map<string, Row>();
+  #calls = new Map<string, Bar>();
+  #asked = new Map<string, Bar>();
+  #taken = new Set<number>();
+  #runFrom = 0; // index in talk
+  #stepFrom = 0;
 
-  feed(entry: Entry): void {
-    this.#check(entry);
-    const { seq, at } = entry;
+  get snapshot(): Snapshot | undefined {
+    return this.contract.snapshot;
+  }
+
+  /** Tool calls without an answer yet. */
+  get inFlight(): readonly Bar[] {
+    return [...this.#calls.values()];
+  }
+
+  /** `old`: the task had ended before we came (see `Contract`). */
+  feed(entry: Entry, old = false): void {
+    const before = this.snapshot?.current?.messageId;
+    this.contract.take(entry, old);
     switch (entry.type) {
       case 'turn.submitted':
-        for (const part of entry.turn.parts) {
-          this.rows.push({
-            kind: 'user',
-            seq,
-            at,
-            text: 'text' in part ? part.text : JSON.stringify(part),
-          });
-        }
-        for (const answer of entry.turn.answers ?? []) {
-          this.rows.push({ kind: 'user', seq, at, text: `${answer.action}: ${answer.id}` });
-        }
-        break;
+        return this.#turn(entry);
       case 'cancel.requested':
-        this.#note(entry, 'Cancel requested', 'warn');
-        break;
+        this.cancelRequestedAt ??= entry.at;
+        return this.#note(entry, 'Cancel requested', 'warn');
       case 'run.started':
-        if (entry.discard) this.#void();
-        this.#note(
-          entry,
-          `Run started${entry.model ? ` on ${entry.model}` : ''}${(entry.attempt ?? 1) > 1 ? `, attempt ${entry.attempt}` : ''}`,
-        );
-        break;
-      case 'retry':
-        if (entry.discard) this.#void();
-        this.#note(entry, `Model call failed (${entry.error.code}), trying again`, 'warn');
-        break;
-      case 'text.delta':
-        this.#block('text', entry.id, entry).text += entry.delta;
-        break;
-      case 'reasoning.delta':
-        this.#block('reasoning', entry.id, entry).text += entry.delta;
-        break;
-      case 'text.end':
-        this.#block('text', entry.id, entry).text = entry.text;
-        this.#blocks.delete(entry.id);
-        break;
-      case 'reasoning.end':
-        this.#block('reasoning', entry.id, entry).text = entry.text;
-        this.#blocks.delete(entry.id);
-        break;
-      case 'tool.started':
-        this.#bar(entry.callId, entry.name, entry);
-        break;
-      case 'tool.called':
-        this.#bar(entry.callId, entry.name, entry).args = entry.args;
-        break;
-      case 'tool.completed':
-        this.#closeBar(entry.callId, entry, 'completed', entry.output);
-        break;
-      case 'tool.failed':
-        this.#closeBar(entry.callId, entry, 'failed', entry.error);
-        break;
-      case 'tool.progress':
-        if (entry.message) this.#note(entry, entry.message);
-        break;
-      case 'status':
-        this.#note(entry, entry.message);
-        break;
-      case 'artifact':
-        if (!entry.append) this.#note(entry, `Artifact ${entry.name ?? entry.artifactId}`);
-        break;
-      case 'input.required':
-        this.#note(
-          entry,
-          `Waiting for you: ${entry.request.message ?? entry.request.kind}`,
-          'warn',
-        );
-        break;
-      case 'frame': {
-        const bar = entry.callId === undefined ? undefined : this.#open.get(entry.callId);
-        if (bar) bar.frames.push(entry.frame);
-        else
-          this.rows.push({
-            kind: 'control',
-            seq,
-            at,
-            text: frameLabel(entry.frame),
-            frame: entry.frame,
-          });
-        break;
-      }
+        return this.#start(entry, before === this.snapshot?.current?.messageId);
       case 'run.finished':
-        this.rows.push({
-          kind: 'end',
-          seq,
-          at,
-          outcome: entry.outcome,
-          text: entry.error?.message ?? '',
-        });
-        break;
-      case 'tool.args':
+        return this.#finish(entry);
       case 'step.started':
       case 'step.finished':
+        if (!entry.path?.length) this.#stepFrom = this.talk.length;
+        return;
+      case 'retry':
+        if (entry.discard && !entry.path?.length) this.#void(this.#stepFrom);
+        return this.#note(entry, `The model failed (${entry.error.code}), again`, 'warn');
+      case 'text.delta':
+      case 'reasoning.delta':
+        this.#block(entry).text += entry.delta;
+        return;
+      case 'text.end':
+      case 'reasoning.end':
+        return this.#endBlock(entry);
+      case 'tool.started':
+        this.#call(entry);
+        return;
+      case 'tool.called':
+        this.#call(entry).args = entry.args;
+        return;
+      case 'tool.progress':
+        return this.#progress(entry);
+      case 'tool.completed':
+        for (const source of sourcesIn(entry.output)) this.sources.set(source.id, source);
+        return this.#answered(entry, 'answered', entry.output);
+      case 'tool.failed':
+        return this.#answered(entry, 'failed', entry.error);
+      case 'status':
+        this.status = entry.message;
+        return this.#note(entry, entry.message);
+      case 'artifact':
+        if (!entry.append) this.#note(entry, `Artifact: ${entry.name ?? entry.artifactId}`);
+        return;
+      case 'input.required': {
+        const { message, kind } = entry.request;
+        return this.#note(entry, `Waiting for you: ${message ?? kind}`, 'warn');
+      }
+      case 'frame':
+        return this.#frame(entry);
+      case 'tool.args':
       case 'custom':
-        break;
+        return;
     }
   }
 
-  /** The text of the answer so far, with what retries voided left out. */
-  get answer(): string {
-    return this.rows
-      .filter((row): row is Row & { kind: 'text' } => row.kind === 'text' && !row.void)
-      .map((row) => row.text)
-      .join('\n\n');
-  }
-
-  /** The promise of the stream, rule by rule. */
-  get rules(): readonly Rule[] {
-    const over = this.snapshot !== undefined && isFinal(this.snapshot.state);
-    const waiting = over ? undefined : 'the task is still going on';
-    return [
-      {
-        name: 'First event is the submitted task',
-        state:
-          this.#first === undefined ? 'open' : this.#first === 'turn.submitted' ? 'kept' : 'broken',
-      },
-      {
-        name: 'Ids without a gap',
-        state: this.#gap ? 'broken' : 'kept',
-        ...(this.#gap && { detail: this.#gap }),
-      },
-      {
-        name: 'Every entry lawful',
-        state: this.#broken ? 'broken' : 'kept',
-        ...(this.#broken && { detail: this.#broken }),
-      },
-      {
-        name: 'Every tool call answered',
-        state: this.#open.size === 0 ? 'kept' : over ? 'broken' : 'open',
-        ...(this.#open.size > 0 && {
-          detail: [...this.#open.values()].map(({ name }) => name).join(', '),
-        }),
-      },
-      {
-        name: 'Exactly one final event',
-        state: this.#finals > 1 ? 'broken' : over ? 'kept' : 'open',
-        ...(waiting && { detail: waiting }),
-      },
-    ];
-  }
-
-  #check(entry: Entry): void {
-    this.#first ??= entry.type;
-    const expected = (this.snapshot?.seq ?? 0) + 1;
-    if (entry.seq !== expected) this.#gap ??= `after ${expected - 1} came ${entry.seq}`;
-    try {
-      this.snapshot = advance(this.snapshot, entry);
-      if (isFinal(this.snapshot.state)) this.#finals++;
-    } catch (error) {
-      this.#broken ??= error instanceof Error ? error.message : String(error);
+  #turn({ turn, ...entry }: Of<'turn.submitted'>): void {
+    const said = turn.parts.map((part) => ('text' in part ? part.text : JSON.stringify(part)));
+    const answered = (turn.answers ?? []).map(({ id, action }) => `${ACTIONS[action]} (${id})`);
+    for (const text of [...said, ...answered]) {
+      const row: Row = { kind: 'user', seq: entry.seq, at: entry.at, text, raw: turn };
+      this.rows.push(row);
+      this.talk.push(row);
     }
   }
 
-  #note({ seq, at }: Entry, text: string, tone?: 'warn' | 'bad'): void {
-    this.rows.push({ kind: 'note', seq, at, text, ...(tone && { tone }) });
+  #start(entry: Of<'run.started'>, again: boolean): void {
+    if (!again) this.#runFrom = this.talk.length;
+    else if (entry.discard) this.#void(this.#runFrom);
+    this.#blocks.clear(); // a run cut off may have left some open; the same id is a new block now
+    this.#stepFrom = this.talk.length;
+    this.#leave(entry);
+    this.endedAt = undefined;
+    const { model, attempt = 1 } = entry;
+    const words = ['Run started', model && `on ${model}`, attempt > 1 && `attempt ${attempt}`];
+    this.#note(entry, words.filter(Boolean).join(', '));
   }
 
-  #block(kind: 'text' | 'reasoning', id: string, { seq, at }: Entry): { text: string } {
-    const known = this.#blocks.get(id);
+  #finish(entry: Of<'run.finished'>): void {
+    const { seq, at, outcome, error } = entry;
+    this.#leave(entry);
+    this.status = '';
+    this.endedAt = at;
+    this.output = entry.output;
+    const bad = outcome === 'failed' || outcome === 'rejected';
+    const text = `${OUTCOMES[outcome]}${error ? `: ${error.message}` : ''}`;
+    this.rows.push({ kind: 'end', seq, at, text, raw: entry, ...(bad && { tone: 'bad' }) });
+  }
+
+  #note(entry: Entry, text: string, tone?: 'warn' | 'bad'): void {
+    const { seq, at } = entry;
+    const path = 'path' in entry && entry.path ? { path: entry.path } : {};
+    this.rows.push({ kind: 'note', seq, at, text, raw: entry, ...path, ...(tone && { tone }) });
+  }
+
+  #block(entry: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): Row {
+    const key = blockKey(entry);
+    const known = this.#blocks.get(key);
     if (known) return known;
-    const row: Row & { text: string } = { kind, seq, at, id, text: '' };
-    this.#blocks.set(id, row);
+    const { seq, at, path } = entry;
+    const kind = entry.type.startsWith('text') ? 'text' : 'reasoning';
+    const row: Row = { kind, seq, at, text: '', growing: true, ...(path?.length && { path }) };
+    this.#blocks.set(key, row);
     this.rows.push(row);
+    if (kind === 'text' && !path?.length) this.talk.push(row);
     return row;
   }
 
-  /** Text before this point no longer counts; it stays visible, struck through. */
-  #void(): void {
-    this.#blocks.clear();
-    for (const row of this.rows) if (row.kind === 'text') row.void = true;
+  #endBlock(entry: Of<'text.end' | 'reasoning.end'>): void {
+    const row = this.#block(entry);
+    row.text = entry.text;
+    row.growing = false;
+    this.#blocks.delete(blockKey(entry));
   }
 
-  #bar(callId: string, name: string, { seq, at }: Entry): CallBar {
-    const known = this.#open.get(callId);
+  /** Text from here on no longer counts; it stays visible, struck through. */
+  #void(from: number): void {
+    for (const row of this.talk.slice(from)) if (row.kind === 'text') row.void = true;
+    for (const [key, row] of this.#blocks) if (row.void) this.#blocks.delete(key);
+  }
+
+  #call(entry: Of<'tool.started' | 'tool.called'>): Bar {
+    const { callId, name, seq, at, path } = entry;
+    const known = this.#calls.get(callId);
     if (known) return known;
-    const taken = new Set([...this.#open.values()].map(({ track }) => track));
-    let track = 0;
-    while (taken.has(track)) track++;
-    const bar: CallBar = { callId, name, from: this.rows.length, startedAt: at, track, frames: [] };
-    this.#open.set(callId, bar);
-    this.bars.push(bar);
-    this.rows.push({ kind: 'call', seq, at, call: bar });
+    const bar = this.#open('call', callId, toolName(name), at);
+    this.#calls.set(callId, bar);
+    this.rows.push({ kind: 'call', seq, at, text: bar.name, bar, ...(path && { path }) });
     return bar;
   }
 
-  #closeBar(
-    callId: string,
-    { seq, at }: Entry,
-    outcome: 'completed' | 'failed',
+  #progress({ callId, message, progress, total }: Of<'tool.progress'>): void {
+    const bar = this.#calls.get(callId);
+    if (bar)
+      bar.progress = {
+        ...(message !== undefined && { message }),
+        ...(progress !== undefined && { done: progress }),
+        ...(total !== undefined && { total }),
+      };
+  }
+
+  #answered(
+    entry: Of<'tool.completed' | 'tool.failed'>,
+    state: 'answered' | 'failed',
     output: unknown,
   ): void {
-    const bar = this.#open.get(callId);
+    const bar = this.#calls.get(entry.callId);
     if (!bar) return;
-    this.#open.delete(callId);
-    Object.assign(bar, { to: this.rows.length, endedAt: at, outcome, output });
+    const { seq, at, path } = entry;
+    this.#calls.delete(entry.callId);
+    bar.output = output;
+    this.#close(bar, at, bar.state === 'lost' ? 'lost' : state, this.rows.length);
     this.rows.push({
-      kind: 'note',
+      kind: 'result',
       seq,
       at,
-      text: `${bar.name} ${outcome === 'failed' ? 'failed' : 'answered'} after ${at - bar.startedAt} ms`,
-      ...(outcome === 'failed' && { tone: 'bad' as const }),
+      text: `${state} in ${duration(at - bar.startedAt)}: ${bar.name}`,
+      bar,
+      raw: entry,
+      ...(path && { path }),
+      ...(state === 'failed' && { tone: 'bad' }),
     });
+  }
+
+  #frame(entry: Of<'frame'>): void {
+    const { frame, callId, seq, at } = entry;
+    const { kind, id, label, failed, isToolCall } = readFrame(frame);
+    const call = callId === undefined ? undefined : this.#calls.get(callId);
+    const asked = id === undefined || kind === 'request' ? undefined : this.#asked.get(id);
+    if (call) call.frames.push(frame);
+    if (asked && asked !== call) asked.frames.push(frame);
+    if (kind === 'request' && id !== undefined && call && isToolCall) {
+      this.#asked.set(id, call);
+      return;
+    }
+    if (asked) {
+      if (frame.lost) asked.state = 'lost';
+      if (kind !== 'answer') return;
+      this.#asked.delete(id as string);
+      if (asked.kind === 'exchange')
+        this.#close(
+          asked,
+          at,
+          frame.lost ? 'lost' : failed ? 'failed' : 'answered',
+          this.rows.length - 1,
+        );
+      return;
+    }
+    const text = `${frame.direction === 'in' ? '←' : '→'} ${label}`;
+    const row = { kind: 'control', seq, at, text, raw: frame } as const;
+    const bad = frame.lost && { tone: 'bad' as const };
+    if (kind !== 'request' || id === undefined) {
+      this.rows.push({ ...row, ...bad });
+      return;
+    }
+    const bar = this.#open('exchange', id, label, at);
+    bar.frames.push(frame);
+    this.#asked.set(id, bar);
+    this.rows.push({ ...row, bar, ...bad });
+  }
+
+  /** What is still asked when a run ends, or starts again, is not answered any more. */
+  #leave({ at }: Entry): void {
+    for (const bar of this.#asked.values())
+      if (bar.kind === 'exchange') this.#close(bar, at, 'left', this.rows.length);
+    this.#asked.clear();
+  }
+
+  #open(kind: Bar['kind'], id: string, name: string, at: number): Bar {
+    let track = 0;
+    while (this.#taken.has(track)) track++;
+    this.#taken.add(track);
+    this.tracks = Math.max(this.tracks, track + 1);
+    const bar: Bar = {
+      kind,
+      id,
+      name,
+      from: this.rows.length,
+      startedAt: at,
+      state: 'open',
+      track,
+      frames: [],
+    };
+    this.bars.push(bar);
+    return bar;
+  }
+
+  #close(bar: Bar, at: number, state: Bar['state'], to: number): void {
+    bar.endedAt = at;
+    bar.state = state;
+    bar.to = Math.max(bar.from, to);
+    this.#taken.delete(bar.track);
   }
 }
 
-/** A control frame in a few words. */
-function frameLabel({ data, direction, lost }: Frame): string {
-  const arrow = direction === 'in' ? '←' : '→';
-  const request = data['request'] as
-    | { subtype?: string; message?: { method?: string } }
-    | undefined;
-  const response = data['response'] as { subtype?: string; request_id?: string } | undefined;
-  const what = request
-    ? `${request.subtype ?? '?'}${request.message?.method ? ` ${request.message.method}` : ''}`
-    : `answer ${response?.subtype ?? ''}`;
-  return `${arrow} ${what}${lost ? ' (lost)' : ''}`;
+const ACTIONS = { accept: 'Approved', decline: 'Rejected', cancel: 'Dismissed' } as const;
+
+const OUTCOMES = {
+  completed: 'Completed',
+  failed: 'Failed',
+  canceled: 'Canceled',
+  rejected: 'Rejected',
+  'input-required': 'Sleeps until you answer',
+} as const;
+
+const blockKey = ({
+  id,
+  type,
+  path,
+}: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): string =>
+  JSON.stringify([type.split('.')[0], id, path ?? []]);
+
+/** A time span for people: `8 ms`, `1.2 s`, `3 min`. */
+export function duration(ms: number): string {
+  const span = Math.max(0, ms);
+  if (span < 1000) return `${Math.round(span)} ms`;
+  if (span < 60_000) return `${(span / 1000).toFixed(span < 10_000 ? 1 : 0)} s`;
+  if (span < 3_600_000) return `${Math.round(span / 60_000)} min`;
+  return span < 172_800_000
+    ? `${Math.round(span / 3_600_000)} h`
+    : `${Math.round(span / 86_400_000)} d`;
 }

@@ -1,0 +1,63 @@
+// `npx tsx scripts/screenshots.ts`: the pictures of the README, taken from the real page. After a
+// change of the page run it again and look at what changed.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openBrowser, type Page, type PageOptions } from '../test/page/browser.ts';
+import { startServer } from '../test/page/server.ts';
+import { build, ROOT } from './setup.mjs';
+
+interface Picture {
+  readonly file: string;
+  readonly input: string;
+  readonly state: string;
+  readonly options: PageOptions;
+}
+
+const WIDE = { width: 1200, height: 720 };
+const PICTURES: readonly Picture[] = [
+  {
+    file: 'page-light.png',
+    input: 'briefing',
+    state: 'completed',
+    options: { viewport: WIDE, colorScheme: 'light' },
+  },
+  {
+    file: 'page-dark.png',
+    input: 'briefing',
+    state: 'completed',
+    options: { viewport: WIDE, colorScheme: 'dark' },
+  },
+  {
+    file: 'page-waiting.png',
+    input: 'approve ticket',
+    state: 'input-required',
+    options: { viewport: { width: 390, height: 720 }, colorScheme: 'light' },
+  },
+];
+
+const { code, output } = await build();
+if (code !== 0) throw new Error(output);
+const folder = join(ROOT, 'docs', 'images');
+await mkdir(folder, { recursive: true });
+const opened = await openBrowser();
+if (opened.missing !== undefined) throw new Error(opened.missing);
+try {
+  await using server = await startServer(['page-agent']);
+  for (const picture of PICTURES) {
+    const page = await opened.browser.newPage(picture.options);
+    await page.goto(server.url);
+    await take(page, picture);
+    await page.close();
+    console.log(join('docs', 'images', picture.file));
+  }
+} finally {
+  await opened.browser.close();
+}
+
+async function take(page: Page, { file, input, state }: Picture): Promise<void> {
+  await page.getByLabel(/^Input for/).fill(input);
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.locator(`.strip .state.${state}`).waitFor();
+  await page.locator(`.tasks .state.${state}`).first().waitFor({ state: 'attached' });
+  await page.screenshot({ path: join(folder, file) });
+}

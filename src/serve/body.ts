@@ -1,0 +1,69 @@
+import type { Answer } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import type { Part } from '../event/types.ts';
+import { isObject, type JsonObject } from '../json.ts';
+
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+
+/** Throws `invalid`, naming each field that does not fit the form of the agent. */
+export async function checkForm(form: JsonObject, data: unknown): Promise<void> {
+  const { compileJsonSchema } = await import('../mcp/json-schema.ts');
+  const checked = await compileJsonSchema(form).check(data);
+  if (checked.ok) return;
+  const words = checked.problems.map(
+    ({ path, message }) => `${path.join('.') || 'the input'} ${message}`,
+  );
+  throw new DuolaneError('invalid', `the input does not fit the form: ${words.join('; ')}`);
+}
+
+/** What a person sent: words, data, answers. Throws `invalid` when there is nothing of it. */
+export function readTurn(body: JsonObject): {
+  readonly parts: readonly Part[];
+  readonly answers: readonly Answer[];
+} {
+  const { text, data, answers } = body;
+  const parts: Part[] = [];
+  if (typeof text === 'string' && text !== '') parts.push({ text });
+  if (data !== undefined) parts.push({ data });
+  const given: readonly unknown[] = Array.isArray(answers) ? answers : [];
+  if (parts.length === 0 && given.length === 0)
+    throw new DuolaneError('invalid', 'a turn needs text, data or answers');
+  if (!given.every(isAnswer))
+    throw new DuolaneError('invalid', 'an answer needs id and action (accept, decline or cancel)');
+  return { parts, answers: given };
+}
+
+const isAnswer = (value: unknown): value is Answer =>
+  isObject(value) &&
+  typeof value['id'] === 'string' &&
+  ['accept', 'decline', 'cancel'].includes(String(value['action']));
+
+/**
+ * Only JSON: a form of another site cannot send that without asking first. Throws `invalid`, and
+ * `too_large` as soon as the limit is passed.
+ */
+export async function readJson(request: Request): Promise<JsonObject> {
+  if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
+    throw new DuolaneError('invalid', 'send application/json');
+  }
+  const text = await readText(request);
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch (cause) {
+    throw new DuolaneError('invalid', 'the body is not JSON', { cause });
+  }
+  throw new DuolaneError('invalid', 'the body must be a JSON object');
+}
+
+async function readText(request: Request): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of request.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES)
+      throw new DuolaneError('too_large', `a body is at most ${MAX_BODY_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,136 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ROOT, run, withLock } from '../../scripts/setup.mjs';
+import { peer, type Peer } from '../peers.ts';
+
+// A browser for the tests: a headless Chromium out of the npm registry, else one of the machine.
+// What we use of playwright-core is written down here, since a peer has no types when it is not
+// installed.
+
+export interface Locator extends Queries {
+  click(): Promise<void>;
+  fill(text: string): Promise<void>;
+  press(key: string): Promise<void>;
+  focus(): Promise<void>;
+  count(): Promise<number>;
+  innerText(): Promise<string>;
+  inputValue(): Promise<string>;
+  getAttribute(name: string): Promise<string | null>;
+  isDisabled(): Promise<boolean>;
+  selectOption(value: string): Promise<unknown>;
+  waitFor(options?: { readonly state?: 'visible' | 'hidden' | 'attached' }): Promise<void>;
+  first(): Locator;
+  filter(options: { readonly hasText: string | RegExp }): Locator;
+}
+
+export interface Queries {
+  locator(selector: string): Locator;
+  getByRole(role: string, options?: { readonly name: string | RegExp; exact?: boolean }): Locator;
+  getByLabel(name: string | RegExp): Locator;
+  getByText(text: string | RegExp): Locator;
+}
+
+export interface Download {
+  path(): Promise<string>;
+  suggestedFilename(): string;
+}
+
+export interface Page extends Queries {
+  goto(url: string): Promise<unknown>;
+  reload(): Promise<unknown>;
+  close(): Promise<void>;
+  url(): string;
+  /** The code runs in the page, whatever its content security policy says. */
+  evaluate<T>(code: string): Promise<T>;
+  on(event: string, listener: (value: never) => void): void;
+  waitForEvent(event: 'download'): Promise<Download>;
+  screenshot(options: { readonly path: string }): Promise<unknown>;
+  readonly keyboard: { press(key: string): Promise<void> };
+}
+
+export interface PageOptions {
+  readonly viewport?: { readonly width: number; readonly height: number };
+  readonly colorScheme?: 'light' | 'dark';
+  readonly deviceScaleFactor?: number;
+}
+
+export interface Browser {
+  newPage(options?: PageOptions): Promise<Page>;
+  version(): string;
+  close(): Promise<void>;
+}
+
+interface Launch {
+  readonly executablePath?: string;
+  readonly channel?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+export type Opened =
+  | { readonly browser: Browser; readonly axe: string; readonly missing?: undefined }
+  | { readonly missing: string };
+
+/** A browser with the source of the accessibility checker, or why there is none. The caller closes it. */
+export async function openBrowser(): Promise<Opened> {
+  const found = await peer('browser');
+  if (found.reason !== undefined) return { missing: found.reason };
+  const { default: playwright } = (await found.import('playwright-core')) as unknown as {
+    default: { chromium: { launch(options: object): Promise<Browser> } };
+  };
+  const axe = await readFile(fileURLToPath(found.resolve('axe-core')), 'utf8');
+  const failures: string[] = [];
+  for await (const launch of launches(found)) {
+    try {
+      const options = { ...launch, headless: true, args: ['--no-sandbox'], timeout: 60_000 };
+      return { browser: await playwright.chromium.launch(options), axe };
+    } catch (error) {
+      failures.push(String(error).split('\n', 1)[0] ?? '');
+    }
+  }
+  return { missing: `no browser starts here: ${failures.join('; ')}` };
+}
+
+const INSTALLED = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+async function* launches(found: Peer): AsyncGenerator<Launch, void, undefined> {
+  if (process.platform === 'linux' && process.arch === 'x64') {
+    const folder = await unpack(found);
+    const executablePath = join(folder, 'chromium');
+    yield { executablePath };
+    // For a machine that lacks the shared libraries: those that came with it.
+    const env = { ...process.env, LD_LIBRARY_PATH: join(folder, 'al2023', 'lib') };
+    yield { executablePath, env: { ...env, FONTCONFIG_PATH: join(folder, 'fonts') } };
+  }
+  for (const channel of ['chrome', 'msedge']) yield { channel };
+  for (const executablePath of INSTALLED) if (existsSync(executablePath)) yield { executablePath };
+}
+
+/**
+ * Unpacks the packed Chromium once per version. In a process of its own, since the package works
+ * through the environment: it unpacks to the temporary folder, and its libraries only where it
+ * believes to be on the platform that lacks them.
+ */
+async function unpack(found: Peer): Promise<string> {
+  const manifest = await readFile(join(found.path, 'package.json'), 'utf8');
+  const { dependencies } = JSON.parse(manifest) as { dependencies: Record<string, string> };
+  const cache = join(ROOT, '.cache');
+  const folder = join(cache, `chromium-${dependencies['@sparticuz/chromium']}`);
+  if (existsSync(folder)) return folder;
+  await mkdir(cache, { recursive: true });
+  return withLock(`${folder}.lock`, async () => {
+    if (existsSync(folder)) return folder;
+    const half = `${folder}.half`;
+    await rm(half, { recursive: true, force: true });
+    await mkdir(half);
+    const module = JSON.stringify(found.resolve('@sparticuz/chromium'));
+    const code = `const { default: packed } = await import(${module}); await packed.executablePath();`;
+    const env = { ...process.env, TMPDIR: half, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs20.x' };
+    const args = ['--input-type=module', '--eval', code];
+    const result = await run(process.execPath, args, { env, quiet: true });
+    if (result.code !== 0) throw new Error(`Chromium cannot be unpacked: ${result.output}`);
+    await rename(half, folder);
+    return folder;
+  });
+}

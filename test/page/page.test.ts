@@ -1,0 +1,328 @@
+import { readFile } from 'node:fs/promises';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { suite, verifies } from '../verifies.ts';
+import { openBrowser, type Locator, type Page, type PageOptions } from './browser.ts';
+import { startServer, type TestServer } from './server.ts';
+
+// The page as a person uses it: a real browser, the real command, real processes.
+
+const opened = await openBrowser();
+if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
+
+suite('browser', opened.missing, () => {
+  let server: TestServer;
+  let problems: string[] = [];
+  let strangers: string[] = [];
+  let pages: Page[] = [];
+  let expected: RegExp | undefined; // what a test provokes on purpose
+
+  beforeAll(async () => {
+    server = await startServer(['page-agent', 'form-agent', 'path-agent']);
+  });
+  afterAll(async () => {
+    if (opened.missing === undefined) await opened.browser.close();
+    await server[Symbol.asyncDispose]();
+  });
+  // Every test, whatever it is about: a silent console, and no word to anybody else.
+  afterEach(async () => {
+    for (const page of pages) await page.close();
+    const noise = [...problems.filter((text) => !expected?.test(text)), ...strangers];
+    [problems, strangers, pages, expected] = [[], [], [], undefined];
+    if (noise.length > 0) throw new Error(`The console or the network had:\n${noise.join('\n')}`);
+  });
+
+  const open = async (url = server.url, options: PageOptions = {}): Promise<Page> => {
+    if (opened.missing !== undefined) throw new Error(opened.missing);
+    const page = await opened.browser.newPage({
+      viewport: { width: 1280, height: 800 },
+      ...options,
+    });
+    pages.push(page);
+    page.on('console', (message: { type(): string; text(): string }) => {
+      if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text());
+    });
+    page.on('pageerror', (error: Error) => problems.push(String(error)));
+    page.on('request', (request: { url(): string }) => {
+      const from = new URL(request.url());
+      if (from.protocol.startsWith('http') && from.origin !== new URL(url).origin)
+        strangers.push(request.url());
+    });
+    await page.goto(url);
+    return page;
+  };
+  const run = async (page: Page, agent: string, input: string): Promise<void> => {
+    await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
+    await page.getByLabel(`Input for ${agent}`).fill(input);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+  };
+  const state = (page: Page, word: string): Promise<void> =>
+    page.locator(`.strip .state.${word}`).waitFor();
+  const answer = (page: Page): Locator => page.locator('.answer');
+  const ticks = (page: Page, kind: string): Promise<number> =>
+    page.locator(`.contract .${kind}`).count();
+  const words = async (page: Page): Promise<readonly number[]> =>
+    Array.from((await answer(page).innerText()).matchAll(/\bw(\d+)\b/g), ([, n]) => Number(n));
+
+  verifies(
+    ['S118', 'S119', 'S231'],
+    'an agent behind the real CLI runs to its end: both lanes, the call as a bar, every promise kept',
+    async () => {
+      const page = await open();
+      await run(page, 'path-agent', 'lookup lane');
+      await state(page, 'completed');
+      expect(await answer(page).innerText()).toContain('The tool says: lane: one of two');
+      await page.locator('.row.text .message').filter({ hasText: 'One moment.' }).waitFor();
+      const control = page.locator('.row.control .control');
+      await control
+        .filter({ hasText: /initialize \d+ ms/ })
+        .first()
+        .waitFor();
+      await control.filter({ hasText: 'notes: tools/list' }).first().waitFor();
+      expect(await page.locator('.row.call .message').innerText()).toContain('{"word":"lane"}');
+      expect(await page.locator('.row.result .message').innerText()).toContain('answered in');
+      expect(await page.locator('.bar.call.answered').count()).toBe(1);
+      expect(await page.locator('.row.control').filter({ hasText: '→ answer' }).count()).toBe(0);
+      expect([await ticks(page, 'kept'), await ticks(page, 'broken')]).toEqual([6, 0]);
+    },
+  );
+
+  test('text grows in place, one block and one row however many deltas', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'count 150');
+    await page
+      .getByText(/\bw5\b/)
+      .first()
+      .waitFor();
+    const early = (await words(page)).length;
+    await state(page, 'completed');
+    const all = await words(page);
+    expect(early).toBeLessThan(all.length);
+    expect(all).toEqual(Array.from({ length: 150 }, (_, i) => i + 1));
+    expect(await page.locator('.row.text').count()).toBe(1);
+    expect(await page.locator('.answer .markdown').count()).toBe(1);
+  });
+
+  test('cut and reconnected in mid-stream, it has every event once and says how many it caught up', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'count 300');
+    await page
+      .getByText(/\bw20\b/)
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: 'Cut connection' }).click();
+    const seen = (await words(page)).length;
+    await page.getByText('cut by you; the task goes on').waitFor();
+    await expect
+      .poll(async () => (await fetch(`${server.url}/api/tasks`)).text(), { timeout: 20_000 })
+      .toMatch(/"state":"completed".*"title":"count 300"/);
+    expect((await words(page)).length).toBeLessThan(seen + 50); // nothing came while it was cut
+    await page.getByRole('button', { name: 'Reconnect' }).click();
+    await state(page, 'completed');
+    expect(await words(page)).toEqual(Array.from({ length: 300 }, (_, i) => i + 1));
+    expect(await ticks(page, 'broken')).toBe(0);
+    const replayed = await page.getByText(/^\d+ replayed$/).innerText();
+    expect(Number.parseInt(replayed, 10)).toBeGreaterThan(1);
+  });
+
+  test('a cancel ends the run, and says how long it took', async () => {
+    const page = await open();
+    await run(page, 'path-agent', 'count 100000');
+    await page
+      .getByText(/\bw3\b/)
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await state(page, 'canceled');
+    await page.getByText(/^canceled in \d/).waitFor();
+    expect(await ticks(page, 'broken')).toBe(0);
+  });
+
+  verifies(
+    ['S229'],
+    'cards outlive reload and kill -9: one approved as edited, one rejected, both finish',
+    async () => {
+      await using own = await startServer(['page-agent', 'path-agent']);
+      const cards = ['page-agent', 'path-agent'].map(async (agent) => {
+        const page = await open(own.url);
+        await run(page, agent, 'approve ticket');
+        await page.getByText('Your approval is needed').waitFor();
+        return page;
+      });
+      const [edits, rejects] = (await Promise.all(cards)) as [Page, Page];
+      await rejects.reload();
+      await rejects.getByText('Your approval is needed').waitFor();
+      expected = /^Failed to load resource: net::ERR_/;
+      await own.kill();
+      await edits.getByText('line lost, trying again').waitFor();
+      await own.start();
+      await edits.getByText('connected').waitFor();
+      await edits.getByLabel(/you may edit it/).fill('{"word":"ticket","count":7}');
+      await edits.getByRole('button', { name: 'Approve as edited' }).click();
+      await rejects.getByRole('button', { name: 'Reject' }).click();
+      await state(edits, 'completed');
+      await state(rejects, 'completed');
+      expect(await answer(edits).innerText()).toContain('Filed {"word":"ticket","count":7}.');
+      expect(await answer(rejects).innerText()).toContain('ticket: rejected');
+      expect((await ticks(edits, 'broken')) + (await ticks(rejects, 'broken'))).toBe(0);
+    },
+    60_000,
+  );
+
+  test('a structured answer is readable, its citations open their passages, its data has a chart', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'briefing');
+    await state(page, 'completed');
+    await page.getByText('eGFR 38 on metformin 2000 mg').waitFor();
+    await page.getByRole('button', { name: 'metformin-renal' }).first().click();
+    await page.getByText('Do not start metformin below an eGFR of 45.').waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('dialog').waitFor({ state: 'hidden' });
+    expect(await page.getByRole('img', { name: /^Value by Test/ }).count()).toBe(1);
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Download labs' }).click();
+    const file = await download;
+    expect(file.suggestedFilename()).toBe('labs.json');
+    expect(JSON.parse(await readFile(await file.path(), 'utf8'))).toHaveLength(3);
+  });
+
+  verifies(
+    ['S267'],
+    'parallel calls stand side by side, a key opens the raw frames, the trace is a file',
+    async () => {
+      const page = await open();
+      await run(page, 'page-agent', 'parallel');
+      await state(page, 'completed');
+      const bars = await page.evaluate<{ top: number; bottom: number; right: number }[]>(
+        `[...document.querySelectorAll('.bar.call')].map((bar) => bar.getBoundingClientRect().toJSON())`,
+      );
+      expect(bars).toHaveLength(2);
+      expect(bars[1]?.top).toBeLessThan(bars[0]?.bottom ?? 0);
+      expect(bars[1]?.right).not.toBe(bars[0]?.right);
+      const timeline = page.getByRole('listbox');
+      await timeline.focus();
+      await timeline.press('Home');
+      for (let i = 0; i < 4; i++) await timeline.press('ArrowDown');
+      await timeline.press('Enter');
+      const raw = page.getByRole('dialog');
+      expect(await raw.innerText()).toContain('"request_id": "agent_1"');
+      expect(await raw.innerText()).toContain('"query": "metformin eGFR 38"');
+      for (let i = 0; i < 4; i++) await page.keyboard.press('Tab');
+      const inside = `document.activeElement === document.body || document.querySelector('dialog').contains(document.activeElement)`;
+      expect(await page.evaluate(inside)).toBe(true);
+      await page.keyboard.press('Escape');
+      await raw.waitFor({ state: 'hidden' });
+      expect(await page.evaluate(`document.activeElement.getAttribute('role')`)).toBe('listbox');
+      const download = page.waitForEvent('download');
+      await page.getByText('Export trace').click();
+      const lines = (await readFile(await (await download).path(), 'utf8')).trim().split('\n');
+      const seqs = lines.map((line) => (JSON.parse(line) as { seq: number }).seq);
+      expect(seqs).toEqual(seqs.map((_, i) => i + 1));
+      expect(lines.at(-1)).toContain('"run.finished"');
+    },
+  );
+
+  test('a replay plays the run again from its first event to its last', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'count 150');
+    await state(page, 'completed');
+    const before = await page.locator('.timeline').innerText();
+    await page.getByLabel('Replay speed').selectOption('2');
+    await page.getByRole('button', { name: 'Replay', exact: true }).click();
+    await state(page, 'working');
+    expect((await words(page)).length).toBeLessThan(150);
+    await page.getByLabel('Replay speed').selectOption('50');
+    await page.getByRole('button', { name: 'End replay' }).waitFor();
+    expect(await page.locator('.timeline').innerText()).toBe(before);
+    await page.getByRole('button', { name: 'End replay' }).click();
+    await page.getByText('complete').first().waitFor();
+  });
+
+  test('what a model writes stays text: no tag, no script, no address of its own', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'html');
+    await state(page, 'completed');
+    expect(await answer(page).innerText()).toContain('<script>window.pwned=1</script>');
+    expect(await page.locator('.answer strong').innerText()).toBe('bold');
+    expect(await page.locator('.answer img, .answer script, .answer a').count()).toBe(0);
+    expect(await page.evaluate('window.pwned')).toBeUndefined();
+  });
+
+  test('a form gives its samples, and the server says what does not fit', async () => {
+    const page = await open();
+    expected = /400 \(Bad Request\)/;
+    await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption('form-agent');
+    await page.getByLabel('Samples for form-agent').selectOption('Grace');
+    expect(await page.getByLabel('Input for form-agent').inputValue()).toContain('"age": 85');
+    await page.getByLabel('Input for form-agent').fill('{"name":"Ada","age":"old"}');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByText(/does not fit the form: age must be integer/).waitFor();
+    await page.getByLabel('Input for form-agent').fill('{"name":"Ada","age":36}');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await answer(page).getByText('Read the record of Ada.').waitFor();
+    await page.locator('.tasks').getByText('Ada').first().waitFor();
+  });
+
+  test('10,000 events: little in the document, and a scroll through them keeps up', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'flood 10000');
+    await state(page, 'completed');
+    await page.getByText('Round 1000 is over.').first().waitFor();
+    const rows = await page.evaluate<number>(
+      `Number(document.querySelector('.row').getAttribute('aria-setsize'))`,
+    );
+    expect(rows).toBeGreaterThan(6000);
+    expect(await page.locator('.row').count()).toBeLessThan(80);
+    const steps = await page.evaluate<readonly number[]>(SCROLL);
+    const [median = Infinity, most] = [0.5, 1].map(
+      (part) => steps.toSorted((a, b) => a - b)[Math.ceil(steps.length * part) - 1],
+    );
+    process.stderr.write(
+      `timeline of ${rows} rows: ${median.toFixed(1)} ms a screen (median), ${most?.toFixed(1)} ms (most)\n`,
+    );
+    expect(median).toBeLessThan(50); // some 2 ms on a quiet machine
+    expect(await ticks(page, 'broken')).toBe(0);
+  }, 60_000);
+
+  test.each([
+    ['light', { colorScheme: 'light' }],
+    ['dark', { colorScheme: 'dark' }],
+    ['phone', { viewport: { width: 360, height: 740 } }],
+  ] as const)('nothing serious to say for the accessibility checker: %s', async (name, options) => {
+    const page = await open(server.url, options);
+    const found: string[] = await serious(page);
+    await run(page, 'page-agent', name === 'phone' ? 'approve ticket' : 'briefing');
+    await state(page, name === 'phone' ? 'input-required' : 'completed');
+    found.push(...(await serious(page)));
+    if (name !== 'phone') {
+      await page.locator('.row').first().click();
+      found.push(...(await serious(page)));
+    }
+    expect(found).toEqual([]);
+    const width = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+    expect(width).toBeLessThanOrEqual(0);
+  });
+
+  const serious = async (page: Page): Promise<string[]> => {
+    if (opened.missing === undefined) await page.evaluate(`${opened.axe}; undefined`);
+    return page.evaluate(`axe.run().then(({ violations }) => violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).join(', ')))`);
+  };
+});
+
+/** Scrolls to the top in 120 leaps; how long the page renders and lays out after each. */
+const SCROLL = `(async () => {
+  const element = document.querySelector('.timeline');
+  const leap = element.scrollHeight / 120;
+  const steps = [];
+  while (element.scrollTop > 0) {
+    await new Promise(requestAnimationFrame);
+    const from = performance.now();
+    element.scrollTop -= leap;
+    element.dispatchEvent(new Event('scroll'));
+    for (let i = 0; i < 3; i++) await undefined; // it renders in a microtask
+    document.querySelector('.row').getBoundingClientRect();
+    steps.push(performance.now() - from);
+  }
+  return steps;
+})()`;

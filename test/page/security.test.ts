@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { request, type IncomingMessage } from 'node:http';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { serve, type Served } from '../../src/serve/index.ts';
+import { memoryLog } from '../../src/task/memory.ts';
+
+// The page can approve actions, so nobody but the page itself may reach its server.
+
+let served: Served;
+let runs = 0;
+
+beforeAll(async () => {
+  served = await serve(
+    async function* () {
+      runs++;
+      yield { type: 'text.delta', id: 't', delta: 'done' };
+    },
+    { log: memoryLog() },
+  );
+});
+afterAll(() => served[Symbol.asyncDispose]());
+
+interface Reply {
+  readonly status: number | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly text: string;
+}
+
+/** Not fetch: that does not let us say whose host we are. */
+async function ask(
+  path: string,
+  {
+    method = 'GET',
+    headers = {},
+    body = '',
+  }: Partial<Record<'method' | 'body', string>> & {
+    readonly headers?: Readonly<Record<string, string>>;
+  } = {},
+): Promise<Reply> {
+  const sending = request(new URL(path, served.url), { method, headers });
+  sending.end(body);
+  const [response] = (await once(sending, 'response')) as [IncomingMessage];
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk as string;
+  return { status: response.statusCode, headers: response.headers, text };
+}
+
+const run = (headers: Readonly<Record<string, string>>): Promise<Reply> =>
+  ask('/api/agents/agent/turns', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: '{"text":"hello"}',
+  });
+
+test('a name that was made to resolve to this machine gets nothing (DNS rebinding)', async () => {
+  for (const host of ['evil.example', 'evil.example:80', '127.0.0.1.evil.example', '10.0.0.1'])
+    for (const path of ['/', '/api/tasks', '/healthz', '/.well-known/agent-card.json'])
+      expect(await ask(path, { headers: { host } })).toMatchObject({ status: 403 });
+  expect((await run({ host: 'evil.example' })).status).toBe(403);
+  expect(runs).toBe(0);
+});
+
+test('a page of another site starts nothing: another origin, another port, null, junk', async () => {
+  const { port } = new URL(served.url);
+  for (const origin of [
+    'https://evil.example',
+    'http://127.0.0.1:1',
+    `http://evil.example:${port}`,
+    'null',
+    'junk',
+  ])
+    expect((await run({ origin })).status).toBe(403);
+  expect(runs).toBe(0);
+});
+
+test('a form of another site, which needs no leave to post, cannot post JSON', async () => {
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', ''])
+    expect((await run({ 'content-type': type })).status).toBe(400);
+  expect(runs).toBe(0);
+});
+
+test('the page itself may', async () => {
+  expect((await run({ origin: served.url })).status).toBe(201);
+  await expect.poll(() => runs).toBe(1);
+});
+
+test('a body that is too large is refused while it comes', async () => {
+  const body = `{"text":"${'x'.repeat(17 * 1024 * 1024)}"}`;
+  const sending = fetch(`${served.url}/api/agents/agent/turns`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  });
+  expect((await sending).status).toBe(413);
+});
+
+test('the page allows no script, style, address or frame but its own, and needs nothing inline', async () => {
+  const { status, headers, text } = await ask('/');
+  expect(status).toBe(200);
+  const policy = String(headers['content-security-policy']);
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).not.toMatch(/unsafe|https?:|\*/);
+  expect(policy).toContain("frame-ancestors 'none'");
+  expect(headers['x-content-type-options']).toBe('nosniff');
+  expect(text).not.toMatch(/<style|\son\w+=|<script(?![^>]*\ssrc=)/);
+  for (const [, address = ''] of text.matchAll(/(?:src|href)="([^"]+)"/g))
+    expect(address).toMatch(/^(\/assets\/|data:,$)/);
+});
+
+test('no file but those of the page is served', async () => {
+  for (const path of [
+    '/assets/..%2f..%2fpackage.json',
+    '/assets/..%5cindex.html',
+    '/assets/nope.js',
+  ])
+    expect((await ask(path)).status).toBe(404);
+  const name = /\/assets\/[^"]+\.js/.exec((await ask('/')).text)?.[0] ?? '';
+  const { text, headers } = await ask(name);
+  expect(text).toBe(readFileSync(new URL(`../../dist/web${name}`, import.meta.url), 'utf8'));
+  expect(headers['cache-control']).toContain('immutable');
+});

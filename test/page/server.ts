@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const COMMAND = fileURLToPath(new URL('../../dist/cli/duolane.js', import.meta.url));
+
+/** `duolane serve` as a user runs it, with a log in a file; it can be killed and comes back where it was. */
+export interface TestServer extends AsyncDisposable {
+  readonly url: string;
+  kill(): Promise<void>;
+  start(): Promise<void>;
+}
+
+/** Agents are fixtures, or samples of the package, by name. */
+export async function startServer(agents: readonly string[]): Promise<TestServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'duolane-page-'));
+  const modules = agents.map((name) => {
+    const fixture = fileURLToPath(new URL(`../fixtures/${name}.mjs`, import.meta.url));
+    return existsSync(fixture) ? fixture : name;
+  });
+  let child: ChildProcess;
+  let url = '';
+  const start = async (): Promise<void> => {
+    const port = url === '' ? '0' : new URL(url).port;
+    const options = ['--json', '--store', join(folder, 'tasks.sqlite'), '--port', port];
+    child = spawn(process.execPath, [COMMAND, 'serve', ...modules, ...options], {
+      cwd: folder,
+      env: {
+        PATH: process.env['PATH'],
+        HOME: folder,
+        CLAUDE_CONFIG_DIR: join(folder, 'config'),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+    const gone = once(child, 'exit').then(() => {
+      throw new Error('the server ended before it had started');
+    });
+    const [line] = (await Promise.race([once(lines, 'line'), gone])) as [string];
+    gone.catch(() => {}); // later it may end as it likes
+    ({ url } = JSON.parse(line) as { url: string });
+  };
+  const kill = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exit = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exit;
+  };
+  await start();
+  return {
+    get url() {
+      return url;
+    },
+    kill,
+    start,
+    async [Symbol.asyncDispose]() {
+      await kill();
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}

@@ -1,0 +1,256 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { advance } from '../../src/event/advance.ts';
+import type { Entry, Frame, Snapshot, TaskEvent } from '../../src/event/types.ts';
+import { schedule, Replay } from '../../web/src/replay.ts';
+import { sourcesIn } from '../../web/src/sources.ts';
+import { humanize, seriesOf } from '../../web/src/table.ts';
+import { TaskView } from '../../web/src/view.ts';
+import { lawfulLog, numbered, turnOf } from '../arbitraries.ts';
+
+const viewOf = (entries: readonly Entry[], old = false): TaskView => {
+  const view = new TaskView();
+  for (const entry of entries) view.feed(entry, old);
+  return view;
+};
+
+const log = (...events: readonly TaskEvent[]): readonly Entry[] =>
+  [{ type: 'turn.submitted', turn: turnOf('m1') } as const, ...events].map((event, i) =>
+    numbered(event, i + 1),
+  );
+
+const brokenIn = (view: TaskView): readonly (string | undefined)[] =>
+  view.contract.rules.filter(({ state }) => state === 'broken').map(({ detail }) => detail);
+
+/** What the answer pane shows of the last run. */
+const answerOf = ({ talk, snapshot }: TaskView): string => {
+  const from = talk.findLastIndex(({ kind, raw }) => kind === 'user' && raw === snapshot?.current);
+  const said = talk.slice(from + 1).filter((row) => row.kind === 'text' && !row.void);
+  return said.map(({ text }) => text).join('');
+};
+
+describe('any lawful log', () => {
+  test('breaks no rule, and the view says what the fold of the log says', () => {
+    fc.assert(
+      fc.property(lawfulLog, (entries) => {
+        const view = viewOf(entries);
+        let snapshot: Snapshot | undefined;
+        for (const entry of entries) snapshot = advance(snapshot, entry);
+        expect(brokenIn(view)).toEqual([]);
+        expect(view.snapshot).toEqual(snapshot);
+        expect(view.inFlight.map(({ id }) => id).toSorted()).toEqual(
+          snapshot?.calls.map(({ callId }) => callId).toSorted(),
+        );
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('shows in the answer exactly the text that counts', () => {
+    fc.assert(
+      fc.property(lawfulLog, (entries) => {
+        const view = viewOf(entries);
+        // With several turns the talk goes on; the fold keeps the text of the last run alone.
+        fc.pre(view.snapshot?.turns.length === 1);
+        expect(answerOf(view)).toBe(view.snapshot?.text);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('keeps rows in order, and every bar within them, on a track of its own', () => {
+    fc.assert(
+      fc.property(lawfulLog, (entries) => {
+        const { rows, bars, tracks } = viewOf(entries);
+        expect(rows.map(({ seq }) => seq)).toEqual(
+          rows.map(({ seq }) => seq).toSorted((a, b) => a - b),
+        );
+        for (const bar of bars) {
+          const to = bar.to ?? rows.length - 1;
+          expect(bar.from).toBeLessThanOrEqual(to);
+          expect(to).toBeLessThan(rows.length);
+          expect(bar.track).toBeLessThan(tracks);
+          const besides = bars.filter(
+            (other) =>
+              other !== bar &&
+              other.track === bar.track &&
+              other.from < to &&
+              (other.to ?? rows.length) > bar.from,
+          );
+          expect(besides).toEqual([]);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('is the same view when it comes in two pieces, as after a cut', () => {
+    fc.assert(
+      fc.property(lawfulLog, fc.nat(), (entries, at) => {
+        const cut = at % entries.length;
+        const view = viewOf(entries.slice(0, cut));
+        expect(view.contract.seq).toBe(cut);
+        for (const entry of entries.slice(view.contract.seq)) view.feed(entry);
+        expect(view.rows).toEqual(viewOf(entries).rows);
+      }),
+    );
+  });
+
+  test('replays to the same view, never backwards, whatever the clock did', () => {
+    fc.assert(
+      fc.property(lawfulLog, fc.array(fc.nat(5000)), (entries, jumps) => {
+        const odd = entries.map((entry, i) => ({ ...entry, at: entry.at - (jumps[i] ?? 0) }));
+        const times = schedule(odd);
+        expect(times).toEqual(times.toSorted((a, b) => a - b));
+        const replay = new Replay(odd, 50);
+        for (let i = 0; i <= entries.length * 100 && !replay.done; i++) replay.tick(16);
+        expect(replay.done).toBe(true);
+        expect(replay.view.rows).toEqual(viewOf(odd, true).rows);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe('a broken log is said in words', () => {
+  const end = { type: 'run.finished', outcome: 'completed', text: '' } as const;
+  const called = { type: 'tool.called', callId: 'c1', name: 'look', args: {} } as const;
+
+  test('a gap', () => {
+    const entries = log({ type: 'run.started' }, { type: 'status', message: 'x' }, end);
+    expect(brokenIn(viewOf(entries.filter(({ seq }) => seq !== 3)))).toEqual(['after 2 came 4']);
+  });
+
+  test('a gap in a task that had ended may be pruning, and is said to be', () => {
+    const entries = log({ type: 'run.started' }, { type: 'status', message: 'x' }, end);
+    const view = viewOf(
+      entries.filter(({ seq }) => seq !== 3),
+      true,
+    );
+    expect(brokenIn(view)).toEqual([]);
+    expect(view.contract.rules[1]?.detail).toContain('1 deltas were pruned');
+    expect(view.snapshot?.state).toBe('completed');
+  });
+
+  test('an entry that came twice', () => {
+    const entries = log({ type: 'run.started' });
+    expect(brokenIn(viewOf([...entries, ...entries.slice(1)]))).toContain('2 came again after 2');
+  });
+
+  test('a call without an answer, and an answer without a call', () => {
+    const never = viewOf(log({ type: 'run.started' }, called, end));
+    expect(brokenIn(never)).toContain('never answered: look (c1)');
+    expect(never.contract.over).toBe(true);
+    const done = { type: 'tool.completed', callId: 'c1', name: 'look', output: '' } as const;
+    const twice = viewOf(log({ type: 'run.started' }, called, done, done));
+    expect(brokenIn(twice)).toContain('look (c1) was answered again, or never called');
+  });
+
+  test('something behind the end, or no end', () => {
+    const late = viewOf(log({ type: 'run.started' }, end, { type: 'status', message: 'x' }));
+    expect(brokenIn(late)).toContain('entry 4 (status) came after the end, entry 3');
+    const cut = viewOf(log({ type: 'run.started' }));
+    cut.contract.close();
+    expect(brokenIn(cut)).toEqual(['the stream ended without one']);
+  });
+
+  test('another beginning', () => {
+    const view = viewOf([numbered({ type: 'run.started' }, 1)]);
+    expect(brokenIn(view)).toContain('it was run.started');
+  });
+});
+
+describe('control frames', () => {
+  const frame = (data: Frame['data'], more: Partial<Frame> = {}): TaskEvent => ({
+    type: 'frame',
+    frame: { lane: 'control', direction: 'in', at: 0, data, ...more },
+  });
+  const asks = (id: string, request: object): Frame['data'] => ({
+    type: 'control_request',
+    request_id: id,
+    request,
+  });
+  const answers = (id: string, subtype = 'success'): Frame['data'] => ({
+    type: 'control_response',
+    response: { subtype, request_id: id },
+  });
+  const toolsCall = { subtype: 'mcp_message', server_name: 's', message: { method: 'tools/call' } };
+
+  test('a request and its answer are one row, with a bar between them', () => {
+    const view = viewOf(
+      log(
+        { type: 'run.started' },
+        frame(asks('a', { subtype: 'can_use_tool', tool_name: 'mcp__desk__read' })),
+        frame(asks('b', { subtype: 'hook_callback', input: { hook_event_name: 'Stop' } })),
+        frame(answers('b', 'error')),
+        frame(answers('a')),
+      ),
+    );
+    const rows = view.rows.filter(({ kind }) => kind === 'control');
+    expect(rows.map(({ text, bar }) => [text, bar?.state, bar?.track])).toEqual([
+      ['← permission: desk · read', 'answered', 0],
+      ['← hook: Stop', 'failed', 1],
+    ]);
+    expect(rows[0]?.bar?.frames).toHaveLength(2);
+  });
+
+  test('the frames of a tool call are kept with its bar, even in the order of a crossing', () => {
+    const view = viewOf(
+      log(
+        { type: 'run.started' },
+        { type: 'tool.called', callId: 'c1', name: 'mcp__s__look', args: {} },
+        { ...frame(asks('a', toolsCall)), callId: 'c1' } as TaskEvent,
+        { type: 'tool.completed', callId: 'c1', name: 'mcp__s__look', output: 'yes' },
+        frame(answers('a')),
+      ),
+    );
+    expect(view.rows.filter(({ kind }) => kind === 'control')).toEqual([]);
+    expect(view.bars).toMatchObject([{ name: 's · look', state: 'answered', output: 'yes' }]);
+    expect(view.bars[0]?.frames).toHaveLength(2);
+  });
+
+  test('an answer that nobody got turns its call red and breaks a rule', () => {
+    const view = viewOf(
+      log(
+        { type: 'run.started' },
+        { type: 'tool.called', callId: 'c1', name: 'look', args: {} },
+        { ...frame(asks('a', toolsCall)), callId: 'c1' } as TaskEvent,
+        frame(answers('a'), { lost: true }),
+        { type: 'tool.completed', callId: 'c1', name: 'look', output: 'yes' },
+      ),
+    );
+    expect(view.bars[0]?.state).toBe('lost');
+    expect(brokenIn(view)[0]).toContain('entry 5 could not be written');
+  });
+
+  test('what is asked when the run ends is left, not open for ever', () => {
+    const view = viewOf(
+      log({ type: 'run.started' }, frame(asks('a', { subtype: 'interrupt' })), {
+        type: 'run.finished',
+        outcome: 'completed',
+        text: '',
+      }),
+    );
+    expect(view.bars).toMatchObject([{ state: 'left', from: 2, to: 3 }]);
+  });
+});
+
+test('finds passages in elements and in records, whatever is around them', () => {
+  const xml = '<source id="a" title="A &amp; B" section="1">x &lt; y</source> noise <source>';
+  const found = [...sourcesIn([{ type: 'text', text: xml }, { hits: [{ id: 'b', text: 'z' }] }])];
+  expect(found).toEqual([
+    { id: 'a', title: 'A & B', section: '1', text: 'x < y' },
+    { id: 'b', title: 'b', text: 'z' },
+  ]);
+});
+
+test('charts a table by its first words and its first measure, and nothing else', () => {
+  const rows = [
+    { id: 1, test: 'eGFR', value: 38 },
+    { id: 2, test: 'K', value: 5.1 },
+  ];
+  expect(seriesOf(rows)).toMatchObject({ label: 'test', value: 'value' });
+  expect(seriesOf(rows.map(({ id, test: name }) => ({ id, name })))).toBeUndefined();
+  expect(seriesOf([...rows, { id: 3, test: 'x', value: '-' }])).toBeUndefined();
+  expect(humanize('medicationSafety')).toBe('Medication safety');
+});

@@ -1,0 +1,90 @@
+import type { RefObject, VNode } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { Artifact } from './artifact.tsx';
+import { Data } from './data.tsx';
+import { Markdown } from './markdown.tsx';
+import type { Bar, TaskView } from './view.ts';
+
+const NEAR_PX = 40;
+
+/** What was asked and said, growing in place; then what is being done, the output and the artifacts. */
+export function Answer({ view }: { readonly view: TaskView }): VNode {
+  const { talk, snapshot, sources, inFlight, status } = view;
+  const running = snapshot?.running === true;
+  const { ref, onScroll } = useFollow(running);
+  const artifacts = snapshot?.artifacts ?? [];
+  const output = JSON.stringify(view.output);
+  const shown = artifacts.some(({ parts }) =>
+    parts.some((part) => 'data' in part && JSON.stringify(part.data) === output),
+  );
+  return (
+    <article
+      class="answer"
+      aria-label="Answer"
+      aria-busy={running}
+      tabIndex={0}
+      ref={ref}
+      onScroll={onScroll}
+    >
+      {talk.map((row, i) =>
+        row.kind === 'user' ? (
+          <p key={i} class="asked">
+            {row.text}
+          </p>
+        ) : row.void || (output !== undefined && isJson(row.text, output)) ? null : (
+          <Markdown key={i} text={row.text} />
+        ),
+      )}
+      {status && running && <p class="soft">{status}</p>}
+      {inFlight.map((bar) => (
+        <Working key={bar.id} bar={bar} />
+      ))}
+      {view.output !== undefined && !shown && <Data value={view.output} sources={sources} />}
+      {artifacts.map((artifact) => (
+        <Artifact key={artifact.artifactId} artifact={artifact} sources={sources} />
+      ))}
+    </article>
+  );
+}
+
+/** Stays at the end while something comes, unless the reader has scrolled up. */
+function useFollow(running: boolean): {
+  readonly ref: RefObject<HTMLElement | null>;
+  readonly onScroll: () => void;
+} {
+  const ref = useRef<HTMLElement>(null);
+  const follows = useRef(true);
+  useLayoutEffect(() => {
+    if (ref.current && running && follows.current) ref.current.scrollTop = ref.current.scrollHeight;
+  });
+  const onScroll = (): void => {
+    const { scrollTop = 0, clientHeight = 0, scrollHeight = 0 } = ref.current ?? {};
+    follows.current = scrollTop + clientHeight >= scrollHeight - NEAR_PX;
+  };
+  return { ref, onScroll };
+}
+
+function Working({ bar: { name, progress } }: { readonly bar: Bar }): VNode {
+  const { message, done, total } = progress ?? {};
+  return (
+    <p class="working">
+      {done !== undefined && total ? (
+        <progress aria-label={name} value={done} max={total} />
+      ) : (
+        <progress aria-label={name} />
+      )}{' '}
+      {name}
+      {message && `: ${message}`}
+    </p>
+  );
+}
+
+/** Whether a text is nothing but the output once more. */
+function isJson(text: string, output: string): boolean {
+  if (!/^\s*[{[]/.test(text)) return false;
+  try {
+    return JSON.stringify(JSON.parse(text)) === output;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,105 @@
+import type { VNode } from 'preact';
+import type { Artifact as ArtifactValue, Part } from '../../src/event/types.ts';
+import { Data } from './data.tsx';
+import { Markdown } from './markdown.tsx';
+import type { Source } from './sources.ts';
+
+type Sources = ReadonlyMap<string, Source>;
+
+/** One thing that the agent made, readable, with a download of just what it is. */
+export function Artifact({
+  artifact,
+  sources,
+}: {
+  readonly artifact: ArtifactValue;
+  readonly sources: Sources;
+}): VNode {
+  const { artifactId, name = artifactId, parts } = artifact;
+  return (
+    <details class="artifact" open>
+      <summary>{name}</summary>
+      {parts.map((part, i) => (
+        <PartView key={i} part={part} sources={sources} />
+      ))}
+      <button type="button" onClick={() => download(name, parts)}>
+        Download {name}
+      </button>
+    </details>
+  );
+}
+
+const SHOWN_IMAGES = /^image\/(png|jpeg|gif|webp)$/;
+
+function PartView({ part, sources }: { readonly part: Part; readonly sources: Sources }): VNode {
+  if ('data' in part) return <Data value={part.data} sources={sources} />;
+  if ('url' in part) {
+    const words = part.filename ?? part.url;
+    return /^https?:/i.test(part.url) ? (
+      <a href={part.url} target="_blank" rel="noopener noreferrer">
+        {words}
+      </a>
+    ) : (
+      <span>{words}</span>
+    );
+  }
+  if ('bytes' in part) {
+    const words = part.filename ?? `${part.bytes.length.toLocaleString()} bytes`;
+    return SHOWN_IMAGES.test(part.mediaType) ? (
+      <img alt={words} src={`data:${part.mediaType};base64,${base64(part.bytes)}`} />
+    ) : (
+      <p class="soft">
+        {words} ({part.mediaType})
+      </p>
+    );
+  }
+  const { text, mediaType = '' } = part;
+  if (mediaType === 'text/markdown') return <Markdown text={text} />;
+  const data = mediaType === 'application/json' ? parse(text) : undefined;
+  return data === undefined ? (
+    <pre tabIndex={0}>{text}</pre>
+  ) : (
+    <Data value={data} sources={sources} />
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined; // shown as it is
+  }
+}
+
+const ENDINGS: Readonly<Record<string, string>> = {
+  'text/markdown': 'md',
+  'text/csv': 'csv',
+  'text/html': 'html',
+  'application/json': 'json',
+  'application/sql': 'sql',
+  'application/pdf': 'pdf',
+  'image/png': 'png',
+  'image/jpeg': 'jpg',
+};
+
+function download(name: string, parts: readonly Part[]): void {
+  const [first] = parts;
+  const contents = parts.map((part) => {
+    if ('data' in part) return `${JSON.stringify(part.data, null, 2)}\n`;
+    if ('bytes' in part) return new Uint8Array(part.bytes);
+    return 'url' in part ? `${part.url}\n` : part.text;
+  });
+  const type = first?.mediaType ?? (first && 'data' in first ? 'application/json' : 'text/plain');
+  const ending = /\.\w+$/.test(name) ? '' : `.${ENDINGS[type] ?? 'txt'}`;
+  const url = URL.createObjectURL(new Blob(contents, { type: 'application/octet-stream' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = (first && 'filename' in first && first.filename) || `${name}${ending}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url));
+}
+
+function base64(bytes: Uint8Array): string {
+  let text = '';
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}

@@ -1,0 +1,45 @@
+import { isObject, type JsonObject } from '../../src/json.ts';
+
+/** The rows of a table, if the value is one: a list of records. */
+export function rowsOf(value: unknown): readonly JsonObject[] | undefined {
+  return Array.isArray(value) && value.length > 0 && value.every(isObject)
+    ? (value as readonly JsonObject[])
+    : undefined;
+}
+
+export const columnsOf = (rows: readonly JsonObject[]): readonly string[] => [
+  ...new Set(rows.flatMap((row) => Object.keys(row))),
+];
+
+export interface Series {
+  readonly label: string;
+  readonly value: string;
+  readonly points: readonly { readonly label: string; readonly value: number }[];
+}
+
+const MOST_POINTS = 40;
+const NO_MEASURE = /(^|[_\s])id$|Id$|^year$|rank|^page$/;
+
+/** What a chart of a table shows: its first column of numbers that measure, by its first of words. */
+export function seriesOf(rows: readonly JsonObject[]): Series | undefined {
+  if (rows.length < 2 || rows.length > MOST_POINTS) return undefined;
+  const columns = columnsOf(rows);
+  const every = (column: string, type: string): boolean =>
+    rows.every((row) => typeof row[column] === type);
+  const value = columns.find((column) => every(column, 'number') && !NO_MEASURE.test(column));
+  const label = columns.find((column) => every(column, 'string'));
+  if (value === undefined || label === undefined) return undefined;
+  const points = rows.map((row) => ({ label: String(row[label]), value: Number(row[value]) }));
+  return points.every((point) => Number.isFinite(point.value))
+    ? { label, value, points }
+    : undefined;
+}
+
+/** `medicationSafety` and `first_name` as people write them. */
+export function humanize(key: string): string {
+  const words = key
+    .replaceAll(/[_-]+/g, ' ')
+    .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
+    .toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

@@ -1,0 +1,45 @@
+import type { VNode } from 'preact';
+import type { TaskRow } from './api.ts';
+import { duration } from './view.ts';
+
+export function TaskList({
+  tasks,
+  open,
+}: {
+  readonly tasks: readonly TaskRow[];
+  readonly open: string;
+}): VNode {
+  if (tasks.length === 0) return <p class="soft">None yet. Run an agent above.</p>;
+  return (
+    <ul class="tasks">
+      {tasks.map((task) => (
+        <li key={task.task}>
+          <a href={`#${task.task}`} aria-current={task.task === open ? 'page' : undefined}>
+            <span class="title">{task.title || task.agent}</span>
+            <State state={task.state} />
+            <span class="facts">{factsOf(task).join(' · ')}</span>
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export const State = ({ state }: { readonly state: string }): VNode => (
+  <span class={`state ${state}`}>{state === 'input-required' ? 'waiting for you' : state}</span>
+);
+
+function factsOf({ agent, createdAt, firstTextAt, usage }: TaskRow): readonly string[] {
+  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+  return [
+    agent,
+    age(Date.now() - createdAt),
+    ...(firstTextAt === undefined ? [] : [`first token ${duration(firstTextAt - createdAt)}`]),
+    ...(tokens > 0 ? [`${tokens.toLocaleString()} tokens`] : []),
+  ];
+}
+
+/** Not to the millisecond: it is drawn again every second. */
+function age(ms: number): string {
+  return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
+}
