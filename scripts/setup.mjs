@@ -227,10 +227,39 @@ function tryMakeDirectory(path) {
   }
 }
 
-/** Brings `dist` up to date with `src`. The result is that of the compiler. */
+/**
+ * Brings `dist` up to date: the compiled sources and with them the examples, and the page where it
+ * is stale. The code is 0 if all went well.
+ */
 export async function build(options = { quiet: true }) {
   matchDist(join(ROOT, 'src'), join(ROOT, 'dist'));
-  return runTool('typescript', ['-p', 'tsconfig.build.json'], options);
+  const results = await Promise.all([buildSources(options), buildPage(options)]);
+  return {
+    code: Math.max(...results.map(({ code }) => code)),
+    output: results.map(({ code, output }) => (code === 0 ? '' : output)).join(''),
+  };
+}
+
+/** The examples import the package by its name, so they are compiled against what it is now. */
+async function buildSources(options) {
+  const built = await runTool('typescript', ['-p', 'tsconfig.build.json'], options);
+  if (built.code !== 0) return built;
+  return runTool('typescript', ['-p', 'tsconfig.examples.json'], options);
+}
+
+/** The page is one bundle of `web`, of what it takes from `src`, and of locked packages. */
+async function buildPage(options) {
+  const built = statSync(join(ROOT, 'dist', 'web', 'index.html'), { throwIfNoEntry: false });
+  const inputs = ['package-lock.json', ...['web', 'src'].flatMap((at) => within(at))];
+  const isFresh = (file) => statSync(join(ROOT, file)).mtimeMs <= built.mtimeMs;
+  if (built && inputs.every(isFresh)) return { code: 0, output: '' };
+  return runTool('vite', ['build', '-c', 'web/vite.config.ts', '--logLevel', 'warn'], options);
+}
+
+function within(directory) {
+  return list(join(ROOT, directory))
+    .filter((file) => !file.endsWith('.test.ts'))
+    .map((file) => join(directory, file));
 }
 
 /**
@@ -244,7 +273,9 @@ export function matchDist(src, dist) {
       .filter((file) => /(?<!\.test)\.ts$/.test(file))
       .map((file) => file.slice(0, -'.ts'.length)),
   );
-  const outputs = list(dist).filter((file) => /\.(js|js\.map|d\.ts)$/.test(file));
+  const outputs = list(dist).filter(
+    (file) => /\.(js|js\.map|d\.ts)$/.test(file) && !/^(web|examples)[\\/]/.test(file),
+  );
   for (const file of outputs)
     if (!sources.has(file.replace(/\.(js|js\.map|d\.ts)$/, ''))) rmSync(join(dist, file));
   const complete = [...sources].every((name) => outputs.includes(`${name}.js`));

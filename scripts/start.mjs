@@ -1,6 +1,7 @@
-// `npm start`: brings everything up to date, then runs the command (`demo`, or what you pass on).
+// `npm start`: brings everything up to date, then serves the examples with the page, or runs the
+// command with what you pass on (`npm start -- demo`).
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { build, endChildrenOnSignal, install, ROOT, say } from './setup.mjs';
@@ -13,10 +14,15 @@ if (problem !== undefined) {
   process.exitCode = 1;
 } else if (existsSync(COMMAND)) {
   const args = process.argv.slice(2);
-  startCommand(args.length > 0 ? args : ['demo']);
+  startCommand(args.length > 0 ? args : ['serve', ...examples()]);
 } else {
   say('Duolane is built. Its command is not written yet, so there is nothing to start.');
   say('README.md says what is there already; `npm test` shows it at work.');
+}
+
+function examples() {
+  const folder = join(ROOT, 'dist', 'examples');
+  return readdirSync(folder).filter((name) => existsSync(join(folder, name, 'agent.js')));
 }
 
 async function prepare() {

@@ -21,6 +21,7 @@ if (missing !== undefined) {
 } else {
   await Promise.all([
     step('types', () => runTool('typescript', [], { quiet: true })),
+    step('types web', () => runTool('typescript', ['-p', 'web/tsconfig.json'], { quiet: true })),
     step('lint', () => runTool('oxlint', [], { quiet: true })),
     step('format', () => runTool('oxfmt', ['--check'], { quiet: true })),
     ...(quick ? [] : [step('build', () => build())]),

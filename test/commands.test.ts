@@ -37,7 +37,7 @@ describe('npm test', () => {
       const { code, lines } = await box.run('test.mjs');
       expect(lines).toContain('what is wrong');
       expect(lines).toContain(`FAILED step: ${step}`);
-      expect(lines.at(-1)).toMatch(/^2 passed, [12] failed$/); // the compiler runs twice: types, build
+      expect(lines.at(-1)).toMatch(/^2 passed, [123] failed$/); // the compiler runs twice: types, build
       expect(code).toBe(1);
     },
   );
@@ -122,7 +122,7 @@ describe('npm start', () => {
     using box = openSandbox();
     box.write('src/cli/duolane.ts', '');
     box.write('dist/cli/duolane.js', 'console.log(process.argv.slice(2)); process.exitCode = 7;');
-    expect(await box.run('start.mjs')).toEqual({ code: 7, lines: ["[ 'demo' ]"] });
+    expect(await box.run('start.mjs')).toEqual({ code: 7, lines: ["[ 'serve' ]"] });
     const { lines } = await box.run('start.mjs', {}, 'serve', '--port=0');
     expect(lines).toEqual(["[ 'serve', '--port=0' ]"]);
   });

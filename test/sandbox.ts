@@ -22,7 +22,7 @@ export interface Sandbox extends Disposable {
   ): Promise<{ code: number | null; lines: string[] }>;
 }
 
-const TOOLS = ['typescript', 'oxlint', 'oxfmt', 'vitest', 'tsx'];
+const TOOLS = ['typescript', 'oxlint', 'oxfmt', 'vite', 'vitest', 'tsx'];
 
 /** `tools`: the program of each stand-in; one that is not given succeeds in silence. */
 export function openSandbox(tools: Readonly<Record<string, string>> = {}): Sandbox {
@@ -32,7 +32,8 @@ export function openSandbox(tools: Readonly<Record<string, string>> = {}): Sandb
     writeFileSync(join(path, file), text);
   };
   cpSync(join(ROOT, 'scripts'), join(path, 'scripts'), { recursive: true });
-  for (const folder of ['peers', 'src']) mkdirSync(join(path, folder));
+  for (const folder of ['peers', 'src', 'web', 'dist/examples'])
+    mkdirSync(join(path, folder), { recursive: true });
   const lock: Record<string, { version: string }> = {};
   for (const tool of TOOLS) {
     const bin = { [tool === 'typescript' ? 'tsc' : tool]: 'bin.mjs' };

@@ -1,0 +1,48 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { all, Caller, taskIdOf, textOf, wordOf } from '../../test/a2a/support.ts';
+
+const built = (name: string): string =>
+  fileURLToPath(new URL(`../../dist/examples/hello/${name}.js`, import.meta.url));
+
+function start(name: string) {
+  const home = mkdtempSync(join(tmpdir(), 'duolane-hello-'));
+  const env = { PATH: process.env['PATH'], HOME: home };
+  const child = spawn(process.execPath, [built(name)], {
+    cwd: home,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(async () => {
+    if (child.exitCode === null) child.kill('SIGINT');
+    if (child.exitCode === null) await once(child, 'exit');
+    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+  });
+  return { child, lines: createInterface({ input: child.stdout }) };
+}
+
+test('the agent answers with what our function said, and leaves', async () => {
+  const { child, lines } = start('main');
+  const [line] = (await once(lines, 'line')) as [string];
+  expect(line).toBe('Apollo 11 landed on 20 July 1969.');
+  const [code] =
+    child.exitCode === null ? ((await once(child, 'exit')) as [number]) : [child.exitCode];
+  expect(code).toBe(0);
+});
+
+test('the served agent asks for a name and greets with it', async () => {
+  const { lines } = start('serve');
+  const [line] = (await once(lines, 'line')) as [string];
+  const url = /the page: (\S+),/.exec(line)?.[1] ?? '';
+  const caller = new Caller(url);
+  const asked = await all(caller.say('hi'));
+  expect(wordOf(asked.at(-1)!)).toBe('input-required');
+  const greeted = await all(caller.say('Ada', { taskId: taskIdOf(asked) }));
+  expect(textOf(greeted)).toBe('Hello Ada.');
+});
