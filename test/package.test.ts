@@ -41,8 +41,9 @@ test('the package holds what it promises, and neither tests nor sources nor note
   };
   for (const file of Object.values(doors)) expect(paths).toContain(file.slice('./'.length));
   expect(paths).toEqual(expect.arrayContaining(['LICENSE', 'README.md', 'package.json']));
+  expect(paths).toEqual(expect.arrayContaining(['dist/web/index.html']));
   const expected =
-    /^(dist\/.+\.(js|js\.map|d\.ts)|dist\/web\/.+\.(html|css)|dist\/examples\/.+\.(json|bin|md)|proto\/.+\.proto|LICENSE|README\.md|package\.json)$/;
+    /^(dist\/.+\.(js|js\.map|d\.ts)|dist\/web\/.+\.(html|css)|dist\/examples\/.+\.json|proto\/.+\.proto|LICENSE|README\.md|package\.json)$/;
   expect(paths.filter((path) => !expected.test(path) || path.includes('.test.'))).toEqual([]);
 });
 

@@ -118,8 +118,9 @@ describe('matchDist', () => {
       write(`dist/${name}.js.map`);
     }
     write('dist/.tsbuildinfo');
+    write('dist/web/assets/index.js');
     matchDist(join(home, 'src'), join(home, 'dist'));
-    const left = ['kept.js', 'kept.d.ts', 'kept.js.map', '.tsbuildinfo'];
+    const left = ['kept.js', 'kept.d.ts', 'kept.js.map', '.tsbuildinfo', 'web/assets/index.js'];
     expect(left.filter((file) => !existsSync(join(home, 'dist', file)))).toEqual([]);
     const gone = ['gone.js', 'gone.d.ts', 'gone.js.map', 'kept.test.js', 'kept.test.d.ts'];
     expect(gone.filter((file) => existsSync(join(home, 'dist', file)))).toEqual([]);

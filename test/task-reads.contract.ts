@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentEvent, Seq } from '../src/event/types.ts';
-import type { Claim, Store, TaskLog } from '../src/task/index.ts';
+import type { Store, TaskLog } from '../src/task/index.ts';
 import { claimed, collect, completed, say, started, turn, until, World } from './task-world.ts';
 import { verifies } from './verifies.ts';
 

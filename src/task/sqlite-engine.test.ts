@@ -80,6 +80,17 @@ describe('sqlite engine', () => {
     expect(engine.run([append]).replies).toMatchObject([{ failure: { code: 'fenced' } }]);
   });
 
+  test('a file of a newer schema is refused and let go', () => {
+    open()[Symbol.dispose]();
+    const db = openDatabase(file);
+    db.exec('insert into migrations values(99, 0)');
+    expect(() => new SqliteEngine(file)).toThrow('newer Duolane');
+    db.exec('delete from migrations where version = 99');
+    db.close();
+    using engine = open();
+    expect(engine.run([submit(1, 't')]).commits).toHaveLength(1);
+  });
+
   function open(): SqliteEngine & Disposable {
     const engine = new SqliteEngine(file);
     return Object.assign(engine, { [Symbol.dispose]: () => engine.close() });

@@ -28,15 +28,25 @@ export class SqliteEngine {
   readonly #tables: SqliteTables;
   readonly #ledger: Ledger;
 
-  /** Throws `conflict` while another process has the file. */
+  /** Throws `conflict` while another process has the file. When it throws, it has let go of the file. */
   constructor(file: string) {
     this.#lock = lockFile(file);
-    this.#db = openDatabase(file);
-    prepareDatabase(this.#db, file);
-    writeHolder(this.#db);
-    this.#tables = new SqliteTables(this.#db);
-    this.#tables.endLeases();
-    this.#ledger = new Ledger(this.#tables);
+    try {
+      this.#db = openDatabase(file);
+    } catch (error) {
+      this.#lock.close();
+      throw error;
+    }
+    try {
+      prepareDatabase(this.#db, file);
+      writeHolder(this.#db);
+      this.#tables = new SqliteTables(this.#db);
+      this.#tables.endLeases();
+      this.#ledger = new Ledger(this.#tables);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   /** Everything that waited: the writes in one commit with one fsync, then the reads, which see it. */

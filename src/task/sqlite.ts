@@ -32,7 +32,13 @@ export async function sqliteDatabase(file: string): Promise<Store> {
     transferList: [port2],
   });
   const store = new WorkerStore(worker, port1);
-  await store.opened;
+  try {
+    await store.opened;
+  } catch (error) {
+    // Only when the thread has ended is the file free for whoever tries next.
+    await store.store[Symbol.asyncDispose]();
+    throw error;
+  }
   return store.store;
 }
 
