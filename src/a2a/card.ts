@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { JsonObject } from '../json.ts';
+import type { Version } from './dialect.ts';
 
 /** What a person writes about an agent; the rest of the card follows from the server. */
 export interface AgentDescription {
@@ -7,10 +8,15 @@ export interface AgentDescription {
   readonly description: string;
   readonly version?: string;
   readonly skills?: readonly Skill[];
+  /** Media types that the agent takes, also as `image/*`; a part of another type is refused. */
   readonly inputModes?: readonly string[];
   readonly outputModes?: readonly string[];
-  readonly provider?: JsonObject;
+  readonly provider?: { readonly organization: string; readonly url: string };
   readonly documentationUrl?: string;
+  readonly iconUrl?: string;
+  readonly extensions?: readonly Extension[];
+  /** In the spelling of 1.0; what 0.3 calls `security` is made from it. */
+  readonly securitySchemes?: Readonly<Record<string, SecurityScheme>>;
 }
 
 export interface Skill {
@@ -21,45 +27,108 @@ export interface Skill {
   readonly examples?: readonly string[];
 }
 
-/** The card in the spelling of 1.0; with `hybrid`, the members of 0.3 beside it. */
-export function agentCard(
-  description: AgentDescription,
-  url: string,
-  { hybrid = true }: { readonly hybrid?: boolean } = {},
-): JsonObject {
-  const {
-    name,
-    description: text,
-    version = '1.0.0',
-    skills = [],
-    provider,
-    documentationUrl,
-  } = description;
-  const modes = ['text/plain', 'text/markdown', 'application/json'];
+export interface Extension {
+  readonly uri: string;
+  readonly description?: string;
+  /** Callers that do not name it in `A2A-Extensions` are refused. */
+  readonly required?: boolean;
+  readonly params?: JsonObject;
+}
+
+export type SecurityScheme =
+  | { readonly httpAuthSecurityScheme: { readonly scheme: string; readonly bearerFormat?: string } }
+  | { readonly apiKeySecurityScheme: { readonly location: 'header'; readonly name: string } }
+  | { readonly openIdConnectSecurityScheme: { readonly openIdConnectUrl: string } };
+
+/** Named by our cards: every event has an id, `Last-Event-ID` resumes behind it, a message sent twice is one. */
+export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';
+
+export const DEFAULT_MODES: readonly string[] = ['text/plain', 'text/markdown', 'application/json'];
+
+export interface CardOptions {
+  readonly url: string;
+  readonly pushNotifications: boolean;
+  readonly extendedCard: boolean;
+  /** `1.0`: only its members. `hybrid`: those of 0.3 beside them, which every client can read. */
+  readonly shape: Version | 'hybrid';
+}
+
+/** The card of an agent as a server offers it: both versions, on JSON-RPC and REST, at one URL. */
+export function agentCard(description: AgentDescription, options: CardOptions): JsonObject {
+  const { url, shape } = options;
+  const { name, description: text, version = '1.0.0', skills = [] } = description;
   const shown = skills.length > 0 ? skills : [{ id: 'chat', name, description: text }];
+  const schemes = description.securitySchemes ?? {};
+  const security = Object.keys(schemes);
   return {
     name,
     description: text,
     version,
-    supportedInterfaces: ['1.0', '0.3'].map((protocolVersion) => ({
-      url,
-      protocolBinding: 'JSONRPC',
-      protocolVersion,
-    })),
-    capabilities: { streaming: true, pushNotifications: false },
-    defaultInputModes: description.inputModes ?? modes,
-    defaultOutputModes: description.outputModes ?? modes,
+    ...(shape !== '0.3' && { supportedInterfaces: interfaces(url) }),
+    capabilities: {
+      streaming: true,
+      pushNotifications: options.pushNotifications,
+      ...(shape !== '0.3' && { extendedAgentCard: options.extendedCard }),
+      extensions: [resumeExtension, ...(description.extensions ?? [])],
+    },
+    defaultInputModes: description.inputModes ?? DEFAULT_MODES,
+    defaultOutputModes: description.outputModes ?? DEFAULT_MODES,
     skills: shown.map((skill) => ({ ...skill, tags: skill.tags ?? [] })),
-    ...(provider && { provider }),
-    ...(documentationUrl !== undefined && { documentationUrl }),
-    ...(hybrid && {
+    ...(description.provider && { provider: description.provider }),
+    ...(description.documentationUrl !== undefined && {
+      documentationUrl: description.documentationUrl,
+    }),
+    ...(description.iconUrl !== undefined && { iconUrl: description.iconUrl }),
+    ...(security.length > 0 && {
+      securitySchemes: shape === '1.0' ? schemes : bothSchemes(schemes, shape),
+      ...(shape !== '0.3' && {
+        securityRequirements: security.map((each) => ({ schemes: { [each]: { list: [] } } })),
+      }),
+      ...(shape !== '1.0' && { security: security.map((each) => ({ [each]: [] })) }),
+    }),
+    ...(shape !== '1.0' && {
       protocolVersion: '0.3.0',
       url,
       preferredTransport: 'JSONRPC',
-      additionalInterfaces: [{ url, transport: 'JSONRPC' }],
-      supportsAuthenticatedExtendedCard: false,
+      additionalInterfaces: [
+        { url, transport: 'JSONRPC' },
+        { url, transport: 'HTTP+JSON' },
+      ],
+      supportsAuthenticatedExtendedCard: options.extendedCard,
     }),
   };
+}
+
+const resumeExtension: Extension = {
+  uri: RESUME_EXTENSION,
+  description:
+    'Every event of a stream has an SSE id; subscribing with Last-Event-ID gives exactly what was missed, also after the end of the task or a restart. A message that is sent twice is one turn.',
+};
+
+const interfaces = (url: string): readonly JsonObject[] =>
+  (['1.0', '0.3'] as const).flatMap((protocolVersion) =>
+    ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({ url, protocolBinding, protocolVersion })),
+  );
+
+/** 0.3 says the kind of a scheme in `type`, 1.0 by the name of its member; a hybrid says both. */
+function bothSchemes(
+  schemes: Readonly<Record<string, SecurityScheme>>,
+  shape: 'hybrid' | '0.3',
+): JsonObject {
+  const entries = Object.entries(schemes).map(([name, scheme]) => {
+    const old = scheme03(scheme);
+    return [name, shape === 'hybrid' ? { ...scheme, ...old } : old];
+  });
+  return Object.fromEntries(entries) as JsonObject;
+}
+
+function scheme03(scheme: SecurityScheme): JsonObject {
+  if ('httpAuthSecurityScheme' in scheme) return { type: 'http', ...scheme.httpAuthSecurityScheme };
+  if ('apiKeySecurityScheme' in scheme) {
+    const { location, name } = scheme.apiKeySecurityScheme;
+    return { type: 'apiKey', in: location, name };
+  }
+  return { type: 'openIdConnect', ...scheme.openIdConnectSecurityScheme };
 }
 
 /** The card's response, with what caches need; 304 when the caller has it already. */
@@ -73,7 +142,8 @@ export function cardResponse(card: JsonObject, request: Request, since: Date): R
     etag,
     vary: 'A2A-Version',
   };
-  if (request.headers.get('if-none-match') === etag)
-    return new Response(null, { status: 304, headers });
-  return new Response(body, { headers });
+  const known = request.headers.get('if-none-match');
+  const fresh = known?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag);
+  if (fresh) return new Response(null, { status: 304, headers });
+  return new Response(request.method === 'HEAD' ? null : body, { headers });
 }

@@ -1,25 +1,48 @@
 import { isObject, type JsonObject } from '../json.ts';
-import {
-  INTERRUPTED,
-  TERMINAL,
-  type A2AArtifact,
-  type A2AMessage,
-  type A2APart,
-  type A2AState,
-  type A2AStatus,
-  type A2ATask,
-  type StreamEvent,
+import type { Dialect, Operation } from './dialect.ts';
+import type {
+  A2AArtifact,
+  A2AMessage,
+  A2APart,
+  A2AState,
+  A2AStatus,
+  A2ATask,
+  PushConfig,
+  StreamEvent,
 } from './model.ts';
 
-/** The JSON-RPC dialect of A2A 0.3, as a translation of the 1.0 model at the edge. */
-export function encodeEvent03(event: StreamEvent): JsonObject {
+/** A2A 0.3 on JSON-RPC: `kind` says what a thing is, states are lower-case words, push configs are nested. */
+export const DIALECT_03: Dialect = {
+  version: '0.3',
+  decode: decodeParams,
+  encode: (result) => {
+    switch (result.kind) {
+      case 'sent':
+        return encodeEvent03(result.sent, false);
+      case 'task':
+        return encodeTask03(result.task);
+      case 'page':
+        return { ...result.page, tasks: result.page.tasks.map(encodeTask03) };
+      case 'pushConfig':
+        return encodePush03(result.config);
+      case 'pushConfigs':
+        return result.configs.map(encodePush03);
+      case 'card':
+        return result.card;
+      case 'nothing':
+        return null;
+    }
+  },
+  encodeEvent: encodeEvent03,
+};
+
+/** A stream that closes must say so in 0.3, also when it closes only to wait for a person. */
+export function encodeEvent03(event: StreamEvent, last: boolean): JsonObject {
   if ('task' in event) return encodeTask03(event.task);
   if ('message' in event) return encodeMessage03(event.message);
   if ('statusUpdate' in event) {
     const { status, ...rest } = event.statusUpdate;
-    // A stream that closes must say so, also when it closes to wait for a person.
-    const final = TERMINAL.has(status.state) || INTERRUPTED.has(status.state);
-    return { kind: 'status-update', ...rest, status: encodeStatus03(status), final };
+    return { kind: 'status-update', ...rest, status: encodeStatus03(status), final: last };
   }
   const { artifact, append = false, lastChunk = false, ...rest } = event.artifactUpdate;
   return {
@@ -39,7 +62,7 @@ export const encodeTask03 = ({ status, artifacts, history, ...rest }: A2ATask): 
   ...(history && { history: history.map(encodeMessage03) }),
 });
 
-const encodeMessage03 = ({ role, parts, ...rest }: A2AMessage): JsonObject => ({
+export const encodeMessage03 = ({ role, parts, ...rest }: A2AMessage): JsonObject => ({
   kind: 'message',
   ...rest,
   role: role === 'ROLE_USER' ? 'user' : 'agent',
@@ -52,7 +75,7 @@ const encodeStatus03 = ({ state, message, timestamp }: A2AStatus): JsonObject =>
   timestamp,
 });
 
-export const encodeState03 = (state: A2AState): string =>
+const encodeState03 = (state: A2AState): string =>
   state.slice('TASK_STATE_'.length).toLowerCase().replaceAll('_', '-');
 
 const encodeArtifact03 = ({ parts, ...rest }: A2AArtifact): JsonObject => ({
@@ -60,31 +83,104 @@ const encodeArtifact03 = ({ parts, ...rest }: A2AArtifact): JsonObject => ({
   parts: parts.map(encodePart03),
 });
 
-function encodePart03(part: A2APart): JsonObject {
-  const metadata = part.metadata && { metadata: part.metadata };
-  if (part.text !== undefined) return { kind: 'text', text: part.text, ...metadata };
-  if (part.data !== undefined) {
-    // 0.3 allows only objects here.
-    return {
-      kind: 'data',
-      data: isObject(part.data) ? part.data : { value: part.data },
-      ...metadata,
-    };
-  }
+function encodePart03({
+  text,
+  data,
+  url,
+  raw,
+  mediaType,
+  filename,
+  metadata,
+}: A2APart): JsonObject {
+  const more = metadata && { metadata };
+  if (text !== undefined) return { kind: 'text', text, ...more };
+  // 0.3 allows only objects as data.
+  if (data !== undefined)
+    return { kind: 'data', data: isObject(data) ? data : { value: data }, ...more };
   const file = {
-    ...(part.url === undefined ? { bytes: part.raw ?? '' } : { uri: part.url }),
-    ...(part.filename !== undefined && { name: part.filename }),
-    ...(part.mediaType !== undefined && { mimeType: part.mediaType }),
+    ...(url === undefined ? { bytes: raw ?? '' } : { uri: url }),
+    ...(filename !== undefined && { name: filename }),
+    ...(mediaType !== undefined && { mimeType: mediaType }),
   };
-  return { kind: 'file', file, ...metadata };
+  return { kind: 'file', file, ...more };
 }
 
-/** A message of a 0.3 client in the spelling of 1.0; what it lacks is found by the same checks. */
+export const encodePush03 = ({
+  taskId,
+  id,
+  url,
+  token,
+  authentication,
+}: PushConfig): JsonObject => ({
+  taskId,
+  pushNotificationConfig: {
+    id,
+    url,
+    ...(token !== undefined && { token }),
+    ...(authentication && {
+      authentication: {
+        schemes: [authentication.scheme],
+        ...(authentication.credentials !== undefined && {
+          credentials: authentication.credentials,
+        }),
+      },
+    }),
+  },
+});
+
+function decodeParams(operation: Operation, params: JsonObject): JsonObject {
+  switch (operation) {
+    case 'send':
+    case 'stream': {
+      const { message, configuration, ...rest } = params;
+      return {
+        ...rest,
+        message: isObject(message) ? decodeMessage03(message) : message,
+        ...(isObject(configuration) && { configuration: decodeConfiguration(configuration) }),
+      };
+    }
+    case 'createPush': {
+      const { taskId, pushNotificationConfig: config } = params;
+      return isObject(config) ? { ...decodePush03(config), taskId } : { taskId };
+    }
+    case 'getPush':
+    case 'deletePush':
+    case 'listPush': {
+      const { id, pushNotificationConfigId, ...rest } = params;
+      return { ...rest, taskId: id, id: pushNotificationConfigId };
+    }
+    case 'get':
+    case 'list':
+    case 'cancel':
+    case 'subscribe':
+    case 'extendedCard':
+      return params;
+  }
+}
+
+function decodeConfiguration(configuration: JsonObject): JsonObject {
+  const { blocking, pushNotificationConfig: push, ...rest } = configuration;
+  return {
+    ...rest,
+    ...(blocking === false && { returnImmediately: true }),
+    ...(isObject(push) && { taskPushNotificationConfig: decodePush03(push) }),
+  };
+}
+
+export function decodePush03(config: JsonObject): JsonObject {
+  const { authentication, ...rest } = config;
+  if (!isObject(authentication)) return rest;
+  const { schemes, credentials } = authentication;
+  const [scheme] = Array.isArray(schemes) ? (schemes as unknown[]) : [];
+  if (scheme === undefined && !credentials) return rest;
+  return { ...rest, authentication: { scheme, ...(credentials !== undefined && { credentials }) } };
+}
+
 export function decodeMessage03(message: JsonObject): JsonObject {
   const { kind: _, role, parts, ...rest } = message;
   return {
     ...rest,
-    role: role === 'agent' ? 'ROLE_AGENT' : 'ROLE_USER',
+    role: role === 'agent' ? 'ROLE_AGENT' : role === 'user' ? 'ROLE_USER' : role,
     parts: Array.isArray(parts) ? parts.map(decodePart03) : parts,
   };
 }
@@ -92,6 +188,7 @@ export function decodeMessage03(message: JsonObject): JsonObject {
 function decodePart03(part: unknown): unknown {
   if (!isObject(part)) return part;
   const { kind, file, ...rest } = part;
+  if (kind !== 'file' && kind !== 'text' && kind !== 'data') return {};
   if (kind !== 'file' || !isObject(file)) return rest;
   return {
     ...(file['uri'] === undefined ? { raw: file['bytes'] } : { url: file['uri'] }),

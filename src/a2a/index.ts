@@ -1,7 +1,16 @@
-export { agentCard, type AgentDescription, type Skill } from './card.ts';
+export {
+  agentCard,
+  type AgentDescription,
+  type CardOptions,
+  type Extension,
+  RESUME_EXTENSION,
+  type SecurityScheme,
+  type Skill,
+} from './card.ts';
+export { A2AClient, connectA2A, type ConnectOptions, type SendOptions } from './client.ts';
+export type { A2AStream, StreamOptions } from './client-stream.ts';
 export { a2aEncoder, type A2AEncoder } from './encoder.ts';
-export { encodeEvent03, encodeTask03 } from './codec-0.3.ts';
-export { encodeTask } from './task.ts';
+export { type Problem, TaskFold } from './fold.ts';
 export type {
   A2AArtifact,
   A2AMessage,
@@ -10,7 +19,13 @@ export type {
   A2AStatus,
   A2ATask,
   ArtifactUpdate,
+  PushConfig,
   StatusUpdate,
   StreamEvent,
+  TaskPage,
 } from './model.ts';
+export type { Caller } from './operations.ts';
+export type { Reply } from './perform.ts';
+export type { PushOptions } from './push-configs.ts';
 export { a2aServer, type A2AServer, type A2AServerOptions } from './server.ts';
+export { type CardKey, verifyCard } from './signature.ts';

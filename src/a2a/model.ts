@@ -92,3 +92,22 @@ export const INTERRUPTED: ReadonlySet<A2AState> = new Set([
   'TASK_STATE_INPUT_REQUIRED',
   'TASK_STATE_AUTH_REQUIRED',
 ]);
+
+/** Where to tell a caller about a task's progress, in the flat spelling of 1.0. */
+export interface PushConfig {
+  readonly id: string;
+  readonly taskId: string;
+  readonly tenant?: string;
+  readonly url: string;
+  /** Sent back as `X-A2A-Notification-Token`, so that the receiver knows whom it hears. */
+  readonly token?: string;
+  readonly authentication?: { readonly scheme: string; readonly credentials?: string };
+}
+
+export interface TaskPage {
+  readonly tasks: readonly A2ATask[];
+  /** Empty on the last page. */
+  readonly nextPageToken: string;
+  readonly pageSize: number;
+  readonly totalSize: number;
+}

@@ -1,218 +1,185 @@
 import { randomUUID } from 'node:crypto';
-import { resume, withIds, type Identified } from '../event/encode.ts';
 import { isFinal } from '../event/contract.ts';
-import type { Answer } from '../ask.ts';
-import type { Part, Snapshot, Turn } from '../event/types.ts';
+import type { Entry, Snapshot, Turn } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';
-import type { Runner, TaskLog, TaskQuery } from '../task/types.ts';
+import type { Runner, TaskLog } from '../task/types.ts';
+import { readAnswers } from './answers.ts';
 import { a2aEncoder } from './encoder.ts';
 import { Refusal } from './errors.ts';
-import { INTERRUPTED, TERMINAL, type A2ATask, type StreamEvent } from './model.ts';
-import type { Incoming } from './requests.ts';
+import { follow, seqOf, settled, type Numbered } from './follow.ts';
+import type { A2ATask, TaskPage } from './model.ts';
+import type { Incoming, ListRequest } from './requests.ts';
 import { encodeTask } from './task.ts';
 
-/** One event of a stream with the id that resumes behind it. */
-export type Numbered = Identified<StreamEvent>;
+/** Who asks. What belongs to another owner or tenant does not exist for them. */
+export interface Caller {
+  readonly owner?: string;
+  readonly tenant?: string;
+}
 
 export interface OperationsOptions {
   readonly agent: string;
   readonly log: TaskLog;
   readonly runner: Runner;
+  /** How many messages of a task's history are given at most. */
+  readonly maxHistory?: number;
 }
 
 /**
- * What an A2A server does, whatever the binding: each binding only reads requests and writes
- * answers. A stream's life never decides the task's: leaving one is not a cancel.
+ * What an A2A server does with tasks, whatever the binding: each binding only reads requests and
+ * writes answers. A stream's life never decides the task's: leaving one is not a cancel.
  */
 export class Operations {
   readonly #agent: string;
   readonly #log: TaskLog;
   readonly #runner: Runner;
+  readonly #maxHistory: number;
 
-  constructor({ agent, log, runner }: OperationsOptions) {
+  constructor({ agent, log, runner, maxHistory = 1000 }: OperationsOptions) {
     this.#agent = agent;
     this.#log = log;
     this.#runner = runner;
+    this.#maxHistory = maxHistory;
   }
 
   /** Checks a message against its task; nothing is written yet. */
-  async prepare(incoming: Incoming, owner?: string): Promise<Turn> {
+  async prepare(incoming: Incoming, caller: Caller): Promise<Turn> {
     const { taskId, contextId, messageId, metadata } = incoming;
-    const snapshot = taskId === undefined ? undefined : await this.#own(taskId, owner);
-    if (snapshot && contextId !== undefined && contextId !== snapshot.context) {
+    const snapshot = taskId === undefined ? undefined : await this.own(taskId, caller);
+    // Sent again, it is the message that is there already, whatever has become of the task.
+    const again = snapshot?.turns.some((turn) => turn.messageId === messageId) ?? false;
+    if (snapshot && contextId !== undefined && contextId !== snapshot.context)
       throw new Refusal('INVALID_PARAMS', `task ${snapshot.task} belongs to another contextId`);
-    }
-    if (snapshot && isFinal(snapshot.state)) {
+    if (snapshot && isFinal(snapshot.state) && !again)
       throw new Refusal(
         'UNSUPPORTED_OPERATION',
         `task ${snapshot.task} is ${snapshot.state} and takes no more messages; send without taskId to start another`,
       );
-    }
-    const { parts, answers } = snapshot ? answer(snapshot, incoming) : incoming;
+    const { parts, answers } = snapshot && !again ? readAnswers(snapshot, incoming) : incoming;
     return {
       agent: this.#agent,
       task: snapshot?.task ?? randomUUID(),
       context: snapshot?.context ?? contextId ?? randomUUID(),
       messageId,
       parts,
-      ...(owner !== undefined && { owner }),
+      ...caller,
       ...(answers.length > 0 && { answers }),
       ...(metadata && { metadata }),
     };
   }
 
-  /** Submits the turn and streams what follows it, up to the end or the next wait for a person. */
-  async *stream(turn: Turn, options: Abortable = {}): AsyncGenerator<Numbered, void, undefined> {
-    const entry = await this.#runner.submit(turn);
-    const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
-    yield* this.#follow(task, entry.seq, options);
+  /** Durable when it resolves; a message that was there already gives its entry of then. */
+  async submit(turn: Turn): Promise<{ readonly task: string; readonly seq: number }> {
+    const entry: Entry = await this.#runner.submit(turn);
+    return { task: entry.type === 'turn.submitted' ? entry.turn.task : turn.task, seq: entry.seq };
   }
 
-  /** Submits the turn; the task at its end or next wait, or at once when not `blocking`. */
-  async send(turn: Turn, incoming: Incoming, options: Abortable = {}): Promise<A2ATask> {
-    const entry = await this.#runner.submit(turn);
-    const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
-    if (incoming.blocking) {
-      for await (const _ of this.#follow(task, entry.seq, options));
+  /** What follows a submitted turn, up to the end or the next wait for a person. */
+  stream(
+    { task, seq }: { readonly task: string; readonly seq: number },
+    options: Abortable,
+  ): AsyncGenerator<Numbered, void, undefined> {
+    return follow(this.#log, task, { from: seq }, options);
+  }
+
+  /** Resolves when the task has ended or waits for a person. */
+  settled(task: string, options: Abortable): Promise<void> {
+    return settled(this.#log, task, options);
+  }
+
+  async get(task: string, caller: Caller, historyLength?: number): Promise<A2ATask> {
+    const snapshot = await this.own(task, caller);
+    const view = { historyLength: Math.min(historyLength ?? Infinity, this.#maxHistory) };
+    // The snapshot has the text of the last run only; earlier ones are in the log.
+    const runs = snapshot.turns.filter(({ parts }) => parts.length > 0).length;
+    if (runs < 2) return encodeTask(snapshot, view);
+    const encoder = a2aEncoder();
+    for await (const entry of this.#log.read(task, 0)) {
+      if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) return encodeTask(snapshot, view);
+      encoder.encode(entry);
+      if (entry.seq >= snapshot.seq) break;
     }
-    return this.#task(task, incoming.historyLength);
-  }
-
-  async get(task: string, owner: string | undefined, historyLength?: number): Promise<A2ATask> {
-    await this.#own(task, owner);
-    return this.#task(task, historyLength);
+    return encoder.task(view);
   }
 
   /** Resolves with the canceled task once its run has ended. */
-  async cancel(task: string, owner: string | undefined, options: Abortable = {}): Promise<A2ATask> {
-    const before = await this.#own(task, owner);
-    if (isFinal(before.state) && before.state !== 'canceled') {
-      throw new Refusal('TASK_NOT_CANCELABLE', `task ${task} is already ${before.state}`);
-    }
-    const { seq, state } = await this.#log.requestCancel(task);
-    if (!isFinal(state)) for await (const _ of this.#log.read(task, seq, options));
-    return this.#task(task);
+  async cancel(task: string, caller: Caller, options: Abortable): Promise<A2ATask> {
+    const before = await this.own(task, caller);
+    if (isFinal(before.state) && before.state !== 'canceled') throw notCancelable(before);
+    const canceled = await this.#log.requestCancel(task).catch(async (error: unknown) => {
+      const now = await this.own(task, caller);
+      throw isFinal(now.state) ? notCancelable(now) : error;
+    });
+    if (!isFinal(canceled.state))
+      for await (const _ of this.#log.read(task, canceled.seq, options));
+    return this.get(task, caller);
   }
 
-  /** Goes on behind `after`, missing and repeating nothing; without it, the task as it is and then what follows. */
-  async *subscribe(
+  /**
+   * Goes on behind `after`, missing and repeating nothing, also for a task that has ended. Without
+   * it, the task as it is and then what follows.
+   */
+  async subscribe(
     task: string,
-    owner: string | undefined,
-    { after, signal }: Abortable & { readonly after?: string } = {},
-  ): AsyncGenerator<Numbered, void, undefined> {
-    const { seq } = await this.#own(task, owner);
-    const options = signal ? { signal } : {};
-    if (after === undefined) yield* this.#follow(task, seq, options);
-    else yield* this.#replay(task, after, options);
+    caller: Caller,
+    { after, ...options }: Abortable & { readonly after?: string | undefined },
+  ): Promise<{ readonly ended: boolean; readonly events: AsyncGenerator<Numbered, void> }> {
+    const { seq, state } = await this.own(task, caller);
+    if (after !== undefined && seqOf(after) > seq)
+      throw new Refusal('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${seq}`);
+    const start = after === undefined ? { from: seq, watch: true } : { after };
+    return { ended: isFinal(state), events: follow(this.#log, task, start, options) };
   }
 
-  /** Whether a subscription without a place to resume from would have nothing to say. */
-  async ended(task: string, owner: string | undefined): Promise<boolean> {
-    return isFinal((await this.#own(task, owner)).state);
-  }
-
-  async list(
-    query: TaskQuery,
-    {
-      pageSize,
-      historyLength = 0,
-      artifacts = false,
-    }: { pageSize: number; historyLength?: number; artifacts?: boolean },
-  ): Promise<{ readonly tasks: readonly A2ATask[]; readonly nextPageToken: string }> {
+  /** Newest change first. The first page counts all that match; later ones carry the count along. */
+  async list(request: ListRequest, caller: Caller): Promise<TaskPage> {
+    const { pageSize, historyLength, artifacts, pageToken, ...filter } = request;
+    const { after, total } = parseToken(pageToken);
+    const { owner } = caller;
+    const items = this.#log.list({
+      ...filter,
+      ...(owner !== undefined && { owner }),
+      ...(after !== undefined && { after }),
+    });
     const tasks: A2ATask[] = [];
-    const items = this.#log.list(query);
-    for await (const snapshot of items) {
-      tasks.push(encodeTask(snapshot, { historyLength, artifacts }));
-      if (tasks.length === pageSize) return { tasks, nextPageToken: items.checkpoint ?? '' };
-    }
-    return { tasks, nextPageToken: '' };
-  }
-
-  async count(query: TaskQuery): Promise<number> {
+    let place: string | undefined;
     let count = 0;
-    for await (const _ of this.#log.list(query)) count++;
-    return count;
+    for await (const snapshot of items) {
+      if (!this.#owns(snapshot, caller)) continue;
+      count++;
+      if (tasks.length < pageSize) {
+        tasks.push(encodeTask(snapshot, { historyLength, artifacts }));
+        place = items.checkpoint;
+      } else if (total !== undefined) break;
+    }
+    const totalSize = total ?? count;
+    const nextPageToken = count > tasks.length ? `${place}.${totalSize}` : '';
+    return { tasks, nextPageToken, pageSize, totalSize };
   }
 
-  async #own(task: string, owner: string | undefined): Promise<Snapshot> {
+  /** The task, if it is this caller's. */
+  async own(task: string, caller: Caller): Promise<Snapshot> {
     const snapshot = await this.#log.get(task);
+    if (snapshot && this.#owns(snapshot, caller)) return snapshot;
     // Somebody else's task is as good as none: its existence is not told.
-    if (!snapshot || snapshot.owner !== owner || snapshot.agent !== this.#agent) {
-      throw new Refusal('TASK_NOT_FOUND', `there is no task ${task}`);
-    }
-    return snapshot;
+    throw new Refusal('TASK_NOT_FOUND', `task ${task} was not found`);
   }
 
-  async #task(task: string, historyLength?: number): Promise<A2ATask> {
-    const snapshot = await this.#log.get(task);
-    if (!snapshot) throw new Refusal('TASK_NOT_FOUND', `there is no task ${task}`);
-    return encodeTask(snapshot, historyLength === undefined ? {} : { historyLength });
-  }
-
-  /** From entry `from` on: first the task as it was there, then every event behind it. */
-  async *#follow(
-    task: string,
-    from: number,
-    options: Abortable,
-  ): AsyncGenerator<Numbered, void, undefined> {
-    const encoder = a2aEncoder();
-    const encode = withIds(encoder.encode);
-    for await (const entry of this.#log.read(task, 0, options)) {
-      const events = encode(entry);
-      if (entry.seq < from) continue;
-      if (entry.seq > from) yield* events;
-      else yield { id: String(from), out: { task: encodeTask(encoder.snapshot as Snapshot) } };
-      if (entry.seq > from && events.some(({ out }) => closes(out))) return;
-    }
-  }
-
-  async *#replay(
-    task: string,
-    after: string,
-    options: Abortable,
-  ): AsyncGenerator<Numbered, void, undefined> {
-    const encode = resume(a2aEncoder().encode, after);
-    for await (const entry of this.#log.read(task, 0, options)) {
-      const events = encode(entry);
-      yield* events;
-      if (events.some(({ out }) => closes(out))) return;
-    }
+  #owns({ agent, owner, turns }: Snapshot, caller: Caller): boolean {
+    return agent === this.#agent && owner === caller.owner && turns[0]?.tenant === caller.tenant;
   }
 }
 
-/** Whether a stream ends behind this event. */
-export const closes = (event: StreamEvent): boolean =>
-  'statusUpdate' in event &&
-  (TERMINAL.has(event.statusUpdate.status.state) ||
-    INTERRUPTED.has(event.statusUpdate.status.state));
+const notCancelable = ({ task, state }: Snapshot): Refusal =>
+  new Refusal('TASK_NOT_CANCELABLE', `task ${task} is already ${state}`);
 
-const YES = /^(y|yes|ok|okay|approve|approved|accept|allow)\b/i;
-const NO = /^(n|no|reject|rejected|decline|deny|denied)\b/i;
-
-/** Plain text to a waiting task answers its only question; several need an id. */
-function answer(
-  snapshot: Snapshot,
-  { parts, answers }: Pick<Incoming, 'parts' | 'answers'>,
-): { readonly parts: readonly Part[]; readonly answers: readonly Answer[] } {
-  const { pending } = snapshot;
-  const unknown = answers.find(({ id }) => !pending.some((request) => request.id === id));
-  if (unknown) throw new Refusal('INVALID_PARAMS', `nothing waits for an answer to ${unknown.id}`);
-  if (answers.length > 0 || pending.length === 0) return { parts, answers };
-  const [only, another] = pending;
-  if (!only || another) {
-    const ids = pending.map(({ id }) => id).join(', ');
-    throw new Refusal(
-      'INVALID_PARAMS',
-      `several questions wait (${ids}); answer with a data part {"answers":[{"id":…,"action":"accept"}]}`,
-    );
-  }
-  const text = parts
-    .map((part) => ('text' in part ? part.text : ''))
-    .join('\n')
-    .trim();
-  if (only.kind === 'question')
-    return { parts: [], answers: [{ id: only.id, action: 'accept', content: text }] };
-  if (YES.test(text)) return { parts: [], answers: [{ id: only.id, action: 'accept' }] };
-  if (NO.test(text)) return { parts: [], answers: [{ id: only.id, action: 'decline' }] };
-  throw new Refusal('INVALID_PARAMS', `the task waits for a decision: say "approve" or "reject"`);
+function parseToken(token: string | undefined): {
+  readonly after?: string;
+  readonly total?: number;
+} {
+  if (token === undefined) return {};
+  const [, after, total] = /^(\d+-\d+)\.(\d{1,15})$/.exec(token) ?? [];
+  if (after === undefined)
+    throw new Refusal('INVALID_PARAMS', 'pageToken is none that this server gave');
+  return { after, total: Number(total) };
 }

@@ -1,10 +1,9 @@
 import type { Answer } from '../ask.ts';
-import type { Part } from '../event/types.ts';
+import type { Part, TaskState } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { decodeMessage03 } from './codec-0.3.ts';
 import { Refusal } from './errors.ts';
-
-export type Version = '0.3' | '1.0';
+import type { PushConfig } from './model.ts';
+import { STATES } from './task.ts';
 
 /** What a caller sent, checked once, in our words. */
 export interface Incoming {
@@ -17,45 +16,47 @@ export interface Incoming {
   readonly historyLength?: number;
   /** Whether the answer waits for the end of the run. */
   readonly blocking: boolean;
+  /** Wants to be told elsewhere too; the task is not known yet. */
+  readonly push?: Omit<PushConfig, 'taskId'>;
 }
 
-/** The parameters of send and stream, either dialect. */
-export function readSend(params: unknown, version: Version): Incoming {
-  const object = need(params, 'params');
-  const raw = need(object['message'], 'message');
-  const message = version === '0.3' ? decodeMessage03(raw) : raw;
-  const messageId = text(message['messageId'], 'message.messageId');
-  if (messageId === undefined || messageId === '') throw bad('message.messageId is required');
+/** The parameters of send and stream, in the spelling of 1.0. */
+export function readSend(
+  params: JsonObject,
+  { maxParts }: { readonly maxParts: number },
+): Incoming {
+  const message = need(params['message'], 'message');
+  const messageId = text(message, 'messageId', 'message.');
+  if (messageId === undefined) throw bad('message.messageId is required');
   if (message['role'] !== 'ROLE_USER') throw bad('message.role must be that of the user');
-  const parts = message['parts'];
-  if (!Array.isArray(parts) || parts.length === 0)
+  const given = message['parts'];
+  if (!Array.isArray(given) || given.length === 0)
     throw bad('message.parts needs at least one part');
-  const configuration = isObject(object['configuration']) ? object['configuration'] : {};
-  const taskId = text(message['taskId'], 'message.taskId');
-  const contextId = text(message['contextId'], 'message.contextId');
+  if (given.length > maxParts) throw bad(`message.parts has more than ${maxParts} parts`);
+  const configuration = isObject(params['configuration']) ? params['configuration'] : {};
+  const taskId = text(message, 'taskId', 'message.');
+  const contextId = text(message, 'contextId', 'message.');
   const historyLength = readLength(configuration['historyLength']);
-  const { answers, rest } = takeAnswers(parts.map(readPart));
+  const push = configuration['taskPushNotificationConfig'];
+  const { answers, parts } = takeAnswers(given.map(readPart));
   return {
     messageId,
-    ...(taskId && { taskId }),
-    ...(contextId && { contextId }),
-    parts: rest,
+    ...(taskId !== undefined && { taskId }),
+    ...(contextId !== undefined && { contextId }),
+    parts,
     answers,
     ...(isObject(message['metadata']) && { metadata: message['metadata'] }),
     ...(historyLength !== undefined && { historyLength }),
-    blocking:
-      version === '0.3'
-        ? configuration['blocking'] !== false
-        : configuration['returnImmediately'] !== true,
+    blocking: configuration['returnImmediately'] !== true,
+    ...(isObject(push) && { push: readPush(push) }),
   };
 }
 
-/** The parameters of everything that names one task. */
-export function readTaskId(params: unknown): { readonly id: string; readonly params: JsonObject } {
-  const object = need(params, 'params');
-  const id = text(object['id'], 'id');
-  if (!id) throw bad('id is required: which task?');
-  return { id, params: object };
+/** The parameter that names the task; `what` is its member. */
+export function readTaskId(params: JsonObject, what = 'id'): string {
+  const id = text(params, what);
+  if (id === undefined) throw bad(`${what} is required: which task?`);
+  return id;
 }
 
 export function readLength(value: unknown): number | undefined {
@@ -66,41 +67,93 @@ export function readLength(value: unknown): number | undefined {
   return value;
 }
 
-function readPart(part: unknown, index: number): Part {
-  if (!isObject(part)) throw bad(`message.parts[${index}] is not an object`);
-  const mediaType = text(part['mediaType'], `message.parts[${index}].mediaType`);
-  const filename = text(part['filename'], `message.parts[${index}].filename`);
-  const more = {
-    ...(mediaType !== undefined && { mediaType }),
-    ...(filename !== undefined && { filename }),
+export interface ListRequest {
+  readonly context?: string;
+  readonly state?: TaskState;
+  readonly changedAfter?: number;
+  readonly pageSize: number;
+  readonly pageToken?: string;
+  readonly historyLength: number;
+  readonly artifacts: boolean;
+}
+
+export function readList(params: JsonObject): ListRequest {
+  const { pageSize = 50, status } = params;
+  if (typeof pageSize !== 'number' || !Number.isInteger(pageSize) || pageSize < 1 || pageSize > 100)
+    throw bad('pageSize must be a whole number from 1 to 100');
+  const states = Object.entries(STATES) as [TaskState, string][];
+  const state = states.find(([, wire]) => wire === status)?.[0];
+  if (status !== undefined && status !== 'TASK_STATE_UNSPECIFIED' && !state)
+    throw bad(`there is no state ${JSON.stringify(status)}`);
+  const time = text(params, 'statusTimestampAfter');
+  const since = time === undefined ? undefined : Date.parse(time);
+  if (Number.isNaN(since)) throw bad('statusTimestampAfter must be an ISO 8601 time');
+  const context = text(params, 'contextId');
+  const pageToken = text(params, 'pageToken');
+  return {
+    ...(context !== undefined && { context }),
+    ...(state && { state }),
+    // The protocol's "after" includes the time itself.
+    ...(since !== undefined && { changedAfter: since - 1 }),
+    pageSize,
+    ...(pageToken !== undefined && { pageToken }),
+    historyLength: readLength(params['historyLength']) ?? 0,
+    artifacts: params['includeArtifacts'] === true,
   };
-  if (typeof part['text'] === 'string') return { text: part['text'], ...more };
-  if (typeof part['url'] === 'string') return { url: part['url'], ...more };
-  if (typeof part['raw'] === 'string') {
-    return {
-      bytes: new Uint8Array(Buffer.from(part['raw'], 'base64')),
-      ...more,
-      mediaType: mediaType ?? 'application/octet-stream',
-    };
-  }
-  if (part['data'] !== undefined)
-    return { data: part['data'], ...(mediaType !== undefined && { mediaType }) };
-  throw bad(`message.parts[${index}] needs one of text, data, url, raw`);
+}
+
+/** A push config, without the task it is for; an id is made up later if there is none. */
+export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
+  const url = text(config, 'url');
+  if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+    throw bad('the url of a push notification config must be an http or https address');
+  const token = header(config, 'token');
+  const authentication = config['authentication'];
+  return {
+    id: text(config, 'id') ?? '',
+    url,
+    ...(token !== undefined && { token }),
+    ...(isObject(authentication) && { authentication: readAuthentication(authentication) }),
+  };
+}
+
+function readAuthentication(given: JsonObject): NonNullable<PushConfig['authentication']> {
+  const scheme = header(given, 'scheme');
+  const credentials = header(given, 'credentials');
+  if (scheme === undefined) throw bad('authentication.scheme is required, such as Bearer');
+  return { scheme, ...(credentials !== undefined && { credentials }) };
+}
+
+function readPart(part: unknown, index: number): Part {
+  const where = `message.parts[${index}]`;
+  const object = need(part, where);
+  const mediaType = text(object, 'mediaType', `${where}.`);
+  const filename = text(object, 'filename', `${where}.`);
+  const { text: words, url, raw, data } = object;
+  const given = [words, url, raw, data].filter((value) => value !== undefined);
+  if (given.length !== 1) throw bad(`${where} needs exactly one of text, data, url, raw`);
+  const type = mediaType !== undefined && { mediaType };
+  const name = filename !== undefined && { filename };
+  if (data !== undefined) return { data, ...type };
+  const [value] = given;
+  if (typeof value !== 'string') throw bad(`${where}: text, url and raw are strings`);
+  if (words !== undefined) return { text: value, ...type };
+  if (url !== undefined) return { url: value, ...type, ...name };
+  if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(value)) throw bad(`${where}.raw is not base64`);
+  const bytes = new Uint8Array(Buffer.from(value, 'base64'));
+  return { bytes, ...name, mediaType: mediaType ?? 'application/octet-stream' };
 }
 
 /** A data part `{answers: […]}` answers what the task asked; everything else is content. */
-function takeAnswers(parts: readonly Part[]): {
-  readonly answers: readonly Answer[];
-  readonly rest: readonly Part[];
-} {
+function takeAnswers(given: readonly Part[]): Pick<Incoming, 'answers' | 'parts'> {
   const answers: Answer[] = [];
-  const rest: Part[] = [];
-  for (const part of parts) {
-    const given = 'data' in part && isObject(part.data) ? part.data['answers'] : undefined;
-    if (Array.isArray(given)) answers.push(...given.map(readAnswer));
-    else rest.push(part);
+  const parts: Part[] = [];
+  for (const part of given) {
+    const inside = 'data' in part && isObject(part.data) ? part.data['answers'] : undefined;
+    if (Array.isArray(inside)) answers.push(...inside.map(readAnswer));
+    else parts.push(part);
   }
-  return { answers, rest };
+  return { answers, parts };
 }
 
 function readAnswer(answer: unknown): Answer {
@@ -118,9 +171,19 @@ function need(value: unknown, name: string): JsonObject {
   return value;
 }
 
-function text(value: unknown, name: string): string | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== 'string') throw bad(`${name} must be a string`);
+/** A string member; absent, null and empty are the same, as protobuf has it. */
+export function text(object: JsonObject, member: string, where = ''): string | undefined {
+  const value = object[member];
+  if (value === undefined || value === null || value === '') return undefined;
+  if (typeof value !== 'string') throw bad(`${where}${member} must be a string`);
+  return value;
+}
+
+/** A string that becomes part of a header: a line break in it would begin another one. */
+function header(object: JsonObject, member: string): string | undefined {
+  const value = text(object, member);
+  if (value !== undefined && !/^[\x20-\x7e]*$/.test(value))
+    throw bad(`${member} must be plain printable text`);
   return value;
 }
 

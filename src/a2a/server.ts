@@ -1,43 +1,135 @@
-import { agentCard, cardResponse, type AgentDescription } from './card.ts';
+import type { JsonObject } from '../json.ts';
+import type { Binding } from './binding.ts';
+import {
+  agentCard,
+  cardResponse,
+  DEFAULT_MODES,
+  RESUME_EXTENSION,
+  type AgentDescription,
+} from './card.ts';
+import type { Version } from './dialect.ts';
+import { readVersion } from './exchange.ts';
 import { serveJsonRpc } from './json-rpc.ts';
-import { Operations, type OperationsOptions } from './operations.ts';
+import { Operations, type Caller, type OperationsOptions } from './operations.ts';
+import type { Reply } from './perform.ts';
+import { PushConfigs, type PushOptions } from './push-configs.ts';
+import { isRestPath, serveRest } from './rest.ts';
+import { cardSignature, type CardKey } from './signature.ts';
+import { Streams } from './streams.ts';
 
 export interface A2AServerOptions extends OperationsOptions {
   readonly description: AgentDescription;
   /** Where callers reach this agent; it stands in the card. */
   readonly url: string;
+  /**
+   * What callers get who do not say which version they want. `hybrid` (default): the members of 0.3
+   * and 1.0, which every client can read. `pure`: those of 1.0 alone.
+   */
+  readonly card?: 'hybrid' | 'pure';
+  /** Who may see more gets this card; without it there is none. */
+  readonly extendedCard?: (caller: Caller) => Partial<AgentDescription>;
+  /** Cards are signed with it. */
+  readonly cardKey?: CardKey;
+  /** Asked before a message becomes a task: parts are answered as a plain message, and no task is made. */
+  readonly reply?: Reply;
+  /** Webhooks; `false` switches them off. */
+  readonly push?: PushOptions | false;
   /** A comment line goes out on a stream that was silent for so long. */
   readonly heartbeatMs?: number;
   readonly maxBodyBytes?: number;
-  /** `pure`: the card has only the members of 1.0. */
-  readonly card?: 'hybrid' | 'pure';
+  /** Parts of one message. */
+  readonly maxParts?: number;
+  /** Open streams of one caller. */
+  readonly maxStreams?: number;
+  /** Failures of ours, which callers are not told in full. */
   readonly onError?: (error: unknown) => void;
 }
 
-export interface A2AServer {
-  /** The JSON-RPC binding of 0.3 and 1.0. `owner` is who asks; tasks of others do not exist for them. */
-  rpc(request: Request, owner?: string): Promise<Response>;
+export interface A2AServer extends AsyncDisposable {
+  /**
+   * Answers everything at and behind the agent's URL: JSON-RPC on it, REST behind it (0.3 behind
+   * `/v1`), the card at `/.well-known/agent-card.json`. `path` is what follows the agent's URL, for
+   * a server that is mounted elsewhere than `url` says. Who asks must be known by now: `owner` sees
+   * their own tasks only.
+   */
+  handle(
+    request: Request,
+    options?: { readonly path?: string; readonly owner?: string | undefined },
+  ): Promise<Response>;
   card(request: Request): Response;
+  /** Closes the open streams with a hint when to come back. Push delivery stops when disposed. */
+  drain(): void;
 }
 
-/** An agent behind A2A, as plain functions of a web request: mount them wherever you serve. */
-export function a2aServer({
-  description,
-  url,
-  heartbeatMs = 15_000,
-  maxBodyBytes = 16 * 1024 * 1024,
-  card = 'hybrid',
-  onError = () => {},
-  ...options
-}: A2AServerOptions): A2AServer {
-  const operations = new Operations(options);
+/** An agent behind A2A 0.3 and 1.0, as one function of a web request: mount it wherever you serve. */
+export function a2aServer(options: A2AServerOptions): A2AServer {
+  const { description, url, log, agent, onError = () => {} } = options;
+  const { extendedCard, push: pushOptions = {} } = options;
+  const push =
+    pushOptions === false ? undefined : new PushConfigs(log, agent, { onError, ...pushOptions });
+  const cardOf = (more: Partial<AgentDescription>, shape: Version | 'hybrid'): JsonObject => {
+    const full = { ...description, ...more };
+    const offered = {
+      url,
+      pushNotifications: push !== undefined,
+      extendedCard: extendedCard !== undefined,
+    };
+    const card = agentCard(full, { ...offered, shape });
+    if (!options.cardKey) return card;
+    const signed = agentCard(full, { ...offered, shape: '1.0' });
+    return { ...card, signatures: [cardSignature(signed, options.cardKey)] };
+  };
+  const streams = new Streams(options.maxStreams ?? 5000);
+  const declared = description.extensions ?? [];
+  const binding: Binding = {
+    operations: new Operations(options),
+    push,
+    reply: options.reply,
+    extendedCard: extendedCard && ((caller) => cardOf(extendedCard(caller), 'hybrid')),
+    inputModes: description.inputModes ?? DEFAULT_MODES,
+    maxParts: options.maxParts ?? 1000,
+    streams,
+    heartbeatMs: options.heartbeatMs ?? 15_000,
+    maxBodyBytes: options.maxBodyBytes ?? 16 * 1024 * 1024,
+    extensions: [RESUME_EXTENSION, ...declared.map(({ uri }) => uri)],
+    requiredExtensions: declared.filter(({ required }) => required).map(({ uri }) => uri),
+    onError,
+  };
   const since = new Date();
+  const base = new URL(url).pathname.replace(/\/$/, '');
+
+  const serveCard = (request: Request): Response => {
+    const shape = versionOf(request) ?? (options.card === 'pure' ? '1.0' : 'hybrid');
+    return cardResponse(cardOf({}, shape), request, since);
+  };
   return {
-    rpc: (request, owner) =>
-      serveJsonRpc(request, owner, { operations, heartbeatMs, maxBodyBytes, onError }),
-    card: (request) => {
-      const pure = card === 'pure' || request.headers.get('a2a-version')?.startsWith('1.') === true;
-      return cardResponse(agentCard(description, url, { hybrid: !pure }), request, since);
+    async handle(request, { path = pathBehind(base, request), owner } = {}) {
+      const caller = owner === undefined ? {} : { owner };
+      if (path === '/.well-known/agent-card.json') return serveCard(request);
+      if (isRestPath(path)) return serveRest(request, path, caller, binding);
+      if (path !== '' && path !== '/') return new Response('Not found\n', { status: 404 });
+      if (request.method === 'POST') return serveJsonRpc(request, caller, binding);
+      return new Response('POST JSON-RPC here\n', { status: 405, headers: { allow: 'POST' } });
+    },
+    card: serveCard,
+    drain: () => streams.drain(),
+    async [Symbol.asyncDispose]() {
+      streams.drain();
+      await push?.[Symbol.asyncDispose]();
     },
   };
+}
+
+function pathBehind(base: string, request: Request): string {
+  const { pathname } = new URL(request.url);
+  return pathname.startsWith(base) ? pathname.slice(base.length) : pathname;
+}
+
+// The card is for those who do not know yet what is spoken here, so no version is refused.
+function versionOf(request: Request): Version | undefined {
+  try {
+    return readVersion(request);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { Answer } from '../ask.ts';
 import type { Artifact, Part, Snapshot, TaskState, Turn } from '../event/types.ts';
 import type { A2AArtifact, A2AMessage, A2APart, A2AState, A2AStatus, A2ATask } from './model.ts';
 
@@ -12,6 +13,9 @@ export const STATES: Readonly<Record<TaskState, A2AState>> = {
   canceled: 'TASK_STATE_CANCELED',
   rejected: 'TASK_STATE_REJECTED',
 };
+
+/** The result is an artifact; up to this length the last status repeats it, for clients that look only there. */
+const STATUS_TEXT_CHARS = 16_384;
 
 /** The UUID of a name: the same log gives the same ids on every replica and every replay. */
 export function nameId(name: string): string {
@@ -42,12 +46,18 @@ export const userMessage = (turn: Turn): A2AMessage => ({
   contextId: turn.context,
   taskId: turn.task,
   role: 'ROLE_USER',
-  parts: [
-    ...turn.parts.map(encodePart),
-    ...(turn.answers?.length ? [{ data: { answers: turn.answers } }] : []),
-  ],
+  parts: [...turn.parts.map(encodePart), ...encodeAnswers(turn.answers ?? [])],
   ...(turn.metadata && { metadata: turn.metadata }),
 });
+
+/** A plain text that answered a question is shown as what it was. */
+function encodeAnswers(answers: readonly Answer[]): readonly A2APart[] {
+  const [only, another] = answers;
+  if (!only) return [];
+  const { action, content } = only;
+  const plain = !another && action === 'accept' && typeof content === 'string';
+  return [plain ? { text: content } : { data: { answers } }];
+}
 
 export const agentMessage = (
   place: { readonly task: string; readonly context: string },
@@ -65,45 +75,54 @@ export const agentMessage = (
 export const responseId = (turn: Turn | undefined): string =>
   nameId(`response/${turn?.task ?? ''}/${turn?.messageId ?? ''}`);
 
-/** A task as the snapshot has it; `historyLength` as in the requests: undefined all, 0 none. */
+/** A piece of that text, or all of it. */
+export const responseArtifact = (artifactId: string, text: string): A2AArtifact => ({
+  artifactId,
+  name: 'response',
+  parts: [{ text, mediaType: 'text/markdown' }],
+});
+
+export interface TaskView {
+  /** As in the requests: undefined for all, 0 for none. */
+  readonly historyLength?: number | undefined;
+  readonly artifacts?: boolean;
+  /** What earlier runs of the task said; the snapshot has only the last one. */
+  readonly earlier?: readonly A2AArtifact[];
+}
+
+/** A task as the snapshot has it. */
 export function encodeTask(
   snapshot: Snapshot,
-  {
-    historyLength,
-    artifacts = true,
-  }: { readonly historyLength?: number; readonly artifacts?: boolean } = {},
+  { historyLength, artifacts = true, earlier = [] }: TaskView = {},
 ): A2ATask {
   const turns = historyLength === undefined ? snapshot.turns : snapshot.turns.slice(-historyLength);
-  const text = snapshot.text === '' ? [] : [response(snapshot)];
-  const all = [...text, ...snapshot.artifacts.map(encodeArtifact)];
+  const text =
+    snapshot.text === '' ? [] : [responseArtifact(responseId(snapshot.current), snapshot.text)];
+  const all = artifacts ? [...earlier, ...text, ...snapshot.artifacts.map(encodeArtifact)] : [];
   return {
     id: snapshot.task,
     contextId: snapshot.context,
     status: encodeStatus(snapshot),
-    ...(artifacts && all.length > 0 && { artifacts: all }),
+    ...(all.length > 0 && { artifacts: all }),
     ...(historyLength !== 0 && turns.length > 0 && { history: turns.map(userMessage) }),
   };
 }
 
-const response = (snapshot: Snapshot): A2AArtifact => ({
-  artifactId: responseId(snapshot.current),
-  name: 'response',
-  parts: [{ text: snapshot.text, mediaType: 'text/markdown' }],
-});
-
-function encodeStatus(snapshot: Snapshot): A2AStatus {
-  const message = statusParts(snapshot);
+/** Where the task stands, with what a person should read beside it. */
+export function encodeStatus(
+  snapshot: Snapshot,
+  parts: readonly A2APart[] = statusParts(snapshot),
+): A2AStatus {
   return {
     state: STATES[snapshot.state],
-    ...(message.length > 0 && {
-      message: agentMessage(snapshot, nameId(`status/${snapshot.task}/${snapshot.seq}`), message),
+    ...(parts.length > 0 && {
+      message: agentMessage(snapshot, nameId(`status/${snapshot.task}/${snapshot.seq}`), parts),
     }),
     timestamp: timestamp(snapshot.updatedAt),
   };
 }
 
-/** What a person reads beside a state that is not plain progress. */
-export function statusParts(snapshot: Snapshot): readonly A2APart[] {
+function statusParts(snapshot: Snapshot): readonly A2APart[] {
   switch (snapshot.state) {
     case 'failed':
     case 'rejected':
@@ -116,8 +135,10 @@ export function statusParts(snapshot: Snapshot): readonly A2APart[] {
         { text: request.message ?? 'An answer is needed to go on.' },
         { data: { request } },
       ]);
-    case 'completed':
-      return snapshot.text === '' ? [] : [{ text: snapshot.text }];
+    case 'completed': {
+      const { text } = snapshot;
+      return text === '' || text.length > STATUS_TEXT_CHARS ? [] : [{ text }];
+    }
     case 'submitted':
     case 'working':
       return [];
@@ -125,7 +146,7 @@ export function statusParts(snapshot: Snapshot): readonly A2APart[] {
 }
 
 /** The text of `internal` never leaves the process. */
-const publicText = ({ error, text }: Snapshot): string => {
-  if (!error) return text || 'The agent failed without saying why.';
+function publicText({ error, text }: Snapshot): string {
+  if (!error) return text.slice(0, STATUS_TEXT_CHARS) || 'The agent failed without saying why.';
   return error.code === 'internal' ? 'The agent failed with an internal error.' : error.message;
-};
+}

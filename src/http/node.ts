@@ -3,17 +3,42 @@ import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
+import { onAbort } from '../stream/abort.ts';
+import { toRequest } from './request.ts';
 import { textsOf } from './sse.ts';
 
 /** A server's whole job, in the web's own words. The request's signal aborts when the client leaves. */
 export type Handler = (request: Request) => Promise<Response>;
 
-export interface ListenOptions {
-  readonly host?: string;
-  readonly port?: number;
+export interface NodeHandlerOptions {
   /** How long a client may leave a full socket unread before it is cut; it can resume. */
   readonly stallMs?: number;
+  /** What a handler threw, and clients that were cut. */
   readonly onError?: (error: unknown) => void;
+}
+
+/**
+ * The handler as a listener of node:http, so also as a route of Express: mount it before anything
+ * that reads bodies. Writes as fast as the client reads, and holds no more than one chunk for it.
+ */
+export function nodeHandler(
+  handler: Handler,
+  { stallMs = 30_000, onError = () => {} }: NodeHandlerOptions = {},
+): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+  return (incoming, outgoing) => {
+    void serveOne(handler, incoming, outgoing, stallMs).catch((error: unknown) => {
+      onError(error);
+      if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
+      outgoing.end();
+    });
+  };
+}
+
+export interface ListenOptions extends NodeHandlerOptions {
+  readonly host?: string;
+  readonly port?: number;
+  /** How long open responses have to end when the server is disposed; then they are cut. */
+  readonly closeMs?: number;
 }
 
 export interface Listening extends AsyncDisposable {
@@ -21,35 +46,44 @@ export interface Listening extends AsyncDisposable {
   readonly server: Server;
 }
 
-/** Serves the handler over node:http. Disposing stops listening and closes what is left open. */
+/** Serves the handler over node:http. Disposing stops listening, lets responses end, then cuts them. */
 export async function listen(
   handler: Handler,
-  { host = '127.0.0.1', port = 0, stallMs = 30_000, onError = () => {} }: ListenOptions = {},
+  { host = '127.0.0.1', port = 0, closeMs = 2000, ...options }: ListenOptions = {},
 ): Promise<Listening> {
-  const server = createServer((incoming, outgoing) => {
-    void serveOne(handler, incoming, outgoing, stallMs).catch((error: unknown) => {
-      onError(error);
-      if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
-      outgoing.end();
-    });
-  });
+  const server = createServer(nodeHandler(handler, options));
   server.keepAliveTimeout = 65_000;
   server.listen(port, host);
-  await Promise.race([
-    once(server, 'listening'),
-    once(server, 'error').then(([error]: unknown[]) => {
-      throw listenError(error, host, port);
-    }),
-  ]);
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw listenError(error, host, port);
+  }
   const { port: bound } = server.address() as AddressInfo;
+  const responses = new Set<ServerResponse>();
+  let closed: Promise<void> | undefined;
+  server.on('request', (_incoming, outgoing) => {
+    responses.add(outgoing);
+    outgoing.once('close', () => {
+      responses.delete(outgoing);
+      if (closed) cutIfDone();
+    });
+  });
+  // Not `closeIdleConnections`: a connection that has not asked anything yet is none of those.
+  const cutIfDone = (): void => {
+    if (responses.size === 0) server.closeAllConnections();
+  };
+  const close = async (): Promise<void> => {
+    const ended = new Promise<void>((resolve) => server.close(() => resolve()));
+    const timer = setTimeout(() => server.closeAllConnections(), closeMs);
+    cutIfDone();
+    await ended;
+    clearTimeout(timer);
+  };
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     server,
-    async [Symbol.asyncDispose]() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
-      await closed;
-    },
+    [Symbol.asyncDispose]: () => (closed ??= close()),
   };
 }
 
@@ -87,43 +121,56 @@ async function serveOne(
     outgoing.flushHeaders();
     await pipe(texts, outgoing, gone.signal, stallMs);
   } else if (response.body) {
+    // A stream may say nothing for long; who asked is told at once that it stands.
+    if (response.headers.get('content-type')?.startsWith('text/event-stream'))
+      outgoing.flushHeaders();
     await pipe(Readable.fromWeb(response.body as never), outgoing, gone.signal, stallMs);
   }
   outgoing.end();
 }
 
-/** Writes as fast as the client reads; a client that stays away too long is cut. */
+/** Writes as fast as the client reads; one that stays away too long is cut, which is thrown. */
 async function pipe(
   chunks: AsyncIterable<string | Uint8Array>,
   outgoing: ServerResponse,
   gone: AbortSignal,
   stallMs: number,
 ): Promise<void> {
+  let corked = false;
+  let first = true;
+  const uncork = (): void => {
+    corked = false;
+    outgoing.uncork();
+  };
   for await (const chunk of chunks) {
     if (gone.aborted) return;
-    if (outgoing.write(chunk)) continue;
-    const stalled = AbortSignal.timeout(stallMs);
-    try {
-      await once(outgoing, 'drain', { signal: AbortSignal.any([gone, stalled]) });
-    } catch {
-      if (!gone.aborted) outgoing.destroy();
-      return;
+    // What comes in one turn of the loop goes out in one packet, but the first at once.
+    if (!corked && !first) {
+      corked = true;
+      outgoing.cork();
+      setImmediate(uncork);
     }
+    first = false;
+    if (outgoing.write(chunk)) continue;
+    if (await drained(outgoing, gone, stallMs)) continue;
+    if (gone.aborted) return;
+    outgoing.destroy();
+    throw new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`);
   }
 }
 
-function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
-  const headers = new Headers();
-  for (let i = 0; i < incoming.rawHeaders.length; i += 2) {
-    headers.append(incoming.rawHeaders[i] as string, incoming.rawHeaders[i + 1] as string);
-  }
-  const method = incoming.method ?? 'GET';
-  const url = new URL(incoming.url ?? '/', `http://${incoming.headers.host ?? 'localhost'}`);
-  const body = method === 'GET' || method === 'HEAD' ? undefined : Readable.toWeb(incoming);
-  return new Request(url, {
-    method,
-    headers,
-    signal,
-    ...(body && { body, duplex: 'half' }),
-  } as RequestInit);
+/** Whether there is room again, before the client leaves or the time is over. */
+function drained(outgoing: ServerResponse, gone: AbortSignal, stallMs: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const settle = (room: boolean): void => {
+      clearTimeout(timer);
+      unlisten();
+      outgoing.off('drain', onDrain);
+      resolve(room);
+    };
+    const onDrain = (): void => settle(true);
+    const timer = setTimeout(() => settle(false), stallMs);
+    const unlisten = onAbort(gone, () => settle(false));
+    outgoing.once('drain', onDrain);
+  });
 }

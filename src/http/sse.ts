@@ -9,8 +9,8 @@ const HEADERS = {
 
 const COMMENT = ': \n\n';
 
-/** A comment line that keeps a silent stream from being cut, or an event. */
-export type SseItem = SseEvent | 'heartbeat';
+/** An event; a comment line that keeps a silent stream from being cut; when a client should come back. */
+export type SseItem = SseEvent | 'heartbeat' | { readonly retry: number };
 
 const sources = new WeakMap<Response, AsyncIterable<string>>();
 
@@ -45,5 +45,10 @@ export const textsOf = (response: Response): AsyncIterable<string> | undefined =
   sources.get(response);
 
 async function* encode(items: AsyncIterable<SseItem>): AsyncGenerator<string, void, undefined> {
-  for await (const item of items) yield item === 'heartbeat' ? COMMENT : encodeSse(item);
+  for await (const item of items) yield encodeItem(item);
+}
+
+function encodeItem(item: SseItem): string {
+  if (item === 'heartbeat') return COMMENT;
+  return 'data' in item ? encodeSse(item) : `retry: ${item.retry}\n\n`;
 }

@@ -1,5 +1,5 @@
 export interface Route {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   /** `:name` stands for one segment. */
   readonly path: string;
   readonly handle: (call: Call) => Promise<Response> | Response;

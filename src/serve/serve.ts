@@ -1,13 +1,15 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { a2aServer, type AgentDescription } from '../a2a/index.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent } from '../event/types.ts';
 import { listen } from '../http/node.ts';
+import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
 import { createRunner } from '../task/runner.ts';
 import type { TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
-import { createGuard, type Auth } from './guard.ts';
+import { CARD_PATH, mountAgents } from './agents.ts';
+import { blobRoutes } from './blobs.ts';
+import { createGuard } from './guard.ts';
 import { pageRoutes } from './page.ts';
 import { createRouter, plain, type Route } from './router.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
@@ -21,10 +23,11 @@ const HEARTBEAT_MS = 15_000;
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 
 /**
- * From an agent to a running server: A2A 0.3 and 1.0, the page, health. Several agents by name share
- * one log and one page; the first is the one whose card stands at the well-known address. Disposing
- * drains: runs that can sleep are suspended in the log, others get their final event; then the
- * listener, the log (when it is ours) and `resources` close, in that order.
+ * From an agent to a running server: A2A 0.3 and 1.0, the page, health, and with `tools`, its own or
+ * those of the first module that has some, an MCP endpoint at `/mcp`. Several agents by name share one log and one page; the first is the one whose
+ * card stands at the well-known address. Disposing drains: runs that can sleep are suspended in the
+ * log, others get their final event; then the listener, the log (when it is ours) and `resources`
+ * close, in that order.
  */
 export async function serve(
   agents: Agent | Readonly<Record<string, AgentModule>>,
@@ -34,7 +37,7 @@ export async function serve(
   const names = Object.keys(modules);
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
-  const guard = createGuard(host, options.auth as Auth | undefined);
+  const guard = createGuard(host, options.auth);
   const log = options.log ?? (await openStore(DEFAULT_STORE));
   const runner = createRunner({
     log,
@@ -42,47 +45,38 @@ export async function serve(
     agents: Object.fromEntries(names.map((name) => [name, (modules[name] as AgentModule).default])),
   });
 
+  let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
     plain(503, 'starting');
   const listening = await listen(
     async (request) => {
-      const { response, owner } = await guard(request);
+      const { response, owner } = await guard(request, { open: isOpen(request) });
       return response ?? route(request, owner);
     },
-    { host, port },
-  );
-  const servers = names.map((name) => {
-    const description = describe(name, modules[name] as AgentModule);
-    const url = `${listening.url}/a2a/${encodeURIComponent(name)}`;
-    return { name, description, server: a2aServer({ agent: name, description, url, log, runner }) };
-  });
-  const [first] = servers as [(typeof servers)[number]];
-  const routes: readonly Route[] = [
-    ...servers.flatMap(({ name, server }): Route[] => [
-      {
-        method: 'POST',
-        path: `/a2a/${name}`,
-        handle: ({ request, owner }) => server.rpc(request, owner),
-      },
-      {
-        method: 'GET',
-        path: `/a2a/${name}/.well-known/agent-card.json`,
-        handle: ({ request }) => server.card(request),
-      },
-    ]),
     {
-      method: 'POST',
-      path: '/a2a',
-      handle: ({ request, owner }) => first.server.rpc(request, owner),
+      host,
+      port,
+      onError: (error) => options.logger?.warn('a response ended early', { error: String(error) }),
     },
+  );
+  // Host and Origin are the guard's business, for all routes alike.
+  const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
+    (each) => each?.tools,
+  )?.tools;
+  const mcp = tools && mcpHandler(tools, { hosts: ['*'] });
+  const mounted = mountAgents(modules, options.publicUrl ?? listening.url, log, runner, options);
+  const routes: readonly Route[] = [
+    { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
     {
       method: 'GET',
-      path: '/.well-known/agent-card.json',
-      handle: ({ request }) => first.server.card(request),
+      path: '/readyz',
+      handle: () => plain(state === 'ready' ? 200 : 503, state),
     },
-    { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
+    ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
+      mcp ? [{ method, path: '/mcp', handle: ({ request }) => mcp.handle(request) }] : [],
+    ),
     ...apiRoutes({
-      agents: servers.map(({ name, description }) => ({
+      agents: mounted.agents.map(({ name, description }) => ({
         name,
         description: description.description,
         ...(modules[name]?.options?.form && { form: modules[name].options.form }),
@@ -91,13 +85,20 @@ export async function serve(
       runner,
       heartbeatMs: HEARTBEAT_MS,
     }),
+    ...blobRoutes(Object.values(modules).flatMap((module) => module.options?.blobs ?? [])),
     ...(options.page === false ? [] : pageRoutes),
   ];
-  route = createRouter(routes);
+  const router = createRouter(routes);
+  route = async (request, owner) =>
+    (await mounted.handle(request, owner)) ?? router(request, owner);
+  state = 'ready';
 
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
+    state = 'draining';
     await runner[Symbol.asyncDispose]();
+    await mounted[Symbol.asyncDispose]();
+    await mcp?.[Symbol.asyncDispose]();
     await listening[Symbol.asyncDispose]();
     if (!options.log) await log[Symbol.asyncDispose]();
     const resources = [
@@ -120,11 +121,8 @@ export async function openStore(file: string): Promise<TaskLog> {
   return sqliteLog({ file });
 }
 
-function describe(name: string, module: AgentModule): AgentDescription {
-  const card = (module.options?.card ?? {}) as Partial<AgentDescription>;
-  return {
-    ...card,
-    name: card.name ?? name,
-    description: card.description ?? `The agent ${name}.`,
-  };
+/** What anyone may see: who is here, and whether it is well. */
+function isOpen(request: Request): boolean {
+  const { pathname } = new URL(request.url);
+  return pathname === '/healthz' || pathname === '/readyz' || pathname.endsWith(CARD_PATH);
 }

@@ -1,21 +1,35 @@
-import type { Agent } from '../event/types.ts';
+import type { A2AServerOptions, AgentDescription } from '../a2a/index.ts';
+import type { Agent, Logger } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { ToolSource } from '../mcp/types.ts';
+import type { BlobStore } from '../task/blob.ts';
 import type { TaskLog } from '../task/types.ts';
+import type { Auth } from './guard.ts';
 
 export interface ServeOptions {
   readonly host?: string;
   readonly port?: number;
   readonly log?: TaskLog;
-  readonly auth?: JsonObject;
+  /** Who may ask. Needed for any address beyond this machine; without it there is one owner, anybody. */
+  readonly auth?: Auth;
+  /** Where callers reach this server, if not at its own address; it stands in the cards. */
+  readonly publicUrl?: string;
   readonly page?: boolean;
   /** How long an agent may take to heed a cancel or a stop before it is left behind. */
   readonly graceMs?: number;
-  readonly card?: JsonObject;
+  readonly card?: Partial<AgentDescription>;
+  /** How A2A is served: webhooks, limits, heartbeats, the shape of the card. */
+  readonly a2a?: Partial<
+    Omit<A2AServerOptions, 'agent' | 'log' | 'runner' | 'url' | 'description'>
+  >;
+  /** Hears what callers are not told; silent by default. */
+  readonly logger?: Logger;
   /** Served over MCP too, and as skills of the card. */
   readonly tools?: ToolSource;
   /** JSON Schema of the page's run form; its samples are the examples of the card's skills. */
   readonly form?: JsonObject;
+  /** Handed out under `/blobs/<id>`, which is how the agent's artifacts name them. */
+  readonly blobs?: BlobStore;
   /** Closed after the last run, in reverse order. */
   readonly resources?: readonly AsyncDisposable[];
 }

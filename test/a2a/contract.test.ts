@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import type { Agent } from '../../src/event/types.ts';
+import type { Agent, Part } from '../../src/event/types.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { sleep } from '../../src/stream/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
 import { verifies } from '../verifies.ts';
 import { all, Caller, serveAgent, shape, taskIdOf, textOf, wordOf } from './support.ts';
 
@@ -150,12 +153,87 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
   );
 
   verifies(
+    ['S176', 'S178'],
+    `the request to cancel is in the log before the agent hears of it (${version})`,
+    async () => {
+      const log = memoryLog();
+      let heard: unknown;
+      await using served = await serveAgent(async function* (turn, ctx) {
+        yield { type: 'status', message: 'working on it' };
+        await once(ctx.signal, 'abort');
+        heard = await log.get(turn.task);
+        yield { type: 'text.delta', id: 't', delta: 'too late' };
+      }, log);
+      const caller = new Caller(served.url, version);
+      const open = caller.say('go');
+      const first = await open.next();
+      const method = version === '1.0' ? 'CancelTask' : 'tasks/cancel';
+      await caller.call(method, { id: taskIdOf([first.value!]) });
+      const rest = await all(open);
+      expect(heard).toMatchObject({ canceling: true, state: 'working' });
+      expect(shape(rest)).toEqual(['working', 'canceled']);
+    },
+  );
+
+  verifies(
+    ['S165', 'S167', 'S168', 'S169', 'S170', 'S171', 'S172', 'S173'],
+    `results are artifacts: each with its own id and name, as text or data, the last chunk marked (${version})`,
+    async () => {
+      const file = (name: string): JsonObject => ({
+        type: 'artifact',
+        uri: `/files/${name}.parquet`,
+        resource_type: 'parquet',
+        metadata: { row_count: 2, columns: ['id', 'total'] },
+      });
+      const artifacts: readonly (readonly [string, Part])[] = [
+        ['sql_plan', { text: '{"tables":["orders"]}' }],
+        ['query_summary', { text: 'Two orders.' }],
+        ['sql_query', { data: file('query') }],
+        ['query_results', { data: file('results') }],
+      ];
+      await using served = await serveAgent(async function* () {
+        for (const [name, part] of artifacts)
+          yield { type: 'artifact', artifactId: randomUUID(), name, parts: [part], last: true };
+      });
+      const events = await all(new Caller(served.url, version).say('go'));
+      const updates = events
+        .filter((event) => wordOf(event) === 'artifact')
+        .map(({ result }) => (result['artifactUpdate'] ?? result) as JsonObject);
+      expect(updates.map(({ lastChunk }) => lastChunk)).toEqual([true, true, true, true]);
+      const seen = updates.map(({ artifact }) => artifact as JsonObject);
+      expect(new Set(seen.map(({ artifactId }) => artifactId)).size).toBe(4);
+      const kindOf = (part: Part): JsonObject =>
+        version === '1.0' ? {} : { kind: 'text' in part ? 'text' : 'data' };
+      expect(seen.map(({ name, parts }) => [name, parts])).toEqual(
+        artifacts.map(([name, part]) => [name, [{ ...kindOf(part), ...part }]]),
+      );
+    },
+  );
+
+  verifies(
+    ['S125', 'S162', 'S164'],
+    `progress is a working status that a person can read, before any text (${version})`,
+    async () => {
+      await using served = await serveAgent(async function* () {
+        yield { type: 'status', message: 'Analysing your request...' };
+        yield { type: 'text.delta', id: 't', delta: 'done' };
+      });
+      const events = await all(new Caller(served.url, version).say('go'));
+      const at = events.findIndex((event) => JSON.stringify(event).includes('Analysing'));
+      expect(wordOf(events[at]!)).toBe('working');
+      if (version === '0.3') expect(events[at]!.result['final']).toBe(false);
+      expect(at).toBeLessThan(events.findIndex((event) => wordOf(event) === 'artifact'));
+    },
+  );
+
+  verifies(
     'S182',
     `cancelling what has ended is refused, cancelling twice is not (${version})`,
     async () => {
       await using served = await serveAgent(async function* (turn, ctx) {
         const [part] = turn.parts;
         if (part && 'text' in part && part.text === 'wait') await once(ctx.signal, 'abort');
+        yield { type: 'status', message: 'about to end' };
       });
       const caller = new Caller(served.url, version);
       const method = version === '1.0' ? 'CancelTask' : 'tasks/cancel';
@@ -198,8 +276,12 @@ describe.each(['0.3', '1.0'] as const)('A2A %s', (version) => {
       await using served = await serveAgent(counting(1));
       const caller = new Caller(served.url, version);
       const method = version === '1.0' ? 'SubscribeToTask' : 'tasks/resubscribe';
-      const response = await caller.post(method, { id: 'nobody' });
-      expect(await response.json()).toMatchObject({ id: 7, error: { code: -32001 } });
+      const body = await (await caller.post(method, { id: 'nobody' })).text();
+      expect(body.startsWith('event: error\n')).toBe(version === '0.3');
+      expect(JSON.parse(body.slice(body.indexOf('{')))).toMatchObject({
+        id: 7,
+        error: { code: -32001 },
+      });
     },
   );
 });
@@ -223,6 +305,7 @@ verifies(
     await using served = await serveAgent(async function* (_turn, ctx) {
       begun = true;
       await once(ctx.signal, 'abort');
+      yield { type: 'status', message: 'stopped' };
     });
     const caller = new Caller(served.url);
     const response = await caller.post('SendStreamingMessage', caller.message('go'));

@@ -1,9 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve, type Served } from '../../src/serve/index.ts';
 import type { TaskLog } from '../../src/task/types.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { createRunner, memoryLog } from '../../src/task/index.ts';
+import { a2aServer, type A2AServer, type A2AServerOptions } from '../../src/a2a/index.ts';
 import { Noise, SseDecoder } from '../../src/wire/index.ts';
 
 export type Version = '0.3' | '1.0';
@@ -25,8 +30,9 @@ export class Caller {
     this.version = version;
   }
 
-  message(text: string, more: JsonObject = {}): JsonObject {
-    const parts = this.version === '1.0' ? [{ text }] : [{ kind: 'text', text }];
+  message(words: string, more: JsonObject = {}): JsonObject {
+    const part = { text: words };
+    const parts = this.version === '1.0' ? [part] : [{ kind: 'text', ...part }];
     const role = this.version === '1.0' ? 'ROLE_USER' : 'user';
     return { message: { messageId: randomUUID(), role, parts, ...more } };
   }
@@ -89,6 +95,29 @@ export class Caller {
 export const serveAgent = (agent: Agent, log: TaskLog = memoryLog()): Promise<Served> =>
   serve(agent, { log, page: false, graceMs: 200 });
 
+/** An agent behind A2A with nothing around it: no listener, no guard, no page. */
+export function mountAgent(
+  url: string,
+  agent: Agent = async function* () {
+    yield { type: 'text.delta', id: 't', delta: 'hello' };
+  },
+  options: Partial<A2AServerOptions> = {},
+): AsyncDisposable & { readonly log: TaskLog; readonly handle: A2AServer['handle'] } {
+  const log = options.log ?? memoryLog();
+  const runner = createRunner({ log, agents: { agent }, graceMs: 200 });
+  const description = { name: 'test', description: 'for tests' };
+  const server = a2aServer({ description, url, runner, ...options, agent: 'agent', log });
+  return {
+    log,
+    handle: (...args) => server.handle(...args),
+    async [Symbol.asyncDispose]() {
+      await runner[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+      await log[Symbol.asyncDispose]();
+    },
+  };
+}
+
 export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const seen: T[] = [];
   for await (const item of items) seen.push(item);
@@ -131,3 +160,20 @@ export const taskIdOf = ([first]: readonly Seen[]): string => {
   const task = (first?.result['task'] ?? first?.result) as { id: string };
   return task.id;
 };
+
+/** A bare HTTP server that hands over each request with its body. */
+export async function httpServer(
+  handle: (request: IncomingMessage, response: ServerResponse, body: string) => void,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer((request, response) => {
+    void text(request).then((body) => handle(request, response, body));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}

@@ -1,0 +1,266 @@
+/**
+ * What a durable A2A server costs: `npx tsx bench/a2a.ts [--json] [--quick]`. Ours (SQLite on, every
+ * event on disk before it is seen) in turns with the reference server (in memory) and with bare
+ * node:http. Ratios are what counts; absolute figures are this machine's. Exits with 1 when a floor
+ * is missed.
+ */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { Agent, request, type IncomingMessage } from 'node:http';
+import { fileURLToPath } from 'node:url';
+
+const quick = process.argv.includes('--quick');
+const ROUNDS = quick ? 3 : 7;
+/** `memory` is ours without a disk: what the protocol costs alone. */
+const KINDS = ['bare', 'ours', 'memory', 'sdk'] as const;
+type Kind = (typeof KINDS)[number];
+
+interface Server {
+  readonly url: string;
+  ask(what: 'reset' | 'state'): Promise<{ rss: number; loopP99: number; cpu: number }>;
+  stop(): void;
+}
+
+const SERVERS = fileURLToPath(new URL('a2a-servers.ts', import.meta.url));
+
+async function start(kind: Kind): Promise<Server> {
+  const child: ChildProcess = fork(SERVERS, [kind], {
+    execArgv: ['--expose-gc', '--import', 'tsx'],
+  });
+  const [{ url }] = (await once(child, 'message')) as [{ url: string }];
+  return {
+    url,
+    async ask(what) {
+      child.send(what);
+      const [state] = (await once(child, 'message')) as [Awaited<ReturnType<Server['ask']>>];
+      return state;
+    },
+    stop: () => child.disconnect(),
+  };
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 2000 });
+let messages = 0;
+
+interface Streamed {
+  readonly headersMs: number;
+  readonly firstMs: number;
+  readonly totalMs: number;
+  /** Characters of deltas: what the agent said, however it was cut into events. */
+  readonly chars: number;
+}
+
+/** One stream read as fast as it comes; `onText` sees the bytes. */
+async function stream(
+  url: string,
+  work: object,
+  onText: (text: string) => void = () => {},
+): Promise<Streamed> {
+  const startedAt = performance.now();
+  const sent = request(url, {
+    agent,
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
+  });
+  const message = {
+    messageId: `m${messages++}`,
+    role: 'ROLE_USER',
+    parts: [{ text: JSON.stringify(work) }],
+  };
+  sent.end(
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendStreamingMessage', params: { message } }),
+  );
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  const headersMs = performance.now() - startedAt;
+  let firstMs = 0;
+  let chars = 0;
+  response.setEncoding('latin1');
+  for await (const chunk of response as AsyncIterable<string>) {
+    if (firstMs === 0) firstMs = performance.now() - startedAt;
+    for (let at = chunk.indexOf('xxxx'); at >= 0; at = chunk.indexOf('xxxx', at)) {
+      let end = at;
+      while (chunk[end] === 'x') end++;
+      chars += end - at;
+      at = end;
+    }
+    onText(chunk);
+  }
+  return { headersMs, firstMs, totalMs: performance.now() - startedAt, chars };
+}
+
+const median = (values: readonly number[]): number => {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+};
+
+async function inParallel(
+  count: number,
+  width: number,
+  run: () => Promise<unknown>,
+): Promise<void> {
+  let left = count;
+  const worker = async (): Promise<void> => {
+    while (left-- > 0) await run();
+  };
+  await Promise.all(Array.from({ length: width }, worker));
+}
+
+/** Short tasks, 16 at a time: streams per second. */
+async function shortTasks({ url }: Server): Promise<number> {
+  const count = quick ? 200 : 400;
+  const startedAt = performance.now();
+  await inParallel(count, 16, () => stream(url, { n: 1 }));
+  return count / ((performance.now() - startedAt) / 1000);
+}
+
+/** One stream of `n` deltas of 64 bytes: the agent's deltas per second. */
+const oneStream =
+  (n: number) =>
+  async ({ url }: Server): Promise<number> => {
+    const { totalMs } = await stream(url, { n });
+    return n / (totalMs / 1000);
+  };
+
+async function latencies({ url }: Server): Promise<{ headers: number; first: number }> {
+  const seen: Streamed[] = [];
+  for (let i = 0; i < (quick ? 60 : 150); i++) seen.push(await stream(url, { n: 1 }));
+  return {
+    headers: median(seen.map(({ headersMs }) => headersMs)),
+    first: median(seen.map(({ firstMs }) => firstMs)),
+  };
+}
+
+/** Asks for a cancel as soon as the task is known: how long until the answer. */
+async function cancel({ url }: Server): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < (quick ? 15 : 40); i++) {
+    let asked = false;
+    await stream(url, { n: 0, wait: true }, (text) => {
+      const [, id] = /"taskId":"([^"]+)"/.exec(text) ?? [];
+      if (asked || id === undefined) return;
+      asked = true;
+      const startedAt = performance.now();
+      void fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'CancelTask', params: { id } }),
+      }).then(async (response) => {
+        await response.text();
+        times.push(performance.now() - startedAt);
+      });
+    });
+  }
+  return median(times);
+}
+
+interface Row {
+  readonly name: string;
+  readonly values: Partial<Record<Kind, number>>;
+  readonly unit: string;
+  readonly floor?: number;
+  readonly ceiling?: number;
+}
+
+const servers = Object.fromEntries(
+  await Promise.all(KINDS.map(async (kind) => [kind, await start(kind)] as const)),
+) as Record<Kind, Server>;
+const rows: Row[] = [];
+
+/** The medians of all kinds, measured in turns. */
+async function compare(
+  run: (server: Server) => Promise<number>,
+  kinds: readonly Kind[] = KINDS,
+  rounds = ROUNDS,
+): Promise<Partial<Record<Kind, number>>> {
+  const seen = new Map<Kind, number[]>(kinds.map((kind) => [kind, []]));
+  for (let round = 0; round < rounds; round++)
+    for (const kind of kinds) seen.get(kind)?.push(await run(servers[kind]));
+  return Object.fromEntries(kinds.map((kind) => [kind, median(seen.get(kind) ?? [])]));
+}
+
+for (const kind of KINDS) await inParallel(300, 16, () => stream(servers[kind].url, { n: 3 }));
+
+rows.push({
+  name: 'short tasks, 16 at once',
+  values: await compare(shortTasks),
+  unit: '/s',
+  floor: 0.6,
+});
+for (const n of [200, 1000, 10_000]) {
+  const kinds = n > 1000 ? (['bare', 'ours', 'memory'] as const) : KINDS;
+  const values = await compare(oneStream(n), kinds, n === 200 ? ROUNDS : 3);
+  rows.push({ name: `one stream, ${n} deltas`, values, unit: 'deltas/s', floor: 0.5 });
+}
+const headers: Partial<Record<Kind, number>> = {};
+const first: Partial<Record<Kind, number>> = {};
+for (const kind of KINDS)
+  ({ headers: headers[kind]!, first: first[kind]! } = await latencies(servers[kind]));
+rows.push({ name: 'response headers, p50', values: headers, unit: 'ms', ceiling: 2 });
+rows.push({ name: 'first event, p50', values: first, unit: 'ms', ceiling: 4 });
+rows.push({
+  name: 'cancel, p50',
+  values: await compare(cancel, ['ours', 'memory', 'sdk'], 1),
+  unit: 'ms',
+});
+
+/** 64 streams at once, as fast as they go; then 64 at a pace that makes 5,000 a second. */
+const n = quick ? 500 : 2000;
+const fast = await compare(
+  async ({ url }) => {
+    const startedAt = performance.now();
+    await inParallel(64, 64, () => stream(url, { n }));
+    return (64 * n) / ((performance.now() - startedAt) / 1000);
+  },
+  ['ours'],
+  3,
+);
+rows.push({ name: 'durable deltas, 64 streams', values: fast, unit: 'deltas/s' });
+await servers.ours.ask('reset');
+await inParallel(64, 64, () => stream(servers.ours.url, { n: 240, everyMs: 12 }));
+const { loopP99 } = await servers.ours.ask('state');
+rows.push({
+  name: 'event-loop delay p99 at 5,000 deltas/s',
+  values: { ours: loopP99 },
+  unit: 'ms',
+});
+
+const slow: Partial<Record<Kind, number>> = {};
+for (const kind of KINDS) {
+  const streams = quick ? 300 : 1000;
+  const before = (await servers[kind].ask('state')).rss;
+  const all = inParallel(streams, streams, () =>
+    stream(servers[kind].url, { n: 8, everyMs: 1000 }),
+  );
+  await new Promise((resolve) => setTimeout(resolve, 6000));
+  slow[kind] = ((await servers[kind].ask('state')).rss - before) / 1024 / streams;
+  await all;
+}
+rows.push({ name: 'a slow stream, resident', values: slow, unit: 'KB' });
+
+let missed = 0;
+if (!process.argv.includes('--json'))
+  console.log(' '.repeat(40), ...KINDS.map((kind) => kind.padStart(10)));
+for (const { name, values, unit, floor, ceiling } of rows) {
+  const { bare, ours = 0, memory, sdk } = values;
+  const ratio = bare === undefined ? undefined : ours / bare;
+  const low = ratio !== undefined && floor !== undefined && ratio < floor;
+  const high = ratio !== undefined && ceiling !== undefined && ratio > ceiling;
+  if (low || high) missed++;
+  const show = (value: number | undefined): string =>
+    (value === undefined ? '-' : value.toPrecision(4)).padStart(10);
+  if (!process.argv.includes('--json'))
+    console.log(
+      name.padEnd(40),
+      show(bare),
+      show(ours),
+      show(memory),
+      show(sdk),
+      unit.padEnd(9),
+      ratio === undefined ? '' : `${ratio.toFixed(2)} x bare`,
+      low ? `MISSED (at least ${floor})` : high ? `MISSED (at most ${ceiling})` : '',
+    );
+}
+if (process.argv.includes('--json')) console.log(JSON.stringify(rows));
+for (const server of Object.values(servers)) server.stop();
+agent.destroy();
+process.exitCode = missed > 0 ? 1 : 0;

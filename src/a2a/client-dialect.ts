@@ -1,0 +1,169 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { encodeMessage03, encodePush03 } from './codec-0.3.ts';
+import { encodeMessage as encodeMessage03Rest } from './codec-0.3-rest.ts';
+import type { Operation, Version } from './dialect.ts';
+import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from './model.ts';
+
+/** One event as a server sent it, in the spelling of 1.0. */
+export interface Decoded {
+  readonly event: StreamEvent;
+  /** What 0.3 says about the end of the stream; 1.0 says nothing. */
+  readonly final?: boolean;
+}
+
+/** The other end of a `Dialect`: what a client sends and reads. Throws `malformed` on what nobody can read. */
+export interface ClientDialect {
+  readonly version: Version;
+  encode(operation: Operation, params: JsonObject): JsonObject;
+  decodeEvent(value: unknown): Decoded;
+  decodeTask(value: unknown): A2ATask;
+}
+
+const decodeEvent10 = (value: unknown): Decoded => {
+  const object = need(value, 'an event');
+  const { statusUpdate } = object;
+  if (isObject(statusUpdate)) {
+    const { final, ...update } = statusUpdate;
+    const status = decodeStatus(update['status']);
+    const event = { statusUpdate: { ...update, status } } as unknown as StreamEvent;
+    return { event, ...(typeof final === 'boolean' && { final }) };
+  }
+  if (isObject(object['task'])) return { event: { task: decodeTask(object['task']) } };
+  if (isObject(object['message'])) return { event: { message: decodeMessage(object['message']) } };
+  if (isObject(object['artifactUpdate'])) {
+    const update = object['artifactUpdate'];
+    const artifact = decodeArtifact(update['artifact']);
+    return { event: { artifactUpdate: { ...update, artifact } } as unknown as StreamEvent };
+  }
+  throw unreadable('an event', value);
+};
+
+const decodeEvent03 = (value: unknown): Decoded => {
+  const { kind, final, ...rest } = need(value, 'an event');
+  switch (kind) {
+    case 'task':
+      return { event: { task: decodeTask(rest) } };
+    case 'message':
+      return { event: { message: decodeMessage(rest) } };
+    case 'status-update': {
+      const statusUpdate = { ...rest, status: decodeStatus(rest['status']) };
+      return { event: { statusUpdate } as unknown as StreamEvent, final: final === true };
+    }
+    case 'artifact-update': {
+      const artifactUpdate = { ...rest, artifact: decodeArtifact(rest['artifact']) };
+      return { event: { artifactUpdate } as unknown as StreamEvent };
+    }
+    default:
+      throw unreadable('an event', value);
+  }
+};
+
+export const CLIENT_10: ClientDialect = {
+  version: '1.0',
+  encode: (_operation, params) => params,
+  decodeEvent: decodeEvent10,
+  decodeTask,
+};
+
+export const CLIENT_03: ClientDialect = {
+  version: '0.3',
+  encode: (operation, params) => encode03(operation, params, encodeMessage03),
+  decodeEvent: decodeEvent03,
+  decodeTask,
+};
+
+export const CLIENT_03_REST: ClientDialect = {
+  version: '0.3',
+  encode: (operation, params) => encode03(operation, params, encodeMessage03Rest),
+  decodeEvent: decodeEvent10,
+  decodeTask,
+};
+
+function encode03(
+  operation: Operation,
+  params: JsonObject,
+  encodeMessage: (message: A2AMessage) => JsonObject,
+): JsonObject {
+  if (operation === 'createPush') return encodePush03(params as unknown as PushConfig);
+  if (operation !== 'send' && operation !== 'stream') return params;
+  const { message, configuration, ...rest } = params;
+  const { returnImmediately, ...others } = isObject(configuration) ? configuration : {};
+  return {
+    ...rest,
+    message: encodeMessage(message as A2AMessage),
+    configuration: { ...others, blocking: returnImmediately !== true },
+  };
+}
+
+/** Whatever dialect it is in: the names that differ do not meet. */
+function decodeTask(value: unknown): A2ATask {
+  const { kind: _, status, artifacts, history, ...rest } = need(value, 'a task');
+  if (typeof rest['id'] !== 'string') throw unreadable('a task', value);
+  return {
+    ...rest,
+    status: decodeStatus(status),
+    ...(Array.isArray(artifacts) && { artifacts: artifacts.map(decodeArtifact) }),
+    ...(Array.isArray(history) && { history: history.map(decodeMessage) }),
+  } as unknown as A2ATask;
+}
+
+function decodeStatus(value: unknown): JsonObject {
+  const { state, message, ...rest } = need(value, 'a status');
+  if (typeof state !== 'string') throw unreadable('a status', value);
+  return {
+    ...rest,
+    state: decodeState(state),
+    ...(isObject(message) && { message: decodeMessage(message) }),
+  };
+}
+
+function decodeState(state: string): string {
+  const upper = state.toUpperCase().replaceAll('-', '_').replace('CANCELLED', 'CANCELED');
+  return upper.startsWith('TASK_STATE_') ? upper : `TASK_STATE_${upper}`;
+}
+
+function decodeMessage(value: unknown): A2AMessage {
+  const { kind: _, role, content, parts = content, ...rest } = need(value, 'a message');
+  return {
+    ...rest,
+    role: role === 'user' || role === 'ROLE_USER' ? 'ROLE_USER' : 'ROLE_AGENT',
+    parts: decodeParts(parts),
+  } as unknown as A2AMessage;
+}
+
+function decodeArtifact(value: unknown): JsonObject {
+  const { parts, ...rest } = need(value, 'an artifact');
+  return { ...rest, parts: decodeParts(parts) };
+}
+
+const decodeParts = (parts: unknown): readonly unknown[] =>
+  Array.isArray(parts) ? parts.map(decodePart) : [];
+
+function decodePart(value: unknown): JsonObject {
+  const { kind, file, data, ...rest } = need(value, 'a part');
+  if (data !== undefined) {
+    // The protobuf of 0.3 has data inside of data; its JSON-RPC says `kind`, 1.0 neither.
+    const inner = kind === undefined && isObject(data) && Object.keys(data).join() === 'data';
+    return { ...rest, data: inner ? data['data'] : data };
+  }
+  if (!isObject(file)) return rest;
+  const { uri, fileWithUri = uri, bytes, fileWithBytes = bytes, name, mimeType } = file;
+  return {
+    ...rest,
+    ...(fileWithUri === undefined ? { raw: fileWithBytes } : { url: fileWithUri }),
+    ...(name !== undefined && { filename: name }),
+    ...(mimeType !== undefined && { mediaType: mimeType }),
+  };
+}
+
+function need(value: unknown, what: string): JsonObject {
+  if (!isObject(value)) throw unreadable(what, value);
+  return value;
+}
+
+const unreadable = (what: string, value: unknown): DuolaneError =>
+  new DuolaneError(
+    'malformed',
+    `the server sent ${what} that cannot be read: ${JSON.stringify(value)?.slice(0, 200)}`,
+  );

@@ -1,0 +1,230 @@
+import { DuolaneError } from '../errors.ts';
+import { onAbort, sleep } from '../stream/abort.ts';
+import type { ClientWire } from './client-wire.ts';
+import type { JsonObject } from '../json.ts';
+import { Refusal } from './errors.ts';
+import { TaskFold, type Problem } from './fold.ts';
+import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
+
+export interface StreamOptions {
+  readonly signal?: AbortSignal;
+  /** How long the server may be out of reach, or say nothing new, before the stream gives up. */
+  readonly giveUpMs?: number;
+  /** The first wait before coming back; doubled each time, up to ten seconds. */
+  readonly retryMs?: number;
+}
+
+/** Where a stream begins: with a message, or at a task that runs already. */
+export type Begin =
+  | { readonly params: JsonObject }
+  | { readonly task: string; readonly after?: string };
+
+const MAX_RETRY_MS = 10_000;
+/** How long a server that said `final` too early has to say the real end. */
+const EARLY_FINAL_MS = 2000;
+
+/**
+ * A task as it happens: its events, each once and in order, up to the end or a wait for a person. A
+ * connection that breaks is made again behind the last event; with a server that cannot resume,
+ * the next event is the task as it is then. `disconnect`, leaving the loop and an abort leave the
+ * task alone; `cancel` stops it, and the stream goes on to its end. Read it once.
+ */
+export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
+  readonly #wire: ClientWire;
+  readonly #begin: Begin;
+  readonly #exact: boolean;
+  readonly #options: StreamOptions;
+  readonly #fold = new TaskFold();
+  readonly #left = new AbortController();
+  #taskId: string | undefined;
+  #lastEventId: string | undefined;
+  #reading = false;
+
+  /** `exact`: the server resumes by event id, and takes a message twice as one. */
+  constructor(wire: ClientWire, begin: Begin, exact: boolean, options: StreamOptions) {
+    this.#wire = wire;
+    this.#begin = begin;
+    this.#exact = exact;
+    this.#options = options;
+    if ('task' in begin) {
+      this.#taskId = begin.task;
+      this.#lastEventId = begin.after;
+    }
+  }
+
+  get taskId(): string | undefined {
+    return this.#taskId;
+  }
+
+  /** The id that resumes behind the last event, for `client.resume` in another process. */
+  get lastEventId(): string | undefined {
+    return this.#lastEventId;
+  }
+
+  /** The task as far as it was read. */
+  get task(): A2ATask | undefined {
+    return this.#fold.task;
+  }
+
+  get status(): A2AStatus | undefined {
+    return this.#fold.status;
+  }
+
+  /** What the agent said so far, in whichever of the two ways it says it. */
+  get text(): string {
+    return this.#fold.text;
+  }
+
+  /** How the server broke the contract, if it did. */
+  get problems(): readonly Problem[] {
+    return this.#fold.problems;
+  }
+
+  /** Reads to the end: the task, or the plain message that was the whole answer. */
+  async result(): Promise<A2ATask | A2AMessage> {
+    for await (const _ of this);
+    return (this.#fold.task ?? this.#fold.message) as A2ATask | A2AMessage;
+  }
+
+  /** Asks the server to stop the task. Resolves when it has; the stream then ends by itself. */
+  async cancel(): Promise<A2ATask> {
+    if (this.#taskId === undefined)
+      throw new DuolaneError('invalid', 'there is no task yet; read its first event first');
+    const task = await this.#wire.call('cancel', { id: this.#taskId }, this.#options.signal);
+    return this.#wire.dialect.decodeTask(task);
+  }
+
+  /** Stops reading; the task goes on, and `client.resume` comes back to it. */
+  disconnect(): void {
+    this.#left.abort(new DuolaneError('closed', 'the stream was left'));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.disconnect();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<StreamEvent, void, undefined> {
+    if (this.#reading) throw new DuolaneError('invalid', 'a stream is read once');
+    this.#reading = true;
+    const { signal } = this.#options;
+    const stop = new AbortController();
+    const unlisten = onAbort(signal, (reason) => stop.abort(reason));
+    onAbort(this.#left.signal, (reason) => stop.abort(reason));
+    try {
+      yield* this.#read(stop.signal);
+    } catch (error) {
+      if (!this.#left.signal.aborted) throw error;
+    } finally {
+      unlisten();
+      stop.abort();
+    }
+  }
+
+  async *#read(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
+    const { giveUpMs = 300_000, retryMs = 250 } = this.#options;
+    let since = Date.now();
+    for (let tries = 0; ; tries++) {
+      let failure: unknown;
+      try {
+        for await (const event of this.#connect(tries, signal)) {
+          since = Date.now();
+          tries = 0;
+          yield event;
+          if (this.#fold.settled) return;
+        }
+      } catch (error) {
+        signal.throwIfAborted();
+        failure = error;
+      }
+      if (failure !== undefined && !this.#mayRetry(failure)) throw failure;
+      const exponential = Math.min(retryMs * 2 ** tries, MAX_RETRY_MS);
+      const pauseMs = Math.max(this.#wire.retryMs ?? 0, exponential * (0.5 + Math.random() / 2));
+      if (Date.now() + pauseMs - since > giveUpMs)
+        throw new DuolaneError(
+          'network',
+          `the stream of task ${this.#taskId ?? '(unknown)'} could not be brought to its end; read the task later`,
+          { cause: failure },
+        );
+      await sleep(pauseMs, signal);
+    }
+  }
+
+  /** One connection, from where the last one broke off. */
+  async *#connect(
+    tries: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamEvent, void, undefined> {
+    const begin = this.#begin;
+    if (this.#taskId === undefined) {
+      yield* this.#events('stream', 'params' in begin ? begin.params : {}, signal, false);
+      return;
+    }
+    const resumed = tries > 0 || 'params' in begin;
+    try {
+      yield* this.#events('subscribe', { id: this.#taskId }, signal, resumed);
+    } catch (error) {
+      // A task that has ended cannot be subscribed to in 1.0; how it ended can be read.
+      if (!(error instanceof Refusal) || error.reason !== 'UNSUPPORTED_OPERATION') throw error;
+      const task = await this.#wire.call('get', { id: this.#taskId }, signal);
+      const event = { task: this.#wire.dialect.decodeTask(task) };
+      this.#fold.apply(event, true);
+      yield event;
+    }
+  }
+
+  async *#events(
+    operation: 'stream' | 'subscribe',
+    params: JsonObject,
+    signal: AbortSignal,
+    resumed: boolean,
+  ): AsyncGenerator<StreamEvent, void, undefined> {
+    const place = this.#exact ? this.#lastEventId : undefined;
+    const early = new AbortController();
+    const unlisten = onAbort(signal, (reason) => early.abort(reason));
+    let timer: NodeJS.Timeout | undefined;
+    let first = true;
+    try {
+      const received = this.#wire.stream(operation, params, {
+        signal: early.signal,
+        ...(place !== undefined && operation === 'subscribe' && { lastEventId: place }),
+      });
+      for await (const each of received) {
+        clearTimeout(timer);
+        if ('malformed' in each) {
+          this.#fold.note('malformed', each.malformed.message);
+          continue;
+        }
+        const { event, id, final } = each;
+        this.#fold.apply(event, resumed && first);
+        first = false;
+        this.#taskId ??= taskIdOf(event);
+        if (id !== '') this.#lastEventId = id;
+        if (final === true && !this.#fold.settled) {
+          this.#fold.note('final-not-terminal', 'an event said final, but the task had not ended');
+          timer = setTimeout(() => early.abort(), EARLY_FINAL_MS);
+        }
+        yield event;
+      }
+      if (!this.#fold.settled && this.#wire.retryMs === undefined)
+        this.#fold.note('closed-without-final', 'the stream closed before the task had ended');
+    } catch (error) {
+      // Our own doing: the server kept a stream open that it had called final.
+      if (!early.signal.aborted || signal.aborted) throw error;
+    } finally {
+      clearTimeout(timer);
+      unlisten();
+    }
+  }
+
+  #mayRetry(failure: unknown): boolean {
+    const { retryable } = DuolaneError.from(failure);
+    // Without a task id the message would be sent again: only where that makes no second task.
+    return retryable && (this.#taskId !== undefined || this.#exact);
+  }
+}
+
+function taskIdOf(event: StreamEvent): string | undefined {
+  if ('task' in event) return event.task.id;
+  if ('statusUpdate' in event) return event.statusUpdate.taskId;
+  return 'artifactUpdate' in event ? event.artifactUpdate.taskId : undefined;
+}

@@ -1,0 +1,85 @@
+import { isObject, type JsonObject } from '../json.ts';
+import type { A2AMessage, A2ATask, PushConfig, StreamEvent, TaskPage } from './model.ts';
+
+export type Version = '0.3' | '1.0';
+
+/** What can be asked of an agent, whatever the binding calls it. */
+export type Operation =
+  | 'send'
+  | 'stream'
+  | 'get'
+  | 'list'
+  | 'cancel'
+  | 'subscribe'
+  | 'createPush'
+  | 'getPush'
+  | 'listPush'
+  | 'deletePush'
+  | 'extendedCard';
+
+/** What an operation that is no stream answers. */
+export type Result =
+  | {
+      readonly kind: 'sent';
+      readonly sent: { readonly task: A2ATask } | { readonly message: A2AMessage };
+    }
+  | { readonly kind: 'task'; readonly task: A2ATask }
+  | { readonly kind: 'page'; readonly page: TaskPage }
+  | { readonly kind: 'pushConfig'; readonly config: PushConfig }
+  | { readonly kind: 'pushConfigs'; readonly configs: readonly PushConfig[] }
+  | { readonly kind: 'card'; readonly card: JsonObject }
+  | { readonly kind: 'nothing' };
+
+/**
+ * How a version spells things on the wire. Inside there is only 1.0: a dialect translates what comes
+ * in to it and what goes out from it, and what is missing or wrong is found by the same checks.
+ */
+export interface Dialect {
+  readonly version: Version;
+  decode(operation: Operation, params: JsonObject): JsonObject;
+  encode(result: Result): unknown;
+  /** `last`: the stream closes behind this event. */
+  encodeEvent(event: StreamEvent, last: boolean): unknown;
+}
+
+/** A2A 1.0 as it is, in JSON-RPC and REST alike. */
+export const DIALECT_10: Dialect = {
+  version: '1.0',
+  decode: (_operation, params) => camelCase(params),
+  encode: (result) => {
+    switch (result.kind) {
+      case 'sent':
+        return result.sent;
+      case 'task':
+        return result.task;
+      case 'page':
+        return result.page;
+      case 'pushConfig':
+        return result.config;
+      case 'pushConfigs':
+        return { configs: result.configs, nextPageToken: '' };
+      case 'card':
+        return result.card;
+      case 'nothing':
+        return {};
+    }
+  },
+  encodeEvent: (event) => event,
+};
+
+/** Free JSON of the caller: its names are nobody's business. */
+const FREE = new Set(['metadata', 'data', 'params']);
+
+/** The JSON form of protobuf has two spellings for a name, and a reader takes both. */
+export function camelCase(object: JsonObject): JsonObject {
+  const members = Object.entries(object).map(([name, member]) => [
+    name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()),
+    FREE.has(name) ? member : camelCaseIn(member),
+  ]);
+  return Object.fromEntries(members) as JsonObject;
+}
+
+function camelCaseIn(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(camelCaseIn);
+  return isObject(value) ? camelCase(value) : value;
+}

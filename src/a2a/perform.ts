@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto';
+import type { Part, Turn } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import type { Operation, Result, Version } from './dialect.ts';
+import { Refusal } from './errors.ts';
+import type { Numbered } from './follow.ts';
+import type { A2AMessage } from './model.ts';
+import type { Caller, Operations } from './operations.ts';
+import type { PushConfigs } from './push-configs.ts';
+import { readLength, readList, readPush, readSend, readTaskId, text } from './requests.ts';
+import { encodePart } from './task.ts';
+
+/** Answers a turn before it becomes a task: with parts of a plain message, or not at all. */
+export type Reply = (
+  turn: Turn,
+  options: { readonly signal: AbortSignal },
+) => Promise<readonly Part[] | undefined>;
+
+export interface Performer {
+  readonly operations: Operations;
+  readonly push: PushConfigs | undefined;
+  readonly reply: Reply | undefined;
+  readonly extendedCard: ((caller: Caller) => JsonObject) | undefined;
+  /** What the agent takes, as its card says. */
+  readonly inputModes: readonly string[];
+  readonly maxParts: number;
+}
+
+export interface CallOptions extends Caller {
+  readonly version: Version;
+  /** Where the caller's last stream broke off. */
+  readonly lastEventId?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export type Streamed = { readonly kind: 'events'; readonly events: AsyncIterable<Numbered> };
+
+/** One operation, with its parameters in the spelling of 1.0. Throws `Refusal`s. */
+export async function perform(
+  operation: Operation,
+  params: JsonObject,
+  server: Performer,
+  call: CallOptions,
+): Promise<Result | Streamed> {
+  const { operations } = server;
+  const { signal, version } = call;
+  const tenant = call.tenant ?? text(params, 'tenant');
+  const caller: Caller = {
+    ...(call.owner !== undefined && { owner: call.owner }),
+    ...(tenant !== undefined && { tenant }),
+  };
+  switch (operation) {
+    case 'send':
+    case 'stream':
+      return send(operation, params, server, { ...call, caller });
+    case 'get': {
+      const length = readLength(params['historyLength']);
+      return { kind: 'task', task: await operations.get(readTaskId(params), caller, length) };
+    }
+    case 'cancel':
+      return {
+        kind: 'task',
+        task: await operations.cancel(readTaskId(params), caller, { signal }),
+      };
+    case 'subscribe': {
+      const task = readTaskId(params);
+      const after = call.lastEventId;
+      const { ended, events } = await operations.subscribe(task, caller, { after, signal });
+      if (ended && after === undefined && version === '1.0')
+        throw new Refusal(
+          'UNSUPPORTED_OPERATION',
+          `task ${task} has ended; read it with GetTask, or subscribe with Last-Event-ID to get what was missed`,
+        );
+      return { kind: 'events', events };
+    }
+    case 'list':
+      return { kind: 'page', page: await operations.list(readList(params), caller) };
+    case 'createPush': {
+      const push = need(server.push);
+      const { task, seq } = await operations.own(readTaskId(params, 'taskId'), caller);
+      const given = readPush(params);
+      await push.check(given.url);
+      return { kind: 'pushConfig', config: await push.create(task, given, version, seq) };
+    }
+    case 'getPush':
+    case 'listPush':
+    case 'deletePush': {
+      const push = need(server.push);
+      const { task } = await operations.own(readTaskId(params, 'taskId'), caller);
+      const id = text(params, 'id');
+      if (operation === 'listPush') return { kind: 'pushConfigs', configs: await push.list(task) };
+      if (operation === 'getPush') return { kind: 'pushConfig', config: await push.get(task, id) };
+      await push.delete(task, id);
+      return { kind: 'nothing' };
+    }
+    case 'extendedCard':
+      if (server.extendedCard) return { kind: 'card', card: server.extendedCard(caller) };
+      throw new Refusal(
+        version === '0.3' ? 'EXTENDED_AGENT_CARD_NOT_CONFIGURED' : 'UNSUPPORTED_OPERATION',
+        'this agent has no extended card',
+      );
+  }
+}
+
+async function send(
+  operation: 'send' | 'stream',
+  params: JsonObject,
+  { operations, push, reply, inputModes, maxParts }: Performer,
+  { caller, signal, version }: CallOptions & { readonly caller: Caller },
+): Promise<Result | Streamed> {
+  const incoming = readSend(params, { maxParts });
+  for (const { mediaType } of incoming.parts) checkMedia(mediaType, inputModes);
+  if (incoming.push) await need(push).check(incoming.push.url);
+  const turn = await operations.prepare(incoming, caller);
+  const parts = incoming.taskId === undefined ? await reply?.(turn, { signal }) : undefined;
+  if (parts) {
+    const message = replyMessage(turn, parts);
+    if (operation === 'send') return { kind: 'sent', sent: { message } };
+    return { kind: 'events', events: once({ id: '1', out: { message }, last: true }) };
+  }
+  const submit = async (): Promise<{ task: string; seq: number }> => {
+    const submitted = await operations.submit(turn);
+    if (incoming.push)
+      await need(push).create(submitted.task, incoming.push, version, submitted.seq - 1);
+    return submitted;
+  };
+  if (operation === 'stream') {
+    // Pulled by the response, so that its headers go out beside the commit, not after it.
+    async function* events(): AsyncGenerator<Numbered, void, undefined> {
+      yield* operations.stream(await submit(), { signal });
+    }
+    return { kind: 'events', events: events() };
+  }
+  const { task } = await submit();
+  if (incoming.blocking) await operations.settled(task, { signal });
+  return {
+    kind: 'sent',
+    sent: { task: await operations.get(task, caller, incoming.historyLength) },
+  };
+}
+
+function need(push: PushConfigs | undefined): PushConfigs {
+  if (push) return push;
+  throw new Refusal('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this server sends no push notifications');
+}
+
+/** A type that the card does not name is refused; a part without one is left to the agent. */
+function checkMedia(mediaType: string | undefined, modes: readonly string[]): void {
+  if (mediaType === undefined) return;
+  const [type = ''] = mediaType.toLowerCase().split(';');
+  const [family] = type.split('/');
+  const taken = modes.some((mode) => mode === type || mode === '*/*' || mode === `${family}/*`);
+  if (taken) return;
+  throw new Refusal(
+    'CONTENT_TYPE_NOT_SUPPORTED',
+    `this agent does not take ${type}; it takes ${modes.join(', ')}`,
+  );
+}
+
+const replyMessage = (turn: Turn, parts: readonly Part[]): A2AMessage => ({
+  messageId: randomUUID(),
+  contextId: turn.context,
+  role: 'ROLE_AGENT',
+  parts: parts.map(encodePart),
+});
+
+async function* once(only: Numbered): AsyncGenerator<Numbered, void, undefined> {
+  yield only;
+}

@@ -1,0 +1,112 @@
+import { DuolaneError } from '../errors.ts';
+import { sleep } from '../stream/abort.ts';
+import type { TaskLog } from '../task/types.ts';
+import { resolveOutside } from './address.ts';
+import { encodeTask03 } from './codec-0.3.ts';
+import type { Version } from './dialect.ts';
+import { a2aEncoder, type A2AEncoder } from './encoder.ts';
+import { joinChunks } from './join.ts';
+import type { PushConfig } from './model.ts';
+import { post } from './post.ts';
+import { encodeTask } from './task.ts';
+
+export interface DeliveryOptions {
+  readonly allowInside?: boolean;
+  /** How long a receiver has to answer. */
+  readonly timeoutMs?: number;
+  /** The first wait after a failure; each further one is twice as long, up to five minutes. */
+  readonly retryMs?: number;
+  /** How long one event is tried; then this process gives the receiver up, the next one tries again. */
+  readonly giveUpMs?: number;
+  readonly onError?: (error: unknown) => void;
+}
+
+interface Delivery {
+  readonly log: TaskLog;
+  readonly config: PushConfig;
+  readonly version: Version;
+  /** The entry up to which the receiver has everything. */
+  readonly after: number;
+  /** Called behind every delivered entry, so that nobody is told twice without need. */
+  readonly save: (after: number, over: boolean) => Promise<void>;
+}
+
+const CHUNK_CHARS = 4096;
+const MAX_RETRY_MS = 300_000;
+
+/** Tells one receiver about one task, in order, each event until it is taken. Resolves at the end of the task. */
+export async function deliver(
+  { log, config, version, after, save }: Delivery,
+  signal: AbortSignal,
+  options: DeliveryOptions,
+): Promise<void> {
+  const encoder = a2aEncoder();
+  const encode = joinChunks(encoder.encode, CHUNK_CHARS);
+  const send = (body: unknown): Promise<void> =>
+    sendOne(config, version, JSON.stringify(body), signal, options);
+  let seq = after;
+  for await (const entry of log.read(config.taskId, 0, { signal })) {
+    if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
+      // Compacted meanwhile: the events are gone, how it ended is not.
+      const snapshot = await log.get(config.taskId);
+      if (snapshot)
+        await send(
+          version === '0.3' ? encodeTask03(encodeTask(snapshot)) : { task: encodeTask(snapshot) },
+        );
+      break;
+    }
+    const state = encoder.snapshot?.state;
+    const events = encode(entry);
+    if (entry.seq <= after) continue;
+    const changed = state !== encoder.snapshot?.state;
+    const bodies = version === '0.3' ? tasks03(encoder, changed) : events;
+    for (const body of bodies) await send(body);
+    seq = entry.seq;
+    if (bodies.length > 0) await save(seq, false);
+  }
+  await save(seq, true);
+}
+
+/** In 0.3 a notification is the whole task: worth sending when its state is another. */
+const tasks03 = (encoder: A2AEncoder, changed: boolean): readonly unknown[] =>
+  changed ? [encodeTask03(encoder.task())] : [];
+
+async function sendOne(
+  { url, token, authentication }: PushConfig,
+  version: Version,
+  body: string,
+  signal: AbortSignal,
+  {
+    allowInside = false,
+    timeoutMs = 15_000,
+    retryMs = 1000,
+    giveUpMs = 3_600_000,
+  }: DeliveryOptions,
+): Promise<void> {
+  const { scheme, credentials = '' } = authentication ?? {};
+  const headers = {
+    'content-type': version === '1.0' ? 'application/a2a+json' : 'application/json',
+    'a2a-version': version,
+    ...(token !== undefined && { 'x-a2a-notification-token': token }),
+    ...(scheme !== undefined && { authorization: `${scheme} ${credentials}`.trimEnd() }),
+  };
+  const until = Date.now() + giveUpMs;
+  for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, MAX_RETRY_MS)) {
+    try {
+      const address = await resolveOutside(url, allowInside);
+      return await post({ url, address, headers, body, timeoutMs, signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      const { retryable, retryAfterMs = 0, message } = DuolaneError.from(error);
+      const pauseMs = Math.max(
+        waitMs * (0.5 + Math.random() / 2),
+        Math.min(retryAfterMs, MAX_RETRY_MS),
+      );
+      if (!retryable || Date.now() + pauseMs > until)
+        throw new DuolaneError('network', `${url} is not notified any more: ${message}`, {
+          cause: error,
+        });
+      await sleep(pauseMs, signal);
+    }
+  }
+}

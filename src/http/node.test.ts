@@ -1,0 +1,103 @@
+import { afterEach, expect, test } from 'vitest';
+import { listen, type Handler, type Listening } from './node.ts';
+import { sseResponse } from './sse.ts';
+
+let listening: Listening | undefined;
+afterEach(async () => {
+  await listening?.[Symbol.asyncDispose]();
+  listening = undefined;
+});
+const serve = async (handler: Handler): Promise<string> => (listening = await listen(handler)).url;
+
+test('a handler gets a Request, with everything that one has', async () => {
+  const url = await serve(async (request) => {
+    expect(request).toBeInstanceOf(Request);
+    const copy = request.clone();
+    const form = await copy.formData();
+    return Response.json({
+      method: request.method,
+      path: new URL(request.url).pathname,
+      type: request.headers.get('content-type')?.split(';')[0],
+      form: form.get('a'),
+      used: [request.bodyUsed, copy.bodyUsed],
+      text: (await request.text()).includes('form-data'),
+    });
+  });
+  const body = new FormData();
+  body.set('a', 'b');
+  const response = await fetch(`${url}/x?y=1`, { method: 'POST', body });
+  expect(await response.json()).toEqual({
+    method: 'POST',
+    path: '/x',
+    type: 'multipart/form-data',
+    form: 'b',
+    used: [false, true],
+    text: true,
+  });
+});
+
+test.each(['text', 'json', 'arrayBuffer', 'body'] as const)('a body is read by %s', async (way) => {
+  const url = await serve(async (request) => {
+    if (way === 'text') return new Response(await request.text());
+    if (way === 'json') return Response.json(await request.json());
+    if (way === 'arrayBuffer') return new Response(await request.arrayBuffer());
+    return new Response(request.body);
+  });
+  const sent = JSON.stringify({ a: 'ä'.repeat(100_000) });
+  const response = await fetch(url, { method: 'POST', body: sent });
+  expect(await response.text()).toBe(sent);
+});
+
+test("the request's signal aborts when the client leaves, and the source's finally runs", async () => {
+  let left: (reason: unknown) => void = () => {};
+  const gone = new Promise((resolve) => (left = resolve));
+  const url = await serve(async (request) => {
+    async function* events() {
+      try {
+        yield { data: 'one' };
+        await new Promise((_resolve, reject) =>
+          request.signal.addEventListener('abort', () => reject(request.signal.reason as Error)),
+        );
+      } finally {
+        left(request.signal.reason);
+      }
+    }
+    return sseResponse(events());
+  });
+  const stop = new AbortController();
+  const response = await fetch(url, { signal: stop.signal });
+  const reader = response.body!.getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe('data: one\n\n');
+  stop.abort();
+  await reader.read().catch(() => {});
+  expect(await gone).toMatchObject({ code: 'closed' });
+});
+
+test('what a handler throws is a 500 without its text', async () => {
+  const url = await serve(async () => {
+    throw new Error('secret of the house');
+  });
+  const response = await fetch(url);
+  expect(response.status).toBe(500);
+  expect(await response.text()).toBe('');
+});
+
+test('a port that is taken is said in words', async () => {
+  const url = await serve(async () => new Response('here'));
+  await expect(
+    listen(async () => new Response(), { port: Number(new URL(url).port) }),
+  ).rejects.toMatchObject({
+    code: 'invalid',
+    message: expect.stringContaining('in use') as string,
+  });
+});
+
+test('a stream without node:http is an ordinary web response', async () => {
+  async function* events() {
+    yield { id: '1', data: 'a' };
+    yield 'heartbeat' as const;
+    yield { retry: 5 };
+  }
+  const response = sseResponse(events());
+  expect(await response.text()).toBe('id: 1\ndata: a\n\n: \n\nretry: 5\n\n');
+});

@@ -1,0 +1,71 @@
+import { a2aServer, type A2AServer, type AgentDescription } from '../a2a/index.ts';
+import type { Runner, TaskLog } from '../task/types.ts';
+import { authSchemes } from './guard.ts';
+import type { AgentModule, ServeOptions } from './types.ts';
+
+/** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a` and the well-known card. */
+export interface MountedAgents extends AsyncDisposable {
+  readonly agents: readonly { readonly name: string; readonly description: AgentDescription }[];
+  /** Undefined when the path is none of theirs. */
+  handle(request: Request, owner: string | undefined): Promise<Response> | undefined;
+  /** Closes open streams with a hint to come back. */
+  drain(): void;
+}
+
+export const CARD_PATH = '/.well-known/agent-card.json';
+
+export function mountAgents(
+  modules: Readonly<Record<string, AgentModule>>,
+  url: string,
+  log: TaskLog,
+  runner: Runner,
+  options: ServeOptions,
+): MountedAgents {
+  const mounted = Object.entries(modules).map(([name, module]) => {
+    const description = describe(name, module, options);
+    const path = `/a2a/${encodeURIComponent(name)}`;
+    const server = a2aServer({
+      onError: (error) => options.logger?.error('a request failed', { error: String(error) }),
+      ...options.a2a,
+      ...module.options?.a2a,
+      agent: name,
+      description,
+      url: `${url}${path}`,
+      log,
+      runner,
+    });
+    return { name, description, path, server };
+  });
+  const [first] = mounted as [(typeof mounted)[number]];
+  const find = (
+    path: string,
+  ): { readonly server: A2AServer; readonly rest: string } | undefined => {
+    const own = mounted.find((each) => path === each.path || path.startsWith(`${each.path}/`));
+    if (own) return { server: own.server, rest: path.slice(own.path.length) };
+    const isFirst = path === '/a2a' || path === CARD_PATH;
+    return isFirst ? { server: first.server, rest: path === CARD_PATH ? path : '' } : undefined;
+  };
+  return {
+    agents: mounted,
+    handle(request, owner) {
+      const found = find(new URL(request.url).pathname);
+      return found?.server.handle(request, { path: found.rest, owner });
+    },
+    drain() {
+      for (const { server } of mounted) server.drain();
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(mounted.map(({ server }) => server[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+function describe(name: string, module: AgentModule, { auth }: ServeOptions): AgentDescription {
+  const card = module.options?.card ?? {};
+  return {
+    ...(auth && { securitySchemes: authSchemes(auth) }),
+    ...card,
+    name: card.name ?? name,
+    description: card.description ?? `The agent ${name}.`,
+  };
+}

@@ -1,0 +1,90 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type BlobInfo, type BlobStore, fileBlobs } from '../task/blob.ts';
+import { blobRoutes } from './blobs.ts';
+import { createRouter } from './router.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'duolane-blobs-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+const TEXT = 'abcdefghij';
+let store: BlobStore;
+let blob: BlobInfo;
+
+beforeAll(async () => {
+  store = fileBlobs({ directory });
+  const about = { task: 't', owner: 'ann', mediaType: 'text/html', filename: 'a b.html' };
+  blob = await store.put(about, [Buffer.from(TEXT)]);
+});
+
+const ask = (
+  headers: Record<string, string> = {},
+  { id = blob.id, owner = 'ann', method = 'GET' } = {},
+): Promise<Response> =>
+  createRouter(blobRoutes([fileBlobs({ directory: join(directory, 'other') }), store]))(
+    new Request(`http://127.0.0.1/blobs/${id}`, { headers, method }),
+    owner,
+  );
+
+test('a blob is given whole, to keep and not to run', async () => {
+  const response = await ask();
+  expect(response.status).toBe(200);
+  expect(await response.text()).toBe(TEXT);
+  expect(Object.fromEntries(response.headers)).toMatchObject({
+    'content-type': 'text/html',
+    'content-length': '10',
+    'accept-ranges': 'bytes',
+    'content-disposition': "attachment; filename*=UTF-8''a%20b.html",
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+  });
+});
+
+test.each([
+  ['bytes=2-4', 'cde', 'bytes 2-4/10'],
+  ['bytes=7-', 'hij', 'bytes 7-9/10'],
+  ['bytes=-2', 'ij', 'bytes 8-9/10'],
+  ['bytes=-99', TEXT, 'bytes 0-9/10'],
+  ['bytes=8-99', 'ij', 'bytes 8-9/10'],
+])('%s gives %s', async (range, text, said) => {
+  const response = await ask({ range });
+  expect([response.status, await response.text()]).toEqual([206, text]);
+  expect(response.headers.get('content-range')).toBe(said);
+  expect(response.headers.get('content-length')).toBe(String(text.length));
+});
+
+test.each(['bytes=10-', 'bytes=10-12', 'bytes=-0'])('%s is beyond the end', async (range) => {
+  const response = await ask({ range });
+  expect(response.status).toBe(416);
+  expect(response.headers.get('content-range')).toBe('bytes */10');
+});
+
+test.each(['bytes=4-2', 'bytes=0-1,3-4', 'lines=1-2', 'bytes=-', 'bytes=a-b'])(
+  '%s is no range that we know, so the whole is given',
+  async (range) => {
+    const response = await ask({ range });
+    expect([response.status, await response.text()]).toEqual([200, TEXT]);
+  },
+);
+
+test('what the client has is not sent again; a range of another version is the whole', async () => {
+  const etag = (await ask({}, { method: 'HEAD' })).headers.get('etag') ?? '';
+  expect((await ask({ 'if-none-match': etag })).status).toBe(304);
+  expect((await ask({ range: 'bytes=0-1', 'if-range': etag })).status).toBe(206);
+  expect((await ask({ range: 'bytes=0-1', 'if-range': '"old"' })).status).toBe(200);
+});
+
+test('HEAD tells the size and reads nothing', async () => {
+  const response = await ask({}, { method: 'HEAD' });
+  expect([response.headers.get('content-length'), await response.text()]).toEqual(['10', '']);
+});
+
+test.each([
+  ['somebody else', { owner: 'bob' }],
+  ['who guesses', { id: `${'0'.repeat(32)}.${'0'.repeat(36)}` }],
+  ['who climbs', { id: '..%2F..%2Fetc%2Fpasswd' }],
+])('%s is told that there is none', async (_, options) => {
+  expect((await ask({}, options)).status).toBe(404);
+});

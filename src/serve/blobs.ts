@@ -1,0 +1,86 @@
+import { DuolaneError } from '../errors.ts';
+import type { BlobInfo, BlobRange, BlobStore } from '../task/blob.ts';
+import { plain, type Call, type Route } from './router.ts';
+
+/**
+ * `GET /blobs/:id`: the bytes that an artifact points to, whole or by a range, to whoever may read
+ * them. Anybody else is told that there is none. Read as the client reads; a client that leaves
+ * closes the file.
+ */
+export const blobRoutes = (stores: readonly BlobStore[]): readonly Route[] =>
+  stores.length === 0
+    ? []
+    : [{ method: 'GET', path: '/blobs/:id', handle: (call) => handOut(stores, call) }];
+
+async function handOut(stores: readonly BlobStore[], call: Call): Promise<Response> {
+  const { request } = call;
+  const id = call.params['id'] ?? '';
+  const options = {
+    signal: request.signal,
+    ...(call.owner !== undefined && { caller: call.owner }),
+  };
+  const found = await find(stores, id, options);
+  if (!found) return plain(404, `there is no blob ${id}`);
+  const { store, info } = found;
+  const etag = `"${id}"`;
+  const headers = {
+    'accept-ranges': 'bytes',
+    'cache-control': 'private, max-age=31536000, immutable',
+    'content-type': info.mediaType,
+    // Never shown as a page of this server, whatever an agent has put into it.
+    'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(info.filename ?? id)}`,
+    'content-security-policy': "default-src 'none'; sandbox",
+    'x-content-type-options': 'nosniff',
+    etag,
+  };
+  if (request.headers.get('if-none-match') === etag)
+    return new Response(null, { status: 304, headers });
+  const range = requestedRange(request, etag, info);
+  if (range === 'none')
+    return new Response(null, {
+      status: 416,
+      headers: { ...headers, 'content-range': `bytes */${info.bytes}` },
+    });
+  const blob = await store.get(id, { ...options, ...range });
+  const { start, end } = blob.range;
+  const body = request.method === 'HEAD' ? null : ReadableStream.from(blob.body);
+  return new Response(body, {
+    status: range ? 206 : 200,
+    headers: {
+      ...headers,
+      'content-length': String(Math.max(0, end - start + 1)),
+      ...(range && { 'content-range': `bytes ${start}-${end}/${info.bytes}` }),
+    },
+  });
+}
+
+async function find(
+  stores: readonly BlobStore[],
+  id: string,
+  options: { readonly caller?: string },
+): Promise<{ readonly store: BlobStore; readonly info: BlobInfo } | undefined> {
+  for (const store of stores) {
+    try {
+      return { store, info: (await store.get(id, options)).info };
+    } catch (error) {
+      if (!(error instanceof DuolaneError) || error.code !== 'not_found') throw error;
+    }
+  }
+  return undefined;
+}
+
+/** Undefined for the whole: no range, several, or one that is no range, as the standard has it. */
+function requestedRange(
+  { headers }: Request,
+  etag: string,
+  { bytes }: BlobInfo,
+): BlobRange | 'none' | undefined {
+  const condition = headers.get('if-range');
+  if (condition !== null && condition !== etag) return undefined;
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(headers.get('range') ?? '') ?? [];
+  if (first === '' && last === '') return undefined;
+  if (first === '') return Number(last) === 0 || bytes === 0 ? 'none' : { start: -Number(last) };
+  const [start, end] = [Number(first), last === '' ? bytes - 1 : Number(last)];
+  if (start > end && last !== '') return undefined;
+  return start >= bytes ? 'none' : { start, end };
+}

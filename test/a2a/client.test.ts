@@ -1,0 +1,273 @@
+import { describe, expect, test } from 'vitest';
+import { connectA2A, type StreamEvent } from '../../src/a2a/index.ts';
+import type { Agent } from '../../src/event/types.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { serve } from '../../src/serve/index.ts';
+import { sleep } from '../../src/stream/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
+import { verifies } from '../verifies.ts';
+import { openProxy } from './proxy.ts';
+import { all, httpServer } from './support.ts';
+
+const counting = (count: number, ms = 1): Agent =>
+  async function* (_turn, ctx) {
+    yield { type: 'status', message: 'Starting...' };
+    for (let n = 0; n < count; n++) {
+      await sleep(ms, ctx.signal);
+      yield { type: 'text.delta', id: 't', delta: `w${n} ` };
+    }
+  };
+const whole = (count: number): string => Array.from({ length: count }, (_, n) => `w${n} `).join('');
+
+const WAYS = (['1.0', '0.3'] as const).flatMap((version) =>
+  (['JSONRPC', 'HTTP+JSON'] as const).map((binding) => ({ version, binding })),
+);
+const quick = { retryMs: 1 };
+
+describe.each(WAYS)('our client, $version over $binding', (way) => {
+  verifies(
+    ['S131', 'S191', 'S197', 'S196'],
+    `a stream that is cut behind any event is whole all the same (${way.version} ${way.binding})`,
+    async () => {
+      await using proxy = await openProxy();
+      await using served = await serve(counting(8), {
+        log: memoryLog(),
+        page: false,
+        publicUrl: proxy.url,
+      });
+      proxy.target = served.url;
+      const client = await connectA2A(proxy.url, way);
+      expect(client).toMatchObject(way);
+      const uncut = await all(client.stream('go', quick));
+      // Other tasks, so other ids and times; the shape must be the same.
+      for (let cut = 1; cut <= uncut.length; cut++) {
+        proxy.cutAfter = cut;
+        const before = proxy.cuts;
+        const stream = client.stream('go', quick);
+        const events = await all(stream);
+        expect(proxy.cuts).toBe(before + 1);
+        expect(stream.text).toBe(whole(8));
+        expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
+        expect(events.filter(isLast)).toHaveLength(1);
+        expect(events.filter((event) => 'task' in event)).toHaveLength(1);
+      }
+    },
+  );
+
+  verifies(
+    ['S175', 'S196'],
+    `cancel stops the task, disconnect leaves it alone (${way.version} ${way.binding})`,
+    async () => {
+      await using served = await serve(counting(500, 5), { log: memoryLog(), graceMs: 50 });
+      const client = await connectA2A(served.url, way);
+      const left = client.stream('go');
+      for await (const event of left) if ('artifactUpdate' in event) left.disconnect();
+      const task = await client.get(left.taskId!);
+      expect(task.status.state).toBe('TASK_STATE_WORKING');
+      const back = client.resume(left.taskId!, { after: left.lastEventId! });
+      let canceled: Promise<unknown> | undefined;
+      for await (const _ of back) canceled ??= back.cancel();
+      expect(await canceled).toMatchObject({ status: { state: 'TASK_STATE_CANCELED' } });
+      expect(back.status?.state).toBe('TASK_STATE_CANCELED');
+      await expect(client.get('nobody')).rejects.toMatchObject({ code: 'not_found' });
+    },
+  );
+
+  test(`sends, gets and asks a person (${way.version} ${way.binding})`, async () => {
+    const agent: Agent = async function* (turn, ctx) {
+      const id = `${turn.messageId}/name`;
+      const { content } = await ctx.ask({ id, kind: 'question', message: 'Who are you?' });
+      yield { type: 'text.delta', id: 't', delta: `Hello ${String(content)}.` };
+    };
+    await using served = await serve(agent, { log: memoryLog(), page: false });
+    const client = await connectA2A(served.url, way);
+    const asked = await client.send('hi');
+    expect(asked).toMatchObject({ status: { state: 'TASK_STATE_INPUT_REQUIRED' } });
+    const { id: taskId } = asked as { id: string };
+    const stream = client.stream('Ada', { taskId });
+    await stream.result();
+    expect(stream.text).toBe('Hello Ada.');
+    const task = await client.get(taskId, { historyLength: 1 });
+    expect(task.history).toMatchObject([{ parts: [{ text: 'Ada' }] }]);
+  });
+});
+
+const isLast = (event: StreamEvent): boolean =>
+  'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_COMPLETED';
+
+verifies('S134', 'a page of tasks, and the next one', async () => {
+  await using served = await serve(counting(1), { log: memoryLog(), page: false });
+  const client = await connectA2A(served.url);
+  const sent = [];
+  for (let n = 0; n < 5; n++) sent.push((await client.send('go')) as { id: string });
+  const first = await client.list({ pageSize: 3 });
+  const second = await client.list({ pageSize: 3, pageToken: first.nextPageToken });
+  expect([...first.tasks, ...second.tasks].map(({ id }) => id)).toEqual(
+    sent.map(({ id }) => id).toReversed(),
+  );
+  expect(first).toMatchObject({ pageSize: 3, totalSize: 5 });
+  expect(second).toMatchObject({ pageSize: 3, totalSize: 5, nextPageToken: '' });
+});
+
+test('a card that points to another origin gets no secrets', async () => {
+  await using served = await serve(counting(1), {
+    log: memoryLog(),
+    page: false,
+    publicUrl: 'https://agents.example',
+  });
+  await expect(connectA2A(served.url)).rejects.toMatchObject({ code: 'invalid' });
+});
+
+/** A 0.3 server that says exactly this, stream by stream. */
+async function badServer(
+  streams: readonly (readonly unknown[])[],
+): Promise<AsyncDisposable & { readonly url: string; readonly asked: string[] }> {
+  const asked: string[] = [];
+  const left = [...streams];
+  const server = await httpServer((request, response, body) => {
+    if (request.method === 'GET') {
+      const card = { name: 'bad', protocolVersion: '0.3.0', url: server.url };
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
+      return;
+    }
+    const { id, method } = JSON.parse(body) as { id: number; method: string };
+    asked.push(method);
+    const answer = (result: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, result });
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const event of left.shift() ?? [])
+      response.write(`data: ${typeof event === 'string' ? event : answer(event)}\n\n`);
+    response.end();
+  });
+  return { ...server, asked };
+}
+
+const place = { taskId: 't', contextId: 'c' };
+const task = (state: string, more: JsonObject = {}): JsonObject => ({
+  kind: 'task',
+  id: 't',
+  contextId: 'c',
+  status: { state },
+  ...more,
+});
+const status = (state: string, text?: string, final = false): JsonObject => ({
+  kind: 'status-update',
+  ...place,
+  status: {
+    state,
+    ...(text !== undefined && {
+      message: { kind: 'message', messageId: 'm', role: 'agent', parts: [{ kind: 'text', text }] },
+    }),
+  },
+  final,
+});
+const artifact = (text: string, append: boolean): JsonObject => ({
+  kind: 'artifact-update',
+  ...place,
+  artifact: { artifactId: 'a', parts: [{ kind: 'text', text }] },
+  append,
+});
+
+verifies(
+  ['S146', 'S139'],
+  'both ways of saying a text come out as one: whole in statuses, or in an artifact',
+  async () => {
+    const accumulated = [
+      task('submitted'),
+      status('working', 'Hel'),
+      status('working', 'Hello'),
+      status('completed', undefined, true),
+    ];
+    const appended = [
+      task('submitted'),
+      status('working', 'Starting...'),
+      artifact('Hel', false),
+      artifact('lo', true),
+      status('completed', undefined, true),
+    ];
+    for (const events of [accumulated, appended]) {
+      await using server = await badServer([events]);
+      const stream = (await connectA2A(server.url)).stream('go');
+      await stream.result();
+      expect(stream.text).toBe('Hello');
+      expect(stream.problems).toEqual([]);
+    }
+  },
+);
+
+verifies(
+  'S140',
+  'a server that says final on a working status is read to its real end',
+  async () => {
+    await using server = await badServer([
+      [task('submitted'), status('working', 'Hello', true), status('completed', undefined, true)],
+    ]);
+    const stream = (await connectA2A(server.url)).stream('go');
+    await stream.result();
+    expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
+    expect(stream.text).toBe('Hello');
+    expect(stream.problems.map(({ kind }) => kind)).toEqual(['final-not-terminal']);
+  },
+);
+
+verifies(
+  ['S131', 'S130'],
+  'a stream that closes without its end is taken up again, and the server is blamed',
+  async () => {
+    const snapshot = task('working', {
+      artifacts: [{ artifactId: 'a', parts: [{ kind: 'text', text: 'Hel' }] }],
+    });
+    await using server = await badServer([
+      [task('submitted'), artifact('H', false)],
+      [snapshot, artifact('lo', true), status('completed', undefined, true)],
+    ]);
+    const stream = (await connectA2A(server.url)).stream('go', quick);
+    await stream.result();
+    expect(server.asked).toEqual(['message/stream', 'tasks/resubscribe']);
+    expect(stream.text).toBe('Hello');
+    expect(stream.problems.map(({ kind }) => kind)).toEqual(['closed-without-final']);
+  },
+);
+
+test('a server that never brings its stream to an end is given up with a word', async () => {
+  const working = [task('working')];
+  await using server = await badServer([working, working, working, working, working, working]);
+  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 20, giveUpMs: 1 });
+  await expect(stream.result()).rejects.toMatchObject({ code: 'network', retryable: true });
+});
+
+test('what else a server does wrong is said, and survived', async () => {
+  await using server = await badServer([
+    [
+      status('working'),
+      'not json',
+      artifact('lost', true),
+      { kind: 'status-update', taskId: 'other', contextId: 'c', status: { state: 'completed' } },
+      task('working'),
+      { kind: 'nonsense' },
+      status('completed', 'done', true),
+    ],
+  ]);
+  const stream = (await connectA2A(server.url)).stream('go', quick);
+  await stream.result();
+  expect(stream.problems.map(({ kind }) => kind)).toEqual([
+    'no-task-first',
+    'malformed',
+    'append-to-nothing',
+    'other-task',
+    'second-task',
+    'malformed',
+  ]);
+  expect(stream.text).toBe('done');
+});
+
+test('an abort ends the reading with its reason', async () => {
+  await using served = await serve(counting(500, 5), { log: memoryLog(), graceMs: 50 });
+  const stop = new AbortController();
+  const reason = new Error('enough');
+  const stream = (await connectA2A(served.url)).stream('go', { signal: stop.signal });
+  await expect(
+    (async () => {
+      for await (const _ of stream) stop.abort(reason);
+    })(),
+  ).rejects.toBe(reason);
+});

@@ -1,0 +1,148 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { expect, test } from 'vitest';
+import type { Agent } from '../../src/event/types.ts';
+import { serve } from '../../src/serve/index.ts';
+import { sleep } from '../../src/stream/index.ts';
+import { memoryDatabase, openLog } from '../../src/task/index.ts';
+import { all, Caller, httpServer, taskIdOf } from './support.ts';
+
+interface Receiver extends AsyncDisposable {
+  readonly url: string;
+  readonly got: { readonly body: string; readonly headers: IncomingHttpHeaders }[];
+  /** What the next requests are answered with; 200 when it is empty. */
+  readonly answers: number[];
+}
+
+async function receive(): Promise<Receiver> {
+  const got: Receiver['got'][number][] = [];
+  const answers: number[] = [];
+  const server = await httpServer(({ headers }, response, body) => {
+    const status = answers.shift() ?? 200;
+    if (status === 200) got.push({ body, headers });
+    response.writeHead(status).end();
+  });
+  return { ...server, url: `${server.url}/hook`, got, answers };
+}
+
+const counting = (count: number, ms: number): Agent =>
+  async function* (_turn, ctx) {
+    for (let n = 0; n < count; n++) {
+      await sleep(ms, ctx.signal);
+      yield { type: 'text.delta', id: 't', delta: `w${n} ` };
+    }
+  };
+const whole = (count: number): string => Array.from({ length: count }, (_, n) => `w${n} `).join('');
+const push = { allowInside: true, retryMs: 1 };
+const shapes = ({ got }: Receiver): string[] =>
+  got.map(({ body }) => Object.keys(JSON.parse(body) as object)[0] ?? '');
+
+test('a receiver gets the events in order, its secrets, and few chunks, also if it stumbles', async () => {
+  await using hook = await receive();
+  hook.answers.push(500, 200, 503, 429);
+  await using served = await serve(counting(50, 1), {
+    log: openLog(memoryDatabase()),
+    page: false,
+    a2a: { push },
+  });
+  const caller = new Caller(served.url);
+  const taskPushNotificationConfig = {
+    id: 'mine',
+    url: hook.url,
+    token: 'tok',
+    authentication: { scheme: 'Bearer', credentials: 'abc' },
+  };
+  const sent = await caller.call('SendMessage', {
+    ...caller.message('go'),
+    configuration: { taskPushNotificationConfig },
+  });
+  const { id } = (sent['result'] as { task: { id: string } }).task;
+  await expect.poll(() => hook.got.at(-1)?.body).toContain('TASK_STATE_COMPLETED');
+  expect(shapes(hook)).toEqual(['task', 'statusUpdate', 'artifactUpdate', 'statusUpdate']);
+  const { artifactUpdate } = JSON.parse(hook.got[2]!.body) as {
+    artifactUpdate: { artifact: { parts: { text: string }[] } };
+  };
+  expect(artifactUpdate.artifact.parts[0]!.text).toBe(whole(50));
+  for (const { headers } of hook.got)
+    expect(headers).toMatchObject({
+      'content-type': 'application/a2a+json',
+      authorization: 'Bearer abc',
+      'x-a2a-notification-token': 'tok',
+    });
+  const params = { taskId: id, id: 'mine' };
+  expect(await caller.call('GetTaskPushNotificationConfig', params)).toMatchObject({
+    result: { ...taskPushNotificationConfig, taskId: id },
+  });
+  await caller.call('DeleteTaskPushNotificationConfig', params);
+  await caller.call('DeleteTaskPushNotificationConfig', params);
+  expect(await caller.call('GetTaskPushNotificationConfig', params)).toMatchObject({
+    error: { code: -32001 },
+  });
+});
+
+test('a 0.3 receiver gets the whole task when its state is another', async () => {
+  await using hook = await receive();
+  await using served = await serve(counting(5, 1), {
+    log: openLog(memoryDatabase()),
+    page: false,
+    a2a: { push },
+  });
+  const caller = new Caller(served.url, '0.3');
+  await caller.call('message/send', {
+    ...caller.message('go'),
+    configuration: { pushNotificationConfig: { url: hook.url, token: 'tok' } },
+  });
+  await expect.poll(() => hook.got.length).toBe(3);
+  const states = hook.got.map(
+    ({ body }) => (JSON.parse(body) as { status: { state: string } }).status.state,
+  );
+  expect(states).toEqual(['submitted', 'working', 'completed']);
+});
+
+test('what a server did not deliver, the next one on the same log does', async () => {
+  await using hook = await receive();
+  const database = memoryDatabase();
+  const first = await serve(counting(3, 1), {
+    log: openLog(database),
+    page: false,
+    a2a: { push: { ...push, retryMs: 60_000 } },
+  });
+  hook.answers.push(200, 500);
+  const caller = new Caller(first.url);
+  const configuration = { taskPushNotificationConfig: { url: hook.url } };
+  await caller.call('SendMessage', { ...caller.message('go'), configuration });
+  await expect.poll(() => hook.answers.length).toBe(0);
+  await first[Symbol.asyncDispose]();
+  expect(shapes(hook)).toEqual(['task']);
+  await using second = await serve(counting(3, 1), {
+    log: openLog(database),
+    page: false,
+    a2a: { push },
+  });
+  await expect.poll(() => hook.got.at(-1)?.body).toContain('TASK_STATE_COMPLETED');
+  expect(second.url).toBeDefined();
+  expect(shapes(hook)).toEqual(['task', 'statusUpdate', 'artifactUpdate', 'statusUpdate']);
+});
+
+test.each([
+  'http://127.0.0.1:1/',
+  'http://localhost:1/',
+  'http://[::1]:1/',
+  'http://[::ffff:10.0.0.1]/',
+  'http://169.254.169.254/latest/',
+  'http://10.1.2.3/',
+  'http://0x7f.1/',
+  'http://[64:ff9b::7f00:1]/',
+  'ftp://example.com/',
+  'nonsense',
+])('nobody is notified at %s', async (url) => {
+  await using served = await serve(counting(1, 1), { log: openLog(memoryDatabase()), page: false });
+  const caller = new Caller(served.url);
+  const task = taskIdOf(await all(caller.say('go')));
+  const refused = await caller.call('CreateTaskPushNotificationConfig', { taskId: task, url });
+  expect(refused).toMatchObject({ error: { code: -32602 } });
+  const sent = await caller.call('SendMessage', {
+    ...caller.message('go'),
+    configuration: { taskPushNotificationConfig: { url } },
+  });
+  expect(sent).toMatchObject({ error: { code: -32602 } });
+});
