@@ -1,53 +1,143 @@
-import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { parseArgs } from 'node:util';
 import { DuolaneError } from '../errors.ts';
 import type { Terminal } from './terminal.ts';
 
+/** One flag of a command: help, completion and the documentation are made from it. */
+export interface Option {
+  readonly text: string;
+  /** What its value is called in the help; without it the flag is a switch. */
+  readonly value?: string;
+  /** The values that there are. */
+  readonly choices?: readonly string[];
+}
+
 export interface Command {
-  /** One line for the list of commands. */
-  readonly summary: string;
+  /** What stands behind the command's name. */
   readonly usage: string;
-  readonly options?: NonNullable<ParseArgsConfig['options']>;
-  /** What each option means, in the order of the help. */
-  readonly help?: Readonly<Record<string, string>>;
-  /** Resolves with the exit code. */
-  run(call: CommandCall): Promise<number>;
+  readonly options?: Readonly<Record<string, Option>>;
+  /** What its first word may be, where that can be listed. */
+  readonly words?: () => readonly string[];
+  /** Further paragraphs of the help. */
+  readonly details?: readonly string[];
+  /** Lines to copy. */
+  readonly examples?: readonly string[];
+  /** Resolves with the exit code, or with the signal by which this process should end. */
+  run(call: CommandCall): Promise<number | NodeJS.Signals>;
 }
 
 export interface CommandCall {
   readonly args: readonly string[];
-  readonly flags: Readonly<Record<string, string | boolean | undefined>>;
+  readonly flags: Flags;
   readonly terminal: Terminal;
-  /** Aborts on Ctrl-C and on SIGTERM. */
+  /** Aborts when this process is asked to stop; `signalOf` says by which signal. */
   readonly signal: AbortSignal;
+  /** Asks first what Ctrl-C means at this moment; true: it was dealt with, and nothing stops. */
+  readonly onInterrupt: (handler: () => boolean) => void;
 }
 
-/** The words after the command's name; an unknown flag is `invalid`, with what there is. */
+export type Flags = Readonly<Record<string, string | boolean | undefined>>;
+
+/** The exit codes of every command; `wrap` has those of the CLI it wraps. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130, terminated: 143 } as const;
+
+/** The signal that asked this process to stop, if one did. */
+export const signalOf = ({ reason }: AbortSignal): NodeJS.Signals | undefined =>
+  reason instanceof DuolaneError && reason.code === 'canceled'
+    ? (reason.cause as NodeJS.Signals)
+    : undefined;
+
+/** The words after the command's name; an unknown flag or value is `invalid`, with what there is. */
 export function readArgs(
   name: string,
   command: Command,
   argv: readonly string[],
 ): Pick<CommandCall, 'args' | 'flags'> {
+  const options = Object.entries(command.options ?? {});
+  let parsed: ReturnType<typeof parseArgs>;
   try {
-    const { values, positionals } = parseArgs({
+    parsed = parseArgs({
       args: [...argv],
-      options: { ...command.options, help: { type: 'boolean', short: 'h' } },
+      options: {
+        ...Object.fromEntries(
+          options.map(([flag, { value }]) => [
+            flag,
+            { type: value === undefined ? 'boolean' : 'string' } as const,
+          ]),
+        ),
+        help: { type: 'boolean', short: 'h' },
+      },
       allowPositionals: true,
     });
-    return { args: positionals, flags: values as CommandCall['flags'] };
   } catch (cause) {
     const text = cause instanceof Error ? cause.message.split('. ')[0] : String(cause);
     throw new DuolaneError('invalid', `${text}. See: duolane ${name} --help`, { cause });
   }
+  for (const [flag, { choices }] of options) {
+    const given = parsed.values[flag];
+    if (choices && given !== undefined && !choices.includes(String(given))) {
+      throw new DuolaneError(
+        'invalid',
+        `--${flag} takes one of ${choices.join(', ')}; got ${String(given)}`,
+      );
+    }
+  }
+  return { args: parsed.positionals, flags: parsed.values as Flags };
 }
 
-export function helpOf(name: string, command: Command): string {
-  const rows = Object.entries(command.help ?? {}).map(
-    ([flag, text]) => `  ${flag.padEnd(24)}${text}`,
+/** A flag's number, or the default; `invalid` outside of the range. */
+export function numberFlag(
+  flags: Flags,
+  name: string,
+  {
+    min,
+    max,
+    otherwise,
+  }: { readonly min: number; readonly max: number; readonly otherwise: number },
+): number {
+  const given = flags[name];
+  const value = given === undefined ? otherwise : Number(given);
+  if (given !== '' && value >= min && value <= max) return value;
+  throw new DuolaneError(
+    'invalid',
+    `--${name} must be a number from ${min} to ${max}, got ${String(given)}`,
   );
-  return [
-    command.summary,
-    '',
-    `Usage: duolane ${name} ${command.usage}`.trimEnd(),
-    ...(rows.length > 0 ? ['', 'Options:', ...rows] : []),
-  ].join('\n');
+}
+
+export const textFlag = (flags: Flags, name: string): string | undefined =>
+  typeof flags[name] === 'string' ? flags[name] : undefined;
+
+/** The plain help of one command. */
+export function helpOf(name: string, summary: string, command: Command): string {
+  const rows = Object.entries(command.options ?? {}).map(
+    ([flag, { value, text, choices }]): readonly [string, string] => [
+      `--${flag}${value === undefined ? '' : ` <${value}>`}`,
+      choices ? `${text}: ${choices.join(', ')}` : text,
+    ],
+  );
+  const width = Math.max(...rows.map(([flag]) => flag.length)) + 2;
+  const parts: readonly (readonly string[])[] = [
+    [`${summary}.`],
+    [`Usage: duolane ${name} ${command.usage}`.trimEnd()],
+    ...(command.details ?? []).map((paragraph) => [paragraph]),
+    ...(rows.length > 0
+      ? [['Options:', ...rows.flatMap(([flag, text]) => wrapRow(`  ${flag.padEnd(width)}`, text))]]
+      : []),
+    ...(command.examples
+      ? [['Examples:', ...command.examples.map((example) => `  ${example}`)]]
+      : []),
+  ];
+  return parts.map((lines) => lines.join('\n')).join('\n\n');
+}
+
+const COLUMNS = 96;
+
+function wrapRow(head: string, text: string): string[] {
+  const lines = [head];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1) as string;
+    if (last.length + word.length < COLUMNS || last.trim() === '') {
+      lines[lines.length - 1] = last.endsWith(' ') ? `${last}${word}` : `${last} ${word}`;
+    } else lines.push(`${' '.repeat(head.length)}${word}`);
+  }
+  return lines;
 }

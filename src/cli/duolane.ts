@@ -1,74 +1,71 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
-import { helpOf, readArgs, type Command } from './command.ts';
+import { EXIT, helpOf, readArgs, signalOf } from './command.ts';
+import { COMMANDS } from './commands.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 
-/** Loaded when called: help and version cost nothing. */
-const COMMANDS: Readonly<Record<string, { readonly summary: string; load(): Promise<Command> }>> = {
-  demo: {
-    summary: 'Run a sample agent here in the terminal, offline, with no key',
-    load: async () => (await import('./demo.ts')).demo,
-  },
-  serve: {
-    summary: 'Serve an agent over A2A with the page that shows both lanes',
-    load: async () => (await import('./serve.ts')).serveCommand,
-  },
-};
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+const stop = new AbortController();
+const terminal = openTerminal((reason) => stop.abort(reason));
 
-async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const [name = 'help', ...rest] = argv;
+let interrupted: () => boolean = () => false;
+
+// Once: the command closes its house. Twice: at once; what it had started ends with this process.
+function onSignal(name: NodeJS.Signals): void {
+  if (name === 'SIGINT' && interrupted()) return;
+  if (stop.signal.aborted) process.exit(EXIT.interrupted);
+  stop.abort(new DuolaneError('canceled', `stopped by ${name}`, { cause: name }));
+}
+for (const name of SIGNALS) process.on(name, onSignal);
+
+async function main(
+  argv: readonly string[],
+  { out, err }: Terminal,
+): Promise<number | NodeJS.Signals> {
+  const [name = '--help', ...rest] = argv;
   if (name === '--version' || name === '-V') {
-    terminal.line(version());
+    out.line(version());
     return EXIT.ok;
   }
+  if (name === 'help' && rest[0] !== undefined) return main([rest[0], '--help'], terminal);
   if (name === 'help' || name === '--help' || name === '-h') {
-    terminal.line(overview());
+    out.line(overview());
     return EXIT.ok;
   }
-  const entry = COMMANDS[name];
+  const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!entry) {
-    terminal.note(`There is no command ${name}. Commands: ${Object.keys(COMMANDS).join(', ')}.`);
+    err.line(`There is no command ${name}. Commands: ${Object.keys(COMMANDS).join(', ')}.`);
     return EXIT.usage;
   }
   const command = await entry.load();
   const { args, flags } = readArgs(name, command, rest);
   if (flags['help']) {
-    terminal.line(helpOf(name, command));
+    out.line(helpOf(name, entry.summary, command));
     return EXIT.ok;
   }
-  const stop = new AbortController();
-  const onSignal = (): void => {
-    if (stop.signal.aborted) process.exit(EXIT.interrupted); // the second time: at once
-    stop.abort(new DuolaneError('canceled', 'stopped by the person at the keyboard'));
-  };
-  process.on('SIGINT', onSignal);
-  process.on('SIGTERM', onSignal);
-  try {
-    return await command.run({ args, flags, terminal, signal: stop.signal });
-  } catch (error) {
-    if (stop.signal.aborted) return EXIT.interrupted;
-    throw error;
-  } finally {
-    process.off('SIGINT', onSignal);
-    process.off('SIGTERM', onSignal);
-  }
+  return command.run({
+    args,
+    flags,
+    terminal,
+    signal: stop.signal,
+    onInterrupt: (handler) => (interrupted = handler),
+  });
 }
 
 function overview(): string {
-  const rows = Object.entries(COMMANDS).map(
-    ([name, { summary }]) => `  ${name.padEnd(10)}${summary}`,
-  );
+  const width = Math.max(...Object.keys(COMMANDS).map(({ length }) => length)) + 2;
   return [
     'duolane: run any agent behind a stream that cannot lie.',
     '',
     'Usage: duolane <command> [options]',
     '',
-    ...rows,
+    ...Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}${summary}`),
     '',
-    'duolane <command> --help says more. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 stopped.',
+    'duolane <command> --help says more.',
+    'Exit codes: 0 done, 1 failed or found a fault, 2 wrong arguments, 130 stopped (Ctrl-C), 143 terminated.',
+    'NO_COLOR turns colours off; DUOLANE_DEBUG=1 adds the stack of an error.',
   ].join('\n');
 }
 
@@ -79,16 +76,31 @@ const version = (): string =>
     }
   ).version;
 
-const terminal = openTerminal();
-main(process.argv.slice(2), terminal).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    const { code, message } = DuolaneError.from(error);
-    terminal.note(`duolane: ${message}`);
-    if (process.env['DUOLANE_DEBUG'])
-      terminal.note(String(error instanceof Error ? error.stack : error));
-    process.exitCode = code === 'invalid' || code === 'not_found' ? EXIT.usage : EXIT.failed;
-  },
-);
+/** An error in one line, and the exit code that it means. */
+function complain(error: unknown): number {
+  if (stop.signal.aborted) return stopped();
+  const { code, message } = DuolaneError.from(error);
+  terminal.err.line(`duolane: ${message}`);
+  if (process.env['DUOLANE_DEBUG'] && error instanceof Error) terminal.err.line(error.stack);
+  return code === 'invalid' || code === 'not_found' ? EXIT.usage : EXIT.failed;
+}
+
+/** A reader that left (`| head`) has what it wanted. */
+function stopped(): number {
+  const name = signalOf(stop.signal);
+  if (name === undefined) return EXIT.ok;
+  return name === 'SIGTERM' ? EXIT.terminated : EXIT.interrupted;
+}
+
+// A promise that a module of the user forgot: said in one line as well.
+process.on('uncaughtException', (error) => process.exit(complain(error)));
+
+const outcome = await main(process.argv.slice(2), terminal).catch(complain);
+await terminal.flush();
+if (typeof outcome === 'string') {
+  process.removeAllListeners(outcome);
+  process.kill(process.pid, outcome);
+} else {
+  // Not by itself: a module of the user may have left a timer or a socket open.
+  process.exit(outcome);
+}

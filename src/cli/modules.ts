@@ -1,8 +1,16 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { DuolaneError } from '../errors.ts';
 import type { AgentModule } from '../serve/types.ts';
+
+export interface LoadedAgent {
+  readonly name: string;
+  readonly file: string;
+  /** One of ours, not a file of the user. */
+  readonly sample: boolean;
+  readonly module: AgentModule;
+}
 
 /** The samples that come with the package, built beside it. */
 const EXAMPLES = ['../examples/', '../../dist/examples/'].map((path) =>
@@ -16,39 +24,44 @@ export function exampleNames(): readonly string[] {
 }
 
 /** An agent by the name of a sample or the path of a module; the module's default export is the agent. */
-export async function loadAgent(
-  given: string,
-): Promise<{ readonly name: string; readonly module: AgentModule }> {
-  const file = locate(given);
+export async function loadAgent(given: string): Promise<LoadedAgent> {
+  const { file, sample } = locate(given);
+  const module = await importAgent(file);
+  const own = basename(file).replace(/\.[cm]?[jt]s$/, '');
+  return { name: sample ?? own, file, sample: sample !== undefined, module };
+}
+
+/** Loads the module as it is now; `version` tells a changed file from the one that was loaded before. */
+export async function importAgent(file: string, version?: number): Promise<AgentModule> {
+  const url = pathToFileURL(file);
+  if (version !== undefined) url.searchParams.set('version', String(version));
   let module: Partial<AgentModule>;
   try {
-    module = (await import(pathToFileURL(file).href)) as Partial<AgentModule>;
+    module = (await import(url.href)) as Partial<AgentModule>;
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `${given} cannot be loaded: ${why}`, { cause });
+    throw new DuolaneError('invalid', `${file} cannot be loaded: ${why}`, { cause });
   }
   if (typeof module.default !== 'function') {
     throw new DuolaneError(
       'invalid',
-      `${given} has no agent: export a default function (turn, ctx) that yields events`,
+      `${file} has no agent: export a default function (turn, ctx) that yields events`,
     );
   }
-  const name = basename(given).replace(/\.[cm]?[jt]s$/, '');
-  return { name, module: module as AgentModule };
+  return module as AgentModule;
 }
 
-function locate(given: string): string {
-  const candidates = [
-    ...(/^[\w-]+$/.test(given) ? EXAMPLES.map((folder) => resolve(folder, given, 'agent.js')) : []),
-    resolve(given),
-    resolve(given, 'agent.js'),
-  ];
-  const examples = /^(?:\.\/)?examples\/([\w-]+)\/?$/.exec(given)?.[1];
-  if (examples) return locate(examples);
-  const file = candidates.find((path) => /\.[cm]?[jt]s$/.test(path) && existsSync(path));
-  if (file) return file;
+function locate(given: string): { readonly file: string; readonly sample?: string } {
+  const name = /^(?:(?:\.\/)?examples\/)?([\w-]+)\/?$/.exec(given)?.[1];
+  const sample = EXAMPLES.map((folder) => resolve(folder, name ?? '', 'agent.js')).find(isFile);
+  if (name !== undefined && sample !== undefined) return { file: sample, sample: name };
+  const file = [resolve(given), resolve(given, 'agent.js')].find(isFile);
+  if (file !== undefined) return { file };
   throw new DuolaneError(
     'not_found',
     `there is no module ${given}, and no sample of that name (samples: ${exampleNames().join(', ') || 'none built'})`,
   );
 }
+
+const isFile = (path: string): boolean =>
+  statSync(path, { throwIfNoEntry: false })?.isFile() === true;

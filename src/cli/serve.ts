@@ -1,72 +1,102 @@
 import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
 import { openStore, serve } from '../serve/index.ts';
-import type { Command } from './command.ts';
-import { loadAgent } from './modules.ts';
+import type { AgentModule } from '../serve/types.ts';
+import { memoryLog } from '../task/memory.ts';
+import type { TaskLog } from '../task/types.ts';
+import { openBrowser } from './browser.ts';
+import { EXIT, numberFlag, textFlag, type Command } from './command.ts';
+import { exampleNames, loadAgent } from './modules.ts';
+import { reloadable } from './reload.ts';
 
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 
 export const serveCommand: Command = {
-  summary: 'Serve agents over A2A 0.3 and 1.0, with the page that shows both lanes.',
   usage: '<module or sample> [more …] [options]',
+  words: exampleNames,
   options: {
-    host: { type: 'string' },
-    port: { type: 'string' },
-    store: { type: 'string' },
-    auth: { type: 'string' },
-    json: { type: 'boolean' },
+    host: { value: 'address', text: '127.0.0.1 by default; any other needs --auth' },
+    port: { value: 'number', text: 'a free one by default' },
+    store: { value: 'file', text: `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none` },
+    auth: { value: 'bearer:token', text: 'callers must send this token' },
+    open: { text: 'open the page in the browser, if there is one' },
+    json: { text: 'print the addresses as one JSON object' },
   },
-  help: {
-    '--host <address>': '127.0.0.1 by default; any other needs --auth',
-    '--port <number>': 'a free one by default',
-    '--store <file>': `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none`,
-    '--auth bearer:<token>': 'callers must send this token',
-    '--json': 'print the address as JSON',
-  },
+  details: [
+    'The default export of a module is the agent; its export `options` is handed to serve().',
+    'A module given by its path is loaded again when its file changes, unless NODE_ENV is production:\n' +
+      'new runs get the new agent, running ones end with the old one. What it imports stays as it was.',
+    'Ctrl-C drains: runs that can sleep are kept in the store, the others get their final event.',
+  ],
+  examples: [
+    'duolane serve ai-doctor --open',
+    'duolane serve ./agent.js ./second.js --port 8003 --store tasks.sqlite',
+  ],
   async run({ args, flags, terminal, signal }) {
-    if (args.length === 0)
+    if (args.length === 0) {
       throw new DuolaneError(
         'invalid',
         'serve what? Give a module or a sample: duolane serve ai-doctor',
       );
-    const loaded = await Promise.all(args.map(loadAgent));
-    const store = typeof flags['store'] === 'string' ? flags['store'] : DEFAULT_STORE;
-    await using log =
-      store === 'memory' ? (await import('../task/memory.ts')).memoryLog() : await openStore(store);
-    const auth = readAuth(flags['auth']);
-    await using served = await serve(
-      Object.fromEntries(loaded.map(({ name, module }) => [name, module])),
-      {
-        log,
-        port: readPort(flags['port']),
-        ...(typeof flags['host'] === 'string' && { host: flags['host'] }),
-        ...(auth && { auth }),
-      },
-    );
-    if (flags['json'])
-      terminal.line(JSON.stringify({ url: served.url, agents: loaded.map(({ name }) => name) }));
-    else {
-      terminal.line(`${terminal.style('bold', served.url)}  the page`);
-      for (const { name } of loaded) terminal.line(`${served.url}/a2a/${name}  A2A`);
-      terminal.line(`Tasks are kept in ${store}. Ctrl-C drains and stops.`);
     }
+    const { out, err } = terminal;
+    const loaded = await Promise.all(args.map((each) => loadAgent(each)));
+    const store = textFlag(flags, 'store') ?? DEFAULT_STORE;
+    const host = textFlag(flags, 'host');
+    const auth = readAuth(textFlag(flags, 'auth'));
+    const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
+    const agents = nameAll(loaded).map(([name, found]): [string, AgentModule] => {
+      if (found.sample || process.env['NODE_ENV'] === 'production') return [name, found.module];
+      const agent = reloadable(found, signal, {
+        onReload: () => err.line(`${found.file} has changed: new runs get the new agent`),
+        onError: (error) => err.line(`${error.message}; the agent before the change goes on`),
+      });
+      return [name, { ...found.module, default: agent }];
+    });
+    await using log = await openLog(store);
+    await using served = await serve(Object.fromEntries(agents), {
+      log,
+      port,
+      ...(host !== undefined && { host }),
+      ...(auth && { auth }),
+    });
+    const names = agents.map(([name]) => name);
+    if (flags['json']) out.line(JSON.stringify({ url: served.url, agents: names }));
+    else {
+      out.line(`${out.style('bold', served.url)}  the page`);
+      for (const name of names) out.line(`${served.url}/a2a/${name}  A2A`);
+      out.line(`Tasks are kept in ${store}. Ctrl-C drains and stops.`);
+    }
+    if (flags['open'] && !openBrowser(served.url)) err.line('There is no browser here to open.');
     if (!signal.aborted) await once(signal, 'abort');
-    return 0;
+    return EXIT.ok;
   },
 };
 
-function readPort(value: string | boolean | undefined): number {
-  const port = Number(value ?? 0);
-  if (Number.isInteger(port) && port >= 0 && port < 65536) return port;
-  throw new DuolaneError(
-    'invalid',
-    `--port must be a number from 0 to 65535, got ${String(value)}`,
-  );
+async function openLog(store: string): Promise<TaskLog> {
+  if (store === 'memory') return memoryLog();
+  try {
+    return await openStore(store);
+  } catch (cause) {
+    const { code, message } = DuolaneError.from(cause, 'server');
+    if (code !== 'conflict') {
+      throw new DuolaneError(code, `the store ${store} cannot be opened: ${message}`, { cause });
+    }
+    throw new DuolaneError(code, `${message} (--store)`, { cause });
+  }
 }
 
-function readAuth(value: string | boolean | undefined): { readonly bearer: string } | undefined {
+/** Two modules of one name cannot share an address. */
+function nameAll<T extends { readonly name: string }>(found: readonly T[]): [string, T][] {
+  const names = found.map(({ name }) => name);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice === undefined) return found.map((each) => [each.name, each]);
+  throw new DuolaneError('invalid', `two of these agents are called ${twice}; rename one file`);
+}
+
+function readAuth(value: string | undefined): { readonly bearer: string } | undefined {
   if (value === undefined) return undefined;
-  const bearer = /^bearer:(.+)$/.exec(String(value))?.[1];
+  const bearer = /^bearer:(.+)$/.exec(value)?.[1];
   if (bearer) return { bearer };
   throw new DuolaneError('invalid', '--auth must be bearer:<token>');
 }

@@ -1,0 +1,20 @@
+import type { Frame } from '../event/types.ts';
+import { frameDescriber } from '../trace/describe.ts';
+import { plain } from './printer.ts';
+import type { Channel } from './terminal.ts';
+
+/** Prints frames of both lanes, one per line, with the seconds since the first. */
+export function lanePrinter(channel: Channel): (frame: Frame) => void {
+  const describe = frameDescriber();
+  let first: number | undefined;
+  return (frame) => {
+    first ??= frame.at;
+    const { lane, arrow, text, ms, bad } = describe(frame);
+    const seconds = `+${((frame.at - first) / 1000).toFixed(3)}`.padStart(9);
+    const label = channel.style(lane === 'CTRL' ? 'yellow' : 'cyan', `[${lane}]`.padEnd(6));
+    const took = ms === undefined ? '' : ` (${ms} ms)`;
+    const words = plain(`${text}${took}`);
+    const line = `${channel.style('dim', seconds)} ${arrow} ${label} `;
+    channel.line(line + (bad ? channel.style('red', words) : words));
+  };
+}

@@ -1,0 +1,72 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { DuolaneError } from '../errors.ts';
+import { encodeEntry } from '../event/json.ts';
+import { sleep } from '../stream/abort.ts';
+import { readTrace, type TraceItem } from '../trace/index.ts';
+import { EXIT, numberFlag, type Command } from './command.ts';
+import { lanePrinter } from './lanes.ts';
+import { plain, Printer } from './printer.ts';
+import type { Channel } from './terminal.ts';
+
+/** A night between two turns is not waited for. */
+const LONGEST_PAUSE_MS = 10_000;
+
+export const replay: Command = {
+  usage: '<trace file> [options]',
+  options: {
+    speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
+    json: { text: 'print the records as JSON, one per line, at the same pace' },
+  },
+  details: [
+    'Takes what duolane doctor takes: frames are shown as both lanes, entries of a log as the run\n' +
+      `that they tell. Pauses are cut at ${LONGEST_PAUSE_MS / 1000} s before the speed is applied.`,
+  ],
+  examples: ['duolane replay run.jsonl --speed 10'],
+  async run({ args, flags, terminal, signal }) {
+    const [file] = args;
+    if (file === undefined) throw new DuolaneError('invalid', 'replay what? Give a trace file');
+    if (!existsSync(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
+    const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
+    const show = flags['json'] ? asJson(terminal.out) : asText(terminal.out);
+    let last: number | undefined;
+    for await (const item of readTrace(createReadStream(file))) {
+      const at = timeOf(item) ?? last;
+      const pauseMs = Math.min((at ?? 0) - (last ?? at ?? 0), LONGEST_PAUSE_MS) / speed;
+      if (pauseMs >= 1) await sleep(pauseMs, signal);
+      signal.throwIfAborted();
+      last = at;
+      show(item);
+    }
+    return EXIT.ok;
+  },
+};
+
+function timeOf(item: TraceItem): number | undefined {
+  if (item.kind === 'frame') return item.frame.at;
+  return item.kind === 'entry' ? item.entry.at : undefined;
+}
+
+function asText(out: Channel): (item: TraceItem) => void {
+  const lanes = lanePrinter(out);
+  const run = new Printer(out);
+  return (item) => {
+    switch (item.kind) {
+      case 'frame':
+        return lanes(item.frame);
+      case 'entry':
+        return run.event(item.entry);
+      case 'event':
+        return out.line(plain(item.event.data));
+      case 'unreadable':
+        return out.line(out.style('red', `line ${item.line}: ${plain(item.why)}`));
+    }
+  };
+}
+
+const asJson =
+  (out: Channel) =>
+  (item: TraceItem): void => {
+    if (item.kind === 'entry') out.line(encodeEntry(item.entry));
+    else if (item.kind === 'frame') out.line(JSON.stringify(item.frame));
+    else if (item.kind === 'event') out.line(item.event.data);
+  };

@@ -1,0 +1,50 @@
+import { checkEntries } from './entries.ts';
+import { checkPipe } from './pipe.ts';
+import { type TraceItem } from './read.ts';
+import { finding } from './rules.ts';
+import { checkStream } from './stream.ts';
+import type { Finding } from './types.ts';
+
+/** What stands in a file, counted, beside its findings. */
+export interface Verdict {
+  readonly kind: 'frames' | 'entries' | 'stream';
+  readonly records: number;
+  readonly findings: readonly Finding[];
+}
+
+const KIND = { frame: 'frames', entry: 'entries', event: 'stream', unreadable: 'frames' } as const;
+
+/** Judges what `readTrace` reads. Findings stand in the order of their lines. */
+export async function checkTrace(items: AsyncIterable<TraceItem>): Promise<Verdict> {
+  const pipe = checkPipe();
+  const entries = checkEntries();
+  const stream = checkStream();
+  const findings: Finding[] = [];
+  let kind: Verdict['kind'] | undefined;
+  let records = 0;
+  for await (const item of items) {
+    records += 1;
+    if (item.kind !== 'unreadable') kind ??= KIND[item.kind];
+    switch (item.kind) {
+      case 'frame':
+        findings.push(...pipe.see(item.frame, item.line));
+        break;
+      case 'entry':
+        findings.push(...entries.see(item.entry, item.line));
+        break;
+      case 'event':
+        findings.push(...stream.see(item.event, item.line));
+        break;
+      case 'unreadable':
+        findings.push(finding('file-damaged', item.line, item.why));
+        break;
+    }
+  }
+  const ends = { frames: pipe, entries, stream } as const;
+  findings.push(...ends[kind ?? 'frames'].end());
+  return {
+    kind: kind ?? 'frames',
+    records,
+    findings: findings.toSorted((a, b) => a.line - b.line),
+  };
+}

@@ -1,0 +1,10 @@
+export { checkTrace, type Verdict } from './check.ts';
+export { frameDescriber, type FrameWords } from './describe.ts';
+export { checkEntries } from './entries.ts';
+export { checkPipe } from './pipe.ts';
+export { readTrace, type TraceItem } from './read.ts';
+export { type Rule, type RuleId, RULES } from './rules.ts';
+export { checkStream, type StreamOptions } from './stream.ts';
+export { PipeTap } from './tap.ts';
+export { checkHeaders, checkTiming, type StreamTiming } from './timing.ts';
+export type { Checker, Finding, Severity, StreamRecord } from './types.ts';

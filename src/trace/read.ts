@@ -1,0 +1,134 @@
+import { DuolaneError } from '../errors.ts';
+import { decodeEntry } from '../event/json.ts';
+import type { Entry, Frame } from '../event/types.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { LineDecoder, Noise } from '../wire/jsonl.ts';
+import type { StreamRecord } from './types.ts';
+
+/** One record of a file, with the number of its line. */
+export type TraceItem = { readonly line: number } & (
+  | { readonly kind: 'frame'; readonly frame: Frame }
+  | { readonly kind: 'entry'; readonly entry: Entry }
+  | { readonly kind: 'event'; readonly event: StreamRecord }
+  /** A line that cannot be read as what the file is; the next one may be. */
+  | { readonly kind: 'unreadable'; readonly why: string }
+);
+
+const NEWLINE = 0x0a;
+
+/**
+ * Reads what was recorded, line by line, in the memory of one line: a trace file of frames, the
+ * entries of a task log as JSONL (`duolane demo --json`), or an A2A stream as it came (`curl -N`),
+ * with or without its SSE framing. The first line says which. Throws `invalid` if it is none of
+ * them and `unsupported` if it is a trace of a version that we do not know.
+ */
+export async function* readTrace(
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<TraceItem, void, undefined> {
+  let read: ((text: string, line: number) => TraceItem | undefined) | undefined;
+  let line = 0;
+  for await (const text of lines(chunks)) {
+    line += 1;
+    if (!read) {
+      if (text === '') continue;
+      read = readerOf(text);
+      if (isHeader(text)) continue;
+    }
+    const item = read(text, line);
+    if (item) yield item;
+  }
+  const last = read?.('', line + 1); // an event without its blank line
+  if (last) yield last;
+  if (!read) throw new DuolaneError('invalid', 'the file is empty');
+}
+
+function readerOf(first: string): (text: string, line: number) => TraceItem | undefined {
+  if (/^(?:data|id|event|retry)?:/.test(first)) return sseReader();
+  const value = parse(first);
+  if (value?.['format'] === 'duolane-trace') {
+    if (value['version'] === 1) return readFrame;
+    throw new DuolaneError(
+      'unsupported',
+      `the trace has version ${JSON.stringify(value['version'])}, and this duolane reads 1: update it`,
+    );
+  }
+  if (value?.['jsonrpc'] === '2.0')
+    return (data, line) => (data === '' ? undefined : { kind: 'event', line, event: { data } });
+  if (typeof value?.['seq'] === 'number') return readEntry;
+  throw new DuolaneError(
+    'invalid',
+    'this is neither a trace (duolane wrap --trace), nor entries of a log (duolane demo --json), nor an A2A stream (curl -N)',
+  );
+}
+
+const isHeader = (text: string): boolean => parse(text)?.['format'] === 'duolane-trace';
+
+function readFrame(text: string, line: number): TraceItem | undefined {
+  if (text === '') return undefined;
+  const frame = parse(text);
+  const good = frame && isObject(frame['data']) && typeof frame['at'] === 'number';
+  if (!good) return { kind: 'unreadable', line, why: 'the line is no frame' };
+  return { kind: 'frame', line, frame: frame as unknown as Frame };
+}
+
+function readEntry(text: string, line: number): TraceItem | undefined {
+  if (text === '') return undefined;
+  try {
+    return { kind: 'entry', line, entry: decodeEntry(text) };
+  } catch (error) {
+    return { kind: 'unreadable', line, why: DuolaneError.from(error).message };
+  }
+}
+
+/** The fields of one event are put together until its blank line; it stands on the line of its data. */
+function sseReader(): (text: string, line: number) => TraceItem | undefined {
+  let data: string[] = [];
+  let id: string | undefined;
+  let at = 0;
+  return (text, line) => {
+    if (text !== '') {
+      const [, field = '', value = ''] = /^([^:]*)(?:: ?(.*))?$/s.exec(text) ?? [];
+      if (field === 'data') {
+        if (data.length === 0) at = line;
+        data.push(value);
+      }
+      if (field === 'id') id = value;
+      return undefined;
+    }
+    if (data.length === 0) return undefined;
+    const event = { data: data.join('\n'), ...(id !== undefined && { id }) };
+    data = [];
+    id = undefined;
+    return { kind: 'event', line: at, event };
+  };
+}
+
+/** Every line, blank ones as '', so that they can be counted. */
+async function* lines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
+  const decoder = new LineDecoder();
+  const texts = (found: readonly (string | Noise)[]): string =>
+    found[0] instanceof Noise ? found[0].text : (found[0] ?? '');
+  let open = false;
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      yield texts(decoder.decode(chunk.subarray(start, end + 1)));
+      start = end + 1;
+      open = false;
+    }
+    if (start < chunk.length) {
+      decoder.decode(chunk.subarray(start));
+      open = true;
+    }
+  }
+  if (open) yield texts(decoder.flush());
+}
+
+function parse(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,139 @@
+import type { Frame } from '../event/types.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { finding } from './rules.ts';
+import type { Checker, Finding } from './types.ts';
+
+export interface TurnRules extends Checker<Frame> {
+  /** A turn runs, and the CLI may still ask for what was registered. */
+  readonly needsInput: boolean;
+  /** Whether nothing that was asked on this line can be answered any more. */
+  readonly isOver: (line: number) => boolean;
+}
+
+/** The rules of the message lane: turns, results, exit, lines that are no protocol. */
+export function turnRules(): TurnRules {
+  let openTurn: number | undefined; // the line of the message that no result has followed
+  let bidirectional = false;
+  let lastResult: { readonly line: number; readonly failed: boolean } | undefined;
+  let ended = false;
+
+  const user = ({ direction, data }: Frame, line: number): Finding[] => {
+    if (direction === 'in') return [];
+    openTurn ??= line;
+    const role = object(data['message'])['role'];
+    if (role === 'user') return [];
+    return [finding('message-shape', line, `a user message has the role ${JSON.stringify(role)}`)];
+  };
+
+  const result = (data: JsonObject, line: number): Finding[] => {
+    const queued = data['queued_turn_count'];
+    openTurn = typeof queued === 'number' && queued > 0 ? line : undefined;
+    const failed = data['is_error'] === true;
+    lastResult = { line, failed };
+    if (!failed) return [];
+    const why = data['errors'] ?? data['result'];
+    return [
+      finding(
+        'result-is-error',
+        line,
+        `the turn failed (${String(data['subtype'])}): ${excerpt(why)}`,
+      ),
+    ];
+  };
+
+  const system = ({ direction, data }: Frame, line: number): Finding[] => {
+    if (data['host'] !== true) return data['subtype'] === 'init' ? serverRules(data, line) : [];
+    switch (data['subtype']) {
+      case 'noise':
+        return [noise(direction, data, line)];
+      case 'mcp_server_not_listed':
+        return [
+          finding(
+            'server-not-listed',
+            line,
+            `the server ${String(data['server'])} is not connected`,
+          ),
+        ];
+      case 'output_ended':
+        ended = true;
+        return [];
+      case 'exited':
+        ended = true;
+        return exitRules(data, line);
+      default:
+        return [];
+    }
+  };
+
+  const exitRules = ({ code, signal }: JsonObject, line: number): Finding[] => {
+    if (!lastResult) return [];
+    const { failed } = lastResult;
+    if (typeof signal === 'string') {
+      return [finding('exit-code', line, `the CLI ended by ${signal} after its last result`)];
+    }
+    if (failed === (code !== 0)) return [];
+    const what = `the CLI left with code ${String(code)} after ${failed ? 'an error' : 'a good'} result`;
+    return [finding('exit-code', line, what, failed ? 'warning' : 'error')];
+  };
+
+  return {
+    get needsInput() {
+      return bidirectional && openTurn !== undefined;
+    },
+    isOver: (line) => ended || (lastResult !== undefined && lastResult.line > line),
+    see(frame, line) {
+      const { data, lane, direction } = frame;
+      if (lane === 'control') {
+        bidirectional ||=
+          registers(data) || (direction === 'in' && data['type'] === 'control_request');
+        return [];
+      }
+      if (data['type'] === 'user') return user(frame, line);
+      if (data['type'] === 'result') return result(data, line);
+      return data['type'] === 'system' ? system(frame, line) : [];
+    },
+    end() {
+      if (openTurn === undefined) return [];
+      const severity = ended ? 'error' : 'warning';
+      const what = ended ? 'the CLI ended before' : 'the trace ends before';
+      return [
+        finding('turn-without-result', openTurn, `${what} this turn had its result`, severity),
+      ];
+    },
+  };
+}
+
+/** Whether `initialize` declares anything that the CLI will ask the host for. */
+function registers({ type, request }: JsonObject): boolean {
+  const { subtype, sdkMcpServers, hooks } = object(request);
+  if (type !== 'control_request' || subtype !== 'initialize') return false;
+  return (Array.isArray(sdkMcpServers) && sdkMcpServers.length > 0) || isObject(hooks);
+}
+
+function serverRules(data: JsonObject, line: number): Finding[] {
+  const servers = Array.isArray(data['mcp_servers']) ? data['mcp_servers'].map(object) : [];
+  return servers
+    .filter(({ status }) => status === 'failed')
+    .map(({ name }) =>
+      finding('server-not-listed', line, `the CLI counts the server ${String(name)} as failed`),
+    );
+}
+
+function noise(direction: Frame['direction'], data: JsonObject, line: number): Finding {
+  const text = String(data['text']).trim();
+  const from = direction === 'in' ? 'stdout of the CLI' : 'its stdin';
+  const fatal = direction === 'out' || text === 'null';
+  return finding(
+    'line-not-protocol',
+    line,
+    `${from} has a line that is no JSON object: ${excerpt(text)}`,
+    fatal ? 'error' : 'warning',
+  );
+}
+
+const excerpt = (value: unknown): string => {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  return text.length > 160 ? `${text.slice(0, 159)}…` : text;
+};
+
+const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
