@@ -19,12 +19,18 @@ import { verifies } from './verifies.ts';
 
 toolSourceContract('the registry', async () => ourCatalogue());
 
-for (const pageSize of [1, 7, 1_000])
-  toolSourceContract(`the registry behind messages, ${pageSize} a page,`, async () => {
+for (const [pageSize, era] of [
+  [1, 'legacy'],
+  [7, 'legacy'],
+  [1_000, 'legacy'],
+  [7, 'modern'],
+  [1_000, 'auto'],
+] as const)
+  toolSourceContract(`the registry behind messages, ${era}, ${pageSize} a page,`, async () => {
     const { source, ...rest } = ourCatalogue();
     const [near, far] = messagePair();
     const serving = serveMessages(source, far, { pageSize });
-    const dialled = await dialMessages(near);
+    const dialled = await dialMessages(near, { era });
     return {
       ...rest,
       source: dialled,

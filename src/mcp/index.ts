@@ -1,5 +1,8 @@
 export { type CursorOptions, StreamingAdapter } from './collect.ts';
+export type { Connect } from './connection.ts';
+export { gateway, type Gateway, type GatewayMember, type GatewayOptions } from './gateway.ts';
 export { matchesToolName, parseToolName, toolName } from './names.ts';
+export { type Lease, type PoolOptions, sourcePool, type SourcePool } from './pool.ts';
 export { createRegistry, type RegistryOptions } from './registry.ts';
 export {
   createSdkMcpServer,
@@ -10,6 +13,9 @@ export {
   type ToolExtras,
 } from './tool.ts';
 export { dialMessages } from './json-rpc/dial.ts';
+export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/dial.ts';
+export { mcpHandler, type McpHandler, type McpHandlerOptions } from './json-rpc/http/handler.ts';
+export { offerHttp, type OfferHttpOptions } from './json-rpc/http/offer.ts';
 export {
   asToolSource,
   dialInProcess,

@@ -1,9 +1,25 @@
 import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
 import type { Items, ListOptions } from '../stream/types.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];
   readonly nextCursor?: string;
+}
+
+/** Makes cursors that only we can have made. */
+export interface CursorSeal {
+  close(kind: string, value: JsonObject): string;
+  open(kind: string, text: string, what: string): JsonObject;
+}
+
+export interface PagesOptions {
+  readonly pageSize: number;
+  readonly seal: CursorSeal;
+  /** A cursor of one kind of list is none of another's. */
+  readonly kind: string;
+  /** How long the rest of a list is held open for who holds its cursor; 60 s by default. */
+  readonly holdMs?: number;
 }
 
 /** A list that a client has begun. */
@@ -16,22 +32,23 @@ interface Walk<T> {
 }
 
 /** Lists begun and not finished; the oldest goes when there are more. */
-const MAX_HELD = 8;
+const MAX_HELD = 64;
+const HOLD_MS = 60_000;
 
 /**
  * Cuts a pulled list into cursor pages. The rest of a list is held open under the cursor of its
- * next page; if it is no longer there (asked again, too many at once, another end), the list is
- * opened anew at the source's own checkpoint, and only a source without one refuses.
+ * next page; if it is no longer there (asked again, too late, too many at once, another instance),
+ * the list is opened anew at the source's own checkpoint, and only a source without one refuses.
  */
 export class Pages<T> implements AsyncDisposable {
   readonly #open: (options: ListOptions) => Items<T>;
-  readonly #pageSize: number;
-  readonly #held = new Map<string, Walk<T>>();
+  readonly #options: PagesOptions;
+  readonly #held = new Map<string, { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }>();
   #count = 0;
 
-  constructor(open: (options: ListOptions) => Items<T>, pageSize: number) {
+  constructor(open: (options: ListOptions) => Items<T>, options: PagesOptions) {
     this.#open = open;
-    this.#pageSize = pageSize;
+    this.#options = options;
   }
 
   /** Aborting ends the list, not only this page: nobody holds its next cursor. */
@@ -51,29 +68,35 @@ export class Pages<T> implements AsyncDisposable {
   }
 
   #resume(cursor: string | undefined): Walk<T> | undefined {
-    const walk = cursor === undefined ? undefined : this.#held.get(cursor);
+    const held = cursor === undefined ? undefined : this.#held.get(cursor);
     if (cursor !== undefined) this.#held.delete(cursor);
-    return walk;
+    clearTimeout(held?.timer);
+    return held?.walk;
   }
 
   #begin(cursor: string | undefined): Walk<T> {
+    const { seal, kind } = this.#options;
     const scope = new AbortController();
-    const after = cursor === undefined ? undefined : /^\d+:(.+)$/s.exec(cursor)?.[1];
-    if (cursor !== undefined && after === undefined)
-      throw new DuolaneError('invalid', `Unknown cursor: ${cursor}; list again from the start`);
-    const list = this.#open({ signal: scope.signal, ...(after !== undefined && { after }) });
+    const { after } = cursor === undefined ? {} : seal.open(kind, cursor, 'cursor');
+    if (cursor !== undefined && typeof after !== 'string')
+      throw new DuolaneError('invalid', 'The cursor is too old; list again from the start');
+    const list = this.#open({
+      signal: scope.signal,
+      ...(typeof after === 'string' && { after }),
+    });
     return { scope, list, iterator: list[Symbol.asyncIterator](), ahead: [] };
   }
 
   async #cut({ scope, list, iterator, ahead }: Walk<T>): Promise<Page<T>> {
+    const { pageSize, seal, kind } = this.#options;
     const items = [...ahead];
     let checkpoint = list.checkpoint;
     for (;;) {
       const step = await iterator.next();
       if (step.done) return { items };
-      if (items.length >= this.#pageSize) {
+      if (items.length >= pageSize) {
         // The count makes it unlike any other: two walks never take each other's list.
-        const nextCursor = `${(this.#count += 1)}:${checkpoint ?? ''}`;
+        const nextCursor = seal.close(kind, { n: (this.#count += 1), after: checkpoint });
         await this.#hold(nextCursor, { scope, list, iterator, ahead: [step.value] });
         return { items, nextCursor };
       }
@@ -83,14 +106,16 @@ export class Pages<T> implements AsyncDisposable {
   }
 
   async #hold(cursor: string, walk: Walk<T>): Promise<void> {
-    this.#held.set(cursor, walk);
+    // Its failure to close is nobody's any more: whoever listed has long gone.
+    const expire = (): void => void this.#drop(cursor).catch(() => {});
+    const timer = setTimeout(expire, this.#options.holdMs ?? HOLD_MS);
+    timer.unref();
+    this.#held.set(cursor, { walk, timer });
     const [oldest] = this.#held.keys();
     if (this.#held.size > MAX_HELD && oldest !== undefined) await this.#drop(oldest);
   }
 
   async #drop(cursor: string): Promise<void> {
-    const walk = this.#held.get(cursor);
-    this.#held.delete(cursor);
-    await walk?.iterator.return?.();
+    await this.#resume(cursor)?.iterator.return?.();
   }
 }

@@ -22,12 +22,17 @@ export interface ToolSource {
   /** Each item is an entry of the wire's `contents`. */
   readResource?(
     uri: string,
-    options?: Abortable & { readonly offset?: number },
+    options?: AskOptions & { readonly offset?: number },
   ): AsyncIterable<JsonObject>;
-  getPrompt?(name: string, args: JsonObject, options?: Abortable): Promise<JsonObject>;
+  getPrompt?(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject>;
   complete?(request: JsonObject, options?: Abortable): Promise<JsonObject>;
   /** First `listening`; changes that come together may be told once; a reconnect counts as a change. */
   listen?(options?: Abortable): AsyncIterable<SourceChange>;
+}
+
+export interface AskOptions extends Abortable {
+  /** How to ask whoever wants it; let what it throws pass, and you are called again. */
+  readonly ask?: Ask;
 }
 
 export interface CallOptions extends Abortable {
@@ -106,7 +111,7 @@ export interface MessageEnd extends AsyncDisposable {
    * When it resolves, the reader of `outgoing` has come back from everything that the request sent
    * before its answer: who writes each message before pulling the next keeps the order.
    */
-  receive(message: JsonObject, options?: Abortable): Promise<JsonObject | undefined>;
+  receive(message: JsonObject, options?: ReceiveOptions): Promise<JsonObject | undefined>;
   /**
    * Progress, list_changed, requests of the server. One reader; bounded: a reader that is behind
    * slows the handlers, and without any reader notifications beyond the bound are dropped.
@@ -114,6 +119,14 @@ export interface MessageEnd extends AsyncDisposable {
   readonly outgoing: AsyncIterable<JsonObject>;
   /** Asks the client (`ping`, `roots/list`, `sampling/createMessage`); its answer comes through `receive`. */
   request(method: string, params?: JsonObject, options?: Abortable): Promise<JsonObject>;
+}
+
+export interface ReceiveOptions extends Abortable {
+  /**
+   * Where what belongs to this one request goes, instead of `outgoing`: its progress and log lines,
+   * and what it asks of the client. Awaited, so a slow one slows the handler.
+   */
+  readonly related?: (message: JsonObject) => Promise<void>;
 }
 
 /**
@@ -185,9 +198,16 @@ export interface ToolContext {
 
 /** Any two-way road for JSON-RPC messages, one message at a time: the control lane, a pipe, HTTP. */
 export interface MessageTransport {
-  send(message: JsonObject): Promise<void>;
+  /**
+   * Resolves when the other side has taken it; on a road that has a stream for each request, when
+   * that stream has given the answer, and it rejects if the answer is lost. The signal closes that
+   * stream; a road that has none need not heed it.
+   */
+  send(message: JsonObject, options?: Abortable): Promise<void>;
   /** One reader; ends when the other side is gone. */
   readonly incoming: AsyncIterable<JsonObject>;
+  /** Whether closing the stream of a request is what cancels it: then nothing else is sent. */
+  readonly cancelsByClosing?: boolean;
   close?(): Promise<void>;
 }
 
@@ -196,9 +216,16 @@ export interface OfferMessagesOptions {
   readonly ask?: Ask;
   /** Items in one answer of a list; 1,000 by default. */
   readonly pageSize?: number;
+  /** Signs cursors and states that clients give back; give all instances the same. Random by default. */
+  readonly secret?: string | Uint8Array;
 }
 
 export interface DialMessagesOptions extends Abortable {
+  /**
+   * `modern`: the revision 2026-07-28, which needs no handshake; `legacy`: those before it; `auto`
+   * asks the server and falls back. Over HTTP `auto`, elsewhere `legacy` by default.
+   */
+  readonly era?: 'auto' | 'legacy' | 'modern';
   readonly clientInfo?: { readonly name: string; readonly version: string };
   /** What we can do for the server: `elicitation`, `sampling`, `roots`; each needs `onRequest`. */
   readonly capabilities?: JsonObject;

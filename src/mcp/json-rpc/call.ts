@@ -1,34 +1,41 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer, Ask, InputRequest } from '../../ask.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { errorResult } from '../result.ts';
-import type { ToolCall, ToolEvent, ToolResult, ToolSource } from '../types.ts';
+import type { ToolCall, ToolEvent, ToolSource } from '../types.ts';
+import { askClient, digest, inputRequired, MAX_ROUNDS, readRound } from './asking.ts';
+import { withoutHop } from './era.ts';
 import type { RequestContext } from './methods.ts';
 
 /** Where an agent CLI puts the model's own id of the call; our own ends do the same. */
 export const CALL_ID = 'claudecode/toolUseId';
 
-/** `tools/call`: relays what comes before the result, gets answers for what the tool asks. */
+/**
+ * `tools/call`: relays what comes before the result. What the tool asks for is got from `ask`, from
+ * a client of a session, or by an `input_required` result after which a stateless client calls again.
+ */
 export async function serveCall(
   source: ToolSource,
   params: JsonObject,
   context: RequestContext,
-): Promise<ToolResult> {
-  const first = toCall(params);
-  const answers: Answer[] = [];
+): Promise<JsonObject> {
+  const { client, signal } = context;
+  const first = client.stateless ? resumed(toCall(params), params, context) : toCall(params);
+  const of = digest('tools/call', params);
+  const answers: Answer[] = [...(first.answers ?? [])];
   let call = first;
-  for (;;) {
+  for (let round = 1; ; round += 1) {
     const last = await runOnce(source, call, context);
     if (last.type === 'result') return last.result;
     const fresh = last.requests.filter(({ id }) => !answers.some((answer) => answer.id === id));
-    if (fresh.length === 0)
+    if (fresh.length === 0 || round > MAX_ROUNDS)
       throw new DuolaneError('internal', `${call.name} asks again for what was answered`);
-    const ask = context.ask ?? elicit(context);
+    if (!context.ask && client.stateless)
+      return inputRequired({ of, id: call.id, answers, state: last.state }, fresh, context);
+    const ask = context.ask ?? askClient(fresh, context);
     if (!ask) return errorResult(cannotAsk(fresh));
-    answers.push(
-      ...(await Promise.all(fresh.map((request) => ask(request, { signal: context.signal })))),
-    );
+    answers.push(...(await Promise.all(fresh.map((request) => ask(request, { signal })))));
     call = {
       ...first,
       answers: [...answers],
@@ -42,13 +49,24 @@ function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCa
     throw new DuolaneError('invalid', 'Invalid params: name must be a string');
   if (!isObject(args))
     throw new DuolaneError('invalid', 'Invalid params: arguments must be an object');
-  const known = isObject(meta) ? meta : undefined;
+  const known = isObject(meta) ? withoutHop(meta) : undefined;
   const id = known?.[CALL_ID];
   return {
     id: typeof id === 'string' ? id : randomUUID(),
     name,
     args,
     ...(known && { meta: known }),
+  };
+}
+
+/** The call with what its earlier rounds have brought, out of the hands of the client. */
+function resumed(call: ToolCall, params: JsonObject, context: RequestContext): ToolCall {
+  const { id, answers, state } = readRound('tools/call', params, call.id, context);
+  return {
+    ...call,
+    id,
+    ...(answers.length > 0 && { answers }),
+    ...(state !== undefined && { state }),
   };
 }
 
@@ -81,25 +99,6 @@ async function runOnce(
     }
   }
   throw new DuolaneError('internal', `the call of ${call.name} ended without a result`);
-}
-
-/** Asks whoever called, if that client can be asked. */
-function elicit({ client, request }: RequestContext): Ask | undefined {
-  if (!isObject(client.capabilities['elicitation'])) return undefined;
-  return async ({ id, message, schema }, { signal } = {}) => {
-    const result = await request(
-      'elicitation/create',
-      {
-        message: message ?? 'The tool needs your answer.',
-        requestedSchema: schema ?? { type: 'object', properties: {} },
-      },
-      signal ? { signal } : {},
-    );
-    const { action, content } = result;
-    if (action !== 'accept' && action !== 'decline' && action !== 'cancel')
-      throw new DuolaneError('malformed', 'the client answered an elicitation without an action');
-    return { id, action, ...(content !== undefined && { content }) };
-  };
 }
 
 const cannotAsk = (requests: readonly InputRequest[]): DuolaneError =>

@@ -12,11 +12,12 @@ import {
   type RpcRequest,
   rpcResult,
 } from '../../wire/json-rpc.ts';
+import { toRpcError } from '../../wire/rpc-errors.ts';
 import { Changes } from '../changes.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../types.ts';
 import type { CallEvents } from './call-events.ts';
-import { toRpcError } from './errors.ts';
-import { Requests } from './requests.ts';
+import { metaOf } from './era.ts';
+import { type RequestOptions, Requests } from './requests.ts';
 
 /** Requests of the server that we work on at the same time. */
 const MAX_SERVING = 256;
@@ -37,6 +38,9 @@ export class Client implements AsyncDisposable {
   readonly changes: Changes = new Changes();
   /** Calls in flight, by progress token. */
   readonly calls: Map<RpcId, CallEvents> = new Map();
+  /** What every request says about us in its `_meta`, where there was no handshake to say it in. */
+  envelope: JsonObject | undefined;
+  onAcknowledged: (() => void) | undefined;
   readonly #transport: MessageTransport;
   readonly #onRequest: DialMessagesOptions['onRequest'];
   readonly #serving = new Map<RpcId, AbortController>();
@@ -46,9 +50,25 @@ export class Client implements AsyncDisposable {
   constructor(transport: MessageTransport, onRequest: DialMessagesOptions['onRequest']) {
     this.#transport = transport;
     this.#onRequest = onRequest;
-    this.requests = new Requests((message) => transport.send(message));
+    this.requests = new Requests(transport);
     this.#incoming = transport.incoming[Symbol.asyncIterator]();
     this.#reading = this.#read();
+  }
+
+  request(
+    method: string,
+    params: JsonObject | undefined,
+    options?: RequestOptions,
+  ): Promise<JsonObject> {
+    const dressed = this.envelope
+      ? { ...params, _meta: { ...metaOf(params), ...this.envelope } }
+      : params;
+    return this.requests.send(method, dressed, options);
+  }
+
+  /** Whether the program answers what a server asks. */
+  get canAnswer(): boolean {
+    return this.#onRequest !== undefined;
   }
 
   async notify(method: string): Promise<void> {
@@ -100,6 +120,7 @@ export class Client implements AsyncDisposable {
       this.changes.tell({ type: changed, ...(typeof uri === 'string' && { uri }) });
     } else if (method === 'notifications/progress') this.#progress(params);
     else if (method === 'notifications/message') this.#log(params);
+    else if (method === 'notifications/subscriptions/acknowledged') this.onAcknowledged?.();
     else if (method === 'notifications/cancelled')
       this.#serving.get(params['requestId'] as RpcId)?.abort(canceled());
   }
@@ -136,7 +157,7 @@ export class Client implements AsyncDisposable {
     else {
       this.#serving.set(id, controller);
       try {
-        answer = rpcResult(id, await this.#answer(method, params, { signal }));
+        answer = rpcResult(id, await this.answer(method, params, { signal }));
       } catch (error) {
         answer = toRpcError(id, error);
       } finally {
@@ -147,7 +168,8 @@ export class Client implements AsyncDisposable {
     if (!signal.aborted) await this.#transport.send(answer).catch(() => {});
   }
 
-  async #answer(method: string, params: JsonObject, options: Abortable): Promise<JsonObject> {
+  /** What a server asks of us. */
+  async answer(method: string, params: JsonObject, options: Abortable): Promise<JsonObject> {
     if (method === 'ping') return {};
     if (!this.#onRequest) throw new DuolaneError('unsupported', `Unknown method: ${method}`);
     if (!isObject(params)) throw new DuolaneError('invalid', 'Invalid params: not an object');

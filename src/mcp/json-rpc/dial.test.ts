@@ -278,7 +278,7 @@ describe('the server’s own doings', () => {
       expect.arrayContaining([
         { jsonrpc: '2.0', id: 0, result: {} },
         { jsonrpc: '2.0', id: '', result: { action: 'accept' } },
-        { jsonrpc: '2.0', id: 5, error: { code: -32603, message: 'Internal error' } },
+        { jsonrpc: '2.0', id: 5, error: { code: -32603, message: 'internal error' } },
       ]),
     );
     expect(asked).toEqual([

@@ -1,9 +1,22 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../types.ts';
 import { Client } from './client.ts';
-import { PROTOCOL_VERSIONS } from './methods.ts';
+import { ERA_ERRORS, META, PROTOCOL_VERSIONS, STATELESS_VERSION } from './era.ts';
 import { sourceOf } from './source.ts';
+
+/** How long a server may be silent when it is asked for its era; an old one may ignore the question. */
+const PROBE_MS = 5_000;
+
+/** Failures that would be the same in the other era. */
+const FATAL: ReadonlySet<ErrorCode> = new Set([
+  'unauthorized',
+  'rate_limited',
+  'network',
+  'peer_exited',
+  'closed',
+]);
 
 /**
  * The server at the other end of a road for messages, as a ToolSource. Raw JSON: what the server
@@ -16,7 +29,7 @@ export async function dialMessages(
 ): Promise<ToolSource & AsyncDisposable> {
   const client = new Client(transport, options.onRequest);
   try {
-    const answer = options.initializeResult ?? (await handshake(client, options));
+    const answer = options.initializeResult ?? (await introduce(client, options));
     return sourceOf(client, answer);
   } catch (error) {
     await client[Symbol.asyncDispose]();
@@ -24,19 +37,72 @@ export async function dialMessages(
   }
 }
 
+async function introduce(client: Client, options: DialMessagesOptions): Promise<JsonObject> {
+  const { era = 'legacy' } = options;
+  if (era === 'legacy') return handshake(client, options);
+  if (era === 'modern') return discover(client, options, options.signal);
+  const probe = new AbortController();
+  const unlisten = onAbort(options.signal, (reason) => probe.abort(reason));
+  const timer = setTimeout(() => probe.abort(silent()), PROBE_MS);
+  try {
+    return await discover(client, options, probe.signal);
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    const failure = DuolaneError.from(error);
+    // A refusal by the era's own words is an answer; -32000 of an old server is only `closed` in name.
+    const said = rpcCodeOf(failure);
+    if (Object.values(ERA_ERRORS).some((code) => code === said)) throw failure;
+    if (said === undefined && FATAL.has(failure.code)) throw failure;
+  } finally {
+    clearTimeout(timer);
+    unlisten();
+  }
+  client.envelope = undefined;
+  return handshake(client, options);
+}
+
+async function discover(
+  client: Client,
+  { clientInfo = OURSELVES, capabilities = {} }: DialMessagesOptions,
+  signal: AbortSignal | undefined,
+): Promise<JsonObject> {
+  client.envelope = {
+    [META.version]: STATELESS_VERSION,
+    [META.client]: clientInfo,
+    [META.capabilities]: capabilities,
+  };
+  const answer = await client.request('server/discover', {}, signal ? { signal } : {});
+  const versions = answer['supportedVersions'];
+  if (!Array.isArray(versions) || !versions.includes(STATELESS_VERSION)) throw unknown(versions);
+  const meta = isObject(answer['_meta']) ? answer['_meta'] : {};
+  return { ...answer, serverInfo: meta[META.server] };
+}
+
+const OURSELVES = { name: 'duolane', version: '0' };
+
 async function handshake(client: Client, options: DialMessagesOptions): Promise<JsonObject> {
-  const { clientInfo = { name: 'duolane', version: '0' }, capabilities = {}, signal } = options;
-  const answer = await client.requests.send(
+  const { clientInfo = OURSELVES, capabilities = {}, signal } = options;
+  const answer = await client.request(
     'initialize',
     { protocolVersion: PROTOCOL_VERSIONS[0], capabilities, clientInfo },
     signal ? { signal } : {},
   );
   const version = answer['protocolVersion'];
-  if (!PROTOCOL_VERSIONS.some((known) => known === version))
-    throw new DuolaneError(
-      'unsupported',
-      `the server speaks protocol ${JSON.stringify(version)}; we speak ${PROTOCOL_VERSIONS.join(', ')}`,
-    );
+  if (!PROTOCOL_VERSIONS.some((known) => known === version)) throw unknown(version);
   await client.notify('notifications/initialized');
   return answer;
 }
+
+function rpcCodeOf({ cause }: DuolaneError): unknown {
+  const { error } = (cause ?? {}) as { error?: unknown };
+  return isObject(error) ? error['code'] : undefined;
+}
+
+const silent = (): DuolaneError =>
+  new DuolaneError('timeout', 'the tool server did not say which protocol it speaks');
+
+const unknown = (version: unknown): DuolaneError =>
+  new DuolaneError(
+    'unsupported',
+    `the server speaks protocol ${JSON.stringify(version)}; we speak ${[STATELESS_VERSION, ...PROTOCOL_VERSIONS].join(', ')}`,
+  );

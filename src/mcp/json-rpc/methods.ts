@@ -2,25 +2,31 @@ import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
-import type { MessageEnd, ToolSource } from '../types.ts';
-import { serveCall } from './call.ts';
+import type { RpcId } from '../../wire/json-rpc.ts';
 import { Pages } from '../pages.ts';
+import type { MessageEnd, ToolSource } from '../types.ts';
+import { serveAsking } from './asking.ts';
+import { serveCall } from './call.ts';
+import { PROTOCOL_VERSIONS } from './era.ts';
+import type { Seal } from './seal.ts';
+import { discover, serveListen } from './stateless.ts';
 
-/** Newest first: what we answer to a client that asks for one we do not know. */
-export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
-
-/** What the client told about itself in this connection. */
+/** What the client told about itself: in this connection, or in this request if it is stateless. */
 export interface ClientState {
+  readonly stateless: boolean;
   capabilities: JsonObject;
-  logLevel: string;
+  /** Undefined: it wants none. */
+  logLevel: string | undefined;
   readonly subscriptions: Set<string>;
 }
 
 /** What a method may do besides answering; all of it belongs to the one request. */
 export interface RequestContext {
+  readonly id: RpcId;
   readonly signal: AbortSignal;
   readonly client: ClientState;
   readonly ask: Ask | undefined;
+  readonly seal: Seal;
   /** Waits for the reader of `outgoing`. */
   readonly notify: (method: string, params: JsonObject) => Promise<void>;
   readonly log: (entry: { readonly level: string; readonly data: unknown }) => Promise<void>;
@@ -34,7 +40,7 @@ export interface Methods extends AsyncDisposable {
 }
 
 /** The methods that a source can serve, by what it has; each list keeps its open walks. */
-export function methodsOf(source: ToolSource, pageSize: number): Methods {
+export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Methods {
   const table = new Map<string, Method>();
   const lists: Array<Pages<JsonObject>> = [];
   const list = (
@@ -43,7 +49,7 @@ export function methodsOf(source: ToolSource, pageSize: number): Methods {
     open: ((options: ListOptions) => Items<JsonObject>) | undefined,
   ): void => {
     if (!open) return;
-    const pages = new Pages(open, pageSize);
+    const pages = new Pages(open, { pageSize, seal, kind: name });
     lists.push(pages);
     table.set(name, async ({ cursor }, { signal }) => {
       const { items, ...rest } = await pages.page(optionalString('cursor', cursor), signal);
@@ -52,6 +58,8 @@ export function methodsOf(source: ToolSource, pageSize: number): Methods {
   };
 
   table.set('initialize', async (params, { client }) => initialize(source, params, client));
+  table.set('server/discover', async () => discover(source.info, capabilitiesOf(source)));
+  table.set('subscriptions/listen', (params, context) => serveListen(source, params, context));
   table.set('ping', async () => ({}));
   table.set('logging/setLevel', async ({ level }, { client }) => {
     client.logLevel = string('level', level);
@@ -63,11 +71,13 @@ export function methodsOf(source: ToolSource, pageSize: number): Methods {
   list('resources/templates/list', 'resourceTemplates', source.listResourceTemplates?.bind(source));
   list('prompts/list', 'prompts', source.listPrompts?.bind(source));
   if (source.readResource)
-    table.set('resources/read', async ({ uri }, { signal }) => {
-      const contents: JsonObject[] = [];
-      for await (const part of source.readResource!(string('uri', uri), { signal }))
-        contents.push(part);
-      return { contents };
+    table.set('resources/read', async (params, context) => {
+      const [uri, { signal }] = [string('uri', params['uri']), context];
+      return serveAsking('resources/read', params, context, async (ask) => {
+        const contents: JsonObject[] = [];
+        for await (const part of source.readResource!(uri, { signal, ask })) contents.push(part);
+        return { contents };
+      });
     });
   if (source.listResources && source.listen) {
     table.set('resources/subscribe', async ({ uri }, { client }) => {
@@ -80,9 +90,14 @@ export function methodsOf(source: ToolSource, pageSize: number): Methods {
     });
   }
   if (source.getPrompt)
-    table.set('prompts/get', async ({ name, arguments: args = {} }, { signal }) =>
-      source.getPrompt!(string('name', name), object('arguments', args), { signal }),
-    );
+    table.set('prompts/get', async (params, context) => {
+      const name = string('name', params['name']);
+      const args = object('arguments', params['arguments'] ?? {});
+      const { signal } = context;
+      return serveAsking('prompts/get', params, context, (ask) =>
+        source.getPrompt!(name, args, { signal, ask }),
+      );
+    });
   if (source.complete)
     table.set('completion/complete', async (params, { signal }) =>
       source.complete!(params, { signal }),
@@ -99,18 +114,22 @@ function initialize(source: ToolSource, params: JsonObject, client: ClientState)
   const wanted = string('protocolVersion', params['protocolVersion']);
   client.capabilities = isObject(params['capabilities']) ? params['capabilities'] : {};
   const { name, version, instructions } = source.info;
-  const listChanged = source.listen !== undefined;
   return {
     protocolVersion: PROTOCOL_VERSIONS.find((known) => known === wanted) ?? PROTOCOL_VERSIONS[0],
-    capabilities: {
-      logging: {},
-      tools: { listChanged },
-      ...(source.listResources && { resources: { listChanged, subscribe: listChanged } }),
-      ...(source.listPrompts && { prompts: { listChanged } }),
-      ...(source.complete && { completions: {} }),
-    },
+    capabilities: capabilitiesOf(source),
     serverInfo: { name, version },
     ...(instructions !== undefined && { instructions }),
+  };
+}
+
+function capabilitiesOf(source: ToolSource): JsonObject {
+  const listChanged = source.listen !== undefined;
+  return {
+    logging: {},
+    tools: { listChanged },
+    ...(source.listResources && { resources: { listChanged, subscribe: listChanged } }),
+    ...(source.listPrompts && { prompts: { listChanged } }),
+    ...(source.complete && { completions: {} }),
   };
 }
 

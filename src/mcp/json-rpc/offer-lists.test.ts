@@ -56,8 +56,8 @@ describe('lists', () => {
       async *callTool() {},
     };
     const end = offerMessages(source, { pageSize: 2 });
-    for (let n = 0; n < 50; n += 1) await send(end, 'tools/list');
-    expect(open).toBeLessThanOrEqual(8);
+    for (let n = 0; n < 200; n += 1) await send(end, 'tools/list');
+    expect(open).toBeLessThanOrEqual(64);
     await end[Symbol.asyncDispose]();
     expect(open).toBe(0);
   });

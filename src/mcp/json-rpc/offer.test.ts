@@ -103,7 +103,7 @@ describe('errors', () => {
         ['tools/call', { name: 'nope' }, /^Unknown tool: nope$/],
         ['tools/call', add, /^Invalid arguments for tool add: b: /],
         ['tools/list', { cursor: 3 }, /^Invalid params: cursor/],
-        ['tools/list', { cursor: 'junk' }, /^Unknown cursor: junk/],
+        ['tools/list', { cursor: 'junk' }, /^Unknown cursor: it was not made here/],
         ['initialize', {}, /^Invalid params: protocolVersion/],
       ] as const)
         expect(await send(end, method, params)).toMatchObject({
@@ -132,7 +132,7 @@ describe('errors', () => {
     };
     await using end = offerMessages(source);
     expect(await send(end, 'tools/list')).toMatchObject({
-      error: { code: -32603, message: 'Internal error' },
+      error: { code: -32603, message: 'internal error' },
     });
     expect(await send(end, 'tools/call', { name: 'x' })).toMatchObject({ error: { code: -32603 } });
   });

@@ -13,11 +13,19 @@ import {
   type RpcRequest,
   rpcResult,
 } from '../../wire/json-rpc.ts';
-import type { MessageEnd, OfferMessagesOptions, SourceChange, ToolSource } from '../types.ts';
-import { toRpcError } from './errors.ts';
+import { toRpcError } from '../../wire/rpc-errors.ts';
+import type {
+  MessageEnd,
+  OfferMessagesOptions,
+  ReceiveOptions,
+  SourceChange,
+  ToolSource,
+} from '../types.ts';
 import { type ClientState, type Methods, methodsOf, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import { Requests } from './requests.ts';
+import { Seal } from './seal.ts';
+import { complete, isStateless, readClient, SESSION_ONLY, STATELESS_ONLY } from './stateless.ts';
 
 const PAGE_SIZE = 1_000;
 
@@ -38,8 +46,10 @@ class Offer implements MessageEnd {
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
   readonly #outbox = new Outbox();
-  readonly #requests = new Requests((message) => this.#sendRequest(message));
+  readonly #requests = new Requests({ send: (message) => this.#sendRequest(message) });
+  readonly #seal: Seal;
   readonly #client: ClientState = {
+    stateless: false,
     capabilities: {},
     logLevel: 'debug',
     subscriptions: new Set(),
@@ -49,18 +59,21 @@ class Offer implements MessageEnd {
   readonly #scope = new AbortController();
   #listening = false;
 
-  constructor(source: ToolSource, { ask, pageSize = PAGE_SIZE }: OfferMessagesOptions) {
+  constructor(source: ToolSource, { ask, pageSize = PAGE_SIZE, secret }: OfferMessagesOptions) {
     this.#source = source;
     this.#ask = ask;
-    this.#methods = methodsOf(source, pageSize);
+    this.#seal = new Seal(secret);
+    this.#methods = methodsOf(source, pageSize, this.#seal);
   }
 
   get outgoing(): AsyncIterable<JsonObject> {
     return this.#outbox;
   }
 
-  async receive(message: JsonObject, options: Abortable = {}): Promise<JsonObject | undefined> {
-    this.#listen();
+  async receive(
+    message: JsonObject,
+    options: ReceiveOptions = {},
+  ): Promise<JsonObject | undefined> {
     if (isRequest(message)) return this.#owned(this.#serve(message, options));
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
@@ -83,10 +96,14 @@ class Offer implements MessageEnd {
     await this.#methods[Symbol.asyncDispose]();
   }
 
-  async #serve(message: RpcRequest, options: Abortable): Promise<JsonObject | undefined> {
+  async #serve(message: RpcRequest, options: ReceiveOptions): Promise<JsonObject | undefined> {
     const { id, method, params = {} } = message;
-    const handler = this.#methods.table.get(method);
     if (this.#scope.signal.aborted) return toRpcError(id, this.#scope.signal.reason);
+    const stateless = isStateless(method, params);
+    const handler = (stateless ? SESSION_ONLY : STATELESS_ONLY).has(method)
+      ? undefined
+      : this.#methods.table.get(method);
+    if (!stateless) this.#listen();
     if (!handler) return rpcError(id, RPC.methodNotFound, `Unknown method: ${method}`);
     if (!isObject(params)) return rpcError(id, RPC.invalidParams, 'Invalid params: not an object');
     if (this.#work.size > MAX_RUNNING)
@@ -95,11 +112,13 @@ class Offer implements MessageEnd {
     const onAbort = (): void => controller.abort(options.signal?.reason);
     options.signal?.addEventListener('abort', onAbort, { once: true });
     if (options.signal?.aborted) onAbort();
-    const context = this.#context(controller.signal);
     try {
+      const client = stateless ? readClient(params) : this.#client;
+      const context = this.#context(id, client, controller.signal, options.related);
       const result = await handler(params, context);
       await context.flushed();
-      return controller.signal.aborted ? undefined : rpcResult(id, result);
+      if (controller.signal.aborted) return undefined;
+      return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
       return controller.signal.aborted ? undefined : toRpcError(id, error);
     } finally {
@@ -108,28 +127,39 @@ class Offer implements MessageEnd {
     }
   }
 
-  #context(signal: AbortSignal): RequestContext & { flushed(): Promise<void> } {
+  #context(
+    id: RpcId,
+    client: ClientState,
+    signal: AbortSignal,
+    related: ReceiveOptions['related'],
+  ): RequestContext & { flushed(): Promise<void> } {
     let spoke = false;
     const notify = async (method: string, params: JsonObject): Promise<void> => {
+      const message = { jsonrpc: '2.0', method, params };
+      if (related) return related(message);
       spoke = true;
-      await this.#outbox.push({ jsonrpc: '2.0', method, params });
+      await this.#outbox.push(message);
     };
     return {
+      id,
       signal,
-      client: this.#client,
+      client,
       ask: this.#ask,
+      seal: this.#seal,
       notify,
       log: async (entry) => {
-        if (rank(entry.level) >= rank(this.#client.logLevel))
+        if (client.logLevel !== undefined && rank(entry.level) >= rank(client.logLevel))
           await notify('notifications/message', entry);
       },
-      request: (method, params, options) => this.request(method, params, options),
+      request: (method, params, options) =>
+        this.#requests.send(method, params, { ...options, ...(related && { via: related }) }),
       // A quiet request owes its answer nothing, so it does not wait for others' messages.
       flushed: async () => (spoke ? this.#outbox.flushed() : undefined),
     };
   }
 
   #take({ method, params = {} }: RpcNotification): void {
+    if (method === 'notifications/initialized') this.#listen();
     if (method !== 'notifications/cancelled') return;
     const { requestId, reason } = params;
     const error = new DuolaneError(

@@ -2,11 +2,14 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { RpcError, RpcId, RpcSuccess } from '../../wire/json-rpc.ts';
-import { fromRpcError } from './errors.ts';
+import { fromRpcError } from '../../wire/rpc-errors.ts';
+import type { MessageTransport } from '../types.ts';
 
 export interface RequestOptions extends Abortable {
   /** Called once, in the moment in which the request is over, before any further message is taken. */
   readonly onSettled?: () => void;
+  /** Instead of the usual road, such as the stream of the request that it belongs to. */
+  readonly via?: (message: JsonObject) => Promise<void>;
 }
 
 interface Pending {
@@ -21,13 +24,13 @@ interface Pending {
  * nobody's), or by `fail`, after which every new one fails the same way.
  */
 export class Requests {
-  readonly #send: (message: JsonObject) => Promise<void>;
+  readonly #road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
   readonly #pending = new Map<RpcId, Pending>();
   #next = 0;
   #failure: { readonly reason: unknown } | undefined;
 
-  constructor(send: (message: JsonObject) => Promise<void>) {
-    this.#send = send;
+  constructor(road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>) {
+    this.#road = road;
   }
 
   get size(): number {
@@ -42,7 +45,7 @@ export class Requests {
   async send(
     method: string,
     params: JsonObject | undefined,
-    { signal, onSettled }: RequestOptions = {},
+    { signal, onSettled, via }: RequestOptions = {},
   ): Promise<JsonObject> {
     signal?.throwIfAborted();
     if (this.#failure) throw this.#failure.reason;
@@ -55,7 +58,8 @@ export class Requests {
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
       // Both at once: an answer, a failure or an abort need not wait for a send that is stuck.
-      const sent = this.#send({ jsonrpc: '2.0', id, method, ...(params && { params }) });
+      const request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
+      const sent = via ? via(request) : this.#road.send(request, signal && { signal });
       const [result] = await Promise.all([answer, sent]);
       return result;
     } catch (error) {
@@ -98,6 +102,7 @@ export class Requests {
   async #cancel(requestId: RpcId, signal: AbortSignal): Promise<void> {
     const reason = signal.reason instanceof Error ? signal.reason.message : String(signal.reason);
     const params = { requestId, reason };
-    await this.#send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }).catch(() => {});
+    const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params };
+    if (!this.#road.cancelsByClosing) await this.#road.send(message).catch(() => {});
   }
 }

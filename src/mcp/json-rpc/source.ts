@@ -1,11 +1,23 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import { atDeadline } from '../run.ts';
-import type { CallOptions, Tool, ToolCall, ToolEvent, ToolResult, ToolSource } from '../types.ts';
+import type {
+  AskOptions,
+  CallOptions,
+  Tool,
+  ToolCall,
+  ToolEvent,
+  ToolResult,
+  ToolSource,
+} from '../types.ts';
 import { CallEvents } from './call-events.ts';
 import { CALL_ID } from './call.ts';
 import type { Client } from './client.ts';
+import { bare, META } from './era.ts';
+import { askedIn, inRounds, toInput, withAnswers } from './rounds.ts';
+import { Subscription } from './subscribe.ts';
 import { PageWalk } from './walk.ts';
 
 /** The server that a client is connected to, with what its `initialize` answer says it has. */
@@ -18,12 +30,13 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
     (options?: ListOptions): Items<T> =>
       new PageWalk<T>(
         (cursor, signal) =>
-          client.requests.send(method, cursor === undefined ? undefined : { cursor }, {
+          client.request(method, cursor === undefined ? undefined : { cursor }, {
             ...(signal && { signal }),
           }),
         key,
         options,
       );
+  const subscription = client.envelope && new Subscription(client);
   return {
     info: {
       name: typeof name === 'string' ? name : 'unnamed',
@@ -32,12 +45,12 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
     },
     listTools: can['tools'] ? list<Tool>('tools/list', 'tools') : () => none(),
     callTool: (call, options) => callTool(client, call, options),
-    listen: (options) => client.changes.listen(options),
+    listen: (options) => (subscription ?? client.changes).listen(options),
     ...(can['resources'] !== undefined && {
       listResources: list('resources/list', 'resources'),
       listResourceTemplates: list('resources/templates/list', 'resourceTemplates'),
       async *readResource(uri, options) {
-        const { contents } = await client.requests.send('resources/read', { uri }, options);
+        const { contents } = await whole(client, 'resources/read', { uri }, options);
         if (!Array.isArray(contents))
           throw new DuolaneError('malformed', `the server sent ${uri} without contents`);
         yield* contents as JsonObject[];
@@ -46,10 +59,10 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
     ...(can['prompts'] !== undefined && {
       listPrompts: list('prompts/list', 'prompts'),
       getPrompt: (prompt, args, options) =>
-        client.requests.send('prompts/get', { name: prompt, arguments: args }, options),
+        whole(client, 'prompts/get', { name: prompt, arguments: args }, options),
     }),
     ...(can['completions'] !== undefined && {
-      complete: (request, options) => client.requests.send('completion/complete', request, options),
+      complete: (request, options) => client.request('completion/complete', request, options),
     }),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
@@ -57,31 +70,56 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
 
 async function* none<T>(): AsyncGenerator<T, void, undefined> {}
 
+/** A result that must not be a question: only a tool call has somebody to put it to. */
+async function whole(
+  client: Client,
+  method: string,
+  params: JsonObject,
+  options: AskOptions = {},
+): Promise<JsonObject> {
+  const result = await inRounds(client, method, params, options);
+  if (askedIn(result))
+    throw new DuolaneError(
+      'unsupported',
+      `the server asks for something before it answers ${method}: dial it with \`onRequest\``,
+    );
+  return client.envelope ? bare(result) : result;
+}
+
 async function* callTool(
   client: Client,
-  { id, name, args, meta }: ToolCall,
+  { id, name, args, meta, answers = [], state }: ToolCall,
   { signal, deadline }: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   signal?.throwIfAborted();
   const scope = new AbortController();
-  const onAbort = (): void => scope.abort(signal?.reason);
-  signal?.addEventListener('abort', onAbort, { once: true });
+  const unlisten = onAbort(signal, (reason) => scope.abort(reason));
   const timer =
     deadline === undefined
       ? undefined
       : atDeadline(deadline, name, (reason) => scope.abort(reason));
   const events = new CallEvents();
   const progressToken = client.requests.nextId;
-  client.calls.set(progressToken, events);
-  const params = { name, arguments: args, _meta: { [CALL_ID]: id, ...meta, progressToken } };
+  const params = {
+    name,
+    arguments: args,
+    ...withAnswers(id, answers, state),
+    _meta: {
+      [CALL_ID]: id,
+      ...meta,
+      progressToken,
+      // Whoever reads the events decides what to drop; in the other era all levels come anyway.
+      ...(client.envelope && { [META.logLevel]: 'debug' }),
+    },
+  };
   let over = false;
-  const answered = client.requests
-    .send('tools/call', params, {
-      signal: scope.signal,
-      // At once: progress that comes after the answer belongs to nobody.
-      onSettled: () => client.calls.delete(progressToken),
-    })
-    .then((result) => events.finish({ type: 'result', result: toResult(result) }))
+  const answered = inRounds(client, 'tools/call', params, {
+    signal: scope.signal,
+    begin: () => client.calls.set(progressToken, events),
+    // At once: progress that comes after the answer belongs to nobody.
+    onSettled: () => client.calls.delete(progressToken),
+  })
+    .then((result) => events.finish(lastOf(client, id, result)))
     .catch((error: unknown) => events.fail(error))
     .then(() => {
       over = true;
@@ -89,11 +127,17 @@ async function* callTool(
   try {
     yield* events;
   } finally {
-    signal?.removeEventListener('abort', onAbort);
+    unlisten();
     clearTimeout(timer);
     if (!over) scope.abort(new DuolaneError('canceled', 'the caller has left'));
     await answered;
   }
+}
+
+function lastOf(client: Client, callId: string, result: JsonObject): ToolEvent {
+  const asked = askedIn(result);
+  if (asked) return { type: 'input', ...toInput(callId, asked) };
+  return { type: 'result', result: toResult(client.envelope ? bare(result) : result) };
 }
 
 const toResult = (result: JsonObject): ToolResult =>

@@ -1,0 +1,239 @@
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { sleep } from '../stream/abort.ts';
+import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+import { Changes } from './changes.ts';
+import { type Connect, Connection, dialling } from './connection.ts';
+import type { AskOptions, CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from './types.ts';
+
+/** A source that is there, or how to dial one: then it is dialled again when it is lost. */
+export type GatewayMember = ToolSource | Connect;
+
+export interface GatewayOptions {
+  readonly name?: string;
+  readonly version?: string;
+  readonly instructions?: string;
+}
+
+/** Many sources as one. */
+export interface Gateway extends ToolSource, AsyncDisposable {
+  /** Sources that cannot be used now, each with the reason. */
+  readonly problems: ReadonlyMap<string, DuolaneError>;
+}
+
+/** Between the name of a source and that of its tool. */
+const MARK = '__';
+const WAIT_MS = 1_000;
+const MAX_WAIT_MS = 30_000;
+
+/**
+ * Many sources behind one: tools and prompts get the name of their source in front (`files__read`),
+ * so that equal names never meet; resources keep their URIs and are looked for in order. A source
+ * that fails is left out of the lists and named in `problems`; the others go on. One that was
+ * dialled here is dialled again until it is back, and `listen` tells both. Throws `invalid` for
+ * names that could be mistaken for each other. Disposing closes what was dialled here.
+ */
+export function gateway(
+  sources: Readonly<Record<string, GatewayMember>>,
+  options: GatewayOptions = {},
+): Gateway {
+  for (const name of Object.keys(sources))
+    if (!/^[\w.-]{1,64}$/.test(name) || name.includes(MARK) || name.endsWith('_'))
+      throw new DuolaneError(
+        'invalid',
+        `${JSON.stringify(name)} cannot name a source: use letters, digits, - and ., with no ${MARK} inside and no _ at the end`,
+      );
+  return new ManySources(sources, options);
+}
+
+class ManySources implements Gateway {
+  readonly info: ToolSource['info'];
+  readonly problems: Map<string, DuolaneError> = new Map();
+  readonly #connections = new Map<string, Connection>();
+  /** Without a connection, as far as we know. */
+  readonly #lost = new Set<string>();
+  readonly #changes = new Changes();
+  readonly #scope = new AbortController();
+
+  constructor(
+    sources: Readonly<Record<string, GatewayMember>>,
+    { name = 'gateway', version = '1.0.0', instructions }: GatewayOptions,
+  ) {
+    this.info = { name, version, ...(instructions !== undefined && { instructions }) };
+    for (const [key, member] of Object.entries(sources)) this.#add(key, member);
+  }
+
+  listTools(options?: ListOptions): Items<Tool> {
+    return this.#list<Tool>((source, at) => source.listTools(at), options, true);
+  }
+
+  listPrompts(options?: ListOptions): Items<JsonObject> {
+    return this.#list((source, at) => source.listPrompts?.(at), options, true);
+  }
+
+  listResources(options?: ListOptions): Items<JsonObject> {
+    return this.#list((source, at) => source.listResources?.(at), options, false);
+  }
+
+  listResourceTemplates(options?: ListOptions): Items<JsonObject> {
+    return this.#list((source, at) => source.listResourceTemplates?.(at), options, false);
+  }
+
+  async *callTool(
+    call: ToolCall,
+    options?: CallOptions,
+  ): AsyncGenerator<ToolEvent, void, undefined> {
+    const [source, name] = await this.#find('tool', call.name, options);
+    yield* source.callTool({ ...call, name }, options);
+  }
+
+  async getPrompt(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject> {
+    const [source, own] = await this.#find('prompt', name, options);
+    if (!source.getPrompt) throw new DuolaneError('not_found', `Unknown prompt: ${name}`);
+    return source.getPrompt(own, args, options);
+  }
+
+  async *readResource(
+    uri: string,
+    options?: AskOptions & { readonly offset?: number },
+  ): AsyncGenerator<JsonObject, void, undefined> {
+    let reason: unknown = new DuolaneError('not_found', `Unknown resource: ${uri}`);
+    for (const name of this.#connections.keys()) {
+      const source = await this.#open(name, options).catch(() => undefined);
+      const parts = source?.readResource?.(uri, options)[Symbol.asyncIterator]();
+      if (!parts) continue;
+      let first: IteratorResult<JsonObject>;
+      try {
+        first = await parts.next();
+      } catch (error) {
+        options?.signal?.throwIfAborted();
+        if (error instanceof DuolaneError && error.code === 'suspended') throw error;
+        reason = error; // another may have it
+        continue;
+      }
+      if (!first.done) yield first.value;
+      return yield* { [Symbol.asyncIterator]: () => parts };
+    }
+    throw reason;
+  }
+
+  listen(options?: Abortable): ReturnType<Changes['listen']> {
+    return this.#changes.listen(options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new DuolaneError('closed', 'the gateway was closed');
+    this.#scope.abort(closed);
+    this.#changes.fail(closed);
+    const closing = [...this.#connections.values()].map((each) => each[Symbol.asyncDispose]());
+    await Promise.all(closing);
+  }
+
+  #add(name: string, member: GatewayMember): void {
+    const dialled = typeof member === 'function';
+    const open = dialled
+      ? dialling(member)
+      : async () => ({ source: member, close: async () => {} });
+    const connection = new Connection(open, {
+      changed: (change) => this.#changes.tell(change),
+      lost: (reason) => {
+        this.#down(name, reason);
+        if (dialled) void this.#keepTrying(name);
+      },
+    });
+    this.#connections.set(name, connection);
+    if (dialled) void this.#keepTrying(name);
+    else void this.#open(name).catch(() => {}); // the lists show what is wrong with it
+  }
+
+  /** Until it is connected; its return is a change. Never rejects. */
+  async #keepTrying(name: string): Promise<void> {
+    for (let tries = 0; !this.#scope.signal.aborted; tries += 1) {
+      try {
+        await this.#open(name);
+        return;
+      } catch {
+        const wait = Math.min(WAIT_MS * 2 ** tries, MAX_WAIT_MS);
+        await sleep(wait, this.#scope.signal).catch(() => {});
+      }
+    }
+  }
+
+  async #open(name: string, options?: Abortable): Promise<ToolSource> {
+    try {
+      const source = await this.#connections.get(name)!.open(options);
+      if (this.#lost.delete(name)) {
+        this.problems.delete(name);
+        this.#announce();
+      }
+      return source;
+    } catch (error) {
+      options?.signal?.throwIfAborted();
+      const { message } = DuolaneError.from(error);
+      const reason = new DuolaneError(
+        'network',
+        `the tool server ${name} is not connected: ${message}`,
+        { cause: error },
+      );
+      this.#lost.add(name);
+      this.problems.set(name, reason);
+      throw reason;
+    }
+  }
+
+  #down(name: string, reason: DuolaneError): void {
+    this.#lost.add(name);
+    this.problems.set(name, reason);
+    this.#announce();
+  }
+
+  #announce(): void {
+    for (const type of ['tools', 'resources', 'prompts'] as const) this.#changes.tell({ type });
+  }
+
+  async #find(kind: string, name: string, options?: Abortable): Promise<[ToolSource, string]> {
+    const at = name.indexOf(MARK);
+    const owner = name.slice(0, Math.max(at, 0));
+    if (!this.#connections.has(owner))
+      throw new DuolaneError('not_found', `Unknown ${kind}: ${name}`);
+    return [await this.#open(owner, options), name.slice(at + MARK.length)];
+  }
+
+  #list<T extends JsonObject>(
+    list: (source: ToolSource, options: ListOptions) => Items<T> | undefined,
+    { after, signal }: ListOptions = {},
+    named: boolean,
+  ): Items<T> {
+    const items: Items<T> & { checkpoint: string | undefined } = {
+      checkpoint: after,
+      [Symbol.asyncIterator]: () => walk(this),
+    };
+    const [, first = '', inner] =
+      after === undefined ? [] : (/^([\w.-]+):(.*)$/s.exec(after) ?? []);
+    if (after !== undefined && !this.#connections.has(first))
+      throw new DuolaneError('invalid', `Unknown cursor: ${after}`);
+    async function* walk(self: ManySources): AsyncGenerator<T, void, undefined> {
+      const names = [...self.#connections.keys()];
+      for (const name of names.slice(Math.max(0, names.indexOf(first)))) {
+        signal?.throwIfAborted();
+        try {
+          const source = await self.#open(name, signal ? { signal } : {});
+          const own = list(source, {
+            ...(signal && { signal }),
+            ...(name === first && inner ? { after: inner } : {}),
+          });
+          for await (const item of own ?? []) {
+            const at = own?.checkpoint;
+            items.checkpoint = at === undefined ? undefined : `${name}:${at}`;
+            yield named ? { ...item, name: `${name}${MARK}${String(item['name'])}` } : item;
+          }
+          self.problems.delete(name);
+        } catch (error) {
+          signal?.throwIfAborted();
+          self.problems.set(name, DuolaneError.from(error, 'network'));
+        }
+      }
+    }
+    return items;
+  }
+}

@@ -1,0 +1,71 @@
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { Noise } from '../../../wire/jsonl.ts';
+import type { SseDecoder, SseMessage } from '../../../wire/sse.ts';
+
+/** The largest body of one message, as for one line or one event. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+export const mediaType = (message: { readonly headers: Headers }): string =>
+  (message.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase();
+
+/** The messages in a JSON body: one, or several in a list as the revision 2025-03-26 allowed. */
+export async function jsonMessages(response: Response): Promise<readonly JsonObject[]> {
+  const value = parse(await readText(response, MAX_BYTES));
+  const messages = Array.isArray(value) ? value : [value];
+  if (!messages.every(isObject)) throw malformed('a body that is no message');
+  return messages;
+}
+
+/** A whole body as text; `too_large` beyond the limit, and the rest is not read. */
+export async function readText(
+  message: { readonly body: ReadableStream<Uint8Array> | null },
+  maxBytes: number,
+): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const part of (message.body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += part.byteLength;
+    if (bytes > maxBytes)
+      throw new DuolaneError('too_large', `a body is over the limit of ${maxBytes} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+/** The events of a body, as they come. A broken connection throws `network`. */
+export async function* sseEvents(
+  response: Response,
+  decoder: SseDecoder,
+): AsyncGenerator<SseMessage, void, undefined> {
+  const body = (response.body ?? []) as AsyncIterable<Uint8Array>;
+  try {
+    for await (const chunk of body)
+      for (const event of decoder.decode(chunk)) {
+        // What was cut off may have been an answer: somebody would wait for it for ever.
+        if (event instanceof Noise) throw event.error;
+        yield event;
+      }
+  } catch (error) {
+    throw DuolaneError.from(error, 'network');
+  }
+}
+
+/** The message in an event; undefined for one without data, which only carries an id. */
+export function messageIn({ event, data }: SseMessage): JsonObject | undefined {
+  if (event !== 'message' || data === '') return undefined;
+  const value = parse(data);
+  if (!isObject(value)) throw malformed('an event that is no message');
+  return value;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw malformed('text that is no JSON', cause);
+  }
+}
+
+const malformed = (what: string, cause?: unknown): DuolaneError =>
+  new DuolaneError('malformed', `the tool server sent ${what}`, { cause });

@@ -1,0 +1,26 @@
+import type { DialMessagesOptions, ToolSource } from '../../types.ts';
+import { dialMessages } from '../dial.ts';
+import type { HttpOptions } from './fetcher.ts';
+import { HttpRoad } from './road.ts';
+import { SseRoad } from './sse-road.ts';
+
+export type DialHttpOptions = HttpOptions & DialMessagesOptions;
+
+/**
+ * A server at an MCP endpoint over Streamable HTTP. `signal` covers the handshake only. A server
+ * that is away fails each call with `network` and is used again as soon as it is back; `listen`
+ * then tells a change. Refusals are `unauthorized`, `rate_limited` with `retryAfterMs`, and so on,
+ * with the HTTP status. Disposing ends the session on the server.
+ */
+export const dialHttp = (options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> =>
+  dialMessages(new HttpRoad(options), { era: 'auto', ...options });
+
+/**
+ * A server of the transport before Streamable HTTP: `url` is its event stream, which names the
+ * address for messages. When the stream ends, everything in flight throws `network`; dial again.
+ */
+export async function dialSse(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
+  const road = new SseRoad(options);
+  await road.open(options.signal);
+  return dialMessages(road, options);
+}

@@ -1,0 +1,190 @@
+import { DuolaneError } from '../../../errors.ts';
+import { type JsonObject } from '../../../json.ts';
+import { isRequest, readRpc, RPC, type RpcMessage } from '../../../wire/json-rpc.ts';
+import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
+import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../era.ts';
+import { offerMessages } from '../offer.ts';
+import { isStateless } from '../stateless.ts';
+import { mediaType, readText } from './body.ts';
+import { type GuardOptions, refuseStranger } from './guard.ts';
+import { jsonOf, refuse } from './respond.ts';
+import { Session } from './session.ts';
+import { postStateless } from './stateless.ts';
+
+export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
+  /** The largest message that is taken; 16 MiB by default. */
+  readonly maxBodyBytes?: number;
+  /** Sessions at the same time; when all are in use, new ones are refused. 1,000 by default. */
+  readonly maxSessions?: number;
+  /** How long a session without any connection is kept; 10 minutes by default. */
+  readonly idleMs?: number;
+}
+
+/** An MCP endpoint as a function of the web's own types. */
+export interface McpHandler extends AsyncDisposable {
+  /** Every method of the endpoint. The request's signal says that the client has left. Never rejects. */
+  readonly handle: (request: Request) => Promise<Response>;
+  /** Sessions that are open. */
+  readonly sessions: number;
+}
+
+/**
+ * Serves a source at one Streamable HTTP endpoint, to any number of clients of every revision since
+ * 2025-03-26; that of 2026-07-28 needs no session. The source is shared and stays open. A client
+ * that does not read slows its own requests and nobody else's. Requests from pages of other sites
+ * are refused; who may ask is otherwise yours to check before. Disposing ends all sessions.
+ */
+export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
+  return new Handler(source, options);
+}
+
+class Handler implements McpHandler {
+  readonly #source: ToolSource;
+  readonly #options: McpHandlerOptions;
+  readonly #stateless: MessageEnd;
+  readonly #sessions = new Map<string, Session>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(source: ToolSource, options: McpHandlerOptions) {
+    this.#source = source;
+    this.#options = options;
+    this.#stateless = offerMessages(source, options);
+    const { idleMs = 600_000 } = options;
+    this.#sweeper = setInterval(() => this.#sweep(idleMs), Math.min(idleMs, 30_000));
+    this.#sweeper.unref();
+  }
+
+  get sessions(): number {
+    return this.#sessions.size;
+  }
+
+  readonly handle = async (request: Request): Promise<Response> => {
+    try {
+      return refuseStranger(request, this.#options) ?? (await this.#route(request));
+    } catch (error) {
+      const { code, message } = DuolaneError.from(error);
+      if (code === 'too_large') return refuse(413, message);
+      return refuse(500, 'Internal error', RPC.internalError);
+    }
+  };
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#sweeper);
+    const sessions = [...this.#sessions.keys()];
+    await Promise.all(sessions.map((id) => this.#close(id)));
+    await this.#stateless[Symbol.asyncDispose]();
+  }
+
+  async #route(request: Request): Promise<Response> {
+    switch (request.method) {
+      case 'POST':
+        return this.#post(request);
+      case 'GET': {
+        if (!accepts(request, 'text/event-stream'))
+          return refuse(406, 'The client must accept text/event-stream');
+        const session = this.#session(request);
+        return session instanceof Session
+          ? session.get(request.headers.get('last-event-id'))
+          : session;
+      }
+      case 'DELETE': {
+        const session = this.#session(request);
+        if (!(session instanceof Session)) return session;
+        await this.#close(session.id);
+        return new Response(null, { status: 200 });
+      }
+      default:
+        return notAllowed(request.method);
+    }
+  }
+
+  async #post(request: Request): Promise<Response> {
+    if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
+      return refuse(406, 'The client must accept both application/json and text/event-stream');
+    if (mediaType(request) !== 'application/json')
+      return refuse(415, 'The content type must be application/json');
+    const text = await readText(request, this.#options.maxBodyBytes ?? 16 * 1024 * 1024);
+    const message = parse(text);
+    if (message === undefined) return refuse(400, 'Parse error: no JSON', RPC.parseError);
+    if ('refuse' in message) return jsonOf(message['refuse'] as JsonObject, 400);
+    if (speaksStateless(request, message)) return postStateless(this.#stateless, message, request);
+    if (isRequest(message) && message.method === 'initialize') return this.#begin(message);
+    const session = this.#session(request);
+    return session instanceof Session ? session.post(message) : session;
+  }
+
+  async #begin(message: JsonObject): Promise<Response> {
+    if (!(await this.#makeRoom()))
+      return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
+    const session = new Session(this.#source, this.#options);
+    this.#sessions.set(session.id, session);
+    const response = await session.post(message);
+    if (session.version === '') {
+      await this.#close(session.id);
+      response.headers.delete('mcp-session-id');
+    }
+    return response;
+  }
+
+  /** The session that a request names, or the refusal. */
+  #session(request: Request): Session | Response {
+    const version = request.headers.get('mcp-protocol-version');
+    if (version === STATELESS_VERSION) return notAllowed(request.method);
+    if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
+      return refuse(400, `Unsupported protocol version: ${version}`);
+    const id = request.headers.get('mcp-session-id');
+    if (id === null) return refuse(400, 'Mcp-Session-Id is missing: begin with initialize');
+    const session = this.#sessions.get(id);
+    return session ?? refuse(404, 'Session not found: begin again with initialize', -32001);
+  }
+
+  async #makeRoom(): Promise<boolean> {
+    const { maxSessions = 1_000 } = this.#options;
+    if (this.#sessions.size < maxSessions) return true;
+    const idle = [...this.#sessions.values()].filter((session) => session.idle);
+    const oldest = idle.reduce<Session | undefined>(
+      (old, each) => (old && old.usedAt <= each.usedAt ? old : each),
+      undefined,
+    );
+    if (oldest) await this.#close(oldest.id);
+    return oldest !== undefined;
+  }
+
+  #sweep(idleMs: number): void {
+    for (const { id, idle, usedAt } of this.#sessions.values())
+      if (idle && usedAt < Date.now() - idleMs) void this.#close(id);
+  }
+
+  async #close(id: string): Promise<void> {
+    const session = this.#sessions.get(id);
+    this.#sessions.delete(id);
+    await session?.[Symbol.asyncDispose]();
+  }
+}
+
+/** By the body, and for what cannot carry it there by the header. */
+function speaksStateless(request: Request, message: JsonObject): boolean {
+  if (request.headers.get('mcp-protocol-version') === STATELESS_VERSION) return true;
+  return isRequest(message)
+    ? isStateless(message.method, message.params)
+    : metaOf(message['params'])[META.version] !== undefined;
+}
+
+function parse(text: string): RpcMessage | { readonly refuse: unknown } | undefined {
+  try {
+    return readRpc(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+const accepts = (request: Request, type: string): boolean => {
+  const accept = request.headers.get('accept') ?? '';
+  return accept.includes(type) || accept.includes('*/*');
+};
+
+const notAllowed = (method: string): Response => {
+  const response = refuse(405, `Method not allowed: ${method}`);
+  response.headers.set('allow', 'POST, GET, DELETE');
+  return response;
+};

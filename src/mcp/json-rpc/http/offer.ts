@@ -1,0 +1,29 @@
+import { listen, type ListenOptions } from '../../../http/node.ts';
+import type { ToolSource } from '../../types.ts';
+import { mcpHandler, type McpHandlerOptions } from './handler.ts';
+
+export interface OfferHttpOptions
+  extends McpHandlerOptions, Pick<ListenOptions, 'host' | 'port' | 'stallMs'> {
+  /** `/mcp` by default. */
+  readonly path?: string;
+}
+
+/** An HTTP server of its own for one source. Disposing ends its sessions and stops listening. */
+export async function offerHttp(
+  source: ToolSource,
+  options: OfferHttpOptions = {},
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const { path = '/mcp' } = options;
+  const handler = mcpHandler(source, options);
+  const listening = await listen(async (request) => {
+    if (new URL(request.url).pathname === path) return handler.handle(request);
+    return new Response(`nothing here; the MCP endpoint is ${path}\n`, { status: 404 });
+  }, options);
+  return {
+    url: `${listening.url}${path}`,
+    async [Symbol.asyncDispose]() {
+      await handler[Symbol.asyncDispose]();
+      await listening[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,43 @@
+import { sseResponse, type SseItem } from '../../../http/sse.ts';
+import type { JsonObject } from '../../../json.ts';
+import { keepAlive } from '../../../stream/keep-alive.ts';
+import { type RpcError, rpcError } from '../../../wire/json-rpc.ts';
+import type { EventStream } from './event-stream.ts';
+
+/** A request that is silent for so long gets its stream, so that nobody takes it for dead. */
+const PATIENCE_MS = 1_000;
+const HEARTBEAT_MS = 15_000;
+
+/**
+ * The answer, if it comes soon and nothing before it. Else undefined: the answer will be the last
+ * message of the stream. `null` stands for a request that was cancelled, to which nothing is owed.
+ */
+export async function quickAnswer(
+  answered: Promise<JsonObject | undefined>,
+  stream: EventStream,
+): Promise<JsonObject | null | undefined> {
+  const answer = answered.then((message) => message ?? null);
+  let timer: NodeJS.Timeout | undefined;
+  const patience = new Promise<void>((resolve) => (timer = setTimeout(resolve, PATIENCE_MS)));
+  const first = await Promise.race([answer, stream.begun, patience]);
+  clearTimeout(timer);
+  if (first !== undefined && stream.last === 0) return first;
+  void answer.then((message) => {
+    if (message) stream.offer(message);
+    stream.end();
+  });
+  return undefined;
+}
+
+export const streamOf = (items: AsyncIterable<SseItem>): Response =>
+  sseResponse(keepAlive(items, HEARTBEAT_MS, () => 'heartbeat' as const));
+
+export const jsonOf = (
+  body: JsonObject,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Response => Response.json(body, { status, headers: { ...headers } });
+
+/** A refusal in the words of both HTTP and JSON-RPC. */
+export const refuse = (status: number, message: string, code = -32000): Response =>
+  jsonOf(rpcError(null, code, message) satisfies RpcError, status);

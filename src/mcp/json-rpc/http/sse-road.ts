@@ -1,0 +1,98 @@
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import { Channel } from '../../../stream/channel.ts';
+import type { Abortable } from '../../../stream/types.ts';
+import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
+import type { MessageTransport } from '../../types.ts';
+import { mediaType, messageIn, sseEvents } from './body.ts';
+import { type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
+import { refusal } from './status.ts';
+
+/** The client's side of the transport of 2024: one stream for all that comes, POSTs for what goes. */
+export class SseRoad implements MessageTransport {
+  readonly #fetcher: Fetcher;
+  readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
+  #endpoint: URL | undefined;
+
+  constructor(options: HttpOptions) {
+    this.#fetcher = new Fetcher(options);
+  }
+
+  get incoming(): AsyncIterable<JsonObject> {
+    return this.#incoming;
+  }
+
+  /** Resolves when the server has named the address for messages. Closes everything if it fails. */
+  async open(signal?: AbortSignal): Promise<void> {
+    const exchange = this.#fetcher.open();
+    const unlisten = onAbort(signal, (reason) =>
+      this.#fetcher.close(DuolaneError.from(reason, 'canceled')),
+    );
+    try {
+      const events = await this.#connect(exchange);
+      const { done, value } = await events.next();
+      if (done || value.event !== 'endpoint') throw noEndpoint();
+      this.#endpoint = this.#resolve(value.data);
+      void this.#read(events).finally(() => exchange[Symbol.dispose]());
+    } catch (error) {
+      exchange[Symbol.dispose]();
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      unlisten();
+    }
+  }
+
+  async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
+    if (!this.#endpoint) throw noEndpoint();
+    using exchange = this.#fetcher.open(signal);
+    const headers = { 'content-type': 'application/json' };
+    const response = await exchange.ask(this.#endpoint, { method: 'POST', headers, body: message });
+    if (!response.ok) throw await refusal(response, 'a message');
+  }
+
+  async close(): Promise<void> {
+    this.#incoming.close();
+    this.#fetcher.close(new DuolaneError('closed', 'the connection was closed'));
+  }
+
+  async #connect(exchange: Exchange): Promise<AsyncGenerator<SseMessage, void, undefined>> {
+    const headers = { accept: 'text/event-stream' };
+    const response = await exchange.ask(this.#fetcher.url, { method: 'GET', headers });
+    if (!response.ok) throw await refusal(response, 'the event stream');
+    if (mediaType(response) !== 'text/event-stream') throw noEndpoint();
+    return sseEvents(response, new SseDecoder());
+  }
+
+  async #read(events: AsyncIterable<SseMessage>): Promise<void> {
+    try {
+      for await (const event of events) {
+        const message = messageIn(event);
+        if (message) await this.#incoming.push(message);
+      }
+      throw new DuolaneError('network', 'the tool server has ended the event stream; dial again');
+    } catch (error) {
+      if (!this.#incoming.ended) this.#incoming.fail(error);
+    }
+  }
+
+  /** Only at the server's own origin: a stream must not make us send our headers elsewhere. */
+  #resolve(address: string): URL {
+    const { url } = this.#fetcher;
+    if (!URL.canParse(address, url.href)) throw noEndpoint();
+    const endpoint = new URL(address, url);
+    if (endpoint.origin !== url.origin)
+      throw new DuolaneError(
+        'malformed',
+        `the tool server at ${url.origin} wants messages sent to ${endpoint.origin}, which is another place`,
+      );
+    return endpoint;
+  }
+}
+
+const noEndpoint = (): DuolaneError =>
+  new DuolaneError(
+    'malformed',
+    'the server did not name an address for messages: is this the event stream of an MCP server (type sse)?',
+  );

@@ -1,0 +1,83 @@
+import type { SseItem } from '../../../http/sse.ts';
+import type { JsonObject } from '../../../json.ts';
+import { isRequest, RPC, rpcError, type RpcRequest } from '../../../wire/json-rpc.ts';
+import { toRpcError } from '../../../wire/rpc-errors.ts';
+import type { MessageEnd } from '../../types.ts';
+import { ERA_ERRORS, META, metaOf } from '../era.ts';
+import { readClient } from '../stateless.ts';
+import { EventStream } from './event-stream.ts';
+import { decodeHeader, nameIn } from './headers.ts';
+import { jsonOf, quickAnswer, streamOf } from './respond.ts';
+
+/** Errors that have an HTTP status of their own. */
+const STATUS: Readonly<Record<number, number>> = {
+  [RPC.methodNotFound]: 404,
+  [ERA_ERRORS.headerMismatch]: 400,
+  [ERA_ERRORS.missingCapability]: 400,
+  [ERA_ERRORS.unsupportedVersion]: 400,
+};
+
+/** A request of the stateless revision: when the client leaves, it is cancelled. */
+export async function postStateless(
+  end: MessageEnd,
+  message: JsonObject,
+  request: Request,
+): Promise<Response> {
+  if (!isRequest(message)) return new Response(null, { status: 202 });
+  const refused = refuseMessage(message, request.headers);
+  if (refused) return refused;
+  const controller = new AbortController();
+  const leave = (): void => controller.abort(request.signal.reason);
+  request.signal.addEventListener('abort', leave, { once: true });
+  const stream = new EventStream();
+  const answered = end
+    .receive(message, {
+      signal: controller.signal,
+      related: (related) => stream.push(related),
+    })
+    .finally(() => request.signal.removeEventListener('abort', leave));
+  const answer = await quickAnswer(answered, stream);
+  if (answer === null) return new Response(null, { status: 202 });
+  if (answer) return jsonOf(answer, STATUS[codeOf(answer)] ?? 200);
+  return streamOf(until(stream, () => controller.abort()));
+}
+
+async function* until(
+  stream: EventStream,
+  left: () => void,
+): AsyncGenerator<SseItem, void, undefined> {
+  try {
+    yield* stream.read(0);
+  } finally {
+    stream.end();
+    left();
+  }
+}
+
+const codeOf = (answer: JsonObject): number => {
+  const { code } = (answer['error'] ?? {}) as { code?: unknown };
+  return typeof code === 'number' ? code : 0;
+};
+
+/** What the headers say must be what the body says: others may have decided by them. */
+function refuseMessage(message: RpcRequest, headers: Headers): Response | undefined {
+  const { id, method, params = {} } = message;
+  const mismatch = (header: string): Response =>
+    jsonOf(
+      rpcError(id, ERA_ERRORS.headerMismatch, `Header mismatch: ${header} is not as in the body`),
+      400,
+    );
+  const version = metaOf(params)[META.version];
+  if (typeof version === 'string' && headers.get('mcp-protocol-version') !== version)
+    return mismatch('MCP-Protocol-Version');
+  try {
+    readClient(params);
+  } catch (error) {
+    return jsonOf(toRpcError(id, error), 400);
+  }
+  if (headers.get('mcp-method') !== method) return mismatch('Mcp-Method');
+  const [name, given] = [nameIn(method, params), headers.get('mcp-name')];
+  if (name !== undefined && (given === null || decodeHeader(given) !== decodeHeader(name)))
+    return mismatch('Mcp-Name');
+  return undefined;
+}

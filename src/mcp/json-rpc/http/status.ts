@@ -1,0 +1,78 @@
+import { DuolaneError, type ErrorCode } from '../../../errors.ts';
+import { isObject } from '../../../json.ts';
+import { fromRpcError } from '../../../wire/rpc-errors.ts';
+
+/** What is read of the body of a refusal. */
+const MAX_BODY = 64 * 1024;
+
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  400: 'invalid',
+  401: 'unauthorized',
+  403: 'unauthorized',
+  404: 'not_found',
+  405: 'unsupported',
+  406: 'unsupported',
+  408: 'timeout',
+  409: 'conflict',
+  413: 'too_large',
+  415: 'unsupported',
+  429: 'rate_limited',
+  503: 'overloaded',
+};
+
+/**
+ * A refused request as what we throw, by its status; the error of a JSON-RPC body is the cause, so
+ * that it can be passed on word for word. Reads the body, at most 64 KiB of it.
+ */
+export async function refusal(response: Response, what: string): Promise<DuolaneError> {
+  const { status } = response;
+  const body = await head(response);
+  const error = rpcErrorIn(body);
+  const said = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
+  const byStatus = CODES[status] ?? (status >= 500 ? 'server' : 'invalid');
+  // The words of the protocol are finer than a 400, and a 404 may mean the method or the place.
+  const code = error && (status === 400 || error.code === 'unsupported') ? error.code : byStatus;
+  const retryAfterMs = retryAfter(response.headers.get('retry-after'));
+  const advice =
+    status === 401 || status === 403 ? '; give `headers` with an authorization it accepts' : '';
+  return new DuolaneError(
+    code,
+    `the tool server refused ${what} with HTTP ${status}${said ? `: ${said}` : ''}${advice}`,
+    {
+      status,
+      ...(error && { cause: error.cause }),
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    },
+  );
+}
+
+function rpcErrorIn(body: string): DuolaneError | undefined {
+  try {
+    const value: unknown = JSON.parse(body);
+    return isObject(value) && isObject(value['error']) ? fromRpcError(value['error']) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function head(response: Response): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of response.body ?? []) {
+      parts.push(part as Uint8Array);
+      bytes += (part as Uint8Array).byteLength;
+      if (bytes > MAX_BODY) break;
+    }
+  } catch {
+    // Half a reason is better than none.
+  }
+  return Buffer.concat(parts).subarray(0, MAX_BODY).toString('utf8');
+}
+
+/** Seconds or a date, as HTTP has it. */
+function retryAfter(value: string | null): number | undefined {
+  if (value === null) return undefined;
+  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
+}

@@ -1,0 +1,118 @@
+import type { Answer, Ask, InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Client } from './client.ts';
+import { fromWire, keyOf, toResponse, type WireInput } from './input.ts';
+import type { RequestOptions } from './requests.ts';
+
+/** Times that a server may ask before it answers. */
+const MAX_ROUNDS = 8;
+
+/** What a server wants to know before it goes on. */
+export interface Asked {
+  readonly inputRequests: JsonObject;
+  readonly requestState: string | undefined;
+}
+
+/** The question in a result, if it is one. */
+export function askedIn(result: JsonObject): Asked | undefined {
+  const { resultType, inputRequests = {}, requestState } = result;
+  if (resultType === undefined || resultType === 'complete') return undefined;
+  if (resultType !== 'input_required' || !isObject(inputRequests))
+    throw new DuolaneError(
+      'malformed',
+      `the server sent a result of the type ${JSON.stringify(resultType)}`,
+    );
+  return {
+    inputRequests,
+    requestState: typeof requestState === 'string' ? requestState : undefined,
+  };
+}
+
+export interface RoundOptions extends RequestOptions {
+  /** Called before each round. */
+  readonly begin?: () => void;
+  /** Answers what the program does not. */
+  readonly ask?: Ask;
+}
+
+/**
+ * A request over as many rounds as the server needs, as long as `onRequest` or `ask` answers what
+ * it asks. The last result may still be a question, if there is nobody to answer it.
+ */
+export async function inRounds(
+  client: Client,
+  method: string,
+  params: JsonObject,
+  { begin, ask, ...options }: RoundOptions = {},
+): Promise<JsonObject> {
+  const answering = options.signal ? { signal: options.signal } : {};
+  let more: JsonObject = {};
+  for (let round = 0; round <= MAX_ROUNDS; round += 1) {
+    begin?.();
+    const result = await client.request(method, { ...params, ...more }, options);
+    const asked = askedIn(result);
+    if (!asked || !(client.canAnswer || ask)) return result;
+    const responses = Object.entries(asked.inputRequests).map(async ([key, request]) => {
+      const { callId: _, ...question } = fromWire('', key, request);
+      const { method: wanted, params: of } = question.data as WireInput;
+      const response =
+        client.canAnswer || !ask
+          ? await client.answer(wanted, of, answering)
+          : toResponse(await ask({ ...question, id: key }, answering), wanted);
+      return [key, response] as const;
+    });
+    more = retry(asked.requestState, Object.fromEntries(await Promise.all(responses)));
+  }
+  throw new DuolaneError('malformed', `the server asked ${MAX_ROUNDS} times and never answered`);
+}
+
+const retry = (requestState: string | undefined, inputResponses: JsonObject): JsonObject => ({
+  inputResponses,
+  ...(requestState !== undefined && { requestState }),
+});
+
+/** The `input` event for a question, with a state from which `withAnswers` goes on. */
+export function toInput(
+  callId: string,
+  { inputRequests, requestState }: Asked,
+): { readonly requests: readonly InputRequest[]; readonly state: string } {
+  const entries = Object.entries(inputRequests);
+  const requests = entries.map(([key, value]) => fromWire(callId, key, value));
+  const methods = Object.fromEntries(
+    requests.map((request) => [
+      keyOf(callId, request),
+      (request.data as { method: string }).method,
+    ]),
+  );
+  return { requests, state: JSON.stringify({ requestState, methods }) };
+}
+
+/** The members that repeat a call with the answers to its question. */
+export function withAnswers(
+  callId: string,
+  answers: readonly Answer[],
+  state: string | undefined,
+): JsonObject {
+  if (state === undefined) return {};
+  const { requestState, methods } = readState(state);
+  const given = answers
+    .map((answer) => [keyOf(callId, answer), answer] as const)
+    .filter(([key]) => methods[key] !== undefined)
+    .map(([key, answer]) => [key, toResponse(answer, String(methods[key]))] as const);
+  return retry(
+    typeof requestState === 'string' ? requestState : undefined,
+    Object.fromEntries(given),
+  );
+}
+
+function readState(state: string): JsonObject & { readonly methods: JsonObject } {
+  try {
+    const value: unknown = JSON.parse(state);
+    if (isObject(value) && isObject(value['methods']))
+      return { ...value, methods: value['methods'] };
+  } catch {
+    // Not ours, as below.
+  }
+  throw new DuolaneError('invalid', 'the state of the call is not one that this server gave');
+}

@@ -1,0 +1,117 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { fromRpcError } from '../../wire/rpc-errors.ts';
+import type { ToolSource } from '../types.ts';
+import { ERA_ERRORS, META, metaOf, STATELESS_VERSION } from './era.ts';
+import type { ClientState, RequestContext } from './methods.ts';
+
+/** Answers that a client may keep; ours are always fresh. */
+const CACHED = /\/list$|^resources\/read$|^server\/discover$/;
+
+/** Requests that belong to a session. */
+export const SESSION_ONLY: ReadonlySet<string> = new Set([
+  'initialize',
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+]);
+
+/** Requests that only the stateless revision knows. */
+export const STATELESS_ONLY: ReadonlySet<string> = new Set([
+  'server/discover',
+  'subscriptions/listen',
+]);
+
+/** Whether a request speaks the stateless revision: it says its version, or nobody else knows it. */
+export const isStateless = (method: string, params: unknown): boolean =>
+  metaOf(params)[META.version] !== undefined || STATELESS_ONLY.has(method);
+
+/** What a stateless request says about its client; throws what to answer to one that does not. */
+export function readClient(params: JsonObject): ClientState {
+  const meta = metaOf(params);
+  const version = meta[META.version];
+  if (typeof version !== 'string') throw lacks(META.version);
+  if (version !== STATELESS_VERSION)
+    throw fromRpcError({
+      code: ERA_ERRORS.unsupportedVersion,
+      message: `Unsupported protocol version: ${version}`,
+      data: { supported: [STATELESS_VERSION], requested: version },
+    });
+  const capabilities = meta[META.capabilities];
+  if (!isObject(capabilities)) throw lacks(META.capabilities);
+  const logLevel = meta[META.logLevel];
+  return {
+    stateless: true,
+    capabilities,
+    logLevel: typeof logLevel === 'string' ? logLevel : undefined,
+    subscriptions: new Set(),
+  };
+}
+
+const lacks = (key: string): DuolaneError =>
+  new DuolaneError('invalid', `Invalid params: _meta must have ${key}`);
+
+/** A result as the stateless revision wants it. */
+export function complete(
+  method: string,
+  result: JsonObject,
+  { name, version }: ToolSource['info'],
+): JsonObject {
+  const meta = isObject(result['_meta']) ? result['_meta'] : {};
+  return {
+    resultType: 'complete',
+    ...(CACHED.test(method) && { ttlMs: 0, cacheScope: 'private' }),
+    ...result,
+    _meta: { ...meta, [META.server]: { name, version } },
+  };
+}
+
+const KINDS = {
+  toolsListChanged: 'tools',
+  resourcesListChanged: 'resources',
+  promptsListChanged: 'prompts',
+} as const;
+
+/** `subscriptions/listen`: first what is heeded, then the changes, until the client leaves. */
+export async function serveListen(
+  source: ToolSource,
+  { notifications }: JsonObject,
+  { id, signal, notify }: RequestContext,
+): Promise<JsonObject> {
+  const wanted = isObject(notifications) ? notifications : {};
+  const uris = new Set(toTexts(wanted['resourceSubscriptions']));
+  const listens = source.listen !== undefined;
+  const kinds = Object.entries(KINDS).filter(([key]) => wanted[key] === true && listens);
+  const heard = new Set<string>(kinds.map(([, kind]) => kind));
+  const _meta = { [META.subscription]: id };
+  const acknowledge = (): Promise<void> =>
+    notify('notifications/subscriptions/acknowledged', {
+      _meta,
+      notifications: {
+        ...Object.fromEntries(kinds.map(([key]) => [key, true])),
+        ...(uris.size > 0 && listens && { resourceSubscriptions: [...uris] }),
+      },
+    });
+  if (!source.listen) {
+    await acknowledge();
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  } else
+    for await (const { type, uri } of source.listen({ signal })) {
+      if (type === 'listening') await acknowledge();
+      else if (heard.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
+      else if (type === 'resource' && uri !== undefined && uris.has(uri))
+        await notify('notifications/resources/updated', { _meta, uri });
+    }
+  return { _meta };
+}
+
+const toTexts = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
+
+/** `server/discover`. */
+export const discover = (info: ToolSource['info'], capabilities: JsonObject): JsonObject => ({
+  supportedVersions: [STATELESS_VERSION],
+  capabilities,
+  ...(info.instructions !== undefined && { instructions: info.instructions }),
+});

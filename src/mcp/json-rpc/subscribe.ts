@@ -1,0 +1,91 @@
+import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import { onAbort, sleep } from '../../stream/abort.ts';
+import type { Abortable } from '../../stream/types.ts';
+import type { SourceChange } from '../types.ts';
+import type { Client } from './client.ts';
+
+const FILTER = { toolsListChanged: true, resourcesListChanged: true, promptsListChanged: true };
+const KINDS = ['tools', 'resources', 'prompts'] as const;
+
+const WAIT_MS = 1_000;
+const MAX_WAIT_MS = 30_000;
+
+/** Failures after which listening may work again. */
+const PASSING: ReadonlySet<ErrorCode> = new Set([
+  'network',
+  'response_lost',
+  'server',
+  'overloaded',
+  'rate_limited',
+  'timeout',
+]);
+
+/**
+ * The changes of a server without sessions: one `subscriptions/listen` for as long as anybody
+ * listens, made again when it breaks, which counts as a change. A server that knows no such request
+ * never tells a change.
+ */
+export class Subscription {
+  readonly #client: Client;
+  #listeners = 0;
+  #stop: AbortController | undefined;
+  #standing: Promise<void> = Promise.resolve();
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  async *listen(options: Abortable = {}): AsyncGenerator<SourceChange, void, undefined> {
+    this.#enter();
+    try {
+      for await (const change of this.#client.changes.listen(options)) {
+        if (change.type === 'listening') await this.#stands(options.signal);
+        yield change;
+      }
+    } finally {
+      this.#leave();
+    }
+  }
+
+  #enter(): void {
+    this.#listeners += 1;
+    if (this.#listeners > 1) return;
+    const stop = new AbortController();
+    this.#stop = stop;
+    this.#standing = new Promise((stands) => void this.#run(stop.signal, stands).finally(stands));
+  }
+
+  #leave(): void {
+    this.#listeners -= 1;
+    if (this.#listeners === 0) this.#stop?.abort(new DuolaneError('closed', 'nobody listens'));
+  }
+
+  /** An abort shows in the loop over the changes; here it only ends the wait. */
+  async #stands(signal: AbortSignal | undefined): Promise<void> {
+    let unlisten = (): void => {};
+    const aborted = new Promise<void>((resolve) => (unlisten = onAbort(signal, () => resolve())));
+    await Promise.race([this.#standing, aborted]);
+    unlisten();
+  }
+
+  /** Never rejects. */
+  async #run(signal: AbortSignal, stands: () => void): Promise<void> {
+    let tries = 0;
+    let again = false;
+    this.#client.onAcknowledged = () => {
+      tries = 0;
+      stands();
+      if (again) for (const type of KINDS) this.#client.changes.tell({ type });
+      again = true;
+    };
+    while (!signal.aborted) {
+      try {
+        await this.#client.request('subscriptions/listen', { notifications: FILTER }, { signal });
+      } catch (error) {
+        if (!PASSING.has(DuolaneError.from(error).code)) return;
+      }
+      tries += 1;
+      await sleep(Math.min(WAIT_MS * 2 ** (tries - 1), MAX_WAIT_MS), signal).catch(() => {});
+    }
+  }
+}
