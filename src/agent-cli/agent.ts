@@ -49,6 +49,7 @@ export class Agent implements Conductor {
   readonly #servers: Servers;
   readonly #ended = new AbortController();
   #turn: TurnState | undefined;
+  #started = false;
   #inputEnded = false;
   #failed = false;
   #finish: (code: number) => void = () => {};
@@ -131,6 +132,9 @@ export class Agent implements Conductor {
       }),
       servers: this.#servers,
       queue: new PromptQueue(),
+      fallback: flags.fallbackModel
+        ? () => chooseModel(flags.fallbackModel, { cwd, env })
+        : undefined,
       builtins,
       write: options.write,
       drained: options.drained,
@@ -214,6 +218,8 @@ export class Agent implements Conductor {
   }
 
   started(source: 'startup' | 'resume'): void {
+    if (this.#started) return; // a repeated initialize
+    this.#started = true;
     const options = { signal: this.#ended.signal, toolUseId: '', subject: source };
     void this.session.hooks.fire('SessionStart', { source }, options).catch(() => {});
   }

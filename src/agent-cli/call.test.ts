@@ -58,6 +58,7 @@ function openSession(argv: readonly string[]) {
       help: { cwd: '/work', env: {}, clientInfo: { name: 'x', version: '0' }, onRequest: never },
     }),
     queue: new PromptQueue(),
+    fallback: undefined,
     builtins: Promise.resolve([]),
     write,
     drained: () => Promise.resolve(),

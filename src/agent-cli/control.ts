@@ -31,9 +31,10 @@ type Handler = (
   conductor: Conductor,
 ) => ControlAnswer | Promise<ControlAnswer>;
 
-const ok = (response?: unknown): ControlAnswer => ({
+const ok = (response?: unknown, envelope?: JsonObject): ControlAnswer => ({
   ok: true,
   ...(response !== undefined && { response }),
+  ...(envelope && { envelope }),
 });
 const no = (error: string, errorCode?: string): ControlAnswer => ({
   ok: false,
@@ -104,6 +105,10 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     }),
   get_binary_version: (_, { version }) => ok({ version }),
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
+  read_file: async (request, { session: { cwd, choices } }) => {
+    const { readFileForHost } = await import('./read-file.ts');
+    return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
+  },
   rewind_files: () => ok({ canRewind: false, error: 'File rewinding is not supported.' }),
   stop_task: () => ok({}),
   background_tasks: () => ok({}),
@@ -129,7 +134,12 @@ function initialize(request: ControlRequest, conductor: Conductor): ControlAnswe
     session.servers.add(name, { type: 'sdk', name, ...record(configs[name]) }, manifest);
   }
   conductor.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
-  return ok({
+  // A host that connects again finds the questions that still wait for it beside the answer.
+  const waiting = {
+    pending_permission_requests: session.lane.pending('can_use_tool'),
+    pending_user_dialog_requests: [],
+  };
+  const state = {
     commands: [],
     agents: [],
     output_style: 'default',
@@ -144,7 +154,8 @@ function initialize(request: ControlRequest, conductor: Conductor): ControlAnswe
     session_state: session.state,
     sdk_mcp_manifests_parked: parked,
     capabilities: CAPABILITIES,
-  });
+  };
+  return ok(state, waiting);
 }
 
 function takeSystemPrompt({ choices }: Session, request: ControlRequest): void {

@@ -107,6 +107,12 @@ test('flags that mean nothing here are noted, unknown ones too, and nothing else
   expect(flags).toMatchObject({ print: true, prompt: 'the question', verbose: true });
 });
 
+test('a mode that only the vendor has is asked for in vain: noted, and people are asked', () => {
+  const { permissionMode, notes } = parseFlags(['--permission-mode=auto']);
+  expect(permissionMode).toBe('default');
+  expect(notes).toEqual([expect.stringContaining('auto is not supported')]);
+});
+
 test('words behind -- are the question', () => {
   expect(parseFlags(['-p', '--', '--model', 'is what?']).prompt).toBe('--model is what?');
 });

@@ -206,7 +206,13 @@ export function parseFlags(argv: readonly string[]): Flags {
     ...unknown.map((word) => `${word} is not a flag of this program and was ignored`),
   ];
   const bypass = has('dangerously-skip-permissions');
-  const mode = bypass ? 'bypassPermissions' : (last('permission-mode') ?? 'default');
+  const asked = bypass ? 'bypassPermissions' : (last('permission-mode') ?? 'default');
+  // A model that judges calls is the vendor's; to ask is the safe way to do without.
+  const mode = asked === 'auto' ? 'default' : asked;
+  if (asked === 'auto')
+    notes.push(
+      '--permission-mode=auto is not supported: as default, calls that no rule allows are asked about',
+    );
   const allowBypass = bypass || has('allow-dangerously-skip-permissions');
   if (!isPermissionMode(mode)) throw badChoice('permission-mode', mode, PERMISSION_MODES);
   if (mode === 'bypassPermissions' && !allowBypass) {

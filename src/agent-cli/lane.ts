@@ -7,6 +7,7 @@ import {
   ControlPeer,
   type ControlRequest,
 } from '../wire/control.ts';
+import { record } from './read.ts';
 
 /** An answer at once is written before anything else happens; a promise when it settles. */
 export type Serve = (
@@ -15,6 +16,7 @@ export type Serve = (
 ) => ControlAnswer | Promise<ControlAnswer>;
 
 interface Waiter {
+  readonly frame: JsonObject;
   resolve(response: unknown): void;
   reject(error: DuolaneError): void;
 }
@@ -46,13 +48,21 @@ export class Lane {
     };
     try {
       return await new Promise<unknown>((resolve, reject) => {
-        this.#waiting.set(id, { resolve, reject });
+        const frame = effect.do === 'write' ? effect.frame : {};
+        this.#waiting.set(id, { frame, resolve, reject });
         signal?.addEventListener('abort', onAbort, { once: true });
         this.#perform(effect);
       });
     } finally {
       signal?.removeEventListener('abort', onAbort);
     }
+  }
+
+  /** Requests of ours that the host has not answered yet, as they were written. */
+  pending(subtype: string): JsonObject[] {
+    return [...this.#waiting.values()]
+      .map(({ frame }) => frame)
+      .filter(({ request }) => record(request)['subtype'] === subtype);
   }
 
   /** Takes a frame for which `isControl` holds. */

@@ -111,7 +111,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   }
 }
 
-/** The fallback is for a model that cannot be had at all, not for one that fails. */
+/** A model that cannot be set up gives way at once; one that fails later, in its step. */
 async function firstModel(
   flags: Flags,
   place: Parameters<typeof chooseModel>[1],

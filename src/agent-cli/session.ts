@@ -48,6 +48,8 @@ export class Session {
   readonly hooks: Hooks;
   readonly servers: Servers;
   readonly queue: PromptQueue;
+  /** Sets up the model that takes over when another cannot be had. */
+  readonly fallback: (() => Promise<ChosenModel>) | undefined;
   readonly totals: Totals = { usage: NO_USAGE, costUsd: 0, apiMs: 0, results: 0 };
   /** The schema that the answer of a turn must have. */
   schema: JsonObject | undefined;
@@ -72,6 +74,7 @@ export class Session {
     readonly hooks: Hooks;
     readonly servers: Servers;
     readonly queue: PromptQueue;
+    readonly fallback: (() => Promise<ChosenModel>) | undefined;
     readonly builtins: Promise<readonly AgentTool[]>;
     readonly write: (message: JsonObject) => void;
     readonly drained: () => Promise<void>;
@@ -88,6 +91,7 @@ export class Session {
     this.hooks = parts.hooks;
     this.servers = parts.servers;
     this.queue = parts.queue;
+    this.fallback = parts.fallback;
     this.schema = parts.flags.jsonSchema;
     this.#builtins = parts.builtins;
     this.#write = parts.write;

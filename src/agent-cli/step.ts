@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { Answer } from './answer.ts';
 import { assistantMessage, sayAsUser, streamEvent } from './messages.ts';
-import { type Retry, streamWithRetry } from './models/retry.ts';
+import { type Attempt, type Retry, streamWithRetry } from './models/retry.ts';
 import type { Block, ModelEvent, ModelRequest } from './models/types.ts';
 import { record, str } from './read.ts';
 import type { Session } from './session.ts';
@@ -31,8 +31,9 @@ export function errorName({ code, status }: DuolaneError): string {
  *
  * A failed attempt is withdrawn before the next: its raw events end in `abandoned_blocks`, and
  * `system/api_retry` says `discard` with the ids of the lines that are void. An attempt whose calls
- * have begun is not repeated: what was finished of it is the answer. Throws the last failure, or the
- * signal's reason after telling the host what was said so far.
+ * have begun is not repeated: what was finished of it is the answer. A model that stays overloaded,
+ * or does not exist, gives way to `--fallback-model` for the rest of the session. Throws the last
+ * failure, or the signal's reason after telling the host what was said so far.
  */
 export class Step {
   readonly #session: Session;
@@ -45,6 +46,7 @@ export class Step {
   /** Lines of the answer: their ids, and what is not in the transcript yet. */
   #lines: string[] = [];
   #unsaved: { readonly message: JsonObject; readonly uuid: string }[] = [];
+  #attempts = 0;
   #sentAt = 0;
   #first = true;
 
@@ -77,18 +79,10 @@ export class Step {
       this.#session.emit({ type: 'system', subtype: 'status', status: 'requesting' });
     }
     try {
-      const events = streamWithRetry(choices.model.model, this.#request(), {
-        signal,
-        policy: settings.retry,
-        mayRetry: () => !this.#callsBegun(),
+      await this.#stream().catch(async (reason: unknown) => {
+        if (signal.aborted || !(await this.#fallBack(DuolaneError.from(reason)))) throw reason;
+        await this.#stream();
       });
-      for await (const event of events) {
-        if (event.type === 'attempt') this.#attempt();
-        else if (event.type === 'retry') this.#withdraw(event);
-        else this.#receive(event);
-        // A host that does not read can still interrupt.
-        await unlessAborted(this.#session.drained(), signal);
-      }
       this.#save();
       return this.#answer;
     } catch (reason) {
@@ -102,6 +96,39 @@ export class Step {
       const price = settings.prices[choices.model.id] ?? settings.prices[choices.model.model.name];
       this.#turn.addUsage(usage, costOf(usage, price));
     }
+  }
+
+  async #stream(): Promise<void> {
+    const { choices, settings } = this.#session;
+    const { signal } = this.#turn;
+    const events = streamWithRetry(choices.model.model, this.#request(), {
+      signal,
+      policy: settings.retry,
+      mayRetry: () => !this.#callsBegun(),
+    });
+    for await (const event of events) {
+      if (event.type === 'attempt') this.#attempt(event);
+      else if (event.type === 'retry') this.#withdraw(event);
+      else this.#receive(event);
+      // A host that does not read can still interrupt.
+      await unlessAborted(this.#session.drained(), signal);
+    }
+  }
+
+  /** Whether another model takes over. */
+  async #fallBack(error: DuolaneError): Promise<boolean> {
+    const { fallback, choices, settings } = this.#session;
+    const gone = error.code === 'overloaded' || error.code === 'not_found';
+    if (!fallback || !gone || this.#callsBegun()) return false;
+    const chosen = await fallback();
+    const [from_model, to_model] = [choices.model.model.name, chosen.model.name];
+    if (from_model === to_model) return false;
+    choices.model = chosen;
+    const { maxRetries } = settings.retry;
+    this.#withdraw({ type: 'retry', attempt: this.#attempts, maxRetries, delayMs: 0, error });
+    const text = `${from_model} cannot be had (${error.message}); ${to_model} takes over.`;
+    this.#session.inform(text, { tag: 'model_fallback', from_model, to_model });
+    return true;
   }
 
   #newAnswer(): Answer {
@@ -121,7 +148,8 @@ export class Step {
     };
   }
 
-  #attempt(): void {
+  #attempt({ attempt }: Attempt): void {
+    this.#attempts = attempt;
     this.#sentAt = performance.now();
     this.#turn.requestMs ??= this.#turn.now();
   }

@@ -109,6 +109,33 @@ test.each(APIS)('%s over HTTP: an interrupt drops the connection', async (api) =
   expect(await run.server.calls[0]?.closed).toBe('dropped');
 });
 
+test.each([
+  ['anthropic', ['--effort', 'high'], { output_config: { effort: 'high' } }],
+  ['anthropic', ['--thinking', 'disabled'], { thinking: { type: 'disabled' } }],
+  [
+    'anthropic',
+    ['--max-thinking-tokens', '2048'],
+    { thinking: { type: 'enabled', budget_tokens: 2048 } },
+  ],
+  ['openai', ['--effort', 'low'], { reasoning_effort: 'low' }],
+  ['openai', ['--effort', 'max'], { reasoning_effort: 'high' }],
+  ['openai', ['--thinking', 'disabled'], { reasoning_effort: 'none' }],
+] as const)('%s with %j asks for %j', async (api, flags, asked) => {
+  await using run = await open(api, [{ text: 'ok' }], flags);
+  run.host.prompt('go');
+  await run.host.result();
+  expect(run.server.calls[0]?.body).toMatchObject(asked);
+});
+
+test.each(APIS)('%s: without effort and thinking nothing is said of them', async (api) => {
+  await using run = await open(api, [{ text: 'ok' }]);
+  run.host.prompt('go');
+  await run.host.result();
+  const body = run.server.calls[0]?.body as JsonObject;
+  for (const key of ['thinking', 'output_config', 'reasoning_effort'])
+    expect(body).not.toHaveProperty(key);
+});
+
 test('a 429 with Retry-After is waited for', async () => {
   await using run = await open('anthropic', [
     { status: 429, headers: { 'retry-after': '1' } },
@@ -138,25 +165,29 @@ test('an address where nobody listens: retried, then an error that says so', asy
 
 verifies(
   ['S208', 'S209'],
-  'the time to the first token is told once per turn, from the message and from the model call',
+  'the time to the first token: by a clock that only goes forward, of the first token only, from the message and from the model call',
   async () => {
     await using ws = await Workspace.open(fast);
     const model = await ws.script([
       { error: { status: 500 } },
-      { waitMs: 300, text: 'one two three' },
+      { waitMs: 300, text: 'one two three', delayMs: 200 },
     ]);
+    // The clock on the wall goes back an hour each time that somebody looks at it.
+    const clock = encodeURIComponent('let t = Date.now(); Date.now = () => (t -= 3_600_000);');
     await using host = new RawHost(
       ws,
       ['--model', model, '--settings', '{"retry":{"baseMs":400}}'],
-      { DUOLANE_RETRY_BASE_MS: '400' },
+      { DUOLANE_RETRY_BASE_MS: '400', NODE_OPTIONS: `--import=data:text/javascript,${clock}` },
     );
     host.prompt('go');
-    const { ttft_ms: all, ttft_model_ms: call } = (await host.result()) as {
-      ttft_ms: number;
-      ttft_model_ms: number;
-    };
-    expect(call).toBeGreaterThanOrEqual(290);
+    const {
+      ttft_ms: all,
+      ttft_model_ms: call,
+      duration_ms: whole,
+    } = (await host.result()) as { ttft_ms: number; ttft_model_ms: number; duration_ms: number };
+    expect(call).toBeGreaterThanOrEqual(490);
     expect(all).toBeGreaterThanOrEqual(call + 390);
+    expect(whole).toBeGreaterThanOrEqual(all + 390);
   },
 );
 

@@ -248,6 +248,20 @@ describe.skipIf(!servers.available)('MCP servers of others, over stdio', () => {
     expect(await host.result()).toMatchObject({ result: 'done' });
   });
 
+  test('sampling of a dialled server is answered by the model of the session', async () => {
+    await using ws = await Workspace.open();
+    const input = { prompt: 'name a colour', maxTokens: 20 };
+    const model = await ws.script([
+      { when: '^go$', tools: [{ name: 'mcp__all__trigger-sampling-request', input }] },
+      { when: 'name a colour$', text: 'blue' },
+      { text: 'done' },
+    ]);
+    await using host = new RawHost(ws, [...mcp({ all: node('everything') }), model]);
+    host.prompt('go');
+    expect(await host.result()).toMatchObject({ result: 'done' });
+    expect(JSON.stringify(result(host))).toContain('blue');
+  });
+
   test('a server that dies in a call fails the call, not the session', async () => {
     await using ws = await Workspace.open();
     const file = join(ws.cwd, 'mortal.ts');

@@ -104,8 +104,9 @@ export class RawHost implements AsyncDisposable {
   serve(
     tools: readonly JsonObject[],
     call: (params: JsonObject, frame: JsonObject) => string | undefined,
+    initialize: JsonObject = {},
   ): void {
-    this.request('init', 'initialize', { sdkMcpServers: ['calc'] });
+    this.request('init', 'initialize', { sdkMcpServers: ['calc'], ...initialize });
     this.respond('mcp_message', ({ message }, frame) => {
       const { id, method, params } = message as JsonObject;
       const reply = (result: JsonObject): JsonObject => ({

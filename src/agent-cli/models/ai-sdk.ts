@@ -1,6 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
+import { effortOf } from './effort.ts';
 import { modelError } from './failure.ts';
 import {
   type Block,
@@ -45,13 +46,17 @@ const isLanguageModel = (value: unknown): value is LanguageModel =>
   (isObject(value) || typeof value === 'function') &&
   typeof (value as { doStream?: unknown }).doStream === 'function';
 
-function toOptions({ system, messages, tools, maxTokens }: ModelRequest): JsonObject {
+function toOptions(request: ModelRequest): JsonObject {
+  const { system, messages, tools, maxTokens } = request;
+  const reasoning = effortOf(request);
   return {
     prompt: [
       ...(system === '' ? [] : [{ role: 'system', content: system }]),
       ...messages.flatMap(toPrompt),
     ],
     maxOutputTokens: maxTokens,
+    // Of specification v4; models of earlier ones do not look at it.
+    ...(reasoning !== undefined && { reasoning }),
     includeRawChunks: false,
     ...(tools.length > 0 && {
       tools: tools.map(({ name, description, input_schema }) => ({

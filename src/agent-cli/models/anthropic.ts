@@ -51,7 +51,11 @@ function toBody({
   tools,
   maxTokens,
   thinkingTokens,
+  effort,
 }: ModelRequest): JsonObject {
+  const thinking = thinkingTokens
+    ? { type: 'enabled', budget_tokens: thinkingTokens }
+    : { type: 'disabled' };
   return {
     model,
     stream: true,
@@ -59,7 +63,8 @@ function toBody({
     messages,
     ...(system !== '' && { system }),
     ...(tools.length > 0 && { tools }),
-    ...(thinkingTokens ? { thinking: { type: 'enabled', budget_tokens: thinkingTokens } } : {}),
+    ...(thinkingTokens !== undefined && { thinking }),
+    ...(effort !== undefined && { output_config: { effort } }),
   };
 }
 

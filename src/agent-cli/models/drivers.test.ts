@@ -237,7 +237,8 @@ test.each(['v2', 'v4'] as const)('AI SDK models of the specification %s', async 
       return { stream: stream() };
     },
   });
-  const events = await collect(model.stream(request(said('go')), { signal }));
+  const effort = { effort: 'max' };
+  const events = await collect(model.stream({ ...request(said('go')), ...effort }, { signal }));
   expect(short(events)).toEqual([
     'text:hi',
     'block_end',
@@ -251,6 +252,7 @@ test.each(['v2', 'v4'] as const)('AI SDK models of the specification %s', async 
     usage: { input_tokens: 4, output_tokens: 2, cache_read_input_tokens: 1 },
   });
   expect(asked).toMatchObject({
+    reasoning: 'max',
     prompt: [
       { role: 'system', content: 'be kind' },
       { role: 'user', content: [{ type: 'text', text: 'go' }] },

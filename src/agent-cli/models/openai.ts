@@ -1,6 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
+import { effortOf } from './effort.ts';
 import { statusError, streamedError } from './failure.ts';
 import { sseData } from './sse.ts';
 import {
@@ -45,12 +46,18 @@ export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
   };
 }
 
-function toBody({ model, system, messages, tools, maxTokens }: ModelRequest): JsonObject {
+/** These endpoints know no effort beyond `high`. */
+const HIGHEST: Readonly<Record<string, string>> = { xhigh: 'high', max: 'high' };
+
+function toBody(request: ModelRequest): JsonObject {
+  const { model, system, messages, tools, maxTokens } = request;
+  const effort = effortOf(request);
   return {
     model,
     stream: true,
     stream_options: { include_usage: true },
     max_tokens: maxTokens,
+    ...(effort !== undefined && { reasoning_effort: HIGHEST[effort] ?? effort }),
     messages: [
       ...(system === '' ? [] : [{ role: 'system', content: system }]),
       ...messages.flatMap(toMessages),

@@ -47,12 +47,12 @@ export async function dialConfig(
   signal: AbortSignal,
 ): Promise<ToolSource & AsyncDisposable> {
   const type = str(config['type'], 'stdio');
-  if (type !== 'stdio') {
+  if (type === 'http' || type === 'sse') return dialUrl(name, type, config, help, signal);
+  if (type !== 'stdio')
     throw new DuolaneError(
       'unsupported',
-      `servers of the type ${type} cannot be dialled yet; use stdio`,
+      `unknown type of server: ${type}; use stdio, http or sse`,
     );
-  }
   const command = str(config['command']);
   if (command === '') throw new DuolaneError('invalid', `the server ${name} has no command`);
   const [{ dialTransport }, { buildEnv, spawnProcess }] = await Promise.all([
@@ -66,4 +66,23 @@ export async function dialConfig(
     env: buildEnv({ base: help.env, set: record(config['env']) as Record<string, string> }),
   });
   return dialTransport(transport, options(name, help, signal));
+}
+
+async function dialUrl(
+  name: string,
+  type: 'http' | 'sse',
+  config: JsonObject,
+  help: DialHelp,
+  signal: AbortSignal,
+): Promise<ToolSource & AsyncDisposable> {
+  const url = str(config['url']);
+  if (!URL.canParse(url)) throw new DuolaneError('invalid', `the server ${name} has no valid url`);
+  const { dialHttp, dialSse } = await import('../../mcp/json-rpc/http/dial.ts');
+  const headers = Object.fromEntries(
+    Object.entries(record(config['headers'])).filter(
+      (header): header is [string, string] => typeof header[1] === 'string',
+    ),
+  );
+  const dial = type === 'http' ? dialHttp : dialSse;
+  return dial({ url, headers, ...options(name, help, signal) });
 }

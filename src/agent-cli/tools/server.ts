@@ -65,14 +65,15 @@ export class Server {
     const { signal } = this.#life;
     const source = this.#dial(signal);
     this.#source = source;
-    const listed = source.then((opened) => this.#list(opened, signal));
+    const { manifest } = this.road;
+    const listed = source.then((opened) => this.#list(opened, signal, manifest));
     const connected = listed.then(
       () => (this.#status = 'connected'),
       (reason: unknown) => this.#fail(reason, signal),
     );
-    const { manifest } = this.road;
     if (manifest) {
-      // The host has told the tools beforehand: the turn need not wait for the handshake.
+      // The host has told the tools beforehand: the turn need not wait, and nothing is listed. The
+      // handshake stays, in the background: only by it does the server learn that it may ask us.
       this.#status = 'connected';
       this.#tools = manifest.tools;
       this.#info = manifest.info;
@@ -129,9 +130,13 @@ export class Server {
     }
   }
 
-  async #list(source: ToolSource & AsyncDisposable, signal: AbortSignal): Promise<void> {
+  async #list(
+    source: ToolSource & AsyncDisposable,
+    signal: AbortSignal,
+    manifest: Road['manifest'],
+  ): Promise<void> {
     this.#info = { name: source.info.name, version: source.info.version };
-    await this.#listOnce(source, signal);
+    if (!manifest) await this.#listOnce(source, signal);
     void this.#watch(source, signal);
   }
 

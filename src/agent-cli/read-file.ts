@@ -1,0 +1,39 @@
+import { open, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { str } from './read.ts';
+import { isInside } from './tools/builtin/place.ts';
+
+const DEFAULT_BYTES = 1024 * 1024;
+const MAX_BYTES = 10 * 1024 * 1024;
+
+/**
+ * Answers `read_file` of a host: the start of a file inside the working directories, at most
+ * `max_bytes` of it (1 MiB unless told, never more than 10), as text or base64. Throws
+ * `unauthorized` for a path outside, links followed, and `invalid` for what is no file.
+ */
+export async function readFileForHost(
+  request: JsonObject,
+  { cwd, directories }: { readonly cwd: string; readonly directories: readonly string[] },
+): Promise<JsonObject> {
+  const absPath = resolve(cwd, str(request['path']));
+  if (!directories.some((directory) => isInside(directory, absPath))) {
+    throw new DuolaneError('unauthorized', `${absPath} is outside the working directories`);
+  }
+  const found = await stat(absPath).catch((cause: unknown) => {
+    throw new DuolaneError('not_found', `${absPath} cannot be read`, { cause });
+  });
+  if (!found.isFile()) throw new DuolaneError('invalid', `${absPath} is not a file`);
+  const { max_bytes: wanted } = request;
+  const limit = typeof wanted === 'number' && wanted > 0 ? wanted : DEFAULT_BYTES;
+  const length = Math.min(found.size, limit, MAX_BYTES);
+  await using file = await open(absPath);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, 0);
+  const encoding = request['encoding'] === 'base64' ? 'base64' : 'utf8';
+  return {
+    contents: buffer.toString(encoding, 0, bytesRead),
+    absPath,
+    ...(found.size > bytesRead && { truncated: true }),
+  };
+}

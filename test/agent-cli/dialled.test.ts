@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/json.ts';
+import { peer } from '../peers.ts';
+import { everything } from '../support/everything.ts';
+import { verifies } from '../verifies.ts';
+import { RawHost, Workspace } from './workspace.ts';
+
+const servers = await peer('mcp-servers');
+
+async function callEcho(ws: Workspace, mcpServers: JsonObject): Promise<RawHost> {
+  const model = await ws.script([
+    { tools: [{ name: 'mcp__all__echo', input: { message: 'over the wire' } }] },
+    { text: 'done' },
+  ]);
+  const config = ['--mcp-config', JSON.stringify({ mcpServers })];
+  const host = new RawHost(ws, [...config, '--allowedTools', 'mcp__all', '--model', model]);
+  host.prompt('go');
+  return host;
+}
+
+describe.skipIf(!servers.available)('MCP servers of others, over a network', () => {
+  for (const [type, mode] of [
+    ['http', 'streamableHttp'],
+    ['sse', 'sse'],
+  ] as const)
+    verifies('S235', `a server of the type ${type} is connected and called`, async () => {
+      await using ws = await Workspace.open();
+      await using server = await everything(servers, mode);
+      await using host = await callEcho(ws, { all: { type, url: server.url } });
+      const init = await host.type('system', 'init');
+      expect(init['mcp_servers']).toEqual([{ name: 'all', status: 'connected', source: 'flag' }]);
+      expect(await host.result()).toMatchObject({ result: 'done', permission_denials: [] });
+      expect(JSON.stringify(host.seen)).toContain('Echo: over the wire');
+      expect(await host.end()).toBe(0);
+    });
+});
+
+test('a server with a bad address is failed with a reason that names it', async () => {
+  await using ws = await Workspace.open();
+  await using host = await callEcho(ws, {
+    away: { type: 'sse', url: 'http://127.0.0.1:9/sse' },
+    bad: { type: 'http', url: 'nowhere' },
+    odd: { type: 'pigeon', url: 'http://127.0.0.1:9/' },
+  });
+  await host.result();
+  host.request('s', 'mcp_status');
+  const { mcpServers } = (await host.answered('s'))['response'] as { mcpServers: JsonObject[] };
+  expect(mcpServers.map(({ name, status, error }) => [name, status, error])).toEqual([
+    ['away', 'failed', expect.stringContaining('http://127.0.0.1:9')],
+    ['bad', 'failed', 'the server bad has no valid url'],
+    ['odd', 'failed', 'unknown type of server: pigeon; use stdio, http or sse'],
+  ]);
+});
