@@ -1,0 +1,45 @@
+import { DuolaneError } from 'duolane';
+import { cli } from 'duolane/adapters';
+import type { Agent } from 'duolane/event';
+import type { ServeOptions } from 'duolane/serve';
+import { artifact, dataPart } from 'duolane/task';
+import { readSpec, sessionOptions, type SpecHolder } from './distill.ts';
+import { SAMPLES } from './samples.ts';
+
+/** Distils the transcript in the message, and gives the checked spec as the artifact `agent_spec`. */
+const agent: Agent = async function* (turn, ctx) {
+  const holder: SpecHolder = {}; // of this run alone: many may be on their way
+  for await (const event of cli(sessionOptions(holder))(turn, ctx)) {
+    if (event.type !== 'run.finished' || event.outcome !== 'completed') {
+      yield event;
+      continue;
+    }
+    try {
+      yield artifact('agent_spec', [dataPart(readSpec(holder))]);
+      yield event;
+    } catch (error) {
+      yield { ...event, outcome: 'failed', error: DuolaneError.from(error).toJSON() };
+    }
+    return;
+  }
+};
+export default agent;
+
+export const options: ServeOptions = {
+  card: {
+    name: 'Distill',
+    description: 'Reads the transcript of an agent at work and gives the agent as a checked spec.',
+    skills: [
+      {
+        id: 'distill',
+        name: 'Distil an agent',
+        description: 'From a transcript with the lines User:, Assistant: and Tool: to a spec.',
+        tags: ['structured-output'],
+        examples: [...SAMPLES],
+      },
+    ],
+    inputModes: ['text/plain'],
+    outputModes: ['application/json', 'text/plain'],
+  },
+  form: { examples: [...SAMPLES] },
+};

@@ -1,0 +1,86 @@
+// The offline model, for `duolane-agent --model module:…/model.js`. It is no language model: it
+// reads a transcript by its labels (User, Assistant, Tool) and counts what is there.
+import {
+  lastUserText,
+  type ModelAnswer,
+  type ModelRequest,
+  toolResults,
+} from '../support/conversation.ts';
+import type { DistillAgentSpec } from './spec.ts';
+
+const NOTE = '(By rules, without a language model.)';
+
+export default function distiller(request: ModelRequest): ModelAnswer {
+  const [result] = toolResults(request);
+  if (result) return { text: `${result.text} ${NOTE}` };
+  const submit = request.tools.find(({ name }) => name.endsWith('__submit_distill_spec'));
+  const spec = distillText(lastUserText(request));
+  if (!spec || !submit)
+    return { text: `I see no transcript: lines that begin with "User:" and "Assistant:". ${NOTE}` };
+  return {
+    text: 'I hand in what the transcript shows. ',
+    tools: [{ name: submit.name, input: { ...spec } }],
+  };
+}
+
+interface Line {
+  readonly who: 'user' | 'assistant' | 'tool';
+  readonly text: string;
+}
+
+/** The spec of the agent in a transcript; undefined if nobody asks or nobody answers in it. */
+export function distillText(transcript: string): DistillAgentSpec | undefined {
+  const examples: { input: string; output: string; tools: string[] }[] = [];
+  const inputs = new Map<string, string>();
+  let open: { input: string; tools: string[] } | undefined;
+  for (const { who, text } of linesOf(transcript)) {
+    if (who === 'user') open = { input: text, tools: [] };
+    else if (!open) continue;
+    else if (who === 'tool') {
+      const [, name = text, input = ''] = /^(\w+)\s*\(?(.*?)\)?$/.exec(text) ?? [];
+      open.tools.push(name);
+      if (!inputs.has(name)) inputs.set(name, input);
+    } else {
+      examples.push({ ...open, output: text });
+      open = undefined;
+    }
+  }
+  const [first] = examples;
+  if (!first) return undefined;
+  const tools = [...inputs].map(([name, input]) => ({
+    name,
+    purpose: input === '' ? `Used as ${name}()` : `Used as ${name}(${input})`,
+  }));
+  const subject = keyword(examples.map(({ input }) => input).join(' '));
+  const purpose = `Serves requests such as: ${first.input}`;
+  return {
+    name: `${subject}-agent`,
+    purpose,
+    systemPrompt: [
+      `You serve requests about ${subject}.`,
+      ...(tools.length > 0
+        ? [`Use ${tools.map(({ name }) => name).join(' and ')} before you answer.`]
+        : []),
+      'Answer as briefly as in the examples.',
+    ].join(' '),
+    tools,
+    examples: examples.slice(0, 20),
+  };
+}
+
+function linesOf(transcript: string): readonly Line[] {
+  return transcript.split('\n').flatMap((line): Line[] => {
+    const [, label, text] = /^\s*(user|assistant|tool):\s*(.+)$/i.exec(line) ?? [];
+    return label && text ? [{ who: label.toLowerCase() as Line['who'], text: text.trim() }] : [];
+  });
+}
+
+/** The word of five letters or more that comes most often; the first of equals. */
+function keyword(text: string): string {
+  const counts = new Map<string, number>();
+  for (const word of text.toLowerCase().match(/[a-z]{5,30}/g) ?? [])
+    counts.set(word, (counts.get(word) ?? 0) + 1);
+  let best = 'small';
+  for (const [word, count] of counts) if (count > (counts.get(best) ?? 0)) best = word;
+  return best;
+}

@@ -1,0 +1,47 @@
+import { createInterface } from 'node:readline/promises';
+import type { ToolContext } from 'duolane/mcp';
+
+type Ask = ToolContext['ask'];
+type Answer = Awaited<ReturnType<Ask>>;
+
+/**
+ * A reviewer at the terminal, one question at a time. Where there is no terminal, every ticket is
+ * approved, and a line says so.
+ */
+export function terminalReviewer(): Ask {
+  let turn: Promise<unknown> = Promise.resolve();
+  return (request, options) => {
+    const decided = turn.then(() => review(request, options?.signal));
+    turn = decided.catch(() => {}); // whoever asked hears of it
+    return decided;
+  };
+}
+
+async function review(
+  { id, message = 'Create this ticket?', data }: Parameters<Ask>[0],
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const fields = Object.entries(data ?? {}).map(([name, value]) => `    ${name}: ${String(value)}`);
+  console.log(['', `  ${message}`, ...fields].join('\n'));
+  if (!process.stdin.isTTY) {
+    console.log('  (no terminal: approved)');
+    return { id, action: 'accept' };
+  }
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  const question = (text: string): Promise<string> =>
+    signal ? lines.question(text, { signal }) : lines.question(text);
+  try {
+    const said = (await question('  [A]pprove, [e]dit or [r]eject? ')).trim().toLowerCase();
+    if (said.startsWith('r'))
+      return { id, action: 'decline', content: { reason: await question('  Why? ') } };
+    if (!said.startsWith('e')) return { id, action: 'accept' };
+    const content: Record<string, string> = {};
+    for (const name of Object.keys(data ?? {})) {
+      const text = await question(`  ${name} (empty: as it is): `);
+      if (text.trim() !== '') content[name] = text;
+    }
+    return { id, action: 'accept', content };
+  } finally {
+    lines.close();
+  }
+}

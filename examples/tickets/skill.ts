@@ -1,0 +1,58 @@
+import { DuolaneError } from 'duolane';
+import type { Agent, AgentContext, AgentEvent } from 'duolane/event';
+import type { ToolCall, ToolResult, ToolSource } from 'duolane/mcp';
+
+/**
+ * A tool as an A2A skill, with no model between: a message whose data part is the tool's arguments
+ * calls it. The call's id comes from the message, so a run that is made again, after a person has
+ * answered or the host has died, makes the same call again.
+ */
+export const toolSkill = (source: ToolSource, name: string): Agent =>
+  Object.assign(
+    async function* (
+      turn: Parameters<Agent>[0],
+      ctx: AgentContext,
+    ): AsyncGenerator<AgentEvent, void, undefined> {
+      const callId = `call_${turn.messageId}`;
+      const args = argumentsIn(turn) ?? {};
+      yield { type: 'run.started' };
+      if (!ctx.task.calls.some((call) => call.callId === callId))
+        yield { type: 'tool.called', callId, name, args };
+      let call: ToolCall = { id: callId, name, args };
+      for (;;) {
+        let answers: ToolCall['answers'];
+        for await (const event of source.callTool(call, { signal: ctx.signal })) {
+          if (event.type === 'input')
+            answers = await Promise.all(event.requests.map((request) => ctx.ask(request)));
+          if (event.type !== 'result') continue;
+          const text = wordsOf(event.result);
+          if (event.result.isError) {
+            const error = new DuolaneError('tool', text).toJSON();
+            yield { type: 'tool.failed', callId, name, error };
+            yield { type: 'run.finished', outcome: 'rejected', text, error };
+          } else {
+            yield { type: 'tool.completed', callId, name, output: event.result.content };
+            yield { type: 'text.delta', id: callId, delta: text };
+          }
+          return;
+        }
+        call = { ...call, answers: [...(call.answers ?? []), ...(answers ?? [])] };
+      }
+    },
+    { continues: true },
+  );
+
+/** The first data part that is an object, if there is one. */
+export function argumentsIn({ parts }: Parameters<Agent>[0]): ToolCall['args'] | undefined {
+  for (const part of parts) {
+    if ('data' in part && typeof part.data === 'object' && part.data !== null)
+      return part.data as ToolCall['args'];
+  }
+  return undefined;
+}
+
+const wordsOf = ({ content }: ToolResult): string =>
+  content
+    .map((block) => block['text'])
+    .filter((text) => typeof text === 'string')
+    .join('\n');
