@@ -8,27 +8,30 @@ import { build, ROOT } from './setup.mjs';
 
 interface Picture {
   readonly file: string;
-  readonly input: string;
+  readonly agent: string;
+  /** Its first sample, unless told. */
+  readonly input?: string;
   readonly state: string;
   readonly options: PageOptions;
 }
 
-const WIDE = { width: 1200, height: 720 };
+const WIDE = { width: 1280, height: 760 };
 const PICTURES: readonly Picture[] = [
   {
     file: 'page-light.png',
-    input: 'briefing',
+    agent: 'ai-doctor',
     state: 'completed',
     options: { viewport: WIDE, colorScheme: 'light' },
   },
   {
     file: 'page-dark.png',
-    input: 'briefing',
+    agent: 'ai-doctor',
     state: 'completed',
     options: { viewport: WIDE, colorScheme: 'dark' },
   },
   {
     file: 'page-waiting.png',
+    agent: 'page-agent',
     input: 'approve ticket',
     state: 'input-required',
     options: { viewport: { width: 390, height: 720 }, colorScheme: 'light' },
@@ -42,7 +45,7 @@ await mkdir(folder, { recursive: true });
 const opened = await openBrowser();
 if (opened.missing !== undefined) throw new Error(opened.missing);
 try {
-  await using server = await startServer(['page-agent']);
+  await using server = await startServer(['ai-doctor', 'page-agent']);
   for (const picture of PICTURES) {
     const page = await opened.browser.newPage(picture.options);
     await page.goto(server.url);
@@ -54,8 +57,9 @@ try {
   await opened.browser.close();
 }
 
-async function take(page: Page, { file, input, state }: Picture): Promise<void> {
-  await page.getByLabel(/^Input for/).fill(input);
+async function take(page: Page, { file, agent, input, state }: Picture): Promise<void> {
+  await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
+  if (input !== undefined) await page.getByLabel(/^Input for/).fill(input);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator(`.strip .state.${state}`).waitFor();
   await page.locator(`.tasks .state.${state}`).first().waitFor({ state: 'attached' });

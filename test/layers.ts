@@ -16,6 +16,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   event: ['errors', 'json', 'ask', 'stream'],
   process: ['errors', 'stream'],
   mcp: ['errors', 'json', 'ask', 'stream', 'wire'],
+  'mcp/json-rpc/http': ['errors', 'json', 'ask', 'stream', 'wire', 'http'],
   'mcp/json-rpc/stdio': ['errors', 'json', 'ask', 'stream', 'wire', 'process'],
   host: [...CORE, 'process', 'mcp'],
   'agent-cli': [...CORE, 'process', 'mcp'],

@@ -8,7 +8,7 @@ const read = (path: string): string =>
 const BLOCK = /<!-- (\S+) -->\n```\w+\n(.*?)\n```/gs;
 
 test.each(['README.md', 'docs/host.md'])('code in %s is code that runs', (page) => {
-  for (const [, file = '', code] of read(page).matchAll(BLOCK)) expect(code, file).toBe(read(file));
+  for (const [, file = '', code] of read(page).matchAll(BLOCK)) expect(code).toBe(read(file));
 });
 
 test('the front page shows programs', () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer } from '../ask.ts';
+import type { Answer, Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, OpenCall, Part, Turn } from '../event/types.ts';
 import { openSession, type Session, type SessionOptions } from '../host/index.ts';
@@ -19,7 +19,8 @@ export interface CliOptions extends SessionOptions {
  *
  * Called again after a wait, it first finishes the open calls of our own sources with the id, the
  * arguments and the answers of the log, and then tells the model their results: nothing depends on
- * the model calling again. A cancel interrupts the CLI and waits for its last word.
+ * the model calling again. A cancel interrupts the CLI and waits for its last word. A CLI that dies
+ * while a person is asked ends the run as input-required: the question outlives it, too.
  */
 export function cli({ resumable = false, ...options }: CliOptions): Agent {
   const agent = async function* (
@@ -29,12 +30,13 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     const place = await sessionPlace(turn, ctx);
     yield { type: 'run.started', sessionId: place.sessionId };
     const finished = yield* finishCalls(sourcesOf(options), ctx);
+    const questions = new Questions(options.ask ?? ctx.ask);
     await using session = await openSession({
       ...options,
       ...place.options,
       lanes: 'both',
       includePartialMessages: true,
-      ask: options.ask ?? ctx.ask,
+      ask: questions.ask,
       logger: options.logger ?? ctx.logger,
     });
     const interrupt = (): void => {
@@ -57,12 +59,50 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
         }
       }
       throw new DuolaneError('peer_exited', 'the agent CLI ended without a result');
+    } catch (error) {
+      if (questions.open === 0 || !isDeath(error)) throw error;
+      throw new DuolaneError('suspended', 'the agent CLI died while a person was asked', {
+        cause: error,
+      });
     } finally {
       ctx.signal.removeEventListener('abort', interrupt);
     }
   };
   return Object.assign(agent, { continues: true, resumable });
 }
+
+/** What was asked in a session. Its CLI may withdraw a question, but not by dying. */
+class Questions {
+  readonly #ask: Ask;
+  open = 0;
+
+  constructor(ask: Ask) {
+    this.#ask = ask;
+  }
+
+  readonly ask: Ask = (request, { signal } = {}) =>
+    new Promise((resolve, reject) => {
+      const withdrawn = new AbortController();
+      const onAbort = (): void => {
+        // The session need not wait for a handler whose answer nobody can hear any more.
+        if (isDeath(signal?.reason)) reject(signal?.reason);
+        else withdrawn.abort(signal?.reason);
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal?.aborted) onAbort();
+      this.open += 1;
+      this.#ask(request, { signal: withdrawn.signal })
+        .finally(() => {
+          this.open -= 1;
+          signal?.removeEventListener('abort', onAbort);
+        })
+        .then(resolve, reject);
+    });
+}
+
+const isDeath = (reason: unknown): boolean =>
+  reason instanceof DuolaneError &&
+  (reason.code === 'peer_exited' || reason.code === 'response_lost');
 
 const isAsleep = ({ aborted, reason }: AbortSignal): boolean =>
   aborted &&

@@ -45,7 +45,7 @@ export function memoryTransport(): { readonly transport: Transport; readonly pee
     exited,
     write(text) {
       gate.check();
-      return input.push(encoder.encode(text));
+      return input.push(typeof text === 'string' ? encoder.encode(text) : text);
     },
     drained: () => gate.drained(input.full),
     endInput: () => endInput('the input has been ended'),

@@ -91,7 +91,7 @@ class Child implements ProcessTransport {
     watch(pid);
   }
 
-  write(text: string): boolean {
+  write(text: string | Uint8Array): boolean {
     this.#gate.check();
     return this.#child.stdin.write(text);
   }

@@ -8,8 +8,8 @@ export interface Transport extends AsyncDisposable {
    * A reader that is behind holds the peer back; leaving the loop discards the rest.
    */
   readonly output: AsyncIterable<Uint8Array>;
-  /** Takes the text at once; false: the pipe is full, await `drained()` before more. Throws `closed` when the peer no longer reads. */
-  write(text: string): boolean;
+  /** Takes text or bytes at once; false: the pipe is full, await `drained()` before more. Throws `closed` when the peer no longer reads. */
+  write(text: string | Uint8Array): boolean;
   /** Resolves when there is room, rejects with `closed` when there never will be. */
   drained(): Promise<void>;
   /** No more input; the peer sees end of file. Twice is fine. */

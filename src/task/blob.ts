@@ -91,9 +91,9 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
         ...(start !== undefined && { start }),
         ...(end !== undefined && { end }),
       });
-      const body =
-        info.bytes === 0 ? [] : createReadStream(file, { ...range, ...(signal && { signal }) });
-      return { info, range, body: chunks(body) };
+      const open = (): AsyncIterable<Uint8Array> =>
+        createReadStream(file, { ...range, ...(signal && { signal }) });
+      return { info, range, body: info.bytes === 0 ? chunks() : chunks(open) };
     },
 
     async removeTask(task) {
@@ -156,8 +156,7 @@ async function syncFolder(path: string): Promise<void> {
   await folder?.close();
 }
 
-async function* chunks(
-  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-): AsyncGenerator<Uint8Array, void> {
-  yield* source;
+// Opens with the first pull: a body that nobody reads holds no file.
+async function* chunks(open?: () => AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  if (open) yield* open();
 }

@@ -7,7 +7,8 @@ export interface ControlRequest extends JsonObject {
 }
 
 export type ControlAnswer =
-  | { readonly ok: true; readonly response?: unknown }
+  /** `envelope`: what rides beside the answer, not in it. */
+  | { readonly ok: true; readonly response?: unknown; readonly envelope?: JsonObject }
   | { readonly ok: false; readonly error: string; readonly errorCode?: string };
 
 /** What the driver around the machine has to do next. */
@@ -217,6 +218,7 @@ export class ControlPeer {
 const envelope = (id: string, answer: ControlAnswer): JsonObject =>
   answer.ok
     ? {
+        ...answer.envelope,
         subtype: 'success',
         request_id: id,
         ...(answer.response !== undefined && { response: answer.response }),

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ROOT, run, withLock } from '../../scripts/setup.mjs';
@@ -115,10 +115,10 @@ async function* launches(found: Peer): AsyncGenerator<Launch, void, undefined> {
 async function unpack(found: Peer): Promise<string> {
   const manifest = await readFile(join(found.path, 'package.json'), 'utf8');
   const { dependencies } = JSON.parse(manifest) as { dependencies: Record<string, string> };
-  const cache = join(ROOT, '.cache');
-  const folder = join(cache, `chromium-${dependencies['@sparticuz/chromium']}`);
+  const home = join(ROOT, '.cache');
+  const folder = join(home, `chromium-${dependencies['@sparticuz/chromium']}`);
   if (existsSync(folder)) return folder;
-  await mkdir(cache, { recursive: true });
+  await mkdir(home, { recursive: true });
   return withLock(`${folder}.lock`, async () => {
     if (existsSync(folder)) return folder;
     const half = `${folder}.half`;
@@ -130,6 +130,11 @@ async function unpack(found: Peer): Promise<string> {
     const args = ['--input-type=module', '--eval', code];
     const result = await run(process.execPath, args, { env, quiet: true });
     if (result.code !== 0) throw new Error(`Chromium cannot be unpacked: ${result.output}`);
+    // Its list of fonts names the temporary folder of that platform.
+    const fonts = ['/usr/share/fonts', join(folder, 'fonts')].map((at) => `<dir>${at}</dir>`);
+    const cache = `<cachedir>${join(folder, 'font-cache')}</cachedir>`;
+    const list = `<?xml version="1.0"?>\n<fontconfig>${fonts.join('')}${cache}</fontconfig>\n`;
+    await writeFile(join(half, 'fonts', 'fonts.conf'), list);
     await rename(half, folder);
     return folder;
   });

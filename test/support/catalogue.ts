@@ -71,7 +71,9 @@ export function ourCatalogue(): Omit<Opened, 'source'> & { readonly source: Tool
 }
 
 /** The same in a server object of the official SDK. */
-export function officialCatalogue({ add }: OfficialServer): Pick<Opened, 'slow' | 'change'> {
+export function officialCatalogue({
+  add,
+}: Pick<OfficialServer, 'add'>): Pick<Opened, 'slow' | 'change'> {
   const { slow, wait } = watch();
   const text = (value: string): { content: object[] } => ({
     content: [{ type: 'text', text: value }],

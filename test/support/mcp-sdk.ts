@@ -20,7 +20,7 @@ function install(): string | undefined {
 /** Why the official packages are not there, or undefined. */
 export const missing: string | undefined = install();
 
-const load = (name: string): unknown => createRequire(`${home}package.json`)(name);
+export const load = (name: string): unknown => createRequire(`${home}package.json`)(name);
 
 /** As much of the official objects as the tests use. */
 export interface SdkClient {
@@ -100,9 +100,9 @@ export function clientV1(capabilities: JsonObject = {}): SdkClient {
   return new Client({ name: 'peer', version: '1' }, { capabilities });
 }
 
-export function clientV2(capabilities: JsonObject = {}): SdkClient {
+export function clientV2(capabilities: JsonObject = {}, more: JsonObject = {}): SdkClient {
   const { Client } = load('@modelcontextprotocol/client') as { Client: ClientClass };
-  return new Client({ name: 'peer', version: '1' }, { capabilities });
+  return new Client({ name: 'peer', version: '1' }, { capabilities, ...more });
 }
 
 /** How each line of the SDK names the request for an answer. */

@@ -6,13 +6,15 @@ import { Markdown } from './markdown.tsx';
 import type { Bar, TaskView } from './view.ts';
 
 const NEAR_PX = 40;
+const LONG_CHARS = 200;
 
 /** What was asked and said, growing in place; then what is being done, the output and the artifacts. */
 export function Answer({ view }: { readonly view: TaskView }): VNode {
   const { talk, snapshot, sources, inFlight, status } = view;
   const running = snapshot?.running === true;
-  const { ref, onScroll } = useFollow(running);
   const artifacts = snapshot?.artifacts ?? [];
+  // What was made is read from its top.
+  const { ref, onScroll } = useFollow(running && artifacts.length === 0);
   const output = JSON.stringify(view.output);
   const shown = artifacts.some(({ parts }) =>
     parts.some((part) => 'data' in part && JSON.stringify(part.data) === output),
@@ -28,9 +30,7 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
     >
       {talk.map((row, i) =>
         row.kind === 'user' ? (
-          <p key={i} class="asked">
-            {row.text}
-          </p>
+          <Asked key={i} text={row.text} />
         ) : row.void || (output !== undefined && isJson(row.text, output)) ? null : (
           <Markdown key={i} text={row.text} />
         ),
@@ -44,6 +44,17 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
         <Artifact key={artifact.artifactId} artifact={artifact} sources={sources} />
       ))}
     </article>
+  );
+}
+
+/** A record that was sent folds away; it is the answer that people came for. */
+function Asked({ text }: { readonly text: string }): VNode {
+  if (text.length <= LONG_CHARS) return <p class="asked">{text}</p>;
+  return (
+    <details class="asked">
+      <summary>{text.slice(0, LONG_CHARS).replaceAll(/\s+/g, ' ')} …</summary>
+      {text}
+    </details>
   );
 }
 

@@ -54,7 +54,7 @@ export interface Listener {
   /** Once per connection, before its entries. */
   head(head: StreamHead): void;
   entry(entry: Entry): void;
-  line(state: 'live' | 'lost' | 'ended'): void;
+  line(state: 'live' | 'lost' | 'ended' | 'gone'): void;
   failed(error: Error): void;
 }
 
@@ -67,6 +67,7 @@ const RETRY_MS = 1000;
 export function subscribe(task: string, after: number, on: Listener): Subscription {
   const path = `/api/tasks/${encodeURIComponent(task)}`;
   let last = after;
+  let closed = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let source = open();
 
@@ -97,20 +98,23 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
     return stream;
   }
 
-  /** The browser has given up, since the server refused: not there at all, or not yet again? */
+  /** The browser has given up, since the server refused: is the task not there, or the server not yet? */
   function again(): void {
-    json(path).then(
-      () => {
-        source = open();
+    fetch(path).then(
+      ({ status }) => {
+        if (closed) return;
+        if (status === 404) on.line('gone');
+        else source = open();
       },
-      (error: Error) => {
-        on.failed(error);
+      () => {
+        if (!closed) timer = setTimeout(again, RETRY_MS);
       },
     );
   }
 
   return {
     close() {
+      closed = true;
       clearTimeout(timer);
       source.close();
     },

@@ -27,7 +27,6 @@ export function App(): VNode {
       }
     };
     listAgents().then(setAgents, fail);
-    void look();
     const timer = setInterval(() => document.hidden || void look(), POLL_MS);
     const moved = (): void => {
       setOpen(location.hash.slice(1));
@@ -35,6 +34,7 @@ export function App(): VNode {
       void look();
     };
     addEventListener('hashchange', moved);
+    moved(); // it may have changed before we listened
     return () => {
       clearInterval(timer);
       removeEventListener('hashchange', moved);

@@ -76,7 +76,8 @@ function Table({
   const columns = columnsOf(rows);
   const series = seriesOf(rows);
   return (
-    <div class="table">
+    // It may be wider than the page: then it scrolls, also by keys.
+    <div class="table" role="group" aria-label="Table" tabIndex={0}>
       {series && <Chart series={series} />}
       <table>
         <thead>

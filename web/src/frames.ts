@@ -56,6 +56,9 @@ function readAnswer(data: JsonObject): FrameFacts {
 /** `mcp__notes__lookup` is `notes · lookup`. */
 export const toolName = (name: string): string => name.replace(/^mcp__/, '').replace('__', ' · ');
 
+/** `notes · lookup` where the server goes without saying. */
+export const shortName = (name: string): string => name.replace(/^.* · /, '');
+
 const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
 const word = (value: unknown): string => (typeof value === 'string' ? value : '');
 const idOf = (data: JsonObject): { readonly id?: string } =>

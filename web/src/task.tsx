@@ -17,6 +17,7 @@ const LINES: Readonly<Record<Line, string>> = {
   lost: 'line lost, trying again',
   cut: 'cut by you; the task goes on',
   ended: 'complete',
+  gone: 'There is no such task here.',
 };
 
 /** One task, live: what was said, cards that wait for a person, both lanes, the contract. */

@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { shortName } from './frames.ts';
 import { duration, type Bar, type Row, type TaskView } from './view.ts';
 
 const ROW_PX = 28;
@@ -157,7 +158,7 @@ function lanesOf(row: Row): readonly [string, string] {
   if (row.kind === 'control') return ['', words];
   if (row.kind !== 'call') return [words, ''];
   const args = row.bar?.args === undefined ? '' : JSON.stringify(row.bar.args).slice(0, 120);
-  return [`calls ${words.replace(/^.* · /, '')} ${args}`, words];
+  return [`calls ${shortName(words)} ${args}`, words];
 }
 
 /** A row in a few words. */

@@ -3,7 +3,7 @@ import { readTrace, subscribe, type Subscription } from './api.ts';
 import { Replay, type Speed } from './replay.ts';
 import { TaskView } from './view.ts';
 
-export type Line = 'opening' | 'live' | 'lost' | 'cut' | 'ended';
+export type Line = 'opening' | 'live' | 'lost' | 'cut' | 'ended' | 'gone';
 
 export interface LiveTask {
   readonly view: TaskView;

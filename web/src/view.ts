@@ -1,6 +1,6 @@
-import type { Entry, Frame, Snapshot } from '../../src/event/types.ts';
+import type { Entry, Frame, Part, Snapshot } from '../../src/event/types.ts';
 import { Contract } from './contract.ts';
-import { readFrame, toolName } from './frames.ts';
+import { readFrame, shortName, toolName } from './frames.ts';
 import { sourcesIn, type Source } from './sources.ts';
 
 /** One line of the timeline. Text grows in place: a block is one row, however many deltas. */
@@ -133,7 +133,7 @@ export class TaskView {
   }
 
   #turn({ turn, ...entry }: Of<'turn.submitted'>): void {
-    const said = turn.parts.map((part) => ('text' in part ? part.text : JSON.stringify(part)));
+    const said = turn.parts.map(wordsOfPart);
     const answered = (turn.answers ?? []).map(({ id, action }) => `${ACTIONS[action]} (${id})`);
     for (const text of [...said, ...answered]) {
       const row: Row = { kind: 'user', seq: entry.seq, at: entry.at, text, raw: turn };
@@ -232,7 +232,7 @@ export class TaskView {
       kind: 'result',
       seq,
       at,
-      text: `${state} in ${duration(at - bar.startedAt)}: ${bar.name}`,
+      text: `${state} in ${duration(at - bar.startedAt)}: ${shortName(bar.name)}`,
       bar,
       raw: entry,
       ...(path && { path }),
@@ -310,6 +310,11 @@ export class TaskView {
     this.#taken.delete(bar.track);
   }
 }
+
+const wordsOfPart = (part: Part): string => {
+  if ('text' in part) return part.text;
+  return 'data' in part ? JSON.stringify(part.data, null, 2) : (part.filename ?? 'a file');
+};
 
 const ACTIONS = { accept: 'Approved', decline: 'Rejected', cancel: 'Dismissed' } as const;
 

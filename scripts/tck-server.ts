@@ -1,0 +1,26 @@
+// The system under test of the A2A compatibility kit: `npx tsx scripts/tck-server.ts [port] [hybrid]`.
+// See docs/conformance.md. The kit reuses message ids, so sending one twice makes two tasks here, and
+// its webhook receiver is on this machine.
+import { memoryLog } from '../src/task/index.ts';
+import { serve } from '../src/serve/index.ts';
+import { tckAgent, tckReply } from '../test/a2a/tck-agent.ts';
+
+const [port = '41241', shape = 'pure'] = process.argv.slice(2);
+const served = await serve(tckAgent, {
+  port: Number(port),
+  page: false,
+  log: memoryLog({ dedupe: false }),
+  card: {
+    name: 'TCK agent',
+    description: 'Does what the compatibility kit asks for by message id.',
+    // The kit sends a type that nobody knows and counts a refusal as a failure.
+    inputModes: ['*/*'],
+  },
+  a2a: {
+    card: shape === 'hybrid' ? 'hybrid' : 'pure',
+    reply: tckReply,
+    push: { allowInside: true },
+  },
+});
+console.log(`${served.url}/a2a`);
+process.once('SIGTERM', () => void served[Symbol.asyncDispose]());
