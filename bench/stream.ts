@@ -6,20 +6,13 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../src/json.ts';
 import { OverflowQueue } from '../src/stream/overflow.ts';
 import { encodeLine, LineDecoder, parseLine, Noise } from '../src/wire/jsonl.ts';
+import { median, report, type Row } from './support.ts';
 
 const CHUNK = 64 * 1024; // what a pipe gives at once
 const ROUNDS = 15;
 const FLOOR = 0.7;
 const PASSED_BYTES = 500_000_000;
 const GROWTH_MB = 30;
-
-interface Row {
-  readonly name: string;
-  readonly value: number;
-  readonly unit: string;
-  readonly floor?: number;
-  readonly ceiling?: number;
-}
 
 const line = (n: number, size: number): Buffer => {
   const message = (text: string): string =>
@@ -76,9 +69,6 @@ async function lane(chunks: readonly Buffer[]): Promise<number> {
   await feeding;
   return count;
 }
-
-const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 
 async function timed(run: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
@@ -147,31 +137,10 @@ async function memory(name: string, size: number): Promise<Row[]> {
   ];
 }
 
-const missed = ({ value, floor, ceiling }: Row): boolean =>
-  (floor !== undefined && !(value >= floor)) || (ceiling !== undefined && !(value <= ceiling));
-
-const rows = [
+report([
   // Memory first, in a heap where nothing has waited: the code is warm, the queue never was full.
   ...(await lane(chunksOf(200, 10_000_000)).then(() => memory('500 MB asleep, 200 B lines', 200))),
   ...(await memory('500 MB asleep, 100 KB lines', 100_000)),
   ...(await throughput('200 B lines', 200, 10_000_000)),
   ...(await throughput('100 KB lines', 100_000, 30_000_000)),
-];
-
-if (process.argv.includes('--json')) {
-  console.log(JSON.stringify(rows.map((row) => ({ ...row, ok: !missed(row) }))));
-} else {
-  for (const row of rows) {
-    const limit =
-      row.floor !== undefined
-        ? `at least ${row.floor}`
-        : row.ceiling !== undefined
-          ? `at most ${row.ceiling}`
-          : '';
-    const mark = missed(row) ? 'MISSED' : limit && 'ok';
-    console.log(
-      `${row.name.padEnd(42)}${row.value.toFixed(2).padStart(10)} ${row.unit.padEnd(5)} ${limit.padEnd(14)} ${mark}`,
-    );
-  }
-}
-process.exitCode = rows.some(missed) ? 1 : 0;
+]);

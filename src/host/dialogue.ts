@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import {
   type ControlAnswer,
@@ -9,9 +10,14 @@ import {
 } from '../wire/control.ts';
 import type { Gate } from './gate.ts';
 
-export interface ServeContext {
+/** A request of the peer that we serve: its `signal` aborts when the peer withdraws it or is gone. */
+export class ServeContext extends Cancellation {
   readonly id: string;
-  readonly signal: AbortSignal;
+
+  constructor(id: string) {
+    super();
+    this.id = id;
+  }
 }
 
 /** Handles one request of the peer; undefined leaves it unanswered on purpose. */
@@ -46,7 +52,7 @@ export class Dialogue {
   readonly #options: DialogueOptions;
   readonly #peer = new ControlPeer('host');
   readonly #pending = new Map<string, Pending>();
-  readonly #running = new Map<string, AbortController>();
+  readonly #running = new Map<string, ServeContext>();
   #whenQuiet: (() => void) | undefined;
 
   constructor(options: DialogueOptions) {
@@ -161,10 +167,10 @@ export class Dialogue {
   }
 
   #serve(id: string, request: ControlRequest): void {
-    const controller = new AbortController();
-    this.#running.set(id, controller);
+    const context = new ServeContext(id);
+    this.#running.set(id, context);
     this.#options.gate.hold(id, request);
-    this.#options.serve(request, { id, signal: controller.signal }).then(
+    this.#options.serve(request, context).then(
       (answer) => this.#answer(id, answer),
       (error: unknown) => this.#answer(id, refusal(error)),
     );

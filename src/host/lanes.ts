@@ -43,6 +43,7 @@ export class Lanes implements AsyncDisposable {
   #reading = false;
   readonly #lens = {
     begin: (): void => this.#begin(),
+    take: (): Frame | undefined => this.#queue.take(),
     pull: (): Promise<IteratorResult<Frame, void>> => this.#reader.next(),
     isOver: (): boolean => false,
     end: (): void => void (this.#reading = false),
@@ -107,15 +108,15 @@ export class Lanes implements AsyncDisposable {
     );
   }
 
-  frames(): AsyncIterableIterator<Frame, void, undefined> {
+  frames(): View<Frame> {
     return this.#view((frame) => frame);
   }
 
-  messages(): AsyncIterableIterator<JsonObject, void, undefined> {
+  messages(): View<JsonObject> {
     return this.#view((frame) => (isMessage(frame) ? frame.data : undefined));
   }
 
-  response(): AsyncIterableIterator<JsonObject, void, undefined> {
+  response(): View<JsonObject> {
     let floor = 0; // the turn below ours, which has to be over first
     const isOver = (): boolean => this.#passed > floor;
     return new View({

@@ -4,6 +4,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { offerMessages } from '../mcp/json-rpc/offer.ts';
 import { toolName } from '../mcp/names.ts';
 import type { MessageEnd, ToolSource } from '../mcp/types.ts';
+import type { Abortable } from '../stream/types.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
 import { isRequest } from '../wire/json-rpc.ts';
 import type { ServerReady } from './types.ts';
@@ -25,6 +26,8 @@ export interface BridgeOptions {
 
 interface Server {
   readonly name: string;
+  /** Before the names of its tools, where the model sees them. */
+  readonly prefix: string;
   readonly source: ToolSource;
   readonly end: MessageEnd;
   readonly pump: Promise<void>;
@@ -57,7 +60,9 @@ export class McpBridge implements AsyncDisposable {
     const { ask, send } = this.#options;
     const end = offerMessages(source, ask ? { ask } : {});
     const pump = relay(end, (message) => send(name, message));
-    this.#servers.set(name, { name, source, end, pump, listed: new Set(), complete: false });
+    const prefix = toolName(name, '');
+    const server = { name, prefix, source, end, pump, listed: new Set<string>(), complete: false };
+    this.#servers.set(name, server);
   }
 
   async remove(name: string): Promise<void> {
@@ -68,7 +73,7 @@ export class McpBridge implements AsyncDisposable {
   }
 
   /** Answers `mcp_message`; undefined: the call was cancelled inside, nobody waits for an answer. */
-  async serve(request: ControlRequest, signal: AbortSignal): Promise<ControlAnswer | undefined> {
+  async serve(request: ControlRequest, caller: Abortable): Promise<ControlAnswer | undefined> {
     const name = String(request['server_name']);
     const server = this.#servers.get(name);
     if (!server) {
@@ -77,7 +82,7 @@ export class McpBridge implements AsyncDisposable {
     }
     const message = request['message'];
     if (!isObject(message)) return { ok: false, error: 'mcp_message without a message object' };
-    const answer = await server.end.receive(bareNamed(message, name), { signal });
+    const answer = await server.end.receive(bareNamed(message, server.prefix), caller);
     if (answer) {
       if (message['method'] === 'tools/list') this.#sawList(server, message, answer);
       return { ok: true, response: { mcp_response: answer } };
@@ -221,10 +226,9 @@ async function relay(end: MessageEnd, send: (message: JsonObject) => Promise<voi
 }
 
 /** The model's name of a tool is taken for the bare one, which is what the wire has today. */
-function bareNamed(message: JsonObject, server: string): JsonObject {
+function bareNamed(message: JsonObject, prefix: string): JsonObject {
   if (message['method'] !== 'tools/call' || !isObject(message['params'])) return message;
   const { name } = message['params'];
-  const prefix = toolName(server, '');
   if (typeof name !== 'string' || !name.startsWith(prefix)) return message;
   return { ...message, params: { ...message['params'], name: name.slice(prefix.length) } };
 }

@@ -48,6 +48,26 @@ describe('query', () => {
     ]);
   });
 
+  test('calls of next that do not wait for each other get the messages in order', async () => {
+    const { cli, run } = played('hi');
+    const early = Array.from({ length: 3 }, () => run.next());
+    await cli.initialize();
+    await cli.until('user');
+    cli.say(cli.assistant('one'), cli.assistant('two'), cli.assistant('three'));
+    const texts = (await Promise.all(early)).map(({ value }) => JSON.stringify(value));
+    for (const [index, word] of ['one', 'two', 'three'].entries())
+      expect(texts[index]).toContain(`"${word}"`);
+    cli.say(cli.assistant('four'), cli.result());
+    expect((await collect(run)).map(({ type }) => type)).toEqual(['assistant', 'result']);
+    expect(await run.next()).toEqual({ done: true, value: undefined });
+  });
+
+  test('a session that cannot be opened is told by the first next, and then it is over', async () => {
+    const run = query({ prompt: 'hi', options: { maxTurns: -1 } });
+    await expect(run.next()).rejects.toMatchObject({ code: 'invalid' });
+    expect(await run.next()).toEqual({ done: true, value: undefined });
+  });
+
   verifies(
     ['S94', 'S99', 'S105'],
     'an iterable may give more later, a line for each message',

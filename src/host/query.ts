@@ -7,6 +7,7 @@ import { startSession } from './open.ts';
 import type { McpServerConfig, Options } from './options.ts';
 import type { AgentSession } from './session.ts';
 import type { InterruptReceipt, Session } from './types.ts';
+import type { View } from './view.ts';
 
 /** What an aborted query throws. */
 export class AbortError extends DuolaneError {
@@ -63,12 +64,19 @@ export function runOn(
 }
 
 type RunMembers = Omit<Query, keyof Controls>;
+type Step = IteratorResult<SDKMessage, void>;
+
+const DONE: Step = { done: true, value: undefined };
 
 class Run implements RunMembers {
   readonly session: Promise<AgentSession>;
   readonly #signal: AbortSignal | undefined;
-  readonly #messages: AsyncGenerator<SDKMessage, void, undefined>;
   readonly #minted = new Set<string>();
+  #messages: View<JsonObject> | undefined;
+  #last: Promise<Step> | undefined;
+  #unread = 0;
+  #left = false; // we end the run ourselves: what it then says of itself is no failure
+  #over = false;
   #inputFailure: { readonly error: unknown } | undefined;
 
   constructor(
@@ -78,23 +86,28 @@ class Run implements RunMembers {
   ) {
     this.session = starting;
     this.#signal = signal;
-    this.#messages = this.#read();
     // It runs whether anybody iterates or not; what goes wrong is told to whoever does.
     this.#drive(prompt).catch((error: unknown) => (this.#inputFailure ??= { error }));
   }
 
-  next(): Promise<IteratorResult<SDKMessage, void>> {
-    return this.#messages.next();
+  /** Calls that do not wait for each other are served in order, as those of a generator are. */
+  next(): Promise<Step> {
+    const value = this.#last || this.#over ? undefined : this.#there();
+    if (value) return Promise.resolve({ done: false, value });
+    this.#unread += 1;
+    this.#last = this.#last ? this.#last.then(this.#step, this.#step) : this.#step();
+    return this.#last;
   }
 
-  async return(): Promise<IteratorResult<SDKMessage, void>> {
+  async return(): Promise<Step> {
+    this.#over = true;
     await this[Symbol.asyncDispose]();
-    return this.#messages.return();
+    return DONE;
   }
 
-  async throw(error: unknown): Promise<IteratorResult<SDKMessage, void>> {
-    await this[Symbol.asyncDispose]();
-    return this.#messages.throw(error);
+  async throw(error: unknown): Promise<Step> {
+    await this.return();
+    throw error;
   }
 
   [Symbol.asyncIterator](): this {
@@ -106,6 +119,7 @@ class Run implements RunMembers {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#left = true;
     const session = await this.session.catch(() => undefined);
     await session?.[Symbol.asyncDispose]();
   }
@@ -172,23 +186,68 @@ class Run implements RunMembers {
     return message;
   }
 
-  async *#read(): AsyncGenerator<SDKMessage, void, undefined> {
-    const session = await this.session;
-    try {
-      for await (const message of session.messages()) {
-        if (this.#isForApp(message)) yield message as SDKMessage;
-      }
-      const { code } = await session.done;
-      this.#throwIfAborted();
-      const last = session.turns.last;
-      if (last?.isError && code !== 0 && code !== null) throw errorResult(last.message);
-    } catch (error) {
-      this.#throwIfAborted();
-      throw error;
-    } finally {
-      await session[Symbol.asyncDispose]();
+  /** What is there already: most messages of a busy run, which then cost one promise. */
+  #there(): SDKMessage | undefined {
+    for (;;) {
+      const message = this.#messages?.take();
+      if (!message || this.#isForApp(message)) return message as SDKMessage | undefined;
     }
   }
+
+  // Written by hand and not as an async generator, since every message passes through it.
+  readonly #step = (): Promise<Step> =>
+    this.#messages && !this.#over
+      ? this.#messages.next().then(this.#take, this.#end)
+      : this.#begin();
+
+  readonly #take = (step: IteratorResult<JsonObject, void>): Step | Promise<Step> => {
+    if (step.done) return this.#finish();
+    if (!this.#isForApp(step.value)) return this.#step();
+    this.#read();
+    return step as IteratorResult<SDKMessage, void>;
+  };
+
+  #read(): void {
+    this.#unread -= 1;
+    if (this.#unread === 0) this.#last = undefined;
+  }
+
+  async #begin(): Promise<Step> {
+    try {
+      if (!this.#over) this.#messages = (await this.session).messages();
+    } catch (error) {
+      this.#over = true;
+      this.#read();
+      throw error;
+    }
+    if (!this.#over) return this.#step();
+    this.#read();
+    return DONE;
+  }
+
+  async #finish(): Promise<Step> {
+    const session = await this.session;
+    let code: number | null;
+    try {
+      ({ code } = await session.done);
+    } catch (error) {
+      return this.#end(error);
+    }
+    const last = session.turns.last;
+    const failed = !this.#left && last?.isError && code !== 0 && code !== null;
+    return this.#end(failed ? errorResult(last.message) : undefined);
+  }
+
+  readonly #end = async (error?: unknown): Promise<Step> => {
+    const isOver = this.#over;
+    this.#over = true;
+    this.#read();
+    await this[Symbol.asyncDispose]();
+    if (isOver) return DONE;
+    this.#throwIfAborted();
+    if (error !== undefined) throw error;
+    return DONE;
+  };
 
   #throwIfAborted(): void {
     if (this.#inputFailure) throw this.#inputFailure.error;
@@ -196,10 +255,11 @@ class Run implements RunMembers {
   }
 
   #isForApp(message: JsonObject): boolean {
-    if (message['host'] === true)
+    const { type } = message;
+    if (type === 'system' && message['host'] === true)
       return message['subtype'] === 'tool_response_lost' || message['subtype'] === 'stalled';
     const uuid = message['command_uuid'];
-    if (message['type'] !== 'command_lifecycle' || typeof uuid !== 'string') return true;
+    if (type !== 'command_lifecycle' || typeof uuid !== 'string') return true;
     const ours = this.#minted.has(uuid);
     if (message['state'] === 'completed' || message['state'] === 'cancelled')
       this.#minted.delete(uuid);

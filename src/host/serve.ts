@@ -1,5 +1,4 @@
 import { isObject } from '../json.ts';
-import type { ControlAnswer } from '../wire/control.ts';
 import type { Serve } from './dialogue.ts';
 import { elicit } from './elicitation.ts';
 import type { Hooks } from './hooks.ts';
@@ -24,10 +23,8 @@ export function serveWith(
     onDecision,
   };
   const elicitation = { ...(onElicitation && { onElicitation }), ...(ask && { ask }) };
-  return async (request, context): Promise<ControlAnswer | undefined> => {
+  const serveOther: Serve = async (request, context) => {
     switch (request.subtype) {
-      case 'mcp_message':
-        return bridge.serve(request, context.signal);
       case 'can_use_tool':
         return decide(request, context, permissions);
       case 'hook_callback':
@@ -49,4 +46,9 @@ export function serveWith(
         };
     }
   };
+  // Calls of tools are many and short: nothing stands between them and their server.
+  return (request, context) =>
+    request.subtype === 'mcp_message'
+      ? bridge.serve(request, context)
+      : serveOther(request, context);
 }

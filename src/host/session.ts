@@ -20,6 +20,7 @@ import type { PermissionDecision } from './permissions.ts';
 import { replaceServers } from './servers.ts';
 import { isFence, lastEnded, Turns } from './turns.ts';
 import type { InterruptReceipt, ServerReady, Session } from './types.ts';
+import type { View } from './view.ts';
 import { Watch } from './watch.ts';
 import { Writer } from './writer.ts';
 
@@ -130,7 +131,7 @@ export class AgentSession implements Session {
     return this.#parts.lanes.frames();
   }
 
-  messages(): AsyncIterable<JsonObject> {
+  messages(): View<JsonObject> {
     return this.#parts.lanes.messages();
   }
 
@@ -281,12 +282,11 @@ export class AgentSession implements Session {
     }
   }
 
-  #serve: Serve = async (request, context) => {
+  #serve: Serve = (request, context) =>
     // What nobody can hear about must not happen either.
-    if (this.#writer.ended || this.closing.aborted)
-      return { ok: false, error: 'stdin of the agent is closed' };
-    return this.#parts.serve(request, context);
-  };
+    this.#writer.ended || this.closing.aborted
+      ? Promise.resolve({ ok: false, error: 'stdin of the agent is closed' })
+      : this.#parts.serve(request, context);
 
   #written(frame: JsonObject): void {
     if (isControl(frame)) this.#parts.lanes.control('out', frame, Date.now());

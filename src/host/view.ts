@@ -4,6 +4,8 @@ import type { Frame } from '../event/types.ts';
 export interface Lens<T> {
   /** Before the first read; throws if somebody else reads. */
   begin(): void;
+  /** The next frame, if it is there. */
+  take(): Frame | undefined;
   /** The next frame of the queue, or its end. */
   pull(): Promise<IteratorResult<Frame, void>>;
   /** What is shown for a frame; undefined skips it. */
@@ -18,8 +20,7 @@ const DONE: IteratorReturnResult<void> = { done: true, value: undefined };
 
 /**
  * One loop over a session. Written by hand and not as an async generator, since every message passes
- * through it: an item costs one promise more than the queue's own. Leaving the loop leaves the rest
- * in the queue.
+ * through it: an item that is there costs one promise. Leaving the loop leaves the rest in the queue.
  */
 export class View<T> implements AsyncIterableIterator<T, void, undefined> {
   readonly #lens: Lens<T>;
@@ -30,6 +31,8 @@ export class View<T> implements AsyncIterableIterator<T, void, undefined> {
   }
 
   next(): Promise<IteratorResult<T, void>> {
+    const value = this.take();
+    if (value !== undefined) return Promise.resolve({ done: false, value });
     if (this.#state === 'over') return Promise.resolve(DONE);
     try {
       if (this.#state === 'new') this.#lens.begin();
@@ -39,6 +42,18 @@ export class View<T> implements AsyncIterableIterator<T, void, undefined> {
     }
     this.#state = 'open';
     return this.#lens.pull().then(this.#take, this.#fail);
+  }
+
+  /** What is there already, once the loop has begun; undefined: ask `next`. */
+  take(): T | undefined {
+    while (this.#state === 'open') {
+      const frame = this.#lens.take();
+      if (!frame) return undefined;
+      const value = this.#lens.show(frame);
+      if (this.#lens.isOver()) this.#end();
+      if (value !== undefined) return value;
+    }
+    return undefined;
   }
 
   async return(): Promise<IteratorResult<T, void>> {

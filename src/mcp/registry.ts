@@ -1,10 +1,12 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 import { Changes } from './changes.ts';
-import { MAX_TIMER_MS, runTool, type Runnable } from './run.ts';
+import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run.ts';
 import { type CompiledSchema, compileSchema, describeProblems, reasonOf } from './schema.ts';
 import { Slots } from './slots.ts';
+import { toolEvents } from './tool-events.ts';
 import type {
   CallOptions,
   SourceChange,
@@ -15,6 +17,7 @@ import type {
   ToolHandler,
   ToolProblem,
   ToolRegistry,
+  ToolSource,
 } from './types.ts';
 
 export interface RegistryOptions {
@@ -34,6 +37,20 @@ export function createRegistry(options: RegistryOptions): ToolRegistry {
   return registry;
 }
 
+/** Runs a tool of this process without the stream around it: see `runnerOf`. */
+export interface Runner {
+  run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent>;
+}
+
+/**
+ * The short way into a registry, for the ends that would read its stream only to take it apart. None
+ * for a source of another make, nor for a registry whose `callTool` somebody has wrapped.
+ */
+export const runnerOf = (source: ToolSource): Runner | undefined =>
+  source instanceof Registry && source.callTool === Registry.prototype.callTool
+    ? source
+    : undefined;
+
 interface Entry extends Runnable {
   /** Place in the list; a replaced tool keeps it. */
   readonly place: number;
@@ -43,7 +60,7 @@ interface Entry extends Runnable {
 
 const NAME = /^[\w./-]{1,128}$/;
 
-class Registry implements ToolRegistry {
+class Registry implements ToolRegistry, Runner {
   readonly info: ToolRegistry['info'];
   readonly #entries = new Map<string, Entry>();
   readonly #problems = new Map<string, ToolProblem>();
@@ -99,19 +116,21 @@ class Registry implements ToolRegistry {
     return new ToolItems(this.#sorted, after === undefined ? 0 : placeOf(after), signal);
   }
 
-  async *callTool(
-    call: ToolCall,
-    options?: CallOptions,
-  ): AsyncGenerator<ToolEvent, void, undefined> {
+  callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent> {
+    return toolEvents((caller, emit) => this.run(call, caller, emit), call, options);
+  }
+
+  async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
     if (!entry) throw new DuolaneError('not_found', `Unknown tool: ${call.name}`);
-    const checked = await entry.schema.check(call.args);
+    const checking = entry.schema.check(call.args);
+    const checked = checking instanceof Promise ? await checking : checking;
     if (!checked.ok)
       throw new DuolaneError(
         'invalid',
         `Invalid arguments for tool ${call.name}: ${describeProblems(checked.problems)}`,
       );
-    yield* runTool(entry, call, checked.value, options);
+    return await runTool(entry, call, checked.value, caller, emit);
   }
 
   listen(options?: Abortable): AsyncIterable<SourceChange> {

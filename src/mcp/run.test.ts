@@ -70,6 +70,24 @@ describe('a handler', () => {
     },
   );
 
+  test('keeps its signal in a copy of the context, made only when looked at', async () => {
+    const controller = new AbortController();
+    let copied: AbortSignal | undefined;
+    const registry = registryOf((_args, ctx) => {
+      const copy = { ...ctx };
+      copied = copy.signal;
+      expect(copied).toBe(ctx.signal);
+      return new Promise((resolve) =>
+        copy.signal.addEventListener('abort', () => resolve('stopped'), { once: true }),
+      );
+    });
+    const calling = toArray(registry.callTool(call('t'), { signal: controller.signal }));
+    await expect.poll(() => copied).toBeDefined();
+    controller.abort(new Error('enough'));
+    await expect(calling).rejects.toThrow('enough');
+    expect(copied?.reason).toBe(controller.signal.reason);
+  });
+
   test('that returns no result is told what to return', async () => {
     for (const odd of [undefined, null, 3, [], {}, { content: 'x' }, { content: [{}] }]) {
       const [event] = await toArray(registryOf(() => odd as never).callTool(call('t')));

@@ -1,16 +1,11 @@
-import type { Answer, Ask, InputRequest } from '../ask.ts';
+import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import { Channel } from '../stream/channel.ts';
+import type { JsonObject } from '../json.ts';
+import { settledWithin } from '../stream/abort.ts';
+import { Cancellation } from '../stream/cancellation.ts';
 import { errorResult, toResult } from './result.ts';
 import type { Slots } from './slots.ts';
-import type {
-  CallOptions,
-  Returned,
-  ToolCall,
-  ToolContext,
-  ToolEvent,
-  ToolHandler,
-} from './types.ts';
+import type { Returned, ToolCall, ToolContext, ToolEvent, ToolHandler } from './types.ts';
 
 /** How long a cancelled call waits for its handler to tidy up; a deaf one is then left behind. */
 const GRACE_MS = 1_000;
@@ -18,122 +13,82 @@ const GRACE_MS = 1_000;
 /** A longer timer would fire at once. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
-/** Calls back with `timeout` at a Unix time in ms, if the timer is not cleared. */
-export const atDeadline = (
-  deadline: number,
-  name: string,
-  end: (reason: DuolaneError) => void,
-): NodeJS.Timeout =>
-  setTimeout(
-    () => end(new DuolaneError('timeout', `the call of ${name} passed its deadline`)),
-    Math.min(Math.max(deadline - Date.now(), 0), MAX_TIMER_MS),
-  );
-
 export interface Runnable {
   readonly handler: ToolHandler<unknown>;
   readonly deadlineMs?: number;
   readonly slots?: Slots;
 }
 
+/** What a call ends with. */
+export type LastEvent = Extract<ToolEvent, { type: 'result' | 'input' }>;
+
+/** Takes what comes before the last event; resolves when the caller's end has it, never rejects. */
+export type Emit = (event: ToolEvent) => Promise<void>;
+
 /**
- * One run of a handler as the events of its call. Whatever the handler does, this ends with one
- * `result` or `input`, or throws the reason of the caller's abort or deadline. Leaving the loop
- * aborts the handler's signal and waits for it to settle, at most a second.
+ * One run of a handler. Whatever the handler does, this gives one `result` or `input`, after
+ * everything that it emitted; it rejects only with the reason of the caller's cancellation, once the
+ * handler has settled, which it is given a second for. `caller` belongs to this one call.
  */
-export async function* runTool(
+export function runTool(
   tool: Runnable,
   call: ToolCall,
   args: unknown,
-  { signal, deadline }: CallOptions = {},
-): AsyncGenerator<ToolEvent, void, undefined> {
-  signal?.throwIfAborted();
-  const scope = new AbortController();
-  const events = new Channel<ToolEvent>({ capacity: 1 });
-  const end = (reason: unknown): void => {
-    events.fail(reason);
-    scope.abort(reason);
-  };
-  const onAbort = (): void => end(signal?.reason);
-  signal?.addEventListener('abort', onAbort, { once: true });
-  const timer = deadline === undefined ? undefined : atDeadline(deadline, call.name, end);
-  let over = false;
-  const handled = handle(tool, call, args, events, scope).then(() => {
-    over = true;
+  caller: Cancellation,
+  emit: Emit,
+): Promise<LastEvent> {
+  if (caller.aborted) return Promise.reject(caller.reason);
+  const handled = handle(tool, args, new Run(call, scopeOf(tool, caller), emit));
+  return new Promise((resolve, reject) => {
+    const unlisten = caller.onAbort((reason) => {
+      void settledWithin(handled, GRACE_MS).then(() => reject(reason));
+    });
+    void handled.then((last) => {
+      unlisten();
+      if (!caller.aborted) resolve(last);
+    });
   });
-  try {
-    yield* events;
-  } finally {
-    signal?.removeEventListener('abort', onAbort);
-    clearTimeout(timer);
-    if (!over) {
-      scope.abort(new DuolaneError('canceled', `the call of ${call.name} was left`));
-      await atMost(GRACE_MS, handled);
-    }
-  }
 }
 
-/** Never rejects: what goes wrong becomes the last event, if anyone still listens. */
-async function handle(
-  { handler, deadlineMs, slots }: Runnable,
-  call: ToolCall,
-  args: unknown,
-  events: Channel<ToolEvent>,
-  scope: AbortController,
-): Promise<void> {
-  const asked = new Map<string, InputRequest>();
-  // One after the other, so that progress nobody awaited still comes in order and before the end.
-  let told = Promise.resolve();
-  const emit = (event: ToolEvent): Promise<void> => {
-    told = told.then(() => events.push(event)).catch(() => {});
-    return told;
-  };
-  const context: ToolContext = {
-    id: call.id,
-    signal: scope.signal,
-    ask: askWith(call, asked),
-    progress: (progress, total, message) =>
-      emit({
-        type: 'progress',
-        progress,
-        ...(total !== undefined && { total }),
-        ...(message !== undefined && { message }),
-      }),
-    ...(call.meta && { meta: call.meta }),
-  };
-  let last: ToolEvent;
+/** What the handler is cancelled by: with a deadline of its own it is not the caller alone. */
+function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
+  if (deadlineMs === undefined) return caller;
+  const scope = new Cancellation();
+  scope.follow(caller);
+  return scope;
+}
+
+/** Never rejects: what goes wrong becomes the last event. */
+async function handle(tool: Runnable, args: unknown, run: Run): Promise<LastEvent> {
+  let last: LastEvent;
   try {
-    const release = await slots?.take(scope.signal);
-    const run = async (): Promise<ToolEvent> => {
-      try {
-        return await outcome(handler(args, context), emit, scope.signal);
-      } finally {
-        release?.();
-      }
-    };
-    last = await (deadlineMs === undefined ? run() : within(deadlineMs, run(), call.name, scope));
+    const limited = tool.slots !== undefined || tool.deadlineMs !== undefined;
+    last = await (limited ? withinLimits(tool, args, run) : outcome(tool, args, run));
   } catch (error) {
     const suspended = error instanceof DuolaneError && error.code === 'suspended';
     last =
-      suspended && asked.size > 0
-        ? { type: 'input', requests: [...asked.values()] }
+      suspended && run.asked
+        ? { type: 'input', requests: [...run.asked.values()] }
         : { type: 'result', result: errorResult(error) };
   }
-  await told;
-  if (!events.ended) events.offer(last);
-  events.close();
+  if (run.told) await run.told;
+  return last;
+}
+
+async function withinLimits(tool: Runnable, args: unknown, run: Run): Promise<LastEvent> {
+  const release = await tool.slots?.take(run.scope.signal);
+  const work = Promise.resolve()
+    .then(() => outcome(tool, args, run))
+    .finally(release);
+  return tool.deadlineMs === undefined ? work : within(tool.deadlineMs, work, run);
 }
 
 /** A handler that is late is told by its signal and not waited for; its slot stays taken until it ends. */
-async function within<T>(
-  ms: number,
-  work: Promise<T>,
-  name: string,
-  scope: AbortController,
-): Promise<T> {
+async function within<T>(ms: number, work: Promise<T>, { call, scope }: Run): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      const error = new DuolaneError('timeout', `${name} took longer than its ${ms} ms`);
+      const error = new DuolaneError('timeout', `${call.name} took longer than its ${ms} ms`);
       reject(error);
       scope.abort(error);
     }, ms);
@@ -145,25 +100,29 @@ async function within<T>(
   }
 }
 
-/** Passes on what a streaming handler yields and gives the last event, whichever way it is said. */
-async function outcome(
-  answer: ReturnType<ToolHandler<unknown>>,
-  emit: (event: ToolEvent) => Promise<void>,
-  signal: AbortSignal,
-): Promise<ToolEvent> {
-  if (!isStream(answer)) return { type: 'result', result: toResult(await answer) };
-  const iterator = answer[Symbol.asyncIterator]();
+/** The last event, whichever way the handler says it; throws what the handler throws. */
+function outcome({ handler }: Runnable, args: unknown, run: Run): Promise<LastEvent> {
+  const answer = handler(args, new Context(run));
+  return isStream(answer) ? streamed(answer, run) : Promise.resolve(answer).then(resultOf);
+}
+
+const resultOf = (returned: unknown): LastEvent => ({ type: 'result', result: toResult(returned) });
+
+/** Passes on what a handler yields before its last event. */
+async function streamed(
+  events: AsyncIterable<ToolEvent, Returned | void>,
+  run: Run,
+): Promise<LastEvent> {
+  const iterator = events[Symbol.asyncIterator]();
   for (;;) {
-    const step = await iterator.next();
-    if (step.done) return { type: 'result', result: toResult(step.value) };
-    const last = step.value.type === 'result' || step.value.type === 'input';
-    if (!last) await emit(step.value);
-    if (last || signal.aborted) {
-      await iterator.return?.();
-      return step.value.type === 'result'
-        ? { type: 'result', result: toResult(step.value.result) }
-        : step.value;
-    }
+    const { done, value } = await iterator.next();
+    if (done) return resultOf(value);
+    const last = value.type === 'result' || value.type === 'input';
+    if (!last) await run.tell(value);
+    if (!last && !run.scope.aborted) continue;
+    await iterator.return?.();
+    if (!last) throw run.scope.reason;
+    return value.type === 'input' ? value : resultOf(value.result);
   }
 }
 
@@ -172,22 +131,67 @@ const isStream = (
 ): answer is AsyncIterable<ToolEvent, Returned | void> =>
   typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer;
 
-/** Answered: resolves at once. Not yet: notes the question and rejects with `suspended`. */
-function askWith(call: ToolCall, asked: Map<string, InputRequest>): Ask {
-  const answers = new Map<string, Answer>(call.answers?.map((answer) => [answer.id, answer]));
-  const prefix = `${call.id}/`;
-  return async (request) => {
+/** What one run of a handler has done so far. */
+class Run {
+  readonly call: ToolCall;
+  readonly scope: Cancellation;
+  readonly #emit: Emit;
+  /** The last of what was told: one after the other, so that progress nobody awaited is in order. */
+  told: Promise<void> | undefined;
+  asked: Map<string, InputRequest> | undefined;
+
+  constructor(call: ToolCall, scope: Cancellation, emit: Emit) {
+    this.call = call;
+    this.scope = scope;
+    this.#emit = emit;
+  }
+
+  tell(event: ToolEvent): Promise<void> {
+    const emit = (): Promise<void> => this.#emit(event);
+    this.told = this.told ? this.told.then(emit) : emit();
+    return this.told;
+  }
+
+  /** Answered: resolves at once. Not yet: notes the question and rejects with `suspended`. */
+  async ask(request: InputRequest): Promise<Answer> {
+    const { id: callId, answers } = this.call;
+    const prefix = `${callId}/`;
     const id = request.id.startsWith(prefix) ? request.id : prefix + request.id;
-    const answer = answers.get(id);
+    const answer = answers?.findLast((each) => each.id === id);
     if (answer) return answer;
-    asked.set(id, { ...request, id, callId: call.id });
+    (this.asked ??= new Map()).set(id, { ...request, id, callId });
     throw new DuolaneError('suspended', `waiting for an answer to ${id}; let this error pass`);
-  };
+  }
 }
 
-async function atMost(ms: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
-  await Promise.race([work, limit]);
-  clearTimeout(timer);
+/** What the handler sees. Its signal is made when it is looked at; a copy of the object has it too. */
+class Context implements ToolContext {
+  static readonly #signal: PropertyDescriptor = {
+    enumerable: true,
+    get(this: Context) {
+      return this.#run.scope.signal;
+    },
+  };
+  readonly #run: Run;
+  readonly id: string;
+  declare readonly signal: AbortSignal;
+  declare readonly meta?: JsonObject;
+  readonly ask: ToolContext['ask'];
+  readonly progress: ToolContext['progress'];
+
+  constructor(run: Run) {
+    const { id, meta } = run.call;
+    this.#run = run;
+    this.id = id;
+    this.ask = (request) => run.ask(request);
+    this.progress = (progress, total, message) =>
+      run.tell({
+        type: 'progress',
+        progress,
+        ...(total !== undefined && { total }),
+        ...(message !== undefined && { message }),
+      });
+    if (meta) this.meta = meta;
+    Object.defineProperty(this, 'signal', Context.#signal);
+  }
 }

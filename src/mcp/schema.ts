@@ -137,18 +137,29 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
     ),
     ...(required.length > 0 && { required }),
   };
-  const check = async (value: unknown): Promise<Checked> => {
+  const check = (value: unknown): Checked | Promise<Checked> => {
     if (!isObject(value))
       return { ok: false, problems: [{ path: [], message: 'must be an object' }] };
+    const results: Array<Checked | Promise<Checked>> = [];
+    let waits = false;
+    for (const [name, { schema }] of fields) {
+      const result = schema.check(Object.hasOwn(value, name) ? value[name] : undefined);
+      waits ||= result instanceof Promise;
+      results.push(result);
+    }
+    if (!waits) return assembled(results as Checked[], value);
+    return Promise.all(results.map(async (each) => each)).then((all) => assembled(all, value));
+  };
+  const assembled = (results: readonly Checked[], given: JsonObject): Checked => {
     const problems: Problem[] = [];
     const checked: Array<[string, unknown]> = [];
-    for (const [name, { schema }] of fields) {
-      const given = Object.hasOwn(value, name);
-      const result = await schema.check(given ? value[name] : undefined);
+    for (const [index, [name]] of fields.entries()) {
+      const result = results[index]!;
       if (!result.ok)
         for (const { path, message } of result.problems)
           problems.push({ path: [name, ...path], message });
-      else if (given || result.value !== undefined) checked.push([name, result.value]);
+      else if (result.value !== undefined || Object.hasOwn(given, name))
+        checked.push([name, result.value]);
     }
     return problems.length > 0
       ? { ok: false, problems }

@@ -141,6 +141,21 @@ describe('budgets', () => {
   }, 60_000);
 });
 
+test('take gives what waits in memory, in order with the iterator, and nothing of the disk', async () => {
+  await using queue = new OverflowQueue<string>({ memoryBytes: 100, directory });
+  const reader = queue[Symbol.asyncIterator]();
+  expect(queue.take()).toBeUndefined();
+  for (let n = 0; n < 5; n++) queue.offer(line(n));
+  expect(queue.take()).toBe(line(0));
+  expect(await reader.next()).toMatchObject({ value: line(1) });
+  expect(queue.take()).toBeUndefined();
+  expect(queue.waiting).toMatchObject({ items: 3 });
+  for (const n of [2, 3, 4]) expect(await reader.next()).toMatchObject({ value: line(n) });
+  queue.offer(line(5));
+  expect(queue.take()).toBe(line(5));
+  expect(queue.waiting).toMatchObject({ items: 0, memoryBytes: 0 });
+});
+
 describe('the disk', () => {
   const failing = (code: string): never => {
     throw Object.assign(new Error(code), { code });

@@ -104,6 +104,16 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     }
   }
 
+  /**
+   * The next item if it waits in memory, without a promise, for a reader in a hurry; undefined says
+   * nothing but that: ask the iterator. Not while a `next` of it is pending.
+   */
+  take(): T | undefined {
+    if (this.#items.length === 0) return undefined;
+    this.#bytes -= this.#sizes.shift() ?? 0;
+    return this.#items.shift();
+  }
+
   /** No more items; the reader still receives those that wait. */
   close(): void {
     this.#finish({});
@@ -139,10 +149,7 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   #take(): IteratorResult<T, void> | undefined {
-    if (this.#items.length > 0) {
-      this.#bytes -= this.#sizes.shift() ?? 0;
-      return { done: false, value: this.#items.shift() as T };
-    }
+    if (this.#items.length > 0) return { done: false, value: this.take() as T };
     if (this.#spill.items > 0 && !this.#left) {
       if (this.#loading) return undefined;
       const text = this.#spill.take();

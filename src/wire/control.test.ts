@@ -62,6 +62,45 @@ describe('ControlPeer', () => {
     expect(peer.receive(frame)).toMatchObject({ do: 'resolve', id, response: { commands: [] } });
   });
 
+  test('a flat answer is read by the id outside, though its payload has a request_id too', () => {
+    const peer = new ControlPeer();
+    const first = peer.request({ subtype: 'x' });
+    const second = peer.request({ subtype: 'x' });
+    for (const request_id of ['another', second.id]) {
+      const { id } = request_id === 'another' ? first : peer.request({ subtype: 'x' });
+      const response = { request_id, commands: [] };
+      expect(peer.receive({ type: 'control_response', request_id: id, response })).toMatchObject({
+        do: 'resolve',
+        id,
+        response,
+      });
+    }
+    // With both ids and no doubt, the inner form is the one that is meant.
+    const both = { ...nested(second.id, 'yes'), request_id: second.id };
+    expect(peer.receive(both)).toMatchObject({ do: 'resolve', id: second.id, response: 'yes' });
+    const third = peer.request({ subtype: 'x' });
+    const stray = { ...nested(third.id, 'yes'), request_id: 'nobody' };
+    expect(peer.receive(stray)).toMatchObject({ do: 'resolve', id: third.id, response: 'yes' });
+  });
+
+  test('what rides beside an answer cannot stand in its place', () => {
+    const peer = new ControlPeer();
+    peer.receive(ask('c1'));
+    const envelope = { pending_permission_requests: [1], subtype: 'error', request_id: 'c2' };
+    expect(peer.answer('c1', { ok: true, response: {}, envelope })).toEqual({
+      do: 'write',
+      frame: {
+        type: 'control_response',
+        response: {
+          pending_permission_requests: [1],
+          subtype: 'success',
+          request_id: 'c1',
+          response: {},
+        },
+      },
+    });
+  });
+
   verifies('S37', 'an error answer keeps its text and code, both ways', () => {
     const peer = new ControlPeer();
     peer.receive(ask('c1', 'no_such'));

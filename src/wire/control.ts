@@ -7,8 +7,12 @@ export interface ControlRequest extends JsonObject {
 }
 
 export type ControlAnswer =
-  /** `envelope`: what rides beside the answer, not in it. */
-  | { readonly ok: true; readonly response?: unknown; readonly envelope?: JsonObject }
+  | {
+      readonly ok: true;
+      readonly response?: unknown;
+      /** What rides beside the answer, as `pending_permission_requests` does. */
+      readonly envelope?: JsonObject;
+    }
   | { readonly ok: false; readonly error: string; readonly errorCode?: string };
 
 /** What the driver around the machine has to do next. */
@@ -188,9 +192,13 @@ export class ControlPeer {
 
   #receiveResponse(frame: JsonObject): ControlEffect {
     const nested = isObject(frame['response']) ? frame['response'] : {};
-    // The flat form of older peers has the id outside and the payload bare.
-    const flat = typeof nested['request_id'] !== 'string';
-    const id = flat ? frame['request_id'] : nested['request_id'];
+    // The flat form of older peers has the id outside and the payload bare, whatever members it has.
+    const outer = frame['request_id'];
+    const inner = nested['request_id'];
+    const flat =
+      typeof inner !== 'string' ||
+      (typeof outer === 'string' && outer !== inner && this.#asked.has(outer));
+    const id = flat ? outer : inner;
     const subtype = typeof id === 'string' ? this.#asked.get(id) : undefined;
     if (typeof id !== 'string' || subtype === undefined) {
       return { do: 'ignore', why: `an answer to nothing that waits: ${JSON.stringify(id)}`, frame };
@@ -215,20 +223,21 @@ export class ControlPeer {
   }
 }
 
-const envelope = (id: string, answer: ControlAnswer): JsonObject =>
-  answer.ok
-    ? {
-        ...answer.envelope,
-        subtype: 'success',
-        request_id: id,
-        ...(answer.response !== undefined && { response: answer.response }),
-      }
-    : {
-        subtype: 'error',
-        request_id: id,
-        error: answer.error,
-        ...(answer.errorCode !== undefined && { error_code: answer.errorCode }),
-      };
+function envelope(id: string, answer: ControlAnswer): JsonObject {
+  if (!answer.ok)
+    return {
+      subtype: 'error',
+      request_id: id,
+      error: answer.error,
+      ...(answer.errorCode !== undefined && { error_code: answer.errorCode }),
+    };
+  const { response, envelope: rest } = answer;
+  const success =
+    response === undefined
+      ? { subtype: 'success', request_id: id }
+      : { subtype: 'success', request_id: id, response };
+  return rest ? { ...rest, ...success } : success;
+}
 
 /** Why the peer said no; its own `error_code` is in the cause. */
 function refusal(subtype: string, response: JsonObject): DuolaneError {

@@ -103,7 +103,7 @@ export async function serveAsking(
   context: RequestContext,
   run: (ask: Ask) => Promise<JsonObject>,
 ): Promise<JsonObject> {
-  const { client, signal } = context;
+  const { client } = context;
   const round = readRound(method, params, '', context);
   const answers = [...round.answers];
   for (let rounds = 1; ; rounds += 1) {
@@ -128,6 +128,10 @@ export async function serveAsking(
         'unsupported',
         `${method} needs an answer, and nobody can be asked here`,
       );
-    answers.push(...(await Promise.all(fresh.map((request) => ask(request, { signal })))));
+    answers.push(
+      ...(await Promise.all(
+        fresh.map((request) => ask(request, { signal: context.cancellation.signal })),
+      )),
+    );
   }
 }

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { runnerOf } from '../registry.ts';
 import { errorResult } from '../result.ts';
+import type { LastEvent } from '../run.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../types.ts';
 import { askClient, digest, inputRequired, MAX_ROUNDS, readRound } from './asking.ts';
 import { withoutHop } from './era.ts';
@@ -20,9 +22,8 @@ export async function serveCall(
   params: JsonObject,
   context: RequestContext,
 ): Promise<JsonObject> {
-  const { client, signal } = context;
+  const { client } = context;
   const first = client.stateless ? resumed(toCall(params), params, context) : toCall(params);
-  const of = digest('tools/call', params);
   const answers: Answer[] = [...(first.answers ?? [])];
   let call = first;
   for (let round = 1; ; round += 1) {
@@ -32,10 +33,18 @@ export async function serveCall(
     if (fresh.length === 0 || round > MAX_ROUNDS)
       throw new DuolaneError('internal', `${call.name} asks again for what was answered`);
     if (!context.ask && client.stateless)
-      return inputRequired({ of, id: call.id, answers, state: last.state }, fresh, context);
+      return inputRequired(
+        { of: digest('tools/call', params), id: call.id, answers, state: last.state },
+        fresh,
+        context,
+      );
     const ask = context.ask ?? askClient(fresh, context);
     if (!ask) return errorResult(cannotAsk(fresh));
-    answers.push(...(await Promise.all(fresh.map((request) => ask(request, { signal })))));
+    answers.push(
+      ...(await Promise.all(
+        fresh.map((request) => ask(request, { signal: context.cancellation.signal })),
+      )),
+    );
     call = {
       ...first,
       answers: [...answers],
@@ -70,35 +79,36 @@ function resumed(call: ToolCall, params: JsonObject, context: RequestContext): T
   };
 }
 
-type LastEvent = Extract<ToolEvent, { type: 'result' | 'input' }>;
+function runOnce(source: ToolSource, call: ToolCall, context: RequestContext): Promise<LastEvent> {
+  const runner = runnerOf(source);
+  return runner
+    ? runner.run(call, context.cancellation, (event) => relay(event, call, context))
+    : lastOf(source, call, context);
+}
 
-async function runOnce(
+async function lastOf(
   source: ToolSource,
   call: ToolCall,
-  { signal, notify, log }: RequestContext,
+  context: RequestContext,
 ): Promise<LastEvent> {
-  const token = call.meta?.['progressToken'];
+  const { signal } = context.cancellation;
   for await (const event of source.callTool(call, { signal })) {
-    switch (event.type) {
-      case 'result':
-      case 'input':
-        return event;
-      case 'progress': {
-        const { type: _, ...progress } = event;
-        if (token !== undefined)
-          await notify('notifications/progress', { progressToken: token, ...progress });
-        break;
-      }
-      case 'log': {
-        const { type: _, ...entry } = event;
-        await log(entry);
-        break;
-      }
-      case 'partial': // no standard form on JSON-RPC; the result is whole without it
-        break;
-    }
+    if (event.type === 'result' || event.type === 'input') return event;
+    await relay(event, call, context);
   }
   throw new DuolaneError('internal', `the call of ${call.name} ended without a result`);
+}
+
+/** Tells the client what comes before the last event, as far as JSON-RPC has a form for it. */
+async function relay(
+  { type, ...rest }: ToolEvent,
+  { meta }: ToolCall,
+  { notify, log }: RequestContext,
+): Promise<void> {
+  const token = meta?.['progressToken'];
+  if (type === 'log') await log(rest as Parameters<typeof log>[0]);
+  else if (type === 'progress' && token !== undefined)
+    await notify('notifications/progress', { progressToken: token, ...rest });
 }
 
 const cannotAsk = (requests: readonly InputRequest[]): DuolaneError =>

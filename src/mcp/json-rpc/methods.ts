@@ -1,6 +1,7 @@
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import type { RpcId } from '../../wire/json-rpc.ts';
 import { Pages } from '../pages.ts';
@@ -23,7 +24,7 @@ export interface ClientState {
 /** What a method may do besides answering; all of it belongs to the one request. */
 export interface RequestContext {
   readonly id: RpcId;
-  readonly signal: AbortSignal;
+  readonly cancellation: Cancellation;
   readonly client: ClientState;
   readonly ask: Ask | undefined;
   readonly seal: Seal;
@@ -51,7 +52,7 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
     if (!open) return;
     const pages = new Pages(open, { pageSize, seal, kind: name });
     lists.push(pages);
-    table.set(name, async ({ cursor }, { signal }) => {
+    table.set(name, async ({ cursor }, { cancellation: { signal } }) => {
       const { items, ...rest } = await pages.page(optionalString('cursor', cursor), signal);
       return { [key]: items, ...rest };
     });
@@ -72,7 +73,8 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
   list('prompts/list', 'prompts', source.listPrompts?.bind(source));
   if (source.readResource)
     table.set('resources/read', async (params, context) => {
-      const [uri, { signal }] = [string('uri', params['uri']), context];
+      const uri = string('uri', params['uri']);
+      const { signal } = context.cancellation;
       return serveAsking('resources/read', params, context, async (ask) => {
         const contents: JsonObject[] = [];
         for await (const part of source.readResource!(uri, { signal, ask })) contents.push(part);
@@ -93,13 +95,13 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
     table.set('prompts/get', async (params, context) => {
       const name = string('name', params['name']);
       const args = object('arguments', params['arguments'] ?? {});
-      const { signal } = context;
+      const { signal } = context.cancellation;
       return serveAsking('prompts/get', params, context, (ask) =>
         source.getPrompt!(name, args, { signal, ask }),
       );
     });
   if (source.complete)
-    table.set('completion/complete', async (params, { signal }) =>
+    table.set('completion/complete', async (params, { cancellation: { signal } }) =>
       source.complete!(params, { signal }),
     );
   return {

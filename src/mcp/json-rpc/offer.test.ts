@@ -138,6 +138,24 @@ describe('errors', () => {
   });
 });
 
+test('a registry whose callTool is wrapped is called through the wrapper', async () => {
+  const registry = createRegistry({
+    name: 'r',
+    tools: [tool('add', 'Adds', {}, () => 'bare')],
+  });
+  const called: string[] = [];
+  const bare = registry.callTool.bind(registry);
+  registry.callTool = (toolCall, options) => {
+    called.push(toolCall.name);
+    return bare(toolCall, options);
+  };
+  await using end = offerMessages(registry);
+  expect(await send(end, 'tools/call', { name: 'add' })).toMatchObject({
+    result: { content: [{ text: 'bare' }] },
+  });
+  expect(called).toEqual(['add']);
+});
+
 describe('ids', () => {
   verifies('S68', 'of any kind come back as they were', async () => {
     await using end = offerMessages(briefing());

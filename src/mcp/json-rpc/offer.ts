@@ -1,6 +1,7 @@
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isNotification,
@@ -41,6 +42,22 @@ export function offerMessages(source: ToolSource, options: OfferMessagesOptions 
   return new Offer(source, options);
 }
 
+const UNREADABLE = rpcError(
+  null,
+  RPC.invalidRequest,
+  'Invalid request: no method, result or error',
+);
+
+/** A request that is being served; several may have one id. */
+class Running extends Cancellation {
+  readonly id: RpcId;
+
+  constructor(id: RpcId) {
+    super();
+    this.id = id;
+  }
+}
+
 class Offer implements MessageEnd {
   readonly #source: ToolSource;
   readonly #methods: Methods;
@@ -54,10 +71,10 @@ class Offer implements MessageEnd {
     logLevel: 'debug',
     subscriptions: new Set(),
   };
-  readonly #running = new Map<RpcId, Set<AbortController>>();
-  readonly #work = new Set<Promise<unknown>>();
+  readonly #running = new Set<Running>();
   readonly #scope = new AbortController();
-  #listening = false;
+  #relaying: Promise<void> | undefined;
+  #onIdle = (): void => {};
 
   constructor(source: ToolSource, { ask, pageSize = PAGE_SIZE, secret }: OfferMessagesOptions) {
     this.#source = source;
@@ -70,29 +87,25 @@ class Offer implements MessageEnd {
     return this.#outbox;
   }
 
-  async receive(
-    message: JsonObject,
-    options: ReceiveOptions = {},
-  ): Promise<JsonObject | undefined> {
-    if (isRequest(message)) return this.#owned(this.#serve(message, options));
+  receive(message: JsonObject, options: ReceiveOptions = {}): Promise<JsonObject | undefined> {
+    if (isRequest(message)) return this.#serve(message, options);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
-    else return rpcError(null, RPC.invalidRequest, 'Invalid request: no method, result or error');
-    return undefined;
+    else return Promise.resolve(UNREADABLE);
+    return Promise.resolve(undefined);
   }
 
-  request(method: string, params?: JsonObject, options?: Abortable): Promise<JsonObject> {
-    return this.#requests.send(method, params, options);
-  }
+  readonly request: MessageEnd['request'] = (method, params, options) =>
+    this.#requests.send(method, params, options);
 
   async [Symbol.asyncDispose](): Promise<void> {
     const closed = new DuolaneError('closed', 'this end of the tool server is closed');
     this.#scope.abort(closed);
     this.#requests.fail(closed);
-    for (const controllers of this.#running.values())
-      for (const controller of controllers) controller.abort(closed);
+    for (const running of this.#running) running.abort(closed);
     this.#outbox.close();
-    await Promise.allSettled(this.#work);
+    if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await this.#relaying;
     await this.#methods[Symbol.asyncDispose]();
   }
 
@@ -106,56 +119,56 @@ class Offer implements MessageEnd {
     if (!stateless) this.#listen();
     if (!handler) return rpcError(id, RPC.methodNotFound, `Unknown method: ${method}`);
     if (!isObject(params)) return rpcError(id, RPC.invalidParams, 'Invalid params: not an object');
-    if (this.#work.size > MAX_RUNNING)
+    if (this.#running.size >= MAX_RUNNING)
       return toRpcError(id, new DuolaneError('overloaded', 'Too many requests at once; try later'));
-    const controller = this.#begin(id);
-    const onAbort = (): void => controller.abort(options.signal?.reason);
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    if (options.signal?.aborted) onAbort();
+    const running = new Running(id);
+    this.#running.add(running);
+    const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
-      const context = this.#context(id, client, controller.signal, options.related);
+      const context = this.#context(running, client, options.related);
       const result = await handler(params, context);
-      await context.flushed();
-      if (controller.signal.aborted) return undefined;
+      if (context.spoke) await this.#outbox.flushed();
+      if (running.aborted) return undefined;
       return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
-      return controller.signal.aborted ? undefined : toRpcError(id, error);
+      return running.aborted ? undefined : toRpcError(id, error);
     } finally {
-      options.signal?.removeEventListener('abort', onAbort);
-      this.#end(id, controller);
+      unfollow();
+      this.#running.delete(running);
+      if (this.#running.size === 0) this.#onIdle();
     }
   }
 
   #context(
-    id: RpcId,
+    running: Running,
     client: ClientState,
-    signal: AbortSignal,
     related: ReceiveOptions['related'],
-  ): RequestContext & { flushed(): Promise<void> } {
-    let spoke = false;
-    const notify = async (method: string, params: JsonObject): Promise<void> => {
-      const message = { jsonrpc: '2.0', method, params };
-      if (related) return related(message);
-      spoke = true;
-      await this.#outbox.push(message);
-    };
-    return {
-      id,
-      signal,
+  ): RequestContext & { spoke: boolean } {
+    const context = {
+      id: running.id,
+      cancellation: running,
       client,
       ask: this.#ask,
       seal: this.#seal,
-      notify,
-      log: async (entry) => {
-        if (client.logLevel !== undefined && rank(entry.level) >= rank(client.logLevel))
-          await notify('notifications/message', entry);
-      },
-      request: (method, params, options) =>
-        this.#requests.send(method, params, { ...options, ...(related && { via: related }) }),
       // A quiet request owes its answer nothing, so it does not wait for others' messages.
-      flushed: async () => (spoke ? this.#outbox.flushed() : undefined),
+      spoke: false,
+      notify: async (method: string, params: JsonObject): Promise<void> => {
+        const message = { jsonrpc: '2.0', method, params };
+        if (related) return related(message);
+        context.spoke = true;
+        await this.#outbox.push(message);
+      },
+      log: async (entry: { readonly level: string; readonly data: unknown }): Promise<void> => {
+        if (client.logLevel !== undefined && rank(entry.level) >= rank(client.logLevel))
+          await context.notify('notifications/message', entry);
+      },
+      request: related
+        ? (method: string, params?: JsonObject, options?: Abortable) =>
+            this.#requests.send(method, params, { ...options, via: related })
+        : this.request,
     };
+    return context;
   }
 
   #take({ method, params = {} }: RpcNotification): void {
@@ -166,27 +179,7 @@ class Offer implements MessageEnd {
       'canceled',
       `the client cancelled: ${typeof reason === 'string' ? reason : 'no reason given'}`,
     );
-    for (const controller of this.#running.get(requestId as RpcId) ?? []) controller.abort(error);
-  }
-
-  #begin(id: RpcId): AbortController {
-    const controller = new AbortController();
-    const same = this.#running.get(id);
-    if (same) same.add(controller);
-    else this.#running.set(id, new Set([controller]));
-    return controller;
-  }
-
-  #end(id: RpcId, controller: AbortController): void {
-    const same = this.#running.get(id);
-    same?.delete(controller);
-    if (same?.size === 0) this.#running.delete(id);
-  }
-
-  #owned<T>(work: Promise<T>): Promise<T> {
-    const owned = work.finally(() => this.#work.delete(owned));
-    this.#work.add(owned);
-    return owned;
+    for (const running of this.#running) if (running.id === requestId) running.abort(error);
   }
 
   async #sendRequest(message: JsonObject): Promise<void> {
@@ -195,11 +188,10 @@ class Offer implements MessageEnd {
   }
 
   #listen(): void {
-    if (this.#listening || !this.#source.listen || this.#scope.signal.aborted) return;
-    this.#listening = true;
+    if (this.#relaying || !this.#source.listen || this.#scope.signal.aborted) return;
     // The end of a source shows in its calls; here there is only nothing more to tell.
-    void this.#owned(
-      this.#relay(this.#source.listen({ signal: this.#scope.signal })).catch(() => {}),
+    this.#relaying = this.#relay(this.#source.listen({ signal: this.#scope.signal })).catch(
+      () => {},
     );
   }
 

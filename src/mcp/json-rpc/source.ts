@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
-import { atDeadline } from '../run.ts';
+import { atDeadline } from '../tool-events.ts';
 import type {
   AskOptions,
   CallOptions,

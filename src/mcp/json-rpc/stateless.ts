@@ -77,7 +77,7 @@ const KINDS = {
 export async function serveListen(
   source: ToolSource,
   { notifications }: JsonObject,
-  { id, signal, notify }: RequestContext,
+  { id, cancellation: { signal }, notify }: RequestContext,
 ): Promise<JsonObject> {
   const wanted = isObject(notifications) ? notifications : {};
   const uris = new Set(toTexts(wanted['resourceSubscriptions']));

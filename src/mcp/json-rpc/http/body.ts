@@ -18,16 +18,20 @@ export async function jsonMessages(response: Response): Promise<readonly JsonObj
 }
 
 /** A whole body as text; `too_large` beyond the limit, and the rest is not read. */
-export async function readText(
-  message: { readonly body: ReadableStream<Uint8Array> | null },
-  maxBytes: number,
-): Promise<string> {
+export async function readText(message: Request | Response, maxBytes: number): Promise<string> {
+  const tooLarge = (): DuolaneError =>
+    new DuolaneError('too_large', `a body is over the limit of ${maxBytes} bytes`);
+  const length = message.headers.get('content-length');
+  // A length that was declared is kept by HTTP itself; reading at once is several times faster.
+  if (length !== null && message.headers.get('content-encoding') === null) {
+    if (Number(length) > maxBytes) throw tooLarge();
+    return message.text();
+  }
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of (message.body ?? []) as AsyncIterable<Uint8Array>) {
     bytes += part.byteLength;
-    if (bytes > maxBytes)
-      throw new DuolaneError('too_large', `a body is over the limit of ${maxBytes} bytes`);
+    if (bytes > maxBytes) throw tooLarge();
     parts.push(part);
   }
   return Buffer.concat(parts).toString('utf8');

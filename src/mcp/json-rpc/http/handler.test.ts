@@ -165,7 +165,7 @@ describe('an endpoint', () => {
     ] as const) {
       const all: Record<string, string> = { ...session, ...headers };
       if (all['mcp-session-id'] === '') delete all['mcp-session-id'];
-      expect((await post(handler, message, all)).status, JSON.stringify(message)).toBe(status);
+      expect([message, (await post(handler, message, all)).status]).toEqual([message, status]);
     }
     const put = new Request(URL, { method: 'PUT', body: '{}' });
     expect((await handler.handle(put)).status).toBe(405);

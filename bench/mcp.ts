@@ -1,0 +1,175 @@
+/**
+ * Our MCP ends against those of the official SDK (v2), each pair with its server in a process of
+ * its own, in turns: `npx tsx bench/mcp.ts [--json]`. Needs `peers/mcp-sdk` installed.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { JsonObject } from '../src/json.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
+import { dialStdio } from '../src/mcp/json-rpc/stdio.ts';
+import type { ToolSource } from '../src/mcp/types.ts';
+
+const TOOLS = 10_000;
+const CALLS = 1_000;
+const IN_FLIGHT = 64;
+const BURSTS = 200;
+const ROUNDS = 3;
+
+const server = fileURLToPath(new URL('./mcp-server.ts', import.meta.url));
+const load = createRequire(new URL('../peers/mcp-sdk/package.json', import.meta.url));
+const argsOf = (who: string, road: string): string[] => [
+  '--import',
+  'tsx',
+  server,
+  who,
+  road,
+  String(TOOLS),
+];
+
+interface Pair extends AsyncDisposable {
+  list(): Promise<{ readonly firstMs: number; readonly count: number }>;
+  call(text: string): Promise<unknown>;
+  /** How many of its ten progress messages came. */
+  burst(): Promise<number>;
+}
+
+async function httpServer(who: string): Promise<{ url: string; child: ChildProcess }> {
+  const child = spawn(process.execPath, argsOf(who, 'http'), {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [url] = (await once(createInterface(child.stdout!), 'line')) as [string];
+  return { url, child };
+}
+
+async function ours(road: string): Promise<Pair> {
+  const http = road === 'http' ? await httpServer('ours') : undefined;
+  const source: ToolSource & AsyncDisposable = http
+    ? await dialHttp({ url: http.url, era: 'legacy' })
+    : await dialStdio({
+        command: process.execPath,
+        args: argsOf('ours', 'stdio'),
+        cwd: process.cwd(),
+        env: process.env as Record<string, string>,
+      });
+  const events = async (name: string, text: string): Promise<number> => {
+    let count = 0;
+    for await (const { type } of source.callTool({ id: text, name, args: { text } }))
+      if (type === 'progress') count += 1;
+    return count;
+  };
+  return {
+    async list() {
+      const start = performance.now();
+      let [count, firstMs] = [0, 0];
+      for await (const tool of source.listTools()) {
+        if (count === 0 && tool) firstMs = performance.now() - start;
+        count += 1;
+      }
+      return { firstMs, count };
+    },
+    call: (text) => events('echo', text),
+    burst: () => events('burst', 'x'),
+    async [Symbol.asyncDispose]() {
+      await source[Symbol.asyncDispose]();
+      http?.child.kill();
+    },
+  };
+}
+
+interface SdkClient {
+  connect(transport: unknown): Promise<void>;
+  close(): Promise<void>;
+  listTools(): Promise<{ tools: unknown[] }>;
+  callTool(params: JsonObject, options?: JsonObject): Promise<unknown>;
+}
+
+async function sdk(road: string): Promise<Pair> {
+  const { Client, StreamableHTTPClientTransport: Http } = load('@modelcontextprotocol/client') as {
+    Client: new (info: JsonObject) => SdkClient;
+    StreamableHTTPClientTransport: new (url: URL) => unknown;
+  };
+  const { StdioClientTransport: Stdio } = load('@modelcontextprotocol/client/stdio') as {
+    StdioClientTransport: new (options: JsonObject) => unknown;
+  };
+  const client = new Client({ name: 'bench', version: '1' });
+  const http = road === 'http' ? await httpServer('sdk') : undefined;
+  await client.connect(
+    http
+      ? new Http(new URL(http.url))
+      : new Stdio({ command: process.execPath, args: argsOf('sdk', 'stdio') }),
+  );
+  return {
+    async list() {
+      const start = performance.now();
+      const { tools } = await client.listTools();
+      return { firstMs: performance.now() - start, count: tools.length };
+    },
+    call: (text) => client.callTool({ name: 'echo', arguments: { text } }),
+    async burst() {
+      let count = 0;
+      const onprogress = (): unknown => (count += 1);
+      await client.callTool({ name: 'burst', arguments: { text: 'x' } }, { onprogress });
+      return count;
+    },
+    async [Symbol.asyncDispose]() {
+      await client.close();
+      http?.child.kill();
+    },
+  };
+}
+
+async function callAll(pair: Pair): Promise<number> {
+  const start = performance.now();
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while ((next += 1) <= CALLS) await pair.call(`text ${next}`);
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, worker));
+  return (CALLS / (performance.now() - start)) * 1_000;
+}
+
+interface Figures {
+  readonly firstMs: number;
+  readonly listMs: number;
+  readonly callsPerSecond: number;
+  readonly progress: number;
+}
+
+async function measure(open: () => Promise<Pair>): Promise<Figures> {
+  await using pair = await open();
+  await pair.call('warm');
+  const start = performance.now();
+  const { firstMs, count } = await pair.list();
+  const listMs = performance.now() - start;
+  if (count !== TOOLS) throw new Error(`${count} tools of ${TOOLS}`);
+  const callsPerSecond = await callAll(pair);
+  const bursts = await Promise.all(Array.from({ length: BURSTS }, () => pair.burst()));
+  return { firstMs, listMs, callsPerSecond, progress: bursts.reduce((sum, n) => sum + n, 0) };
+}
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+
+const report: JsonObject[] = [];
+for (const road of ['stdio', 'http']) {
+  const rounds: { ours: Figures; sdk: Figures }[] = [];
+  for (let round = 0; round < ROUNDS; round += 1)
+    rounds.push({ ours: await measure(() => ours(road)), sdk: await measure(() => sdk(road)) });
+  for (const who of ['ours', 'sdk'] as const) {
+    const of = (key: keyof Figures): number =>
+      Math.round(median(rounds.map((round) => round[who][key])));
+    report.push({
+      road,
+      who,
+      'first tool, ms': of('firstMs'),
+      [`${TOOLS} tools, ms`]: of('listMs'),
+      [`calls/s, ${IN_FLIGHT} in flight`]: of('callsPerSecond'),
+      [`progress of ${BURSTS * 10}`]: of('progress'),
+    });
+  }
+}
+if (process.argv.includes('--json')) process.stdout.write(`${JSON.stringify(report)}\n`);
+else console.table(report);

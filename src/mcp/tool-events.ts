@@ -1,0 +1,57 @@
+import { DuolaneError } from '../errors.ts';
+import { Cancellation } from '../stream/cancellation.ts';
+import { Channel } from '../stream/channel.ts';
+import { type Emit, type LastEvent, MAX_TIMER_MS } from './run.ts';
+import type { CallOptions, ToolCall, ToolEvent } from './types.ts';
+
+/** Calls back with `timeout` at a Unix time in ms, if the timer is not cleared. */
+export const atDeadline = (
+  deadline: number,
+  name: string,
+  end: (reason: DuolaneError) => void,
+): NodeJS.Timeout =>
+  setTimeout(
+    () => end(new DuolaneError('timeout', `the call of ${name} passed its deadline`)),
+    Math.min(Math.max(deadline - Date.now(), 0), MAX_TIMER_MS),
+  );
+
+/**
+ * A run as the events of its call: throws the reason of the caller's abort or deadline. Leaving the
+ * loop cancels the run and waits for it to settle.
+ */
+export async function* toolEvents(
+  run: (caller: Cancellation, emit: Emit) => Promise<LastEvent>,
+  call: ToolCall,
+  options: CallOptions = {},
+): AsyncGenerator<ToolEvent, void, undefined> {
+  const caller = new Cancellation();
+  const events = new Channel<ToolEvent>({ capacity: 1 });
+  // At once: a handler that waits for its reader is let go.
+  caller.onAbort((reason) => events.fail(reason));
+  const unfollow = caller.follow(options);
+  const { deadline } = options;
+  const abort = (reason: unknown): void => caller.abort(reason);
+  const timer = deadline === undefined ? undefined : atDeadline(deadline, call.name, abort);
+  let over = false;
+  const finished = run(caller, (event) => events.push(event).catch(() => {})).then(
+    (last) => {
+      over = true;
+      if (!events.ended) events.offer(last);
+      events.close();
+    },
+    (error: unknown) => {
+      over = true;
+      events.fail(error);
+    },
+  );
+  try {
+    yield* events;
+  } finally {
+    unfollow();
+    clearTimeout(timer);
+    if (!over) {
+      caller.abort(new DuolaneError('canceled', `the call of ${call.name} was left`));
+      await finished;
+    }
+  }
+}
