@@ -77,3 +77,24 @@ test('tools of a manifest are known at once, and listed again only when they cha
     tools: ['mcp__calc__add', 'mcp__calc__sub'],
   });
 });
+
+test('a server that is switched off while its handshake runs stays off', async () => {
+  await using ws = await Workspace.open();
+  await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'hi' }])]);
+  const isMethod = (frame: JsonObject, method: string): boolean =>
+    (requestOf(frame)['message'] as JsonObject | undefined)?.['method'] === method;
+  const sdkMcpServerManifests = { calc: MANIFEST };
+  host.request('init', 'initialize', { sdkMcpServers: ['calc'], sdkMcpServerManifests });
+  const asked = await host.next((frame) => isMethod(frame, 'initialize'));
+  const { id } = requestOf(asked)['message'] as JsonObject;
+  const result = MANIFEST.initializeResult;
+  host.answer(asked, { mcp_response: { jsonrpc: '2.0', id, result } });
+  const told = await host.next((frame) => isMethod(frame, 'notifications/initialized'));
+  host.request('off', 'mcp_toggle', { serverName: 'calc', enabled: false });
+  host.answer(told, { mcp_response: { jsonrpc: '2.0', result: {}, id: 0 } });
+  await host.answered('off');
+  host.request('status', 'mcp_status');
+  expect((await host.answered('status'))['response']).toMatchObject({
+    mcpServers: [{ name: 'calc', status: 'disabled' }],
+  });
+});

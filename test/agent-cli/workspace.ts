@@ -167,10 +167,11 @@ export class RawHost implements AsyncDisposable {
     return this.type('result');
   }
 
-  /** Ends the input, reads to the end, and returns the exit code. */
+  /** Ends the input, reads to the end, and returns the exit code; fails if anything but protocol came. */
   async end(): Promise<number | null> {
     this.transport.endInput();
     await this.#over;
+    if (this.noise.length > 0) throw new Error(`not protocol: ${this.noise.join('\n')}`);
     return (await this.transport.exited).code;
   }
 

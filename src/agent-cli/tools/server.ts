@@ -68,7 +68,9 @@ export class Server {
     const { manifest } = this.road;
     const listed = source.then((opened) => this.#list(opened, signal, manifest));
     const connected = listed.then(
-      () => (this.#status = 'connected'),
+      () => {
+        if (!signal.aborted) this.#status = 'connected'; // else it was switched off meanwhile
+      },
       (reason: unknown) => this.#fail(reason, signal),
     );
     if (manifest) {
