@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Agent, AgentContext, Snapshot } from 'duolane/event';
@@ -140,11 +141,13 @@ suite('duckdb', duckDb.reason, () => {
     expect(JSON.stringify(said.at(-1))).toContain(reason);
   });
 
-  test('the built command serves it, from the folder of the package', async () => {
+  test('the built command runs it and leaves nothing behind', async () => {
     const command = fileURLToPath(new URL('../../dist/cli/duolane.js', import.meta.url));
+    const own = join(place.folder, 'tmp');
+    mkdirSync(own);
     const child = spawn(process.execPath, [command, 'demo', 'text-to-sql'], {
       cwd: place.folder,
-      env: { PATH: process.env['PATH'], HOME: place.folder },
+      env: { PATH: process.env['PATH'], HOME: place.folder, TMPDIR: own },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     let said = '';
@@ -152,6 +155,7 @@ suite('duckdb', duckDb.reason, () => {
     const [code] = (await once(child, 'close')) as [number];
     expect(said).toContain('Revenue by city (2025): 6 rows');
     expect(code).toBe(0);
+    expect(readdirSync(own).filter((name) => name.startsWith('text-to-sql'))).toEqual([]);
   }, 60_000);
 
   test('a run that was cut off is run again, and its artifacts are replaced', async () => {

@@ -1,6 +1,6 @@
 import { parseId, resume, withIds } from '../event/encode.ts';
 import { isFinal } from '../event/contract.ts';
-import type { Seq, Snapshot } from '../event/types.ts';
+import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { a2aEncoder } from './encoder.ts';
@@ -17,10 +17,13 @@ export interface Numbered {
 
 /**
  * Where a stream begins. `from` an entry: first the task as it was there, then every event behind
- * it; with `watch` it goes on even if the task waits there already. `after` an id: exactly the
- * events that a client with that id has missed, be they a minute or a month old.
+ * it; with `watch` it goes on even if the task waits there already. Whoever has that entry and it
+ * is the first gives it, and the task is shown without asking the store. `after` an id: exactly
+ * the events that a client with that id has missed, be they a minute or a month old.
  */
-export type Start = { readonly from: Seq; readonly watch?: boolean } | { readonly after: string };
+export type Start =
+  | { readonly from: Seq; readonly watch?: boolean; readonly entry?: Entry }
+  | { readonly after: string };
 
 /**
  * A task as a stream, up to its end or to a wait for a person that still lasts. Leaving it leaves
@@ -35,7 +38,11 @@ export async function* follow(
   const encoder = a2aEncoder();
   const from = 'from' in start ? start.from : 0;
   const encode = 'after' in start ? resume(encoder.encode, start.after) : withIds(encoder.encode);
-  for await (const entry of log.read(task, 0, options)) {
+  if ('entry' in start && start.entry?.seq === 1) {
+    encode(start.entry);
+    yield { id: '1', out: { task: encoder.task() }, last: false };
+  }
+  for await (const entry of log.read(task, encoder.snapshot?.seq ?? 0, options)) {
     if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
       const snapshot = (await log.get(task)) as Snapshot;
       return yield { id: String(snapshot.seq), out: { task: encodeTask(snapshot) }, last: true };

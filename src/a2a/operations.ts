@@ -25,6 +25,12 @@ export interface OperationsOptions {
   readonly maxHistory?: number;
 }
 
+/** A turn that is in the log, with its entry there. */
+export interface Submitted {
+  readonly task: string;
+  readonly entry: Entry;
+}
+
 /**
  * What an A2A server does with tasks, whatever the binding: each binding only reads requests and
  * writes answers. A stream's life never decides the task's: leaving one is not a cancel.
@@ -69,17 +75,17 @@ export class Operations {
   }
 
   /** Durable when it resolves; a message that was there already gives its entry of then. */
-  async submit(turn: Turn): Promise<{ readonly task: string; readonly seq: number }> {
-    const entry: Entry = await this.#runner.submit(turn);
-    return { task: entry.type === 'turn.submitted' ? entry.turn.task : turn.task, seq: entry.seq };
+  async submit(turn: Turn): Promise<Submitted> {
+    const entry = await this.#runner.submit(turn);
+    return { task: entry.type === 'turn.submitted' ? entry.turn.task : turn.task, entry };
   }
 
   /** What follows a submitted turn, up to the end or the next wait for a person. */
   stream(
-    { task, seq }: { readonly task: string; readonly seq: number },
+    { task, entry }: Submitted,
     options: Abortable,
   ): AsyncGenerator<Numbered, void, undefined> {
-    return follow(this.#log, task, { from: seq }, options);
+    return follow(this.#log, task, { from: entry.seq, entry }, options);
   }
 
   /** Resolves when the task has ended or waits for a person. */

@@ -5,7 +5,7 @@ import type { Operation, Result, Version } from './dialect.ts';
 import { Refusal } from './errors.ts';
 import type { Numbered } from './follow.ts';
 import type { A2AMessage } from './model.ts';
-import type { Caller, Operations } from './operations.ts';
+import type { Caller, Operations, Submitted } from './operations.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { readLength, readList, readPush, readSend, readTaskId, text } from './requests.ts';
 import { encodePart } from './task.ts';
@@ -118,10 +118,10 @@ async function send(
     if (operation === 'send') return { kind: 'sent', sent: { message } };
     return { kind: 'events', events: once({ id: '1', out: { message }, last: true }) };
   }
-  const submit = async (): Promise<{ task: string; seq: number }> => {
+  const submit = async (): Promise<Submitted> => {
     const submitted = await operations.submit(turn);
     if (incoming.push)
-      await need(push).create(submitted.task, incoming.push, version, submitted.seq - 1);
+      await need(push).create(submitted.task, incoming.push, version, submitted.entry.seq - 1);
     return submitted;
   };
   if (operation === 'stream') {

@@ -51,7 +51,7 @@ async function connect(where: string, { flags, signal }: CommandCall): Promise<C
     return remoteConversation(where, { headers, signal });
   }
   const { name, module } = await loadAgent(where);
-  return localConversation(name, module.default);
+  return localConversation(name, module);
 }
 
 async function oneTurn(

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, InputRequest } from '../ask.ts';
-import type { Agent, Part } from '../event/types.ts';
+import type { Part } from '../event/types.ts';
+import type { AgentModule } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
 import { createRunner } from '../task/runner.ts';
 import type { Shown } from './printer.ts';
@@ -19,10 +20,10 @@ export interface Conversation extends AsyncDisposable {
   say(parts: readonly Part[], options: SayOptions): AsyncIterable<Shown>;
 }
 
-/** With an agent in this process, on a log in memory. Disposing ends what still runs. */
-export function localConversation(name: string, agent: Agent): Conversation {
+/** With an agent in this process, on a log in memory. Disposing ends what still runs, then the module's resources. */
+export function localConversation(name: string, module: AgentModule): Conversation {
   const log = memoryLog();
-  const runner = createRunner({ log, agents: { [name]: agent } });
+  const runner = createRunner({ log, agents: { [name]: module.default } });
   const context = randomUUID();
   return {
     name,
@@ -50,6 +51,8 @@ export function localConversation(name: string, agent: Agent): Conversation {
     async [Symbol.asyncDispose]() {
       await runner[Symbol.asyncDispose]();
       await log[Symbol.asyncDispose]();
+      for (const resource of module.options?.resources?.toReversed() ?? [])
+        await resource[Symbol.asyncDispose]();
     },
   };
 }

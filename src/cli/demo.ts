@@ -43,7 +43,7 @@ export const demo: Command = {
         `${wanted} has no sample to run: give its options.form some examples (samples: ${exampleNames().join(', ')})`,
       );
     }
-    await using talk = localConversation(name, module.default);
+    await using talk = localConversation(name, module);
     const { out } = terminal;
     const printer = flags['json'] ? undefined : new Printer(out);
     const text = typeof sample === 'string' ? sample : JSON.stringify(sample);
