@@ -8,7 +8,11 @@ import type { ErrorCode } from '../errors.ts';
 import { OverflowQueue } from './overflow.ts';
 
 let directory: string;
-beforeAll(() => void (directory = mkdtempSync(join(tmpdir(), 'duolane-test-'))));
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'duolane-test-'));
+  // Node keeps the unlinkSync that it finds when it first removes something: not one of the spies.
+  rmSync(mkdtempSync(join(directory, 'first-')), { recursive: true });
+});
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 afterEach(() => void vi.restoreAllMocks());
 
