@@ -249,6 +249,16 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     'startup',
     'tool',
   ],
+  './http': [
+    'Handler',
+    'ListenOptions',
+    'Listening',
+    'NodeHandlerOptions',
+    'SseItem',
+    'listen',
+    'nodeHandler',
+    'sseResponse',
+  ],
   './mcp': [
     'AskOptions',
     'CallOptions',

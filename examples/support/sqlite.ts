@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-export type Value = string | number | null;
+export type Value = string | number | null | Uint8Array;
 export type Row = Readonly<Record<string, Value>>;
 
 /** What we use of the `node:sqlite` API. */

@@ -4,7 +4,7 @@ import { SPELLING } from '../retrieval/guidelines.ts';
 import { hashedEmbedder } from '../retrieval/hashed.ts';
 import { openIndex } from '../retrieval/index.ts';
 import { readShipped } from '../retrieval/shipped.ts';
-import { openDatabase } from '../retrieval/sqlite.ts';
+import { openDatabase } from '../../support/sqlite.ts';
 import { fillWords, searchWords, WORD_TABLE } from '../retrieval/words.ts';
 import type { Search } from './measure.ts';
 

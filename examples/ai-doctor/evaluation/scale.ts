@@ -2,7 +2,7 @@
 // Passages are shuffled sentences of the corpus, vectors are random: for time and memory, not for quality.
 import { chunk, loadCorpus, sentences } from '../retrieval/corpus.ts';
 import { unit } from '../retrieval/embedder.ts';
-import { openDatabase } from '../retrieval/sqlite.ts';
+import { openDatabase } from '../../support/sqlite.ts';
 import { flatStore } from '../retrieval/vectors.ts';
 import { fillWords, searchWords, WORD_TABLE } from '../retrieval/words.ts';
 import { loadQueries } from './measure.ts';

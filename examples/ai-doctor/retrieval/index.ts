@@ -2,7 +2,7 @@ import { DuolaneError } from 'duolane';
 import { type Chunk, corpusHash } from './corpus.ts';
 import { type Embedder, embedAll } from './embedder.ts';
 import type { Fingerprint } from './shipped.ts';
-import { type Database, openDatabase } from './sqlite.ts';
+import { type Database, openDatabase } from '../../support/sqlite.ts';
 import { flatStore, type VectorStore } from './vectors.ts';
 import { fillWords, searchWords, WORD_TABLE } from './words.ts';
 

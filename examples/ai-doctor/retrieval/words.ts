@@ -1,5 +1,5 @@
 import type { Chunk } from './corpus.ts';
-import type { Database } from './sqlite.ts';
+import type { Database } from '../../support/sqlite.ts';
 
 /** Words that say nothing about the subject; without them a question is matched by what it asks about. */
 const STOP = new Set(
