@@ -9,9 +9,9 @@ import { openWarehouse, type Warehouse } from './warehouse.ts';
 
 const duckDb = await peer('duckdb');
 
-/** A query that would take days. */
+/** A query that would take days, within the memory that it may use: one side of the join is small. */
 const ENDLESS =
-  'select count(*) from range(1000000000) a, range(1000000000) b where (a.range * b.range) % 7 = 3';
+  'select count(*) from range(1000000000) a, range(100000) b where (a.range * b.range) % 7 = 3';
 
 suite('duckdb', duckDb.reason, () => {
   let warehouse: Warehouse;

@@ -72,6 +72,7 @@ export async function openWarehouse({
         const connection = await instance.connect();
         using _ = interrupting(connection, scope);
         try {
+          scope.throwIfAborted(); // it may have been while the database was opened
           const result = await run(connection, sql, place, maxRows);
           scope.throwIfAborted();
           return { ...result, [Symbol.asyncDispose]: remove };
