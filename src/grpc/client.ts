@@ -1,0 +1,92 @@
+import { DuolaneError } from '../errors.ts';
+import type { Abortable } from '../stream/types.ts';
+import { ClientCall } from './client-call.ts';
+import { type ConnectOptions, Connections } from './connection.ts';
+import type { Metadata } from './metadata.ts';
+import { decode, type Method } from './method.ts';
+
+export interface GrpcClientOptions extends ConnectOptions {
+  /** Sent with every call: an `authorization`, say. Asked for each time, so that it may change. */
+  readonly metadata?: () => Metadata | Promise<Metadata>;
+  /** A longer message of the server ends its call with `too_large`; 4 MiB by default. */
+  readonly maxMessageBytes?: number;
+}
+
+export interface GrpcCallOptions extends Abortable {
+  /** Unix ms: the server is told, and at that time the call ends with `timeout`, whatever it says. */
+  readonly deadline?: number | undefined;
+  readonly metadata?: Metadata;
+}
+
+const MESSAGE_BYTES = 4 * 2 ** 20;
+
+/**
+ * Calls methods of a server over gRPC. Connects with the first call, and again after a connection
+ * has broken; nothing is repeated by itself. A failure is a DuolaneError whose cause (`statusOf`)
+ * has the status and the trailers. Disposing lets no new call begin and waits for those that run.
+ */
+export class GrpcClient implements AsyncDisposable {
+  readonly #connections: Connections;
+  readonly #options: GrpcClientOptions;
+  readonly #maxMessageBytes: number;
+  readonly #calls = new Set<ClientCall>();
+
+  /** `grpc://host:port`, or `grpcs://` for TLS. */
+  constructor(url: string, options: GrpcClientOptions = {}) {
+    this.#connections = new Connections(url, options);
+    this.#options = options;
+    this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
+  }
+
+  /** Calls that run now. */
+  get calls(): number {
+    return this.#calls.size;
+  }
+
+  /** One message each way. An abort cancels the call and throws the signal's reason at once. */
+  async unary<I, O>(method: Method<I, O>, request: I, options: GrpcCallOptions = {}): Promise<O> {
+    const call = await this.#begin(method.path, options);
+    call.sendLast(method.request.encode(request));
+    const message = await call.only(this.#maxMessageBytes);
+    return decode(method.response, message, method.path);
+  }
+
+  /**
+   * What the server sends, pulled: behind a slow reader the server waits. `requests` is one message
+   * or a stream of them, pulled as fast as the server reads. Leaving the loop cancels the call, and
+   * so does an abort, whose reason is thrown. Messages that came before a failure come first.
+   */
+  async *stream<I, O>(
+    method: Method<I, O>,
+    requests: { readonly one: I } | { readonly many: AsyncIterable<I> },
+    options: GrpcCallOptions = {},
+  ): AsyncGenerator<O, void, undefined> {
+    const call = await this.#begin(method.path, options);
+    try {
+      if ('one' in requests) call.sendLast(method.request.encode(requests.one));
+      else call.sendAll(requests.many, (request) => method.request.encode(request));
+      for await (const bytes of call.messages(this.#maxMessageBytes))
+        yield decode(method.response, bytes, method.path);
+    } finally {
+      await call.leave();
+    }
+  }
+
+  /** Cancels what runs. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new DuolaneError('closed', 'the gRPC client was closed');
+    for (const call of this.#calls) call.cancel(closed);
+    await this.#connections.close();
+  }
+
+  async #begin(path: string, options: GrpcCallOptions): Promise<ClientCall> {
+    options.signal?.throwIfAborted();
+    const common = await this.#options.metadata?.();
+    const metadata = { ...common, ...options.metadata };
+    const call = new ClientCall(this.#connections.get(), path, { ...options, metadata }, () =>
+      this.#calls.delete(call),
+    );
+    this.#calls.add(call);
+    return call;
+  }
+}

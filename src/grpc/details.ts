@@ -1,0 +1,43 @@
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { anyPack, anyUnpack } from '@bufbuild/protobuf/wkt';
+import { StatusSchema } from './gen/google/rpc/status_pb.ts';
+import { GrpcStatus } from './status.ts';
+
+const KEY = 'grpc-status-details-bin';
+
+/** One detail of a status: a message with its schema, so that the other end knows what it is. */
+export interface Detail<D extends DescMessage = DescMessage> {
+  readonly schema: D;
+  readonly message: MessageShape<D>;
+}
+
+/** A status with typed details in its trailers; hang it on a DuolaneError as its cause. */
+export function detailedStatus(
+  status: number,
+  message: string,
+  details: readonly Detail[],
+): GrpcStatus {
+  const packed = details.map((detail) => anyPack(detail.schema, detail.message));
+  const whole = create(StatusSchema, { code: status, message, details: packed });
+  return new GrpcStatus(status, message, { [KEY]: toBinary(StatusSchema, whole) });
+}
+
+/** The details of one type in a status; none if it has none, or what it has cannot be read. */
+export function detailsIn<D extends DescMessage>(
+  status: GrpcStatus | undefined,
+  schema: D,
+): MessageShape<D>[] {
+  const bytes = status?.trailers[KEY];
+  if (!(bytes instanceof Uint8Array)) return [];
+  try {
+    return fromBinary(StatusSchema, bytes).details.flatMap((any) => anyUnpack(any, schema) ?? []);
+  } catch {
+    return [];
+  }
+}

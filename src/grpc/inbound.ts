@@ -1,0 +1,129 @@
+import type { Readable } from 'node:stream';
+import { DuolaneError } from '../errors.ts';
+import { Fifo } from '../stream/fifo.ts';
+import { DONE, Reader, secondReader, type Source } from '../stream/reader.ts';
+import { FrameDecoder } from './frames.ts';
+
+/**
+ * The messages that come in on one HTTP/2 stream, pulled by one reader. The stream is read only
+ * while the reader has taken all that came: behind a slow reader the peer's window fills, and the
+ * peer waits. What came before a failure is delivered before it is thrown.
+ */
+export class Inbound implements AsyncIterable<Uint8Array> {
+  readonly #stream: Readable;
+  readonly #decoder: FrameDecoder;
+  readonly #messages = new Fifo<Uint8Array>();
+  readonly #source: Source<Uint8Array> = { take: () => this.#take(), leave: () => this.#leave() };
+  #reader: Reader<Uint8Array> | undefined;
+  #paused = false;
+  #end: { readonly error?: unknown } | undefined;
+
+  constructor(stream: Readable, maxMessageBytes: number) {
+    this.#stream = stream;
+    this.#decoder = new FrameDecoder(maxMessageBytes);
+    stream.on('data', (chunk: Uint8Array) => this.#data(chunk));
+  }
+
+  [Symbol.asyncIterator](): Reader<Uint8Array> {
+    if (this.#reader) throw secondReader('gRPC stream');
+    this.#reader = new Reader(this.#source);
+    return this.#reader;
+  }
+
+  /** No more will come. Half a message at the end is `malformed`. */
+  finish(): void {
+    this.#finish(
+      this.#decoder.partial
+        ? { error: new DuolaneError('malformed', 'the peer ended a gRPC stream within a message') }
+        : {},
+    );
+  }
+
+  fail(error: unknown): void {
+    this.#finish({ error });
+  }
+
+  /** Like `fail`, and what waits is dropped. */
+  abort(error: unknown): void {
+    this.#messages.clear();
+    this.#end = { error };
+    this.#reader?.wake();
+  }
+
+  #finish(end: { readonly error?: unknown }): void {
+    this.#end ??= end;
+    this.#reader?.wake();
+  }
+
+  #data(chunk: Uint8Array): void {
+    if (this.#end) return;
+    try {
+      for (const message of this.#decoder.decode(chunk)) this.#messages.push(message);
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
+    this.#reader?.wake();
+    if (this.#messages.length === 0) return;
+    this.#paused = true;
+    this.#stream.pause();
+  }
+
+  #take(): IteratorResult<Uint8Array, void> | undefined {
+    if (this.#messages.length > 0) {
+      const value = this.#messages.shift()!;
+      if (this.#messages.length === 0) this.#resume();
+      return { done: false, value };
+    }
+    if (!this.#end) return undefined;
+    if (!('error' in this.#end)) return DONE;
+    const { error } = this.#end;
+    this.#end = {};
+    throw error;
+  }
+
+  #resume(): void {
+    if (!this.#paused || this.#end) return;
+    this.#paused = false;
+    this.#stream.resume();
+  }
+
+  #leave(): void {
+    this.#messages.clear();
+    this.#end = {};
+    this.#reader?.wake();
+  }
+}
+
+/** The one message of a stream that must have exactly one; calls back once, with it or why not. */
+export function onlyMessage(
+  stream: Readable,
+  maxMessageBytes: number,
+  settle: (message: Uint8Array | undefined, error?: unknown) => void,
+): void {
+  const decoder = new FrameDecoder(maxMessageBytes);
+  let only: Uint8Array | undefined;
+  let failed = false;
+  const fail = (error: unknown): void => {
+    if (!failed) settle(undefined, error);
+    failed = true;
+  };
+  stream.on('data', (chunk: Uint8Array) => {
+    if (failed) return;
+    try {
+      for (const message of decoder.decode(chunk)) {
+        if (only)
+          return fail(new DuolaneError('malformed', 'a unary call has one message, not more'));
+        only = message;
+      }
+    } catch (error) {
+      fail(error);
+    }
+  });
+  stream.on('end', () => {
+    if (failed) return;
+    if (decoder.partial)
+      fail(new DuolaneError('malformed', 'the peer ended a gRPC stream within a message'));
+    else settle(only);
+  });
+}

@@ -1,0 +1,193 @@
+import { once } from 'node:events';
+import {
+  createSecureServer,
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type SecureServerOptions,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { DuolaneError } from '../errors.ts';
+import type { Abortable } from '../stream/types.ts';
+import { onAbort } from '../stream/abort.ts';
+import { type CallContext, ServerCall } from './call.ts';
+import { keepAlive, type KeepAliveOptions, limitPings } from './keep-alive.ts';
+import type { Route } from './route.ts';
+
+export interface ListenGrpcOptions extends Abortable, KeepAliveOptions {
+  readonly host?: string;
+  readonly port?: number;
+  /** Serves over TLS: `key` and `cert` in PEM, and what else node:tls takes. Cleartext without it. */
+  readonly tls?: Pick<SecureServerOptions, 'key' | 'cert' | 'ca' | 'requestCert' | 'passphrase'>;
+  /** Before every call: throw to refuse it (`unauthorized`); what it gives is `call.principal`. */
+  readonly authorize?: (call: CallContext) => unknown;
+  /** A longer message of a client ends its call with `too_large`; 4 MiB by default. */
+  readonly maxMessageBytes?: number;
+  /** Calls at once on one connection; a client waits or opens another. 1,000 by default. */
+  readonly maxStreams?: number;
+  /** How long open calls have to end when the server is disposed; then they are cut. 2 s by default. */
+  readonly closeMs?: number;
+  /** What a handler threw that was no DuolaneError, or was `internal`: its client only learns that. */
+  readonly onError?: (error: unknown) => void;
+}
+
+export interface GrpcListening extends AsyncDisposable {
+  /** `grpc://host:port`, or `grpcs://`. */
+  readonly url: string;
+  /** Calls that run now. */
+  readonly calls: number;
+}
+
+const MESSAGE_BYTES = 4 * 2 ** 20;
+const MAX_STREAMS = 1_000;
+
+/**
+ * What Node allows a peer to cancel before it cuts the connection: 1,000 at once and 33 a second,
+ * which an eager client of ours would pass. Node 20 has no such options and keeps to its limits;
+ * there the client's part is to spread its cancels over connections, as ours does.
+ */
+const RESETS = { streamResetBurst: 10_000, streamResetRate: 1_000 };
+
+/** What all streams of a connection may have on their way together; one stream has HTTP/2's 64 KiB. */
+const CONNECTION_WINDOW_BYTES = 2 ** 20;
+
+/**
+ * Serves methods over gRPC, until it is disposed: then it takes no more calls, lets those in flight
+ * end for `closeMs`, and aborts what is left with `closed`. Every call gets exactly one status.
+ */
+export async function listenGrpc(
+  routes: Iterable<Route>,
+  { host = '127.0.0.1', port = 0, signal, ...options }: ListenGrpcOptions = {},
+): Promise<GrpcListening> {
+  signal?.throwIfAborted();
+  const table = new Map([...routes].map((route) => [route.path, route]));
+  const settings = { maxConcurrentStreams: options.maxStreams ?? MAX_STREAMS };
+  const common = { settings, maxSessionMemory: 64, ...RESETS };
+  const server: Http2Server = options.tls
+    ? createSecureServer({ ...common, ...options.tls })
+    : createServer(common);
+  const serving = new Serving(table, options);
+  server.on('session', (session) => serving.connected(session));
+  server.on('stream', (stream, headers) => serving.take(stream, headers));
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw new DuolaneError('invalid', `cannot listen on ${host}:${port} (${String(code)})`, {
+      cause,
+    });
+  }
+  const { port: bound } = server.address() as AddressInfo;
+  let closed: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    unlisten();
+    const ended = new Promise((resolve) => server.close(resolve));
+    await serving.close(options.closeMs ?? 2_000);
+    await ended;
+  };
+  const dispose = (): Promise<void> => (closed ??= close());
+  const unlisten = onAbort(signal, () => void dispose());
+  return {
+    url: `grpc${options.tls ? 's' : ''}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    get calls() {
+      return serving.calls.size;
+    },
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+/** What is known of the other end of a connection. */
+interface Client {
+  calls: number;
+  readonly spoke: () => void;
+}
+
+class Serving {
+  readonly calls: Set<ServerCall> = new Set();
+  readonly #table: ReadonlyMap<string, Route>;
+  readonly #options: ListenGrpcOptions;
+  readonly #sessions = new Map<ServerHttp2Session, Client>();
+  readonly #maxMessageBytes: number;
+
+  constructor(table: ReadonlyMap<string, Route>, options: ListenGrpcOptions) {
+    this.#table = table;
+    this.#options = options;
+    this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
+  }
+
+  connected(session: ServerHttp2Session): void {
+    const client: Client = { calls: 0, spoke: limitPings(session) };
+    this.#sessions.set(session, client);
+    session.once('close', () => this.#sessions.delete(session));
+    session.on('error', () => {}); // its calls hear of it, each by the close of its stream
+    session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    keepAlive(session, () => client.calls > 0, this.#options);
+  }
+
+  take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const type = headers['content-type'];
+    if (headers[':method'] !== 'POST' || !/^application\/grpc($|[+;])/.test(type ?? '')) {
+      stream.on('error', () => {});
+      stream.respond({ ':status': headers[':method'] === 'POST' ? 415 : 405 }, { endStream: true });
+      return;
+    }
+    const client = this.#sessions.get(stream.session as ServerHttp2Session);
+    const call = new ServerCall(stream, headers, {
+      sent: () => client?.spoke(),
+      ended: () => {
+        this.calls.delete(call);
+        if (client) client.calls -= 1;
+      },
+    });
+    this.calls.add(call);
+    if (client) client.calls += 1;
+    this.#serve(call, headers).then(
+      () => call.end(),
+      (error: unknown) => {
+        if (DuolaneError.from(error).code === 'internal') this.#options.onError?.(error);
+        call.end(error);
+      },
+    );
+  }
+
+  async #serve(call: ServerCall, headers: IncomingHttpHeaders): Promise<void> {
+    call.limit();
+    const route = this.#table.get(call.path);
+    if (!route) throw new DuolaneError('unsupported', `Unknown method: ${call.path}`);
+    const encoding = headers['grpc-encoding'];
+    if (encoding !== undefined && encoding !== 'identity')
+      throw new DuolaneError('unsupported', `no compression is offered: ${String(encoding)}`);
+    const { authorize } = this.#options;
+    if (authorize) {
+      const principal = authorize(call);
+      call.principal = principal instanceof Promise ? await principal : principal;
+    }
+    await route.serve(call, this.#maxMessageBytes);
+  }
+
+  async close(closeMs: number): Promise<void> {
+    const closed = new DuolaneError('closed', 'the server is closing');
+    const ended = Promise.all([...this.#sessions.keys()].map(ending));
+    const cut = setTimeout(() => {
+      for (const call of this.calls) call.end(closed);
+      // What a status needs to get out; a client that does not even read that is left.
+      last = setTimeout(() => {
+        for (const session of this.#sessions.keys()) session.destroy();
+      }, 200);
+    }, closeMs);
+    let last: NodeJS.Timeout | undefined;
+    await ended;
+    clearTimeout(cut);
+    clearTimeout(last);
+  }
+}
+
+const ending = (session: ServerHttp2Session): Promise<void> =>
+  new Promise((resolve) => {
+    if (session.destroyed) return resolve();
+    session.once('close', resolve);
+    session.close();
+  });

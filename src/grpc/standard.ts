@@ -1,0 +1,114 @@
+import { create, type DescFile, type DescService, toBinary } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { DuolaneError } from '../errors.ts';
+import { onAbort } from '../stream/abort.ts';
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as Serving,
+  HealthCheckResponseSchema,
+} from './gen/grpc/health/v1/health_pb.ts';
+import {
+  ErrorResponseSchema,
+  FileDescriptorResponseSchema,
+  ListServiceResponseSchema,
+  ServerReflection,
+  type ServerReflectionRequest,
+  type ServerReflectionResponse,
+  ServerReflectionResponseSchema,
+} from './gen/grpc/reflection/v1/reflection_pb.ts';
+import { methodOf } from './method.ts';
+import { bidiStream, type Route, serverStream, unary } from './route.ts';
+import { STATUS } from './status.ts';
+
+/**
+ * What every gRPC server has beside its services: health (they serve, as long as the server does),
+ * and reflection in both of its versions, so that a stranger's client needs no .proto.
+ */
+export function standardRoutes(services: readonly DescService[]): Route[] {
+  return [...healthRoutes(services), ...reflectionRoutes([...services, Health, ServerReflection])];
+}
+
+function healthRoutes(services: readonly DescService[]): Route[] {
+  const known = new Set(['', ...services.map(({ typeName }) => typeName)]);
+  const answer = (status: Serving) => create(HealthCheckResponseSchema, { status });
+  return [
+    unary(methodOf(Health.method.check), ({ service }) => {
+      if (!known.has(service)) throw new DuolaneError('not_found', `Unknown service: ${service}`);
+      return answer(Serving.SERVING);
+    }),
+    serverStream(methodOf(Health.method.watch), async function* ({ service }, { signal }) {
+      yield answer(known.has(service) ? Serving.SERVING : Serving.SERVICE_UNKNOWN);
+      await new Promise((_, reject) => onAbort(signal, reject));
+    }),
+  ];
+}
+
+type Answer = ServerReflectionResponse['messageResponse'];
+
+function reflectionRoutes(services: readonly DescService[]): Route[] {
+  const files = new Map<string, DescFile>();
+  const symbols = new Map<string, DescFile>();
+  const add = (file: DescFile): void => {
+    if (files.has(file.proto.name)) return;
+    files.set(file.proto.name, file);
+    for (const { typeName } of [...file.messages, ...file.enums, ...file.services])
+      symbols.set(typeName, file);
+    for (const each of file.dependencies) add(each);
+  };
+  for (const { file } of services) add(file);
+
+  const described = (file: DescFile | undefined, what: string): Answer => {
+    if (!file) return refused(STATUS.notFound, `Unknown: ${what}`);
+    const all = new Set<DescFile>();
+    const collect = (one: DescFile): void => {
+      if (all.has(one)) return;
+      all.add(one);
+      one.dependencies.forEach(collect);
+    };
+    collect(file);
+    const fileDescriptorProto = [...all].map((one) =>
+      toBinary(FileDescriptorProtoSchema, one.proto),
+    );
+    return {
+      case: 'fileDescriptorResponse',
+      value: create(FileDescriptorResponseSchema, { fileDescriptorProto }),
+    };
+  };
+  const answer = ({ messageRequest: { case: kind, value } }: ServerReflectionRequest): Answer => {
+    if (kind === 'fileByFilename') return described(files.get(value), value);
+    if (kind === 'fileContainingSymbol') return described(containing(symbols, value), value);
+    if (kind === 'listServices') {
+      const service = services.map(({ typeName }) => ({ name: typeName }));
+      return {
+        case: 'listServicesResponse',
+        value: create(ListServiceResponseSchema, { service }),
+      };
+    }
+    return refused(STATUS.unimplemented, 'there are no extensions');
+  };
+
+  const method = methodOf(ServerReflection.method.serverReflectionInfo);
+  const older = { ...method, path: method.path.replace('.v1.', '.v1alpha.') };
+  return [method, older].map((version) =>
+    bidiStream(version, async function* (requests) {
+      for await (const request of requests)
+        yield create(ServerReflectionResponseSchema, {
+          validHost: request.host,
+          originalRequest: request,
+          messageResponse: answer(request),
+        });
+    }),
+  );
+}
+
+/** A method, a field or a nested type is in the file of what contains it. */
+function containing(symbols: ReadonlyMap<string, DescFile>, symbol: string): DescFile | undefined {
+  for (let name = symbol; name !== ''; name = name.slice(0, Math.max(name.lastIndexOf('.'), 0)))
+    if (symbols.has(name)) return symbols.get(name);
+  return undefined;
+}
+
+const refused = (errorCode: number, errorMessage: string): Answer => ({
+  case: 'errorResponse',
+  value: create(ErrorResponseSchema, { errorCode, errorMessage }),
+});
