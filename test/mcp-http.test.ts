@@ -10,6 +10,7 @@ import {
   officialHttp,
   officialSse,
   officialStateless,
+  sseV1,
 } from './support/mcp-http.ts';
 import {
   clientV1,
@@ -40,6 +41,27 @@ for (const [pageSize, era] of [
     };
   });
 
+toolSourceContract('our offer over the transport of 2024', async () => {
+  const { source, ...rest } = ourCatalogue();
+  const offered = await offerHttp(source, { pageSize: 7, sse: '/sse' });
+  const dialled = await dialSse({ url: new URL('/sse', offered.url) });
+  return {
+    ...rest,
+    source: dialled,
+    async [Symbol.asyncDispose]() {
+      await dialled[Symbol.asyncDispose]();
+      await offered[Symbol.asyncDispose]();
+    },
+  };
+});
+
+test('without the option there is no such transport', async () => {
+  await using offered = await offerHttp(ourCatalogue().source);
+  await expect(dialSse({ url: new URL('/sse', offered.url) })).rejects.toMatchObject({
+    status: 404,
+  });
+});
+
 const asking = createRegistry({
   name: 'asking',
   tools: [
@@ -52,6 +74,17 @@ const asking = createRegistry({
 });
 
 describe.skipIf(missing)('clients of the official SDK, over HTTP', () => {
+  test('v1 over the transport of 2024', async () => {
+    await using offered = await offerHttp(ourCatalogue().source, { sse: '/sse' });
+    const client = clientV1();
+    await client.connect(sseV1(new URL('/sse', offered.url)));
+    expect((await client.listTools()).tools).toHaveLength(TOOL_COUNT);
+    expect(await client.callTool({ name: 'blocks', arguments: {} })).toMatchObject({
+      content: BLOCKS,
+    });
+    await client.close();
+  });
+
   for (const [name, make, road, schema] of [
     ['v1', clientV1, httpV1, elicitSchema.v1],
     ['v2', clientV2, httpV2, elicitSchema.v2],

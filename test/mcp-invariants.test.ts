@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../src/errors.ts';
+import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { mcpHandler, type McpHandler } from '../src/mcp/json-rpc/http/handler.ts';
 import type { Tool, ToolSource } from '../src/mcp/types.ts';
@@ -68,20 +69,24 @@ function catalogue(size: number, fail?: number): Watched {
   };
 }
 
-interface Hop {
+interface HttpHop {
   readonly era: 'legacy' | 'modern';
   readonly pageSize: number;
 }
 
-const hops = fc.array(
-  fc.record({
-    era: fc.constantFrom('legacy' as const, 'modern' as const),
-    pageSize: fc.integer({ min: 1, max: 9 }),
-  }),
-  { minLength: 1, maxLength: 3 },
-);
+/** gRPC has neither eras nor pages. */
+type Hop = HttpHop | 'grpc';
 
-/** The source behind so many bridges, without sockets. */
+const httpHop = fc.record({
+  era: fc.constantFrom('legacy' as const, 'modern' as const),
+  pageSize: fc.integer({ min: 1, max: 9 }),
+});
+
+const upToThree = { minLength: 1, maxLength: 3 };
+const httpHops = fc.array(httpHop, upToThree);
+const hops = fc.array(fc.oneof(httpHop, fc.constant('grpc' as const)), upToThree);
+
+/** The source behind so many bridges; only gRPC needs sockets. */
 async function behind(
   source: ToolSource,
   road: readonly Hop[],
@@ -89,7 +94,13 @@ async function behind(
 ): Promise<{ source: ToolSource; handlers: McpHandler[] }> {
   const handlers: McpHandler[] = [];
   let near = source;
-  for (const { era, pageSize } of road) {
+  for (const hop of road) {
+    if (hop === 'grpc') {
+      const { url } = scope.use(await offerGrpc(near));
+      near = scope.use(await dialGrpc({ url }));
+      continue;
+    }
+    const { era, pageSize } = hop;
     const handler = scope.use(mcpHandler(near, { pageSize }));
     handlers.push(handler);
     near = scope.use(
@@ -105,7 +116,7 @@ async function behind(
 
 const RUNS = { numRuns: 25 };
 
-describe('through one to three bridges over HTTP, in either era', () => {
+describe('through one to three bridges over HTTP, in either era, and gRPC', () => {
   verifies(
     ['S256', 'S257'],
     'a list comes out as it went in, unknown members and all',
@@ -127,7 +138,7 @@ describe('through one to three bridges over HTTP, in either era', () => {
 
   verifies('S252', 'leaving a list stops it within a page a bridge', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.integer({ min: 1, max: 60 }), hops, async (taken, road) => {
+      fc.asyncProperty(fc.integer({ min: 1, max: 60 }), httpHops, async (taken, road) => {
         const scope = new Disposer();
         const watched = catalogue(1_000);
         const { source } = await behind(watched.source, road, scope);
@@ -154,7 +165,7 @@ describe('through one to three bridges over HTTP, in either era', () => {
         })();
         await expect(run).rejects.toMatchObject({ message: 'the disk is gone' });
         expect(seen).toEqual(Array.from({ length: seen.length }, (_, n) => `t${n}`));
-        const pages = road.reduce((sum, { pageSize }) => sum + pageSize, 0);
+        const pages = road.reduce((sum, hop) => sum + (hop === 'grpc' ? 0 : hop.pageSize), 0);
         expect(seen.length).toBeGreaterThanOrEqual(Math.min(fail, fail - pages));
       }),
       RUNS,
@@ -190,7 +201,7 @@ describe('through one to three bridges over HTTP, in either era', () => {
     );
   });
 
-  test('an error keeps its number, words and data over two hops', async () => {
+  test('an error keeps its number, words and data over four hops', async () => {
     const error = { code: -32055, message: 'out of tea', data: { kettle: 'empty' } };
     for (const era of ['legacy', 'modern'] as const) {
       await using scope = new Disposer();
@@ -201,8 +212,8 @@ describe('through one to three bridges over HTTP, in either era', () => {
           throw fromRpcError(error);
         },
       };
-      const road = [1, 2].map(() => ({ era, pageSize: 5 }));
-      const { source } = await behind(failing, road, scope);
+      const http = { era, pageSize: 5 };
+      const { source } = await behind(failing, [http, 'grpc', http, 'grpc'], scope);
       const thrown: unknown = await toArray(source.callTool(call('any'))).catch((e: unknown) => e);
       expect(toRpcError(1, thrown)).toEqual({ jsonrpc: '2.0', id: 1, error });
     }

@@ -42,3 +42,15 @@ test('without tools there is no such endpoint', async () => {
   await using served = await serve(silent, { log: memoryLog() });
   await expect(dialHttp({ url: `${served.url}/mcp` })).rejects.toMatchObject({ status: 404 });
 });
+
+test('the tools of an agent are the skills of its card, unless the card names its own', async () => {
+  const cardOf = async (url: string): Promise<unknown> =>
+    (await fetch(`${url}/.well-known/agent-card.json`)).json();
+  await using served = await serve(silent, { log: memoryLog(), tools });
+  expect(await cardOf(served.url)).toMatchObject({
+    skills: [{ id: 'echo', name: 'echo', description: 'Gives the text back', tags: ['tool'] }],
+  });
+  const skills = [{ id: 'own', name: 'Own', description: 'Its own' }];
+  await using named = await serve(silent, { log: memoryLog(), tools, card: { skills } });
+  expect(await cardOf(named.url)).toMatchObject({ skills: [{ id: 'own' }] });
+});

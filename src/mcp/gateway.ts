@@ -1,10 +1,20 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { sleep } from '../stream/abort.ts';
+import { merge } from '../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 import { Changes } from './changes.ts';
 import { type Connect, Connection, dialling } from './connection.ts';
-import type { AskOptions, CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from './types.ts';
+import type {
+  AskOptions,
+  CallOptions,
+  ListenOptions,
+  SourceChange,
+  Tool,
+  ToolCall,
+  ToolEvent,
+  ToolSource,
+} from './types.ts';
 
 /** A source that is there, or how to dial one: then it is dialled again when it is lost. */
 export type GatewayMember = ToolSource | Connect;
@@ -44,6 +54,19 @@ export function gateway(
         `${JSON.stringify(name)} cannot name a source: use letters, digits, - and ., with no ${MARK} inside and no _ at the end`,
       );
   return new ManySources(sources, options);
+}
+
+async function* ofResources(
+  changes: AsyncIterator<SourceChange>,
+): AsyncGenerator<SourceChange, void, undefined> {
+  try {
+    for (let next = await changes.next(); !next.done; next = await changes.next())
+      if (next.value.type === 'resource') yield next.value;
+  } catch {
+    // One that breaks is told of as a change of the lists, as ever.
+  } finally {
+    await changes.return?.();
+  }
 }
 
 class ManySources implements Gateway {
@@ -117,8 +140,27 @@ class ManySources implements Gateway {
     throw reason;
   }
 
-  listen(options?: Abortable): ReturnType<Changes['listen']> {
-    return this.#changes.listen(options);
+  listen(options: ListenOptions = {}): AsyncIterable<SourceChange> {
+    const { resources = [] } = options;
+    return resources.length === 0 ? this.#changes.listen(options) : this.#watch(options);
+  }
+
+  /** Nobody knows whose a resource is, so all that are there are asked to tell of it. */
+  async *#watch(options: ListenOptions): AsyncGenerator<SourceChange, void, undefined> {
+    const watches = await Promise.all(
+      [...this.#connections.keys()].map(async (name) => {
+        try {
+          const source = await this.#open(name, options);
+          const changes = source.listen?.(options)[Symbol.asyncIterator]();
+          return (await changes?.next())?.done === false ? ofResources(changes!) : undefined;
+        } catch {
+          options.signal?.throwIfAborted();
+          return undefined; // it has no such resource, or is away
+        }
+      }),
+    );
+    const there = watches.filter((watch) => watch !== undefined);
+    yield* merge(this.#changes.listen(options), ...there);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -14,6 +14,7 @@ export {
 } from './tool.ts';
 export { dialMessages } from './json-rpc/dial.ts';
 export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/dial.ts';
+export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/oauth/types.ts';
 export { mcpHandler, type McpHandler, type McpHandlerOptions } from './json-rpc/http/handler.ts';
 export { offerHttp, type OfferHttpOptions } from './json-rpc/http/offer.ts';
 export {

@@ -1,11 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Items, ListOptions } from '../stream/types.ts';
+import { toCheckpoint } from './checkpoint.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];
   readonly nextCursor?: string;
 }
+
+/** The checkpoint behind a page; `undefined` behind the last. */
+export const placeAfter = ({ nextCursor }: Page<unknown>): string | undefined =>
+  nextCursor === undefined ? undefined : toCheckpoint(0, nextCursor);
 
 /** Makes cursors that only we can have made. */
 export interface CursorSeal {
@@ -34,6 +40,8 @@ interface Walk<T> {
 /** Lists begun and not finished; the oldest goes when there are more. */
 const MAX_HELD = 64;
 const HOLD_MS = 60_000;
+/** How long a cursor is good where the source can go on from it. */
+const CURSOR_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Cuts a pulled list into cursor pages. The rest of a list is held open under the cursor of its
@@ -44,6 +52,7 @@ export class Pages<T> implements AsyncDisposable {
   readonly #open: (options: ListOptions) => Items<T>;
   readonly #options: PagesOptions;
   readonly #held = new Map<string, { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }>();
+  readonly #instance = randomUUID();
   #count = 0;
 
   constructor(open: (options: ListOptions) => Items<T>, options: PagesOptions) {
@@ -77,8 +86,9 @@ export class Pages<T> implements AsyncDisposable {
   #begin(cursor: string | undefined): Walk<T> {
     const { seal, kind } = this.#options;
     const scope = new AbortController();
-    const { after } = cursor === undefined ? {} : seal.open(kind, cursor, 'cursor');
-    if (cursor !== undefined && typeof after !== 'string')
+    const { after, until } = cursor === undefined ? {} : seal.open(kind, cursor, 'cursor');
+    const late = typeof until !== 'number' || until < Date.now();
+    if (cursor !== undefined && (typeof after !== 'string' || late))
       throw new DuolaneError('invalid', 'The cursor is too old; list again from the start');
     const list = this.#open({
       signal: scope.signal,
@@ -95,14 +105,19 @@ export class Pages<T> implements AsyncDisposable {
       const step = await iterator.next();
       if (step.done) return { items };
       if (items.length >= pageSize) {
-        // The count makes it unlike any other: two walks never take each other's list.
-        const nextCursor = seal.close(kind, { n: (this.#count += 1), after: checkpoint });
+        const until = Date.now() + CURSOR_MS;
+        const nextCursor = seal.close(kind, { n: this.#name(), until, after: checkpoint });
         await this.#hold(nextCursor, { scope, list, iterator, ahead: [step.value] });
         return { items, nextCursor };
       }
       items.push(step.value);
       checkpoint = list.checkpoint;
     }
+  }
+
+  /** Unlike any other, also of another instance: two walks never take each other's list. */
+  #name(): string {
+    return `${this.#instance}-${(this.#count += 1)}`;
   }
 
   async #hold(cursor: string, walk: Walk<T>): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../json.ts';
 import { settledWithin } from '../stream/abort.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import { errorResult, toResult } from './result.ts';
@@ -139,6 +139,7 @@ class Run {
   /** The last of what was told: one after the other, so that progress nobody awaited is in order. */
   told: Promise<void> | undefined;
   asked: Map<string, InputRequest> | undefined;
+  #requests = 0;
 
   constructor(call: ToolCall, scope: Cancellation, emit: Emit) {
     this.call = call;
@@ -150,6 +151,23 @@ class Run {
     const emit = (): Promise<void> => this.#emit(event);
     this.told = this.told ? this.told.then(emit) : emit();
     return this.told;
+  }
+
+  /** `ask`, in the wire's words. Known by its order: a run that asks the same way finds its answers. */
+  async request(method: string, params: JsonObject): Promise<JsonObject> {
+    const id = `${method}-${++this.#requests}`;
+    const { message } = params;
+    const { action, content } = await this.ask({
+      id,
+      kind: params['mode'] === 'url' ? 'auth' : 'question',
+      ...(typeof message === 'string' && { message }),
+      ...(isObject(params['requestedSchema']) && { schema: params['requestedSchema'] }),
+      data: { method, params },
+    });
+    if (method === 'elicitation/create')
+      return { action, ...(action === 'accept' && content !== undefined && { content }) };
+    if (action === 'accept' && isObject(content)) return content;
+    throw new DuolaneError('invalid', `${method} was declined`);
   }
 
   /** Answered: resolves at once. Not yet: notes the question and rejects with `suspended`. */
@@ -194,4 +212,43 @@ class Context implements ToolContext {
     if (meta) this.meta = meta;
     Object.defineProperty(this, 'signal', Context.#signal);
   }
+
+  // What official handlers look for is made when they do: most never ask.
+  get _meta(): JsonObject {
+    return this.meta ?? {};
+  }
+
+  get requestId(): string {
+    return this.id;
+  }
+
+  get sendNotification(): ToolContext['sendNotification'] {
+    return async ({ method, params = {} }) => this.#run.tell(toEvent(method, params));
+  }
+
+  get sendRequest(): ToolContext['sendRequest'] {
+    return ({ method, params = {} }) => this.#run.request(method, params);
+  }
+}
+
+function toEvent(method: string, params: JsonObject): ToolEvent {
+  const { progress, total, message, level, data, logger } = params;
+  if (method === 'notifications/progress')
+    return {
+      type: 'progress',
+      progress: Number(progress),
+      ...(typeof total === 'number' && { total }),
+      ...(typeof message === 'string' && { message }),
+    };
+  if (method === 'notifications/message')
+    return {
+      type: 'log',
+      level: typeof level === 'string' ? level : 'info',
+      data,
+      ...(typeof logger === 'string' && { logger }),
+    };
+  throw new DuolaneError(
+    'unsupported',
+    `a tool cannot send ${method}: only notifications/progress and notifications/message`,
+  );
 }

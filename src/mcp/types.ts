@@ -27,7 +27,12 @@ export interface ToolSource {
   getPrompt?(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject>;
   complete?(request: JsonObject, options?: Abortable): Promise<JsonObject>;
   /** First `listening`; changes that come together may be told once; a reconnect counts as a change. */
-  listen?(options?: Abortable): AsyncIterable<SourceChange>;
+  listen?(options?: ListenOptions): AsyncIterable<SourceChange>;
+}
+
+export interface ListenOptions extends Abortable {
+  /** Single resources whose changes are wanted beside those of the lists, by URI. */
+  readonly resources?: readonly string[];
 }
 
 export interface AskOptions extends Abortable {
@@ -37,7 +42,7 @@ export interface AskOptions extends Abortable {
 
 export interface CallOptions extends Abortable {
   /** Unix ms. */
-  readonly deadline?: number;
+  readonly deadline?: number | undefined;
 }
 
 export interface SourceChange {
@@ -127,6 +132,8 @@ export interface ReceiveOptions extends Abortable {
    * and what it asks of the client. Awaited, so a slow one slows the handler.
    */
   readonly related?: (message: JsonObject) => Promise<void>;
+  /** Whose request it is: the state of a call that waits for answers is good for nobody else. */
+  readonly owner?: string;
 }
 
 /**
@@ -142,7 +149,7 @@ export interface ToolRegistry extends ToolSource {
   readonly size: number;
   /** Tools that were given and left out, each with the reason; `size + problems.length` were declared. */
   readonly problems: readonly ToolProblem[];
-  listen(options?: Abortable): AsyncIterable<SourceChange>;
+  listen(options?: ListenOptions): AsyncIterable<SourceChange>;
 }
 
 export interface ToolProblem {
@@ -194,6 +201,22 @@ export interface ToolContext {
   /** Resolves when the caller's end has taken it; never rejects, so it need not be awaited. */
   progress(done: number, total?: number, message?: string): Promise<void>;
   readonly meta?: JsonObject;
+  /** What handlers of the official SDKs find beside their arguments: `meta` and `id` as they call them. */
+  readonly _meta?: JsonObject;
+  readonly requestId: string;
+  /** `notifications/progress` and `notifications/message`; rejects with `unsupported` for any other. */
+  readonly sendNotification: (notification: {
+    readonly method: string;
+    readonly params?: JsonObject;
+  }) => Promise<void>;
+  /**
+   * `elicitation/create`, `sampling/createMessage` or `roots/list` of whoever calls. Works as `ask`
+   * does: the handler runs again with the answer, so its requests must come in the same order.
+   */
+  readonly sendRequest: (
+    request: { readonly method: string; readonly params?: JsonObject },
+    schema?: unknown,
+  ) => Promise<JsonObject>;
 }
 
 /** Any two-way road for JSON-RPC messages, one message at a time: the control lane, a pipe, HTTP. */
@@ -208,6 +231,10 @@ export interface MessageTransport {
   readonly incoming: AsyncIterable<JsonObject>;
   /** Whether closing the stream of a request is what cancels it: then nothing else is sent. */
   readonly cancelsByClosing?: boolean;
+  /** A person may have to log in before an answer comes: silence says nothing about the server. */
+  readonly mayWait?: boolean;
+  /** The request of ours on whose own stream an incoming message came, if the road has such streams. */
+  requestOf?(message: JsonObject): string | number | undefined;
   close?(): Promise<void>;
 }
 
@@ -227,7 +254,13 @@ export interface DialMessagesOptions extends Abortable {
    */
   readonly era?: 'auto' | 'legacy' | 'modern';
   readonly clientInfo?: { readonly name: string; readonly version: string };
-  /** What we can do for the server: `elicitation`, `sampling`, `roots`; each needs `onRequest`. */
+  /**
+   * What we can do for the server: `elicitation`, `sampling`, `roots`. What it then asks goes to
+   * `onRequest`; without one, what it asks in a call is an `input` event of that call, which is
+   * held open for an hour, or made anew when its answers come later; in a read or a prompt it goes
+   * to the `ask` given with that. A server that does not say for which of several requests it asks
+   * is refused.
+   */
   readonly capabilities?: JsonObject;
   /** Requests of the server; a throw becomes a JSON-RPC error. */
   readonly onRequest?: (

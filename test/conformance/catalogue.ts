@@ -177,8 +177,28 @@ export function conformanceSource(): ToolSource {
   };
 }
 
+const RICH_SCHEMA: JsonObject = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  $defs: { address: { $anchor: 'addressDef', type: 'object' } },
+  properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
+  allOf: [{ anyOf: [{ required: ['name'] }, { required: ['address'] }] }],
+  if: { required: ['address'] },
+  // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
+  then: { required: ['name'] },
+  else: {},
+  additionalProperties: false,
+};
+
 function modernTools(changes: Changes): ToolDefinition[] {
   return [
+    tool('json_schema_2020_12_tool', 'Rich', RICH_SCHEMA, () => 'done'),
+    tool(
+      'test_x_mcp_header',
+      'Mirrors',
+      object({ region: { type: 'string', 'x-mcp-header': 'Region' } }),
+      () => 'done',
+    ),
     asks(
       'test_input_required_result_elicitation',
       ({ name: who }) => `Hello, ${String(who)}!`,

@@ -1,14 +1,26 @@
+import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { dialHttp } from '../../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/offer.ts';
+import type { ToolSource } from '../../src/mcp/types.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { conformanceSource } from './catalogue.ts';
 
-/** Prints its address; ends with its input. With `bridged`, a second offer in front of the first. */
+/**
+ * Prints its address; ends with its input. With `bridged`, a second offer in front of the first;
+ * with `bridged-old`, what lies between the two is a session of 2025-11-25; with `grpc`, a gRPC
+ * offer lies between them too.
+ */
 const scope = new Disposer();
+const [, , mode] = process.argv;
 let offered = scope.use(await offerHttp(conformanceSource()));
-if (process.argv.includes('bridged')) {
+if (mode !== 'direct') {
+  const era = mode === 'bridged-old' ? 'legacy' : 'modern';
   const capabilities = { elicitation: {}, sampling: {}, roots: {} };
-  const source = scope.use(await dialHttp({ url: offered.url, era: 'modern', capabilities }));
+  let source: ToolSource = scope.use(await dialHttp({ url: offered.url, era, capabilities }));
+  if (mode === 'grpc') {
+    const { url } = scope.use(await offerGrpc(source));
+    source = scope.use(await dialGrpc({ url }));
+  }
   offered = scope.use(await offerHttp(source));
 }
 process.stdout.write(`${offered.url}\n`);

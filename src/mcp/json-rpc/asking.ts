@@ -23,6 +23,9 @@ export interface Round {
   readonly state?: string | undefined;
 }
 
+const kindFor = (owner: string | undefined): string =>
+  owner === undefined ? 'call' : `call of ${owner}`;
+
 export function digest(method: string, { name, arguments: args, uri }: JsonObject): string {
   const salient = JSON.stringify([method, name, args ?? {}, uri]);
   return createHash('sha256').update(salient).digest('base64url');
@@ -33,11 +36,12 @@ export function readRound(
   method: string,
   params: JsonObject,
   id: string,
-  { seal }: RequestContext,
+  { seal, owner }: RequestContext,
 ): Round {
   const { inputResponses, requestState } = params;
   const of = digest(method, params);
-  const known = typeof requestState === 'string' ? seal.open('call', requestState, 'state') : {};
+  const known =
+    typeof requestState === 'string' ? seal.open(kindFor(owner), requestState, 'state') : {};
   if (typeof requestState === 'string' && known['of'] !== of)
     throw new DuolaneError('invalid', 'Unknown state: it belongs to another request; start again');
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
@@ -56,10 +60,10 @@ export function readRound(
 }
 
 /** The result that sends a stateless client for the answers. */
-export function inputRequired(
+function inputRequired(
   { of, id, answers, state }: Round,
   fresh: readonly InputRequest[],
-  { client, seal }: RequestContext,
+  { client, seal, owner }: RequestContext,
 ): JsonObject {
   const asked = fresh.map((request) => [keyOf(id, request), toWire(request)] as const);
   const lacking = asked
@@ -70,7 +74,7 @@ export function inputRequired(
   return {
     resultType: 'input_required',
     inputRequests: Object.fromEntries(asked),
-    requestState: seal.close('call', { of, id, until, answers, state }),
+    requestState: seal.close(kindFor(owner), { of, id, until, answers, state }),
   };
 }
 
@@ -81,19 +85,45 @@ const missing = (capabilities: readonly string[]): DuolaneError =>
     data: { requiredCapabilities: Object.fromEntries(capabilities.map((name) => [name, {}])) },
   });
 
-/** Asks whoever called, if that client can be asked all of this. */
-export function askClient(
+/** What a round has brought: answers to go on with, or the result that sends the client for them. */
+export type Obtained =
+  | { readonly answers: readonly Answer[] }
+  | { readonly result: JsonObject }
+  | undefined;
+
+/**
+ * Gets what a source asks for. A person is asked by `ask`; what only a program can answer, such as
+ * sampling, goes to the client if that can do it, as does everything where there is no `ask`.
+ * Undefined if nobody can be asked.
+ */
+export async function obtain(
+  round: Round,
   fresh: readonly InputRequest[],
-  { client, request }: RequestContext,
-): Ask | undefined {
-  const able = fresh.every((each) =>
-    isObject(client.capabilities[CAPABILITY[toWire(each).method]!]),
-  );
-  if (!able) return undefined;
-  return async (asked, options) => {
-    const { method, params } = toWire(asked);
-    return toAnswer(asked.id, await request(method, params, options));
-  };
+  context: RequestContext,
+): Promise<Obtained> {
+  const { ask, client } = context;
+  const can = (request: InputRequest): boolean =>
+    isObject(client.capabilities[CAPABILITY[toWire(request).method]!]);
+  const isOurs = (request: InputRequest): boolean =>
+    ask !== undefined && (toWire(request).method === 'elicitation/create' || !can(request));
+  const theirs = fresh.filter((request) => !isOurs(request));
+  if (!client.stateless && !theirs.every(can)) return undefined;
+  const { signal } = context.cancellation;
+  const answered = await Promise.all([
+    ...fresh.filter(isOurs).map((request) => ask!(request, { signal })),
+    ...(client.stateless ? [] : theirs.map((request) => askClient(request, context))),
+  ]);
+  const answers = [...round.answers, ...answered];
+  if (!client.stateless || theirs.length === 0) return { answers };
+  return { result: inputRequired({ ...round, answers }, theirs, context) };
+}
+
+async function askClient(
+  asked: InputRequest,
+  { cancellation: { signal }, request }: RequestContext,
+): Promise<Answer> {
+  const { method, params } = toWire(asked);
+  return toAnswer(asked.id, await request(method, params, { signal }));
 }
 
 /** A request whose source may ask before it answers: it runs again with what was answered. */
@@ -103,10 +133,9 @@ export async function serveAsking(
   context: RequestContext,
   run: (ask: Ask) => Promise<JsonObject>,
 ): Promise<JsonObject> {
-  const { client } = context;
-  const round = readRound(method, params, '', context);
-  const answers = [...round.answers];
+  let round = readRound(method, params, '', context);
   for (let rounds = 1; ; rounds += 1) {
+    const { answers } = round;
     const asked = new Map<string, InputRequest>();
     try {
       return await run(async (request) => {
@@ -119,19 +148,13 @@ export async function serveAsking(
       const suspended = error instanceof DuolaneError && error.code === 'suspended';
       if (!suspended || asked.size === 0 || rounds > MAX_ROUNDS) throw error;
     }
-    const fresh = [...asked.values()];
-    if (!context.ask && client.stateless)
-      return inputRequired({ ...round, answers }, fresh, context);
-    const ask = context.ask ?? askClient(fresh, context);
-    if (!ask)
+    const obtained = await obtain(round, [...asked.values()], context);
+    if (!obtained)
       throw new DuolaneError(
         'unsupported',
         `${method} needs an answer, and nobody can be asked here`,
       );
-    answers.push(
-      ...(await Promise.all(
-        fresh.map((request) => ask(request, { signal: context.cancellation.signal })),
-      )),
-    );
+    if ('result' in obtained) return obtained.result;
+    round = { ...round, answers: obtained.answers };
   }
 }

@@ -7,7 +7,7 @@ const LIMIT = 256;
 /**
  * The events of a call on their way from a wire that must not wait to a reader that may. Nothing
  * is lost up to the limit; beyond it the newest progress stands for those it overtakes, and log
- * lines are dropped. The last event is never lost.
+ * lines and partial results are dropped. The last event is never lost.
  */
 export class CallEvents implements AsyncIterable<ToolEvent> {
   readonly #channel = new Channel<ToolEvent>();
@@ -19,9 +19,14 @@ export class CallEvents implements AsyncIterable<ToolEvent> {
     else if (event.type === 'progress') this.#newest = event;
   }
 
-  finish(last: ToolEvent): void {
+  /** Never dropped, whatever the limit. */
+  insist(event: ToolEvent): void {
     this.#catchUp();
-    this.#offer(last);
+    this.#offer(event);
+  }
+
+  finish(last: ToolEvent): void {
+    this.insist(last);
     this.#channel.close();
   }
 

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer, InputRequest } from '../../ask.ts';
+import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { runnerOf } from '../registry.ts';
 import { errorResult } from '../result.ts';
 import type { LastEvent } from '../run.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../types.ts';
-import { askClient, digest, inputRequired, MAX_ROUNDS, readRound } from './asking.ts';
+import { digest, MAX_ROUNDS, obtain, readRound } from './asking.ts';
 import { withoutHop } from './era.ts';
 import type { RequestContext } from './methods.ts';
+import { PARTIAL_METHOD, wantsPartial } from './partial.ts';
 
 /** Where an agent CLI puts the model's own id of the call; our own ends do the same. */
 export const CALL_ID = 'claudecode/toolUseId';
@@ -22,34 +23,23 @@ export async function serveCall(
   params: JsonObject,
   context: RequestContext,
 ): Promise<JsonObject> {
-  const { client } = context;
-  const first = client.stateless ? resumed(toCall(params), params, context) : toCall(params);
-  const answers: Answer[] = [...(first.answers ?? [])];
+  const first = context.client.stateless
+    ? resumed(toCall(params), params, context)
+    : toCall(params);
   let call = first;
   for (let round = 1; ; round += 1) {
     const last = await runOnce(source, call, context);
     if (last.type === 'result') return last.result;
+    const { answers = [] } = call;
     const fresh = last.requests.filter(({ id }) => !answers.some((answer) => answer.id === id));
     if (fresh.length === 0 || round > MAX_ROUNDS)
       throw new DuolaneError('internal', `${call.name} asks again for what was answered`);
-    if (!context.ask && client.stateless)
-      return inputRequired(
-        { of: digest('tools/call', params), id: call.id, answers, state: last.state },
-        fresh,
-        context,
-      );
-    const ask = context.ask ?? askClient(fresh, context);
-    if (!ask) return errorResult(cannotAsk(fresh));
-    answers.push(
-      ...(await Promise.all(
-        fresh.map((request) => ask(request, { signal: context.cancellation.signal })),
-      )),
-    );
-    call = {
-      ...first,
-      answers: [...answers],
-      ...(last.state !== undefined && { state: last.state }),
-    };
+    const { state } = last;
+    const of = digest('tools/call', params); // not for the many calls that ask nothing
+    const obtained = await obtain({ of, id: call.id, answers, state }, fresh, context);
+    if (!obtained) return errorResult(cannotAsk(fresh));
+    if ('result' in obtained) return obtained.result;
+    call = { ...first, answers: obtained.answers, ...(state !== undefined && { state }) };
   }
 }
 
@@ -103,12 +93,14 @@ async function lastOf(
 async function relay(
   { type, ...rest }: ToolEvent,
   { meta }: ToolCall,
-  { notify, log }: RequestContext,
+  { client, notify, log }: RequestContext,
 ): Promise<void> {
   const token = meta?.['progressToken'];
   if (type === 'log') await log(rest as Parameters<typeof log>[0]);
   else if (type === 'progress' && token !== undefined)
     await notify('notifications/progress', { progressToken: token, ...rest });
+  else if (type === 'partial' && token !== undefined && wantsPartial(client.capabilities))
+    await notify(PARTIAL_METHOD, { progressToken: token, ...rest });
 }
 
 const cannotAsk = (requests: readonly InputRequest[]): DuolaneError =>

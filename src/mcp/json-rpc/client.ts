@@ -16,7 +16,11 @@ import { toRpcError } from '../../wire/rpc-errors.ts';
 import { Changes } from '../changes.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../types.ts';
 import type { CallEvents } from './call-events.ts';
-import { metaOf } from './era.ts';
+import { META, metaOf } from './era.ts';
+import { HeldCalls } from './held.ts';
+import { CAPABILITY } from './input.ts';
+import { PARTIAL_METHOD, toPartial } from './partial.ts';
+import type { AnswerServer } from './questions.ts';
 import { type RequestOptions, Requests } from './requests.ts';
 
 /** Requests of the server that we work on at the same time. */
@@ -38,9 +42,13 @@ export class Client implements AsyncDisposable {
   readonly changes: Changes = new Changes();
   /** Calls in flight, by progress token. */
   readonly calls: Map<RpcId, CallEvents> = new Map();
+  /** Who answers what the server asks on behalf of a request of ours, by the id of that. */
+  readonly askers: Map<RpcId, AnswerServer> = new Map();
+  readonly held: HeldCalls = new HeldCalls();
   /** What every request says about us in its `_meta`, where there was no handshake to say it in. */
   envelope: JsonObject | undefined;
-  onAcknowledged: (() => void) | undefined;
+  /** Who waits for the server to say that it tells us of changes, by the id of the request. */
+  readonly acknowledged: Map<RpcId, () => void> = new Map();
   readonly #transport: MessageTransport;
   readonly #onRequest: DialMessagesOptions['onRequest'];
   readonly #serving = new Map<RpcId, AbortController>();
@@ -77,7 +85,8 @@ export class Client implements AsyncDisposable {
 
   /** What is still on its way in either direction; 0 when all is settled. */
   get open(): number {
-    return this.requests.size + this.calls.size + this.#serving.size;
+    const { requests, calls, askers, held } = this;
+    return requests.size + calls.size + askers.size + held.size + this.#serving.size;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -104,6 +113,7 @@ export class Client implements AsyncDisposable {
   #end(reason: DuolaneError): void {
     this.requests.fail(reason);
     this.changes.fail(reason);
+    this.held.clear();
     for (const controller of this.#serving.values()) controller.abort(reason);
   }
 
@@ -113,14 +123,17 @@ export class Client implements AsyncDisposable {
     else if (isRequest(message)) void this.#serve(message);
   }
 
-  #hear({ method, params = {} }: RpcNotification): void {
+  #hear(message: RpcNotification): void {
+    const { method, params = {} } = message;
     const changed = CHANGED[method];
     if (changed) {
       const uri = params['uri'];
       this.changes.tell({ type: changed, ...(typeof uri === 'string' && { uri }) });
     } else if (method === 'notifications/progress') this.#progress(params);
-    else if (method === 'notifications/message') this.#log(params);
-    else if (method === 'notifications/subscriptions/acknowledged') this.onAcknowledged?.();
+    else if (method === PARTIAL_METHOD) this.#partial(params);
+    else if (method === 'notifications/message') this.#log(message, params);
+    else if (method === 'notifications/subscriptions/acknowledged')
+      this.acknowledged.get(metaOf(params)[META.subscription] as RpcId)?.();
     else if (method === 'notifications/cancelled')
       this.#serving.get(params['requestId'] as RpcId)?.abort(canceled());
   }
@@ -136,11 +149,14 @@ export class Client implements AsyncDisposable {
     });
   }
 
-  /** A log line names no call: it belongs to the only one in flight, or to none. */
-  #log({ level, data, logger }: JsonObject): void {
-    const [only, ...others] = this.calls.values();
-    if (others.length > 0) return;
-    only?.push({
+  #partial(params: JsonObject): void {
+    const partial = toPartial(params);
+    if (partial) this.calls.get(params['progressToken'] as RpcId)?.push(partial);
+  }
+
+  /** A log line names no call: it belongs to the one on whose stream it came, or to the only one. */
+  #log(message: JsonObject, { level, data, logger }: JsonObject): void {
+    this.#related(message, this.calls)?.push({
       type: 'log',
       level: typeof level === 'string' ? level : 'info',
       data,
@@ -148,7 +164,16 @@ export class Client implements AsyncDisposable {
     });
   }
 
-  async #serve({ id, method, params = {} }: RpcRequest): Promise<void> {
+  /** What belongs to a message that names no request of ours; undefined if that cannot be told. */
+  #related<T>(message: JsonObject, all: ReadonlyMap<RpcId, T>): T | undefined {
+    const id = this.#transport.requestOf?.(message);
+    const related = id === undefined ? undefined : all.get(id);
+    const [only] = all.values();
+    return related ?? (all.size === 1 ? only : undefined);
+  }
+
+  async #serve(message: RpcRequest): Promise<void> {
+    const { id, method, params = {} } = message;
     const controller = new AbortController();
     const { signal } = controller;
     let answer: JsonObject;
@@ -157,7 +182,7 @@ export class Client implements AsyncDisposable {
     else {
       this.#serving.set(id, controller);
       try {
-        answer = rpcResult(id, await this.answer(method, params, { signal }));
+        answer = rpcResult(id, await this.#answerer(message)(method, params, { signal }));
       } catch (error) {
         answer = toRpcError(id, error);
       } finally {
@@ -166,6 +191,19 @@ export class Client implements AsyncDisposable {
     }
     // A road that no longer takes it ends the reading too, and that is where it is told.
     if (!signal.aborted) await this.#transport.send(answer).catch(() => {});
+  }
+
+  /** Without `onRequest`, whoever made the request is asked what the server asks for its sake. */
+  #answerer(message: RpcRequest): AnswerServer {
+    const { method } = message;
+    const answer: AnswerServer = (...asked) => this.answer(...asked);
+    if (this.#onRequest || !(method in CAPABILITY) || this.askers.size === 0) return answer;
+    const asker = this.#related(message, this.askers);
+    if (asker) return asker;
+    throw new DuolaneError(
+      'unsupported',
+      `${method} does not say which of ${this.askers.size} requests it is for, so nobody can be asked`,
+    );
   }
 
   /** What a server asks of us. */

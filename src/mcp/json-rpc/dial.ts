@@ -3,7 +3,8 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../types.ts';
 import { Client } from './client.ts';
-import { ERA_ERRORS, META, PROTOCOL_VERSIONS, STATELESS_VERSION } from './era.ts';
+import { ERA_ERRORS, META, PROTOCOL_VERSIONS, rpcCodeOf, STATELESS_VERSION } from './era.ts';
+import { withPartial } from './partial.ts';
 import { sourceOf } from './source.ts';
 
 /** How long a server may be silent when it is asked for its era; an old one may ignore the question. */
@@ -29,7 +30,7 @@ export async function dialMessages(
 ): Promise<ToolSource & AsyncDisposable> {
   const client = new Client(transport, options.onRequest);
   try {
-    const answer = options.initializeResult ?? (await introduce(client, options));
+    const answer = options.initializeResult ?? (await introduce(client, options, transport));
     return sourceOf(client, answer);
   } catch (error) {
     await client[Symbol.asyncDispose]();
@@ -37,13 +38,17 @@ export async function dialMessages(
   }
 }
 
-async function introduce(client: Client, options: DialMessagesOptions): Promise<JsonObject> {
+async function introduce(
+  client: Client,
+  options: DialMessagesOptions,
+  { mayWait = false }: MessageTransport,
+): Promise<JsonObject> {
   const { era = 'legacy' } = options;
   if (era === 'legacy') return handshake(client, options);
   if (era === 'modern') return discover(client, options, options.signal);
   const probe = new AbortController();
   const unlisten = onAbort(options.signal, (reason) => probe.abort(reason));
-  const timer = setTimeout(() => probe.abort(silent()), PROBE_MS);
+  const timer = mayWait ? undefined : setTimeout(() => probe.abort(silent()), PROBE_MS);
   try {
     return await discover(client, options, probe.signal);
   } catch (error) {
@@ -69,9 +74,15 @@ async function discover(
   client.envelope = {
     [META.version]: STATELESS_VERSION,
     [META.client]: clientInfo,
-    [META.capabilities]: capabilities,
+    [META.capabilities]: withPartial(capabilities, 'extensions'),
   };
-  const answer = await client.request('server/discover', {}, signal ? { signal } : {});
+  const ask = (): Promise<JsonObject> =>
+    client.request('server/discover', {}, signal ? { signal } : {});
+  // One that refuses our version and names it among its own is being replaced while we ask.
+  const answer = await ask().catch((error: unknown) => {
+    if (!refusesInVain(error)) throw error;
+    return ask();
+  });
   const versions = answer['supportedVersions'];
   if (!Array.isArray(versions) || !versions.includes(STATELESS_VERSION)) throw unknown(versions);
   const meta = isObject(answer['_meta']) ? answer['_meta'] : {};
@@ -84,7 +95,11 @@ async function handshake(client: Client, options: DialMessagesOptions): Promise<
   const { clientInfo = OURSELVES, capabilities = {}, signal } = options;
   const answer = await client.request(
     'initialize',
-    { protocolVersion: PROTOCOL_VERSIONS[0], capabilities, clientInfo },
+    {
+      protocolVersion: PROTOCOL_VERSIONS[0],
+      capabilities: withPartial(capabilities, 'experimental'),
+      clientInfo,
+    },
     signal ? { signal } : {},
   );
   const version = answer['protocolVersion'];
@@ -93,9 +108,14 @@ async function handshake(client: Client, options: DialMessagesOptions): Promise<
   return answer;
 }
 
-function rpcCodeOf({ cause }: DuolaneError): unknown {
-  const { error } = (cause ?? {}) as { error?: unknown };
-  return isObject(error) ? error['code'] : undefined;
+function refusesInVain(error: unknown): boolean {
+  const { error: said } = ((error as DuolaneError).cause ?? {}) as { error?: JsonObject };
+  const { supported } = isObject(said?.['data']) ? said['data'] : {};
+  return (
+    said?.['code'] === ERA_ERRORS.unsupportedVersion &&
+    Array.isArray(supported) &&
+    supported.includes(STATELESS_VERSION)
+  );
 }
 
 const silent = (): DuolaneError =>

@@ -23,6 +23,12 @@ export const ERA_ERRORS = {
   unsupportedVersion: -32022,
 } as const;
 
+/** The number that a peer gave its refusal, if it gave one. */
+export function rpcCodeOf({ cause }: Error): unknown {
+  const { error } = (cause ?? {}) as { error?: unknown };
+  return isObject(error) ? error['code'] : undefined;
+}
+
 export const metaOf = (params: unknown): JsonObject =>
   isObject(params) && isObject(params['_meta']) ? params['_meta'] : {};
 

@@ -7,7 +7,7 @@ import { dialMessages } from './dial.ts';
 /** The transport interface of the official MCP SDK, v1 and v2, as far as a server uses it. */
 export interface SdkTransport {
   start(): Promise<void>;
-  send(message: unknown): Promise<void>;
+  send(message: unknown, options?: { readonly relatedRequestId?: string | number }): Promise<void>;
   close(): Promise<void>;
   onmessage?: ((message: never, extra?: never) => void) | undefined;
   onclose?: (() => void) | undefined;
@@ -37,6 +37,9 @@ interface Shared {
   readonly road: MemoryRoad;
 }
 
+/** Whatever the server asks in a call is an `input` of that call, and whoever offers it asks on. */
+const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
+
 const shared = new WeakMap<SdkServer, Shared>();
 
 /**
@@ -48,7 +51,7 @@ export function asToolSource(instance: ToolSource | SdkServer): Promise<ToolSour
   const known = shared.get(instance);
   if (known && !known.road.ended) return known.source;
   const pair = sdkPair();
-  const source = connect(instance, pair);
+  const source = connect(instance, pair, { capabilities: CAN_BE_ASKED });
   shared.set(instance, { source, road: pair[0] });
   return source;
 }
@@ -68,10 +71,7 @@ async function connect(
     await ours.close();
     await server.close();
   };
-  return dialMessages(
-    { incoming: ours.incoming, send: (message) => ours.send(message), close },
-    options,
-  );
+  return dialMessages({ ...ours, close }, options);
 }
 
 export interface MemoryRoad extends MessageTransport {
@@ -82,10 +82,12 @@ export interface MemoryRoad extends MessageTransport {
 /** A road in memory: our end, and the other as the official SDK wants it. */
 export function sdkPair(): [MemoryRoad, SdkTransport] {
   const toUs = new Channel<JsonObject>({ capacity: 64 });
+  const origins = new WeakMap<JsonObject, string | number>();
   const theirs: SdkTransport = {
     async start() {},
-    async send(message) {
+    async send(message, { relatedRequestId } = {}) {
       if (!isObject(message)) throw new DuolaneError('malformed', 'a message must be an object');
+      if (relatedRequestId !== undefined) origins.set(message, relatedRequestId);
       await toUs.push(message);
     },
     async close() {
@@ -96,6 +98,7 @@ export function sdkPair(): [MemoryRoad, SdkTransport] {
   };
   const ours: MemoryRoad = {
     incoming: toUs,
+    requestOf: (message) => origins.get(message),
     get ended() {
       return toUs.ended;
     },

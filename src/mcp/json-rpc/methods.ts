@@ -11,6 +11,7 @@ import { serveCall } from './call.ts';
 import { PROTOCOL_VERSIONS } from './era.ts';
 import type { Seal } from './seal.ts';
 import { discover, serveListen } from './stateless.ts';
+import type { ResourceWatch } from './watch.ts';
 
 /** What the client told about itself: in this connection, or in this request if it is stateless. */
 export interface ClientState {
@@ -18,7 +19,8 @@ export interface ClientState {
   capabilities: JsonObject;
   /** Undefined: it wants none. */
   logLevel: string | undefined;
-  readonly subscriptions: Set<string>;
+  /** Single resources that it wants to hear of; a stateless one says so when it listens. */
+  readonly watch: ResourceWatch | undefined;
 }
 
 /** What a method may do besides answering; all of it belongs to the one request. */
@@ -28,6 +30,7 @@ export interface RequestContext {
   readonly client: ClientState;
   readonly ask: Ask | undefined;
   readonly seal: Seal;
+  readonly owner: string | undefined;
   /** Waits for the reader of `outgoing`. */
   readonly notify: (method: string, params: JsonObject) => Promise<void>;
   readonly log: (entry: { readonly level: string; readonly data: unknown }) => Promise<void>;
@@ -83,11 +86,11 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
     });
   if (source.listResources && source.listen) {
     table.set('resources/subscribe', async ({ uri }, { client }) => {
-      client.subscriptions.add(string('uri', uri));
+      await client.watch?.add(string('uri', uri));
       return {};
     });
     table.set('resources/unsubscribe', async ({ uri }, { client }) => {
-      client.subscriptions.delete(string('uri', uri));
+      client.watch?.remove(string('uri', uri));
       return {};
     });
   }

@@ -26,6 +26,7 @@ import { type ClientState, type Methods, methodsOf, type RequestContext } from '
 import { Outbox } from './outbox.ts';
 import { Requests } from './requests.ts';
 import { Seal } from './seal.ts';
+import { ResourceWatch } from './watch.ts';
 import { complete, isStateless, readClient, SESSION_ONLY, STATELESS_ONLY } from './stateless.ts';
 
 const PAGE_SIZE = 1_000;
@@ -65,12 +66,7 @@ class Offer implements MessageEnd {
   readonly #outbox = new Outbox();
   readonly #requests = new Requests({ send: (message) => this.#sendRequest(message) });
   readonly #seal: Seal;
-  readonly #client: ClientState = {
-    stateless: false,
-    capabilities: {},
-    logLevel: 'debug',
-    subscriptions: new Set(),
-  };
+  readonly #client: ClientState & { readonly watch: ResourceWatch };
   readonly #running = new Set<Running>();
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
@@ -81,6 +77,10 @@ class Offer implements MessageEnd {
     this.#ask = ask;
     this.#seal = new Seal(secret);
     this.#methods = methodsOf(source, pageSize, this.#seal);
+    const watch = new ResourceWatch(source, (uri) =>
+      this.#notifyAll('notifications/resources/updated', { uri }),
+    );
+    this.#client = { stateless: false, capabilities: {}, logLevel: 'debug', watch };
   }
 
   get outgoing(): AsyncIterable<JsonObject> {
@@ -106,6 +106,7 @@ class Offer implements MessageEnd {
     this.#outbox.close();
     if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
     await this.#relaying;
+    await this.#client.watch[Symbol.asyncDispose]();
     await this.#methods[Symbol.asyncDispose]();
   }
 
@@ -126,7 +127,7 @@ class Offer implements MessageEnd {
     const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
-      const context = this.#context(running, client, options.related);
+      const context = this.#context(running, client, options);
       const result = await handler(params, context);
       if (context.spoke) await this.#outbox.flushed();
       if (running.aborted) return undefined;
@@ -143,7 +144,7 @@ class Offer implements MessageEnd {
   #context(
     running: Running,
     client: ClientState,
-    related: ReceiveOptions['related'],
+    { related, owner }: ReceiveOptions,
   ): RequestContext & { spoke: boolean } {
     const context = {
       id: running.id,
@@ -151,6 +152,7 @@ class Offer implements MessageEnd {
       client,
       ask: this.#ask,
       seal: this.#seal,
+      owner,
       // A quiet request owes its answer nothing, so it does not wait for others' messages.
       spoke: false,
       notify: async (method: string, params: JsonObject): Promise<void> => {
@@ -196,12 +198,9 @@ class Offer implements MessageEnd {
   }
 
   async #relay(changes: AsyncIterable<SourceChange>): Promise<void> {
-    for await (const { type, uri } of changes) {
-      if (type === 'listening') continue;
-      if (type !== 'resource') await this.#notifyAll(`notifications/${type}/list_changed`);
-      else if (uri !== undefined && this.#client.subscriptions.has(uri))
-        await this.#notifyAll('notifications/resources/updated', { uri });
-    }
+    for await (const { type } of changes)
+      if (type !== 'listening' && type !== 'resource')
+        await this.#notifyAll(`notifications/${type}/list_changed`);
   }
 
   async #notifyAll(method: string, params?: JsonObject): Promise<void> {

@@ -45,7 +45,7 @@ export function readClient(params: JsonObject): ClientState {
     stateless: true,
     capabilities,
     logLevel: typeof logLevel === 'string' ? logLevel : undefined,
-    subscriptions: new Set(),
+    watch: undefined,
   };
 }
 
@@ -97,7 +97,7 @@ export async function serveListen(
     await acknowledge();
     await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   } else
-    for await (const { type, uri } of source.listen({ signal })) {
+    for await (const { type, uri } of source.listen({ signal, resources: [...uris] })) {
       if (type === 'listening') await acknowledge();
       else if (heard.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
       else if (type === 'resource' && uri !== undefined && uris.has(uri))

@@ -94,11 +94,14 @@ export function offerStdio(source: ToolSource, options: OfferStdioOptions = {}):
 function streamRoad(input: Readable, output: Writable, options: LinesOptions): MessageTransport {
   // A client that went away shows as the end of input; its broken pipe must not end the process.
   output.on('error', () => {});
+  let room: Promise<unknown> | undefined;
   return {
     incoming: lines(input, options),
     async send(message) {
       if (output.destroyed) throw new DuolaneError('closed', 'the client has gone');
-      if (!output.write(encodeLine(message))) await once(output, 'drain');
+      if (output.write(encodeLine(message))) return;
+      // One for all who wait: each would listen on the same stream.
+      await (room ??= once(output, 'drain').finally(() => (room = undefined)));
     },
     async close() {
       input.destroy();

@@ -27,12 +27,14 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
  */
 export class Subscription {
   readonly #client: Client;
+  readonly #uris: readonly string[];
   #listeners = 0;
   #stop: AbortController | undefined;
   #standing: Promise<void> = Promise.resolve();
 
-  constructor(client: Client) {
+  constructor(client: Client, uris: readonly string[] = []) {
     this.#client = client;
+    this.#uris = uris;
   }
 
   async *listen(options: Abortable = {}): AsyncGenerator<SourceChange, void, undefined> {
@@ -72,17 +74,25 @@ export class Subscription {
   async #run(signal: AbortSignal, stands: () => void): Promise<void> {
     let tries = 0;
     let again = false;
-    this.#client.onAcknowledged = () => {
+    const { acknowledged, changes, requests } = this.#client;
+    const uris = this.#uris;
+    const notifications = { ...FILTER, ...(uris.length > 0 && { resourceSubscriptions: uris }) };
+    const acknowledge = (): void => {
       tries = 0;
       stands();
-      if (again) for (const type of KINDS) this.#client.changes.tell({ type });
+      if (again) for (const type of KINDS) changes.tell({ type });
+      if (again) for (const uri of uris) changes.tell({ type: 'resource', uri });
       again = true;
     };
     while (!signal.aborted) {
+      const id = requests.nextId;
+      acknowledged.set(id, acknowledge);
       try {
-        await this.#client.request('subscriptions/listen', { notifications: FILTER }, { signal });
+        await this.#client.request('subscriptions/listen', { notifications }, { signal });
       } catch (error) {
         if (!PASSING.has(DuolaneError.from(error).code)) return;
+      } finally {
+        acknowledged.delete(id);
       }
       tries += 1;
       await sleep(Math.min(WAIT_MS * 2 ** (tries - 1), MAX_WAIT_MS), signal).catch(() => {});

@@ -165,7 +165,7 @@ describe('a walk over pages', () => {
 describe('both forms of a list', () => {
   const sourceOf = (open: (after?: string) => PageWalk<JsonObject>): ToolSource => {
     const list = (options?: { readonly after?: string }): PageWalk<never> =>
-      open(options?.after) as PageWalk<never>;
+      open(options?.after) as unknown as PageWalk<never>;
     return {
       info: { name: 's', version: '1' },
       async *callTool() {},

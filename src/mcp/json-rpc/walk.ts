@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ListOptions } from '../../stream/types.ts';
+import { parseCheckpoint, toCheckpoint } from '../checkpoint.ts';
 import type { PagedItems } from '../collect.ts';
 import type { Page } from '../pages.ts';
 
@@ -20,6 +21,7 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
   readonly #ask: Ask;
   readonly #key: string;
   readonly #signal: AbortSignal | undefined;
+  readonly #check: ((item: T) => void) | undefined;
   readonly #seen = new Set<string>();
   #cursor: string | undefined;
   #skip = 0;
@@ -27,18 +29,26 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
   /** The server's cursor at the end of a page; inside one, with the number of items taken. */
   checkpoint: string | undefined;
 
-  constructor(ask: Ask, key: string, { after, signal }: ListOptions = {}) {
+  /** `check` throws for an item that is none; those before it stay good. */
+  constructor(
+    ask: Ask,
+    key: string,
+    { after, signal }: ListOptions = {},
+    check?: (item: T) => void,
+  ) {
+    this.#check = check;
     this.#ask = ask;
     this.#key = key;
     this.#signal = signal;
     this.checkpoint = after;
-    if (after !== undefined) [this.#skip, this.#cursor] = parse(after);
+    if (after !== undefined) [this.#skip, this.#cursor] = parseCheckpoint(after);
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
     let skip = this.#skip;
     for await (const { items, nextCursor } of this.pages()) {
       while (skip < items.length) {
+        this.#check?.(items[skip]!);
         skip += 1;
         const ended = skip === items.length && nextCursor !== undefined;
         this.checkpoint = ended ? toCheckpoint(0, nextCursor) : toCheckpoint(skip, this.#cursor);
@@ -84,21 +94,6 @@ function itemsOf<T extends JsonObject>(page: JsonObject, key: string): readonly 
       `the server sent a page whose ${key} is no list of objects`,
     );
   return items as unknown as readonly T[];
-}
-
-/** Marks a place inside a page, which a server's cursor cannot name. */
-const MARK = 'duolane+';
-
-const toCheckpoint = (taken: number, cursor: string | undefined): string =>
-  taken === 0 && cursor !== undefined && !cursor.startsWith(MARK)
-    ? cursor
-    : `${MARK}${taken}${cursor === undefined ? '' : `:${cursor}`}`;
-
-function parse(checkpoint: string): [taken: number, cursor: string | undefined] {
-  if (!checkpoint.startsWith(MARK)) return [0, checkpoint];
-  const [, taken, cursor] = /^(\d+)(?::(.*))?$/s.exec(checkpoint.slice(MARK.length)) ?? [];
-  if (taken === undefined) throw new DuolaneError('invalid', `Unknown cursor: ${checkpoint}`);
-  return [Number(taken), cursor];
 }
 
 /** A server may make cursors of any length; remembering ten thousand must stay small. */

@@ -1,16 +1,17 @@
+import type { LightResponse } from '../../../http/fetch.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { Noise } from '../../../wire/jsonl.ts';
-import type { SseDecoder, SseMessage } from '../../../wire/sse.ts';
+import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
 
 /** The largest body of one message, as for one line or one event. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-export const mediaType = (message: { readonly headers: Headers }): string =>
+export const mediaType = (message: Pick<LightResponse, 'headers'>): string =>
   (message.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase();
 
 /** The messages in a JSON body: one, or several in a list as the revision 2025-03-26 allowed. */
-export async function jsonMessages(response: Response): Promise<readonly JsonObject[]> {
+export async function jsonMessages(response: LightResponse): Promise<readonly JsonObject[]> {
   const value = parse(await readText(response, MAX_BYTES));
   const messages = Array.isArray(value) ? value : [value];
   if (!messages.every(isObject)) throw malformed('a body that is no message');
@@ -18,7 +19,10 @@ export async function jsonMessages(response: Response): Promise<readonly JsonObj
 }
 
 /** A whole body as text; `too_large` beyond the limit, and the rest is not read. */
-export async function readText(message: Request | Response, maxBytes: number): Promise<string> {
+export async function readText(
+  message: Request | LightResponse,
+  maxBytes: number,
+): Promise<string> {
   const tooLarge = (): DuolaneError =>
     new DuolaneError('too_large', `a body is over the limit of ${maxBytes} bytes`);
   const length = message.headers.get('content-length');
@@ -39,7 +43,7 @@ export async function readText(message: Request | Response, maxBytes: number): P
 
 /** The events of a body, as they come. A broken connection throws `network`. */
 export async function* sseEvents(
-  response: Response,
+  response: LightResponse,
   decoder: SseDecoder,
 ): AsyncGenerator<SseMessage, void, undefined> {
   const body = (response.body ?? []) as AsyncIterable<Uint8Array>;
@@ -53,6 +57,18 @@ export async function* sseEvents(
   } catch (error) {
     throw DuolaneError.from(error, 'network');
   }
+}
+
+/** The answer to one request, wherever in the response it stands. */
+export async function answerIn(response: LightResponse, id: string): Promise<JsonObject> {
+  const isAnswer = (message: JsonObject | undefined): boolean => message?.['id'] === id;
+  if (mediaType(response) !== 'text/event-stream')
+    return (await jsonMessages(response)).find(isAnswer) ?? {};
+  for await (const event of sseEvents(response, new SseDecoder())) {
+    const message = messageIn(event);
+    if (message && isAnswer(message)) return message;
+  }
+  return {};
 }
 
 /** The message in an event; undefined for one without data, which only carries an id. */

@@ -1,6 +1,6 @@
 import type { DialMessagesOptions, ToolSource } from '../../types.ts';
 import { dialMessages } from '../dial.ts';
-import type { HttpOptions } from './fetcher.ts';
+import type { Authorizer, HttpOptions } from './fetcher.ts';
 import { HttpRoad } from './road.ts';
 import { SseRoad } from './sse-road.ts';
 
@@ -12,15 +12,23 @@ export type DialHttpOptions = HttpOptions & DialMessagesOptions;
  * then tells a change. Refusals are `unauthorized`, `rate_limited` with `retryAfterMs`, and so on,
  * with the HTTP status. Disposing ends the session on the server.
  */
-export const dialHttp = (options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> =>
-  dialMessages(new HttpRoad(options), { era: 'auto', ...options });
+export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
+  const road = new HttpRoad(options, await authorizerOf(options));
+  return dialMessages(road, { era: 'auto', ...options });
+}
 
 /**
  * A server of the transport before Streamable HTTP: `url` is its event stream, which names the
  * address for messages. When the stream ends, everything in flight throws `network`; dial again.
  */
 export async function dialSse(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const road = new SseRoad(options);
+  const road = new SseRoad(options, await authorizerOf(options));
   await road.open(options.signal);
   return dialMessages(road, options);
+}
+
+async function authorizerOf({ url, oauth, fetch }: HttpOptions): Promise<Authorizer | undefined> {
+  if (!oauth) return undefined;
+  const { OAuth } = await import('./oauth/authorizer.ts');
+  return new OAuth(new URL(url), oauth, fetch);
 }

@@ -1,15 +1,42 @@
+import {
+  type LightFetch,
+  lightFetch,
+  type LightInit,
+  type LightResponse,
+} from '../../../http/fetch.ts';
 import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
+import { head } from './status.ts';
+import type { OAuthOptions } from './oauth/types.ts';
+
+/** Gets a client in where it is refused. */
+export interface Authorizer {
+  /** What to send along; may take a while when it has to be renewed. */
+  headers(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
+  /** Whether it is worth asking again; `used` is the authorization that was refused. */
+  refused(response: LightResponse, used: string | undefined, signal: AbortSignal): Promise<boolean>;
+  close(reason: DuolaneError): void;
+}
 
 export interface HttpOptions {
   readonly url: string | URL;
   /** Sent with every request, such as `authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Your own `fetch`, for a proxy or other time limits; Node's gives up on 5 minutes of silence. */
+  /**
+   * Your own `fetch`, for a proxy or other time limits. By default node:http, with connections of
+   * its own that close with this one, and no time limit but the signals.
+   */
   readonly fetch?: typeof globalThis.fetch;
+  /** Logs in by OAuth where the server wants it. Without it, a refusal is `unauthorized`. */
+  readonly oauth?: OAuthOptions;
 }
+
+/** Times that one request may be refused: to log in, then to ask for more rights. */
+const MAX_REFUSALS = 3;
+
+const FINISH_MS = 500;
 
 export interface Asked {
   readonly method: 'GET' | 'POST' | 'DELETE';
@@ -21,41 +48,55 @@ export interface Asked {
 export class Fetcher {
   readonly url: URL;
   readonly #headers: Readonly<Record<string, string>>;
-  readonly #fetch: typeof globalThis.fetch;
+  readonly #fetch: typeof globalThis.fetch | LightFetch;
+  readonly #authorizer: Authorizer | undefined;
   readonly #scope = new AbortController();
 
-  constructor({ url, headers = {}, fetch = globalThis.fetch }: HttpOptions) {
+  constructor({ url, headers = {}, fetch }: HttpOptions, authorizer?: Authorizer) {
     this.url = new URL(url);
+    this.#authorizer = authorizer;
     this.#headers = headers;
-    this.#fetch = fetch;
+    this.#fetch = fetch ?? lightFetch();
     setMaxListeners(0, this.#scope.signal); // one for each exchange, and they all leave
   }
 
   /** Close it when the last body has been read: until then it is tied to the signal. */
   open(signal?: AbortSignal): Exchange {
-    return new Exchange(
-      (url, init) =>
-        this.#fetch(url, { ...init, headers: { ...this.#headers, ...(init.headers as object) } }),
-      [signal, this.#scope.signal],
-    );
+    const ask: Ask = (url, init, more) =>
+      this.#fetch(url, {
+        ...init,
+        headers: { ...this.#headers, ...more, ...init.headers },
+      });
+    return new Exchange(ask, [signal, this.#scope.signal], this.#authorizer);
   }
 
   close(reason: DuolaneError): void {
     this.#scope.abort(reason);
+    this.#authorizer?.close(reason);
+    if ('close' in this.#fetch) this.#fetch.close();
   }
 }
 
+type Ask = (
+  url: URL,
+  init: LightInit,
+  more?: Readonly<Record<string, string>>,
+) => Promise<LightResponse>;
+
 /** A request and what follows from it, which ends as one. */
 export class Exchange implements Disposable {
-  readonly #fetch: (url: URL, init: RequestInit) => Promise<Response>;
+  readonly #fetch: Ask;
+  readonly #authorizer: Authorizer | undefined;
   readonly #scope = new AbortController();
   readonly #unlisten: readonly (() => void)[];
 
   constructor(
-    fetch: (url: URL, init: RequestInit) => Promise<Response>,
+    fetch: Ask,
     signals: readonly (AbortSignal | undefined)[],
+    authorizer: Authorizer | undefined,
   ) {
     this.#fetch = fetch;
+    this.#authorizer = authorizer;
     this.#unlisten = signals.map((signal) =>
       onAbort(signal, (reason) => this.#scope.abort(reason)),
     );
@@ -67,18 +108,50 @@ export class Exchange implements Disposable {
   }
 
   /** Throws the signal's reason if that was it, `network` if the server cannot be reached. */
-  async ask(url: URL, { method, headers, body }: Asked): Promise<Response> {
+  async ask(url: URL, asked: Asked): Promise<LightResponse> {
+    const authorizer = this.#authorizer;
+    if (!authorizer) return this.#ask(url, asked);
+    let unauthorized = false;
+    for (let refusals = 1; ; refusals += 1) {
+      const more = await authorizer.headers(this.signal);
+      const response = await this.#ask(url, asked, more);
+      const { status } = response;
+      if ((status !== 401 && status !== 403) || refusals > MAX_REFUSALS) return response;
+      // A login that does not help is not made twice.
+      if (status === 401 && unauthorized) return response;
+      unauthorized ||= status === 401;
+      if (!(await authorizer.refused(response, more['authorization'], this.signal)))
+        return response;
+      await head(response);
+    }
+  }
+
+  async #ask(
+    url: URL,
+    { method, headers, body }: Asked,
+    more?: Readonly<Record<string, string>>,
+  ): Promise<LightResponse> {
+    const init = {
+      method,
+      headers: defined(headers),
+      signal: this.signal,
+      ...(body && { body: JSON.stringify(body) }),
+    };
     try {
-      return await this.#fetch(url, {
-        method,
-        headers: defined(headers),
-        signal: this.signal,
-        ...(body && { body: JSON.stringify(body) }),
-      });
+      return await this.#fetch(url, init, more);
     } catch (error) {
       this.signal.throwIfAborted();
       throw unreachable(url, error);
     }
+  }
+
+  /**
+   * What was wanted has come: lets the rest of the stream come to its end for a moment, so that its
+   * connection can be used again. The caller's signal no longer matters.
+   */
+  finish(): void {
+    for (const stop of this.#unlisten) stop();
+    setTimeout(() => this[Symbol.dispose](), FINISH_MS).unref();
   }
 
   /** Drops what has not been read. */

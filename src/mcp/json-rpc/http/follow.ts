@@ -1,3 +1,4 @@
+import type { LightResponse } from '../../../http/fetch.ts';
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { SseDecoder } from '../../../wire/sse.ts';
@@ -20,13 +21,13 @@ export interface FollowOptions {
   /** True ends the reading. */
   readonly take: (message: JsonObject) => Promise<boolean>;
   /** The stream after a break, after the wait; undefined: not now, ask again. Throws to give up. */
-  readonly reopen: (at: Break) => Promise<Response | undefined>;
+  readonly reopen: (at: Break) => Promise<LightResponse | undefined>;
   readonly signal: AbortSignal;
 }
 
 /** The messages of an event stream, over any number of breaks, until `take` has what it wants. */
 export async function follow(
-  first: Response | undefined,
+  first: LightResponse | undefined,
   { take, reopen, signal }: FollowOptions,
 ): Promise<void> {
   let response = first;

@@ -1,15 +1,16 @@
 import { DuolaneError } from '../../../errors.ts';
 import { type JsonObject } from '../../../json.ts';
 import { isRequest, readRpc, RPC, type RpcMessage } from '../../../wire/json-rpc.ts';
-import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
+import type { OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../era.ts';
 import { offerMessages } from '../offer.ts';
 import { isStateless } from '../stateless.ts';
 import { mediaType, readText } from './body.ts';
 import { type GuardOptions, refuseStranger } from './guard.ts';
+import { ParamHeaders } from './param-headers.ts';
 import { jsonOf, refuse } from './respond.ts';
 import { Session } from './session.ts';
-import { postStateless } from './stateless.ts';
+import { postStateless, type Stateless } from './stateless.ts';
 
 export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
   /** The largest message that is taken; 16 MiB by default. */
@@ -22,8 +23,11 @@ export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
 
 /** An MCP endpoint as a function of the web's own types. */
 export interface McpHandler extends AsyncDisposable {
-  /** Every method of the endpoint. The request's signal says that the client has left. Never rejects. */
-  readonly handle: (request: Request) => Promise<Response>;
+  /**
+   * Every method of the endpoint. The request's signal says that the client has left. Never rejects.
+   * What one `owner` has begun (a session, a call that waits for answers) nobody else can go on with.
+   */
+  readonly handle: (request: Request, owner?: string) => Promise<Response>;
   /** Sessions that are open. */
   readonly sessions: number;
 }
@@ -41,14 +45,14 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
 class Handler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
-  readonly #stateless: MessageEnd;
+  readonly #stateless: Stateless;
   readonly #sessions = new Map<string, Session>();
   readonly #sweeper: NodeJS.Timeout;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
     this.#options = options;
-    this.#stateless = offerMessages(source, options);
+    this.#stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
     const { idleMs = 600_000 } = options;
     this.#sweeper = setInterval(() => this.#sweep(idleMs), Math.min(idleMs, 30_000));
     this.#sweeper.unref();
@@ -58,9 +62,9 @@ class Handler implements McpHandler {
     return this.#sessions.size;
   }
 
-  readonly handle = async (request: Request): Promise<Response> => {
+  readonly handle = async (request: Request, owner?: string): Promise<Response> => {
     try {
-      return refuseStranger(request, this.#options) ?? (await this.#route(request));
+      return refuseStranger(request, this.#options) ?? (await this.#route(request, owner));
     } catch (error) {
       const { code, message } = DuolaneError.from(error);
       if (code === 'too_large') return refuse(413, message);
@@ -72,23 +76,23 @@ class Handler implements McpHandler {
     clearInterval(this.#sweeper);
     const sessions = [...this.#sessions.keys()];
     await Promise.all(sessions.map((id) => this.#close(id)));
-    await this.#stateless[Symbol.asyncDispose]();
+    await this.#stateless.end[Symbol.asyncDispose]();
   }
 
-  async #route(request: Request): Promise<Response> {
+  async #route(request: Request, owner: string | undefined): Promise<Response> {
     switch (request.method) {
       case 'POST':
-        return this.#post(request);
+        return this.#post(request, owner);
       case 'GET': {
         if (!accepts(request, 'text/event-stream'))
           return refuse(406, 'The client must accept text/event-stream');
-        const session = this.#session(request);
+        const session = this.#session(request, owner);
         return session instanceof Session
           ? session.get(request.headers.get('last-event-id'))
           : session;
       }
       case 'DELETE': {
-        const session = this.#session(request);
+        const session = this.#session(request, owner);
         if (!(session instanceof Session)) return session;
         await this.#close(session.id);
         return new Response(null, { status: 200 });
@@ -98,7 +102,7 @@ class Handler implements McpHandler {
     }
   }
 
-  async #post(request: Request): Promise<Response> {
+  async #post(request: Request, owner: string | undefined): Promise<Response> {
     if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
       return refuse(406, 'The client must accept both application/json and text/event-stream');
     if (mediaType(request) !== 'application/json')
@@ -107,16 +111,17 @@ class Handler implements McpHandler {
     const message = parse(text);
     if (message === undefined) return refuse(400, 'Parse error: no JSON', RPC.parseError);
     if ('refuse' in message) return jsonOf(message['refuse'] as JsonObject, 400);
-    if (speaksStateless(request, message)) return postStateless(this.#stateless, message, request);
-    if (isRequest(message) && message.method === 'initialize') return this.#begin(message);
-    const session = this.#session(request);
+    if (speaksStateless(request, message))
+      return postStateless({ ...this.#stateless, owner }, message, request);
+    if (isRequest(message) && message.method === 'initialize') return this.#begin(message, owner);
+    const session = this.#session(request, owner);
     return session instanceof Session ? session.post(message) : session;
   }
 
-  async #begin(message: JsonObject): Promise<Response> {
+  async #begin(message: JsonObject, owner: string | undefined): Promise<Response> {
     if (!(await this.#makeRoom()))
       return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
-    const session = new Session(this.#source, this.#options);
+    const session = new Session(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
     const response = await session.post(message);
     if (session.version === '') {
@@ -127,7 +132,7 @@ class Handler implements McpHandler {
   }
 
   /** The session that a request names, or the refusal. */
-  #session(request: Request): Session | Response {
+  #session(request: Request, owner: string | undefined): Session | Response {
     const version = request.headers.get('mcp-protocol-version');
     if (version === STATELESS_VERSION) return notAllowed(request.method);
     if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
@@ -135,7 +140,9 @@ class Handler implements McpHandler {
     const id = request.headers.get('mcp-session-id');
     if (id === null) return refuse(400, 'Mcp-Session-Id is missing: begin with initialize');
     const session = this.#sessions.get(id);
-    return session ?? refuse(404, 'Session not found: begin again with initialize', -32001);
+    // Somebody else's is not there either: who guesses an id learns nothing.
+    if (session && session.owner === owner) return session;
+    return refuse(404, 'Session not found: begin again with initialize', -32001);
   }
 
   async #makeRoom(): Promise<boolean> {

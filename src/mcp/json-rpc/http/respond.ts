@@ -1,4 +1,5 @@
 import { sseResponse, type SseItem } from '../../../http/sse.ts';
+import { wholeResponse } from '../../../http/whole.ts';
 import type { JsonObject } from '../../../json.ts';
 import { keepAlive } from '../../../stream/keep-alive.ts';
 import { type RpcError, rpcError } from '../../../wire/json-rpc.ts';
@@ -36,7 +37,8 @@ export const jsonOf = (
   body: JsonObject,
   status = 200,
   headers: Readonly<Record<string, string>> = {},
-): Response => Response.json(body, { status, headers: { ...headers } });
+): Response =>
+  wholeResponse(JSON.stringify(body), status, { 'content-type': 'application/json', ...headers });
 
 /** A refusal in the words of both HTTP and JSON-RPC. */
 export const refuse = (status: number, message: string, code = -32000): Response =>

@@ -141,16 +141,43 @@ describe('a session over HTTP', () => {
     expect(await toArray(source.callTool(call('a')))).toEqual([{ type: 'result', result: RESULT }]);
   });
 
+  test('that is opened again tells of the same resources as before', async () => {
+    let forgotten = true;
+    const capabilities = { tools: {}, resources: { subscribe: true } };
+    await using server = await scriptedHttp((heard, name) => {
+      if (name === 'initialize')
+        return json(answer(heard, { ...INITIALIZED, capabilities }), { 'mcp-session-id': 's' });
+      if (name !== 'tools/list' || !forgotten) return undefined;
+      forgotten = false;
+      return new Response(null, { status: 404 });
+    });
+    await using source = await dialHttp({ url: server.url, era: 'legacy' });
+    const seen: unknown[] = [];
+    for await (const change of source.listen!({ resources: ['a://1'] })) {
+      seen.push(change);
+      if (change.type === 'listening') await toArray(source.listTools()).catch(() => {});
+      if (change.type === 'resource') break;
+    }
+    expect(seen).toContainEqual({ type: 'resource', uri: 'a://1' });
+    expect(server.names.filter((name) => name === 'resources/subscribe')).toHaveLength(2);
+  });
+
   test('whose stream of messages breaks counts that as a change', async () => {
     let streams = 0;
     await using server = await scriptedHttp((heard, name) => {
       if (name !== 'GET') return undefined;
       streams += 1;
-      return streams === 1 ? events(['retry: 1\nid: 7\ndata:\n\n']) : events([], heard.signal);
+      return streams === 1
+        ? events(['retry: 1\nid: 7\ndata:\n\n'], listens.signal)
+        : events([], heard.signal);
     });
+    const listens = new AbortController();
     await using source = await dialHttp({ url: server.url, era: 'legacy' });
     const seen: string[] = [];
-    for await (const { type } of source.listen!()) if (seen.push(type) === 2) break;
+    for await (const { type } of source.listen!()) {
+      listens.abort();
+      if (seen.push(type) === 2) break;
+    }
     expect(seen).toEqual(['listening', 'tools']);
     expect(server.heard.at(-1)?.headers.get('last-event-id')).toBe('7');
   });

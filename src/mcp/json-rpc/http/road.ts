@@ -1,21 +1,26 @@
+import type { LightResponse } from '../../../http/fetch.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin, sleep } from '../../../stream/abort.ts';
 import { Channel } from '../../../stream/channel.ts';
 import type { Abortable } from '../../../stream/types.ts';
-import { isRequest, isResponse, type RpcRequest } from '../../../wire/json-rpc.ts';
+import { isRequest, isResponse, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
 import type { MessageTransport } from '../../types.ts';
-import { jsonMessages, mediaType } from './body.ts';
-import { type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
+import { ERA_ERRORS, rpcCodeOf } from '../era.ts';
+import { answerIn, jsonMessages, mediaType } from './body.ts';
+import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
 import { type Break, follow } from './follow.ts';
 import { requestHeaders } from './headers.ts';
-import { refusal } from './status.ts';
+import { ParamHeaders } from './param-headers.ts';
+import { head, refusal } from './status.ts';
 
 /** A notification that is not taken by then is given up: a cancel must not wait for a dead server. */
 const TELL_MS = 5_000;
 /** How long `initialized` waits for the stream of the server's own messages to stand. */
 const STREAM_MS = 1_000;
 const CLOSE_MS = 1_000;
+/** Pages in which a tool is looked for whose headers we do not know. */
+const LEARN_PAGES = 100;
 /** Attempts to get at the rest of a broken answer. */
 const RESUME_TRIES = 5;
 
@@ -36,15 +41,21 @@ interface Session {
  * session, the lists count as changed.
  */
 export class HttpRoad implements MessageTransport {
+  readonly mayWait: boolean;
   readonly #fetcher: Fetcher;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
+  readonly #params = new ParamHeaders();
+  /** Resources that the session is to tell us of. */
+  readonly #watched = new Set<string>();
+  readonly #origins = new WeakMap<JsonObject, RpcId>();
   #session: Session | undefined;
   #renewing: Promise<void> | undefined;
   #listening: AbortController | undefined;
   #stateless = false;
 
-  constructor(options: HttpOptions) {
-    this.#fetcher = new Fetcher(options);
+  constructor(options: HttpOptions, authorizer?: Authorizer) {
+    this.mayWait = authorizer !== undefined;
+    this.#fetcher = new Fetcher(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -53,6 +64,10 @@ export class HttpRoad implements MessageTransport {
 
   get cancelsByClosing(): boolean {
     return this.#stateless;
+  }
+
+  requestOf(message: JsonObject): RpcId | undefined {
+    return this.#origins.get(message);
   }
 
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
@@ -73,31 +88,58 @@ export class HttpRoad implements MessageTransport {
     using exchange = this.#fetcher.open(AbortSignal.timeout(TELL_MS));
     const response = await this.#post(exchange, message);
     if (!response.ok) throw await refusal(response, 'a message');
+    await head(response);
   }
 
   async #request(message: RpcRequest, signal?: AbortSignal): Promise<void> {
     await this.#renewing?.catch(() => {}); // who asked for it hears of its failure
     const session = this.#session;
     this.#stateless = requestHeaders(message)['mcp-protocol-version'] !== undefined;
-    using exchange = this.#fetcher.open(signal);
+    const exchange = this.#fetcher.open(signal);
+    let streamed = false;
+    try {
+      streamed = await this.#exchange(exchange, message, session);
+    } finally {
+      if (streamed) exchange.finish();
+      else exchange[Symbol.dispose]();
+    }
+  }
+
+  /** Whether the answer came on a stream, which may not be at its end. */
+  async #exchange(
+    exchange: Exchange,
+    message: RpcRequest,
+    session: Session | undefined,
+  ): Promise<boolean> {
     let response = await this.#post(exchange, message);
     if (response.status === 404 && session?.id !== undefined) {
       await this.#renew(session);
       if (!SAFE.test(message.method)) throw interrupted(message.method);
       response = await this.#post(exchange, message);
     }
-    if (!response.ok) throw await refusal(response, message.method);
+    if (!response.ok) {
+      const refused = await refusal(response, message.method);
+      if (!(await this.#learns(exchange, message, refused))) throw refused;
+      response = await this.#post(exchange, message);
+      if (!response.ok) throw await refusal(response, message.method);
+    }
     if (message.method === 'initialize') this.#begin(message, response);
     await this.#read(exchange, response, message);
+    const uri = String(message.params?.['uri']);
+    if (message.method === 'resources/subscribe') this.#watched.add(uri);
+    if (message.method === 'resources/unsubscribe') this.#watched.delete(uri);
+    return isStream(response);
   }
 
   /** Hands over what the response has, until the answer to the request is among it. */
-  async #read(exchange: Exchange, response: Response, request: RpcRequest): Promise<void> {
+  async #read(exchange: Exchange, response: LightResponse, request: RpcRequest): Promise<void> {
     const take = async (message: JsonObject): Promise<boolean> => {
       const answers = isResponse(message) && message.id === request.id;
       if (answers && request === this.#session?.opening && isObject(message['result']))
         this.#session.result = message['result'];
-      await this.#hand(message);
+      if (!answers) this.#origins.set(message, request.id);
+      const listed = answers && this.#stateless && request.method === 'tools/list';
+      await this.#hand(listed ? this.#admit(message) : message);
       return answers;
     };
     switch (mediaType(response)) {
@@ -120,7 +162,43 @@ export class HttpRoad implements MessageTransport {
     }
   }
 
-  async #resume(exchange: Exchange, request: RpcRequest, at: Break): Promise<Response | undefined> {
+  /** Whether the headers that a call lacked are known now: its tool had not been listed here. */
+  async #learns(exchange: Exchange, call: RpcRequest, refused: DuolaneError): Promise<boolean> {
+    if (call.method !== 'tools/call' || rpcCodeOf(refused) !== ERA_ERRORS.headerMismatch)
+      return false;
+    const { name, arguments: args, _meta } = call.params ?? {};
+    let cursor: unknown;
+    for (let page = 0; page < LEARN_PAGES && cursor !== null; page += 1) {
+      const id = `learn-${page}`;
+      const params = { _meta, ...(typeof cursor === 'string' && { cursor }) };
+      const asked = { jsonrpc: '2.0', id, method: 'tools/list', params };
+      const { result } = await answerIn(await this.#post(exchange, asked), id);
+      const { tools, nextCursor } = isObject(result) ? result : {};
+      this.#params.admit(Array.isArray(tools) ? tools : []);
+      if (Object.keys(this.#params.of(name, args)).length > 0) return true;
+      cursor = typeof nextCursor === 'string' ? nextCursor : null;
+    }
+    return false;
+  }
+
+  /** The list without tools that cannot be called rightly over HTTP. */
+  #admit(message: JsonObject): JsonObject {
+    const { result } = message;
+    if (!isObject(result) || !Array.isArray(result['tools'])) return message;
+    const tools = this.#params.admit(result['tools'], (name, why) =>
+      process.emitWarning(
+        `tool ${name} of ${this.#fetcher.url.href} is left out: ${why}`,
+        'Duolane',
+      ),
+    );
+    return { ...message, result: { ...result, tools } };
+  }
+
+  async #resume(
+    exchange: Exchange,
+    request: RpcRequest,
+    at: Break,
+  ): Promise<LightResponse | undefined> {
     if (at.lastEventId === '' || at.tries > RESUME_TRIES)
       throw lost(request.method, 'the connection broke');
     await sleep(at.waitMs, exchange.signal);
@@ -130,7 +208,7 @@ export class HttpRoad implements MessageTransport {
     return response?.ok ? response : undefined;
   }
 
-  #begin(opening: RpcRequest, response: Response): void {
+  #begin(opening: RpcRequest, response: LightResponse): void {
     const id = response.headers.get('mcp-session-id') ?? undefined;
     this.#session = { id, opening, result: {} };
   }
@@ -158,6 +236,18 @@ export class HttpRoad implements MessageTransport {
     }
     await this.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
     await this.#changed(result);
+    await this.#watchAgain(exchange);
+  }
+
+  /** A new session knows nothing of what the old one was to tell us. */
+  async #watchAgain(exchange: Exchange): Promise<void> {
+    for (const uri of this.#watched) {
+      const [id, params] = [`again-${uri}`, { uri }];
+      const asked = { jsonrpc: '2.0', id, method: 'resources/subscribe', params };
+      const response = await this.#post(exchange, asked);
+      if (response.ok) await answerIn(response, id);
+      await this.#hand({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
+    }
   }
 
   async #changed({ capabilities }: JsonObject): Promise<void> {
@@ -183,7 +273,7 @@ export class HttpRoad implements MessageTransport {
     await settledWithin(opened, STREAM_MS);
   }
 
-  async #hear(exchange: Exchange, first: Response | undefined): Promise<void> {
+  async #hear(exchange: Exchange, first: LightResponse | undefined): Promise<void> {
     if (first && !isStream(first)) return;
     await follow(first, {
       take: async (message) => {
@@ -210,10 +300,11 @@ export class HttpRoad implements MessageTransport {
     await exchange.ask(this.#fetcher.url, { method: 'DELETE', headers: this.#headers() });
   }
 
-  #post(exchange: Exchange, body: JsonObject): Promise<Response> {
+  #post(exchange: Exchange, body: JsonObject): Promise<LightResponse> {
     const headers = {
       ...this.#headers(),
       ...requestHeaders(body),
+      ...(this.#stateless && paramsOf(body, this.#params)),
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
     };
@@ -221,7 +312,7 @@ export class HttpRoad implements MessageTransport {
   }
 
   /** Undefined if the server cannot be reached now. */
-  async #get(exchange: Exchange, lastEventId = ''): Promise<Response | undefined> {
+  async #get(exchange: Exchange, lastEventId = ''): Promise<LightResponse | undefined> {
     const headers = {
       ...this.#headers(),
       accept: 'text/event-stream',
@@ -248,7 +339,10 @@ export class HttpRoad implements MessageTransport {
   }
 }
 
-const isStream = (response: Response): boolean =>
+const paramsOf = ({ method, params }: JsonObject, known: ParamHeaders): Record<string, string> =>
+  method === 'tools/call' && isObject(params) ? known.of(params['name'], params['arguments']) : {};
+
+const isStream = (response: LightResponse): boolean =>
   response.ok && mediaType(response) === 'text/event-stream';
 
 const closed = (): DuolaneError =>

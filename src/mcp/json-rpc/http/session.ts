@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { SseItem } from '../../../http/sse.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { isRequest, type RpcRequest } from '../../../wire/json-rpc.ts';
+import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
 import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
 import { EventStream } from './event-stream.ts';
@@ -9,6 +9,9 @@ import { jsonOf, quickAnswer, refuse, streamOf } from './respond.ts';
 
 /** Streams of answers that are over and kept for a client that comes back. */
 const MAX_KEPT = 16;
+
+/** Cancels that are remembered for requests still to come. */
+const MAX_OVERTAKEN = 256;
 
 /** The stream that belongs to no request. */
 const OWN = 'own';
@@ -22,9 +25,13 @@ const PRIMED = '2025-11-25';
  */
 export class Session implements AsyncDisposable {
   readonly id: string = randomUUID();
+  readonly owner: string | undefined;
   readonly #end: MessageEnd;
   readonly #own = new EventStream(OWN);
   readonly #streams = new Map<string, EventStream>([[OWN, this.#own]]);
+  readonly #running = new Set<RpcId>();
+  /** Ids of requests that were cancelled before they came. */
+  readonly #overtaken = new Set<RpcId>();
   readonly #pumping: Promise<void>;
   /** Agreed on by `initialize`; empty until it has succeeded. */
   version = '';
@@ -34,7 +41,8 @@ export class Session implements AsyncDisposable {
   /** When it was last busy, in Unix ms. */
   usedAt: number = Date.now();
 
-  constructor(source: ToolSource, options: OfferMessagesOptions) {
+  constructor(source: ToolSource, options: OfferMessagesOptions, owner?: string) {
+    this.owner = owner;
     this.#end = offerMessages(source, options);
     this.#pumping = this.#pump();
   }
@@ -44,7 +52,11 @@ export class Session implements AsyncDisposable {
   }
 
   async post(message: JsonObject): Promise<Response> {
-    if (isRequest(message)) return this.#request(message);
+    if (isRequest(message)) {
+      if (this.#overtaken.delete(message.id)) return new Response(null, { status: 202 });
+      return this.#request(message);
+    }
+    if (message['method'] === 'notifications/cancelled') this.#cancel(message);
     await this.#end.receive(message);
     return new Response(null, { status: 202 });
   }
@@ -67,15 +79,26 @@ export class Session implements AsyncDisposable {
   async #request(message: RpcRequest): Promise<Response> {
     const name = String((this.#count += 1));
     const stream = new EventStream(name);
+    this.#running.add(message.id);
     const answered = this.#use(
       this.#end.receive(message, { related: (related) => stream.push(related) }),
-    );
+    ).finally(() => this.#running.delete(message.id));
     const answer = await quickAnswer(answered, stream);
     if (message.method === 'initialize') this.#begin(answer ?? (await answered));
     if (answer === null) return new Response(null, { status: 202 });
     if (answer) return jsonOf(answer, 200, { 'mcp-session-id': this.id });
     this.#keep(name, stream);
     return this.#stream(stream, 0);
+  }
+
+  /** On connections of their own, a cancel may come before what it cancels. */
+  #cancel({ params }: JsonObject): void {
+    const id = isObject(params) ? params['requestId'] : undefined;
+    if (!isRpcId(id) || this.#running.has(id)) return;
+    this.#overtaken.add(id);
+    const [oldest] = this.#overtaken;
+    if (this.#overtaken.size > MAX_OVERTAKEN && oldest !== undefined)
+      this.#overtaken.delete(oldest);
   }
 
   #begin(answer: JsonObject | undefined): void {

@@ -6,8 +6,8 @@ import type { Abortable } from '../../../stream/types.ts';
 import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
 import type { MessageTransport } from '../../types.ts';
 import { mediaType, messageIn, sseEvents } from './body.ts';
-import { type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
-import { refusal } from './status.ts';
+import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
+import { head, refusal } from './status.ts';
 
 /** The client's side of the transport of 2024: one stream for all that comes, POSTs for what goes. */
 export class SseRoad implements MessageTransport {
@@ -15,8 +15,8 @@ export class SseRoad implements MessageTransport {
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   #endpoint: URL | undefined;
 
-  constructor(options: HttpOptions) {
-    this.#fetcher = new Fetcher(options);
+  constructor(options: HttpOptions, authorizer?: Authorizer) {
+    this.#fetcher = new Fetcher(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -50,6 +50,7 @@ export class SseRoad implements MessageTransport {
     const headers = { 'content-type': 'application/json' };
     const response = await exchange.ask(this.#endpoint, { method: 'POST', headers, body: message });
     if (!response.ok) throw await refusal(response, 'a message');
+    await head(response);
   }
 
   async close(): Promise<void> {

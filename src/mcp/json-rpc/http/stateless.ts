@@ -1,5 +1,5 @@
 import type { SseItem } from '../../../http/sse.ts';
-import type { JsonObject } from '../../../json.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
 import { isRequest, RPC, rpcError, type RpcRequest } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/rpc-errors.ts';
 import type { MessageEnd } from '../../types.ts';
@@ -7,6 +7,7 @@ import { ERA_ERRORS, META, metaOf } from '../era.ts';
 import { readClient } from '../stateless.ts';
 import { EventStream } from './event-stream.ts';
 import { decodeHeader, nameIn } from './headers.ts';
+import type { ParamHeaders } from './param-headers.ts';
 import { jsonOf, quickAnswer, streamOf } from './respond.ts';
 
 /** Errors that have an HTTP status of their own. */
@@ -17,14 +18,21 @@ const STATUS: Readonly<Record<number, number>> = {
   [ERA_ERRORS.unsupportedVersion]: 400,
 };
 
+/** What all requests without a session share. */
+export interface Stateless {
+  readonly end: MessageEnd;
+  readonly params: ParamHeaders;
+  readonly owner?: string | undefined;
+}
+
 /** A request of the stateless revision: when the client leaves, it is cancelled. */
 export async function postStateless(
-  end: MessageEnd,
+  { end, params, owner }: Stateless,
   message: JsonObject,
   request: Request,
 ): Promise<Response> {
   if (!isRequest(message)) return new Response(null, { status: 202 });
-  const refused = refuseMessage(message, request.headers);
+  const refused = refuseMessage(message, request.headers, params);
   if (refused) return refused;
   const controller = new AbortController();
   const leave = (): void => controller.abort(request.signal.reason);
@@ -33,11 +41,13 @@ export async function postStateless(
   const answered = end
     .receive(message, {
       signal: controller.signal,
+      ...(owner !== undefined && { owner }),
       related: (related) => stream.push(related),
     })
     .finally(() => request.signal.removeEventListener('abort', leave));
   const answer = await quickAnswer(answered, stream);
   if (answer === null) return new Response(null, { status: 202 });
+  if (answer && message.method === 'tools/list') params.admit(toolsIn(answer));
   if (answer) return jsonOf(answer, STATUS[codeOf(answer)] ?? 200);
   return streamOf(until(stream, () => controller.abort()));
 }
@@ -60,7 +70,11 @@ const codeOf = (answer: JsonObject): number => {
 };
 
 /** What the headers say must be what the body says: others may have decided by them. */
-function refuseMessage(message: RpcRequest, headers: Headers): Response | undefined {
+function refuseMessage(
+  message: RpcRequest,
+  headers: Headers,
+  known: ParamHeaders,
+): Response | undefined {
   const { id, method, params = {} } = message;
   const mismatch = (header: string): Response =>
     jsonOf(
@@ -79,5 +93,10 @@ function refuseMessage(message: RpcRequest, headers: Headers): Response | undefi
   const [name, given] = [nameIn(method, params), headers.get('mcp-name')];
   if (name !== undefined && (given === null || decodeHeader(given) !== decodeHeader(name)))
     return mismatch('Mcp-Name');
-  return undefined;
+  if (method !== 'tools/call') return undefined;
+  const param = known.mismatch(params['name'], params['arguments'], headers);
+  return param === undefined ? undefined : mismatch(param);
 }
+
+const toolsIn = ({ result }: JsonObject): readonly unknown[] =>
+  isObject(result) && Array.isArray(result['tools']) ? result['tools'] : [];

@@ -1,3 +1,4 @@
+import type { LightResponse } from '../../../http/fetch.ts';
 import { DuolaneError, type ErrorCode } from '../../../errors.ts';
 import { isObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/rpc-errors.ts';
@@ -24,7 +25,7 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
  * A refused request as what we throw, by its status; the error of a JSON-RPC body is the cause, so
  * that it can be passed on word for word. Reads the body, at most 64 KiB of it.
  */
-export async function refusal(response: Response, what: string): Promise<DuolaneError> {
+export async function refusal(response: LightResponse, what: string): Promise<DuolaneError> {
   const { status } = response;
   const body = await head(response);
   const error = rpcErrorIn(body);
@@ -55,7 +56,8 @@ function rpcErrorIn(body: string): DuolaneError | undefined {
   }
 }
 
-async function head(response: Response): Promise<string> {
+/** The beginning of a body, at most 64 KiB; a connection that has no more to say is free again. */
+export async function head(response: LightResponse): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   try {

@@ -1,0 +1,68 @@
+import { create } from '@bufbuild/protobuf';
+import type { Answer, Ask, InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { fromInputAnswer, fromInputRequired, toInputAnswer, toInputRequired } from './events.ts';
+import {
+  type InputAnswer,
+  InputAnswerSchema,
+  type InputRequired,
+  InputRequiredSchema,
+} from './gen/mcp/stream/v1/mcp_pb.ts';
+
+/** Times that one request may ask before it answers. */
+export const MAX_ROUNDS = 8;
+
+/**
+ * The `ask` of a source that serves a request of one message: it gives the answers that came with
+ * the request; what is not among them is asked of the client, by `required` once the source has
+ * let go.
+ */
+export class Asking {
+  readonly #answers: readonly Answer[];
+  readonly #asked = new Map<string, InputRequest>();
+
+  constructor(answers: readonly InputAnswer[]) {
+    this.#answers = answers.map(fromInputAnswer);
+  }
+
+  readonly ask: Ask = async (request) => {
+    const known = this.#answers.find(({ id }) => id === request.id);
+    if (known) return known;
+    this.#asked.set(request.id, request);
+    throw new DuolaneError('suspended', `the request waits for an answer to ${request.id}`);
+  };
+
+  /** What to ask the client, if that is why the source threw; else throws it on. */
+  required(error: unknown): InputRequired {
+    const suspended = error instanceof DuolaneError && error.code === 'suspended';
+    if (!suspended || this.#asked.size === 0) throw error;
+    return create(InputRequiredSchema, toInputRequired([...this.#asked.values()]));
+  }
+}
+
+/** The answers that a client has collected for one request, over as many rounds as it takes. */
+export class Answering {
+  readonly answers: InputAnswer[] = [];
+  readonly #what: string;
+  readonly #ask: Ask | undefined;
+  #rounds = 0;
+
+  constructor(what: string, ask: Ask | undefined) {
+    this.#what = what;
+    this.#ask = ask;
+  }
+
+  /** Asks; then the request can be made again. Throws `unsupported` if there is nobody to ask. */
+  async answer(required: InputRequired, options: Abortable): Promise<void> {
+    const ask = this.#ask;
+    if (!ask)
+      throw new DuolaneError('unsupported', `${this.#what} needs an answer: give it \`ask\``);
+    this.#rounds += 1;
+    if (this.#rounds > MAX_ROUNDS)
+      throw new DuolaneError('malformed', `${this.#what} asked ${MAX_ROUNDS} times, and again`);
+    const { requests } = fromInputRequired(required);
+    const answers = await Promise.all(requests.map((request) => ask(request, options)));
+    this.answers.push(...answers.map((answer) => create(InputAnswerSchema, toInputAnswer(answer))));
+  }
+}

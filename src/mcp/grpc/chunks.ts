@@ -1,0 +1,120 @@
+import { create } from '@bufbuild/protobuf';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { toBase64, toBytes } from './content.ts';
+import { type ResourceChunk, ResourceChunkSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
+import { isWellFormed } from './items.ts';
+import { member, parseObject } from './json.ts';
+
+const CHUNK_BYTES = 128 * 1024;
+
+/** One entry of `contents`, cut so that no message is long. */
+export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceChunk, void> {
+  const { text, blob, ...rest } = entry;
+  const words = typeof text === 'string' && isWellFormed(text) ? text : undefined;
+  const bytes = words === undefined ? toBytes(blob) : undefined;
+  const whole: JsonObject = {
+    ...rest,
+    ...(words === undefined && text !== undefined && { text }),
+    ...(bytes === undefined && blob !== undefined && { blob }),
+  };
+  const parts = words === undefined ? cutBytes(bytes) : cutText(words);
+  let offset = 0;
+  let first = true;
+  for (const { part, last } of parts) {
+    yield create(ResourceChunkSchema, {
+      index,
+      offset: BigInt(offset),
+      last,
+      ...(typeof part === 'string' ? { text: part } : member('blob', part)),
+      ...(first && { entryJson: JSON.stringify(whole) }),
+    });
+    first = false;
+    offset += typeof part === 'string' ? Buffer.byteLength(part) : (part?.length ?? 0);
+  }
+}
+
+interface Part<T> {
+  readonly part: T;
+  readonly last: boolean;
+}
+
+function* cutBytes(bytes: Uint8Array | undefined): Generator<Part<Uint8Array | undefined>, void> {
+  if (!bytes) return yield { part: undefined, last: true };
+  let at = 0;
+  do {
+    const end = at + CHUNK_BYTES;
+    yield { part: bytes.subarray(at, end), last: end >= bytes.length };
+    at = end;
+  } while (at < bytes.length);
+}
+
+/** By letters, of which each has at most three bytes; never between the halves of one. */
+function* cutText(text: string): Generator<Part<string>, void> {
+  let at = 0;
+  do {
+    let end = Math.min(at + CHUNK_BYTES / 3, text.length) | 0;
+    const half = text.charCodeAt(end - 1);
+    if (end < text.length && half >= 0xd800 && half < 0xdc00) end -= 1;
+    yield { part: text.slice(at, end), last: end >= text.length };
+    at = end;
+  } while (at < text.length);
+}
+
+/** A chunk of one entry, as a reader sees it who does not want it whole. */
+export interface ResourcePart {
+  /** Which entry of the resource, and the bytes of it that came before. */
+  readonly index: number;
+  readonly offset: number;
+  readonly text?: string;
+  readonly bytes?: Uint8Array;
+  readonly last: boolean;
+  /** In the first part: what the entry has besides its text or bytes. */
+  readonly entry?: JsonObject;
+}
+
+export const toPart = ({
+  index,
+  offset,
+  text,
+  blob,
+  last,
+  entryJson,
+}: ResourceChunk): ResourcePart => ({
+  index,
+  offset: Number(offset),
+  last,
+  ...member('text', text),
+  ...member('bytes', blob),
+  ...(entryJson !== undefined && { entry: parseObject(entryJson, 'entry_json') }),
+});
+
+/** Parts as entries again. An entry over the limit is `too_large`; read it part by part. */
+export async function* joined(
+  parts: AsyncIterable<ResourcePart>,
+  maxBytes: number,
+): AsyncGenerator<JsonObject, void, undefined> {
+  let entry: JsonObject | undefined;
+  let pieces: (string | Uint8Array)[] = [];
+  let size = 0;
+  for await (const part of parts) {
+    entry ??= part.entry ?? {};
+    const piece = part.text ?? part.bytes;
+    if (piece !== undefined) pieces.push(piece);
+    size += piece?.length ?? 0;
+    if (size > maxBytes)
+      throw new DuolaneError(
+        'too_large',
+        `an entry of the resource is over ${maxBytes} bytes: read it in parts, by streamResource`,
+      );
+    if (!part.last) continue;
+    yield { ...entry, ...whole(pieces) };
+    [entry, pieces, size] = [undefined, [], 0];
+  }
+}
+
+function whole(pieces: readonly (string | Uint8Array)[]): JsonObject {
+  if (pieces.length === 0) return {};
+  if (typeof pieces[0] === 'string') return { text: pieces.join('') };
+  return { blob: toBase64(Buffer.concat(pieces as Uint8Array[])) };
+}

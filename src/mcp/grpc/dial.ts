@@ -1,0 +1,221 @@
+import { create } from '@bufbuild/protobuf';
+import { DuolaneError } from '../../errors.ts';
+import { GrpcClient, type GrpcClientOptions, methodOf } from '../../grpc/index.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
+import type {
+  AskOptions,
+  CallOptions,
+  ListenOptions,
+  SourceChange,
+  Tool,
+  ToolCall,
+  ToolEvent,
+  ToolSource,
+} from '../types.ts';
+import { Answering } from './asking.ts';
+import { joined, type ResourcePart, toPart } from './chunks.ts';
+import { failing, fromGrpcError } from './errors.ts';
+import { fromCallEvent, toCallRequest } from './events.ts';
+import {
+  CompleteRequestSchema,
+  type DiscoverResponse,
+  DiscoverRequestSchema,
+  GetPromptRequestSchema,
+  ListenRequestSchema,
+  Mcp,
+  ReadResourceRequestSchema,
+} from './gen/mcp/stream/v1/mcp_pb.ts';
+import { member, parseObject } from './json.ts';
+import { ListItems } from './list.ts';
+import { LISTS } from './methods.ts';
+
+export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
+  /** `grpc://host:port`, or `grpcs://` for TLS. */
+  readonly url: string;
+  /** Sent as `authorization: Bearer <token>`; a function is asked before each call. */
+  readonly token?: string | (() => string | Promise<string>);
+  /** An entry of a resource that is longer is `too_large`, if it is read whole; 64 MiB by default. */
+  readonly maxResourceBytes?: number;
+}
+
+export interface ReadOptions extends AskOptions {
+  readonly offset?: number;
+}
+
+/** A source over gRPC. */
+export interface GrpcSource extends ToolSource, AsyncDisposable {
+  /** A resource part by part as it comes; nothing is joined. Only if the source has resources. */
+  streamResource?(uri: string, options?: ReadOptions): AsyncIterable<ResourcePart>;
+}
+
+const MESSAGE_BYTES = 16 * 2 ** 20;
+const RESOURCE_BYTES = 64 * 2 ** 20;
+
+/**
+ * The source that a server offers over gRPC. Asks first what it has, so a server that is not there,
+ * or is none, is known at once; `signal` covers that alone. Afterwards a lost connection fails what
+ * runs on it with `network`, and is made again for what comes. Disposing cancels what runs.
+ */
+export async function dialGrpc({
+  url,
+  token,
+  signal,
+  maxResourceBytes = RESOURCE_BYTES,
+  ...options
+}: DialGrpcOptions): Promise<GrpcSource> {
+  const client = new GrpcClient(url, {
+    maxMessageBytes: MESSAGE_BYTES,
+    ...options,
+    ...(token !== undefined && {
+      metadata: async () => ({
+        authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
+      }),
+    }),
+  });
+  try {
+    const discovered = await client.unary(
+      methodOf(Mcp.method.discover),
+      create(DiscoverRequestSchema),
+      signal ? { signal } : {},
+    );
+    return sourceOf(client, discovered, maxResourceBytes);
+  } catch (error) {
+    await client[Symbol.asyncDispose]();
+    throw fromGrpcError(error);
+  }
+}
+
+function sourceOf(
+  client: GrpcClient,
+  { name, version, instructions, methods }: DiscoverResponse,
+  maxResourceBytes: number,
+): GrpcSource {
+  const has = new Set(methods);
+  const lists = LISTS.filter((list) => has.has(list.name)).map((list) => [
+    list.list,
+    (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
+  ]);
+  const streamResource = (uri: string, options?: ReadOptions): AsyncIterable<ResourcePart> =>
+    failing(resourceParts(client, uri, options), fromGrpcError);
+  return {
+    listTools: () => none<Tool>(),
+    ...(Object.fromEntries(lists) as Partial<ToolSource>),
+    info: { name, version, ...member('instructions', instructions) },
+    callTool: (call, options) => failing(callTool(client, call, options), fromGrpcError),
+    ...(has.has(Mcp.method.readResource.name) && {
+      streamResource,
+      readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
+    }),
+    ...(has.has(Mcp.method.getPrompt.name) && {
+      getPrompt: (prompt, args, options) => orRpcError(getPrompt(client, prompt, args, options)),
+    }),
+    ...(has.has(Mcp.method.complete.name) && {
+      complete: (request, options) => orRpcError(complete(client, request, options)),
+    }),
+    ...(has.has(Mcp.method.listen.name) && {
+      listen: (options) => failing(listen(client, options), fromGrpcError),
+    }),
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  };
+}
+
+async function* none<T>(): AsyncGenerator<T, void, undefined> {}
+
+async function orRpcError<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw fromGrpcError(error);
+  }
+}
+
+async function* callTool(
+  client: GrpcClient,
+  call: ToolCall,
+  { signal, deadline }: CallOptions = {},
+): AsyncGenerator<ToolEvent, void, undefined> {
+  const one = toCallRequest(call);
+  const options = { deadline, ...(signal && { signal }) };
+  for await (const message of client.stream(methodOf(Mcp.method.callTool), { one }, options)) {
+    const event = fromCallEvent(message);
+    if (event) yield event;
+    if (event?.type === 'result' || event?.type === 'input') return;
+  }
+  throw new DuolaneError('malformed', `the server ended the call of ${call.name} without a result`);
+}
+
+async function* resourceParts(
+  client: GrpcClient,
+  uri: string,
+  { ask, offset, signal }: ReadOptions = {},
+): AsyncGenerator<ResourcePart, void, undefined> {
+  const answering = new Answering(`reading ${uri}`, ask);
+  const options = signal ? { signal } : {};
+  rounds: for (;;) {
+    const one = create(ReadResourceRequestSchema, {
+      uri,
+      answers: answering.answers,
+      ...(offset !== undefined && { offset: BigInt(offset) }),
+    });
+    const chunks = client.stream(methodOf(Mcp.method.readResource), { one }, options);
+    for await (const chunk of chunks) {
+      if (chunk.inputRequired) {
+        await answering.answer(chunk.inputRequired, options);
+        continue rounds;
+      }
+      yield toPart(chunk);
+    }
+    return;
+  }
+}
+
+async function getPrompt(
+  client: GrpcClient,
+  name: string,
+  args: JsonObject,
+  { ask, signal }: AskOptions = {},
+): Promise<JsonObject> {
+  const answering = new Answering(`the prompt ${name}`, ask);
+  const options = signal ? { signal } : {};
+  const argumentsJson = JSON.stringify(args);
+  for (;;) {
+    const request = { name, argumentsJson, answers: answering.answers };
+    const { resultJson, inputRequired } = await client.unary(
+      methodOf(Mcp.method.getPrompt),
+      create(GetPromptRequestSchema, request),
+      options,
+    );
+    if (!inputRequired) return parseObject(resultJson ?? '', 'GetPromptResponse.result_json');
+    await answering.answer(inputRequired, options);
+  }
+}
+
+async function complete(
+  client: GrpcClient,
+  request: JsonObject,
+  { signal }: Abortable = {},
+): Promise<JsonObject> {
+  const requestJson = JSON.stringify(request);
+  const { resultJson } = await client.unary(
+    methodOf(Mcp.method.complete),
+    create(CompleteRequestSchema, { requestJson }),
+    signal ? { signal } : {},
+  );
+  return parseObject(resultJson, 'CompleteResponse.result_json');
+}
+
+const KINDS = ['listening', 'tools', 'resources', 'prompts', 'resource'] as const;
+
+async function* listen(
+  client: GrpcClient,
+  { signal, resources = [] }: ListenOptions = {},
+): AsyncGenerator<SourceChange, void, undefined> {
+  const one = create(ListenRequestSchema, { resources: [...resources] });
+  const changes = client.stream(methodOf(Mcp.method.listen), { one }, signal ? { signal } : {});
+  for await (const { kind, uri } of changes) {
+    const type = KINDS.find((known) => known === kind);
+    if (type) yield { type, ...member('uri', uri) };
+  }
+  throw new DuolaneError('network', 'the server has ended the list of changes');
+}

@@ -1,0 +1,78 @@
+import { DuolaneError } from '../../errors.ts';
+import { GrpcStatus, STATUS, STATUS_OF, statusOf } from '../../grpc/index.ts';
+import { RPC } from '../../wire/json-rpc.ts';
+import { fromRpcError, RPC_CODE, toRpcError } from '../../wire/rpc-errors.ts';
+
+const CODE = 'mcp-error-code';
+const DATA = 'mcp-error-data-bin';
+
+/** The status of a JSON-RPC number that another peer gave; our own codes have a table of their own. */
+const STATUS_OF_RPC: ReadonlyMap<number, number> = new Map([
+  [RPC.parseError, STATUS.invalidArgument],
+  [RPC.invalidRequest, STATUS.invalidArgument],
+  [RPC.methodNotFound, STATUS.unimplemented],
+  [RPC.invalidParams, STATUS.invalidArgument],
+  [RPC.internalError, STATUS.internal],
+  [-32000, STATUS.unavailable],
+  [-32001, STATUS.deadlineExceeded],
+  [-32002, STATUS.notFound],
+  [-32020, STATUS.failedPrecondition],
+  [-32021, STATUS.permissionDenied],
+  [-32022, STATUS.failedPrecondition],
+]);
+
+/** Any failure of a source as the status of its call: number, words and data of the error are kept. */
+export function toGrpcError(reason: unknown): DuolaneError {
+  const own = DuolaneError.from(reason);
+  const { error } = toRpcError(null, own);
+  const ours = RPC_CODE[own.code] === error.code;
+  const status = ours ? STATUS_OF[own.code] : (STATUS_OF_RPC.get(error.code) ?? STATUS.unknown);
+  const trailers = {
+    [CODE]: String(error.code),
+    'duolane-code': own.code,
+    ...(error.data !== undefined && { [DATA]: Buffer.from(JSON.stringify(error.data)) }),
+  };
+  return new DuolaneError(own.code, own.message, {
+    cause: new GrpcStatus(status, error.message, trailers),
+  });
+}
+
+/** What a call threw, as the source behind it threw it; a failure of the road stays as it is. */
+export function fromGrpcError(reason: unknown): unknown {
+  const { trailers = {}, message = '' } = statusOf(reason) ?? {};
+  const code = Number(trailers[CODE]);
+  if (!(reason instanceof DuolaneError) || trailers[CODE] === undefined || !Number.isInteger(code))
+    return reason;
+  const data = trailers[DATA];
+  if (data === undefined && RPC_CODE[reason.code] === code) return reason;
+  return fromRpcError({ code, message, ...(data && { data: readData(data) }) });
+}
+
+function readData(data: string | Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(data).toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs what serves a call of one message; what it throws becomes the status. */
+export async function orStatus<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw toGrpcError(error);
+  }
+}
+
+/** The same items; what is thrown is turned by `turn`. */
+export async function* failing<T>(
+  items: AsyncIterable<T>,
+  turn: (reason: unknown) => unknown,
+): AsyncGenerator<T, void, undefined> {
+  try {
+    yield* items;
+  } catch (error) {
+    throw turn(error);
+  }
+}

@@ -1,0 +1,25 @@
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+
+/** Any value as JSON text; `undefined` for what JSON has no form for. */
+export const text = (value: unknown): string | undefined =>
+  value === undefined ? undefined : JSON.stringify(value);
+
+/** Throws `malformed`, naming the field. */
+export function parse(json: string, field: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (cause) {
+    throw new DuolaneError('malformed', `${field} is no JSON text`, { cause });
+  }
+}
+
+export function parseObject(json: string, field: string): JsonObject {
+  const value = parse(json, field);
+  if (isObject(value)) return value;
+  throw new DuolaneError('malformed', `${field} is no JSON object`);
+}
+
+/** A member that is there only if there is a value for it. */
+export const member = <K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> =>
+  value === undefined ? {} : ({ [key]: value } as Record<K, V>);

@@ -1,0 +1,53 @@
+import type { Codec, Method } from '../../grpc/index.ts';
+import { methodOf } from '../../grpc/index.ts';
+import type { JsonObject } from '../../json.ts';
+import { checkTool } from '../check-tool.ts';
+import type { ToolSource } from '../types.ts';
+import { type ListRequest, Mcp } from './gen/mcp/stream/v1/mcp_pb.ts';
+import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './items.ts';
+
+/** Bytes that are read and written elsewhere. */
+export const RAW: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
+
+type Lists = 'listTools' | 'listResources' | 'listResourceTemplates' | 'listPrompts';
+
+export interface ListMethod {
+  /** Its member of a source. */
+  readonly list: Lists;
+  /** Its name on the wire. */
+  readonly name: string;
+  readonly layout: Layout;
+  readonly method: Method<ListRequest, Uint8Array>;
+  /** Throws for an item that is none. */
+  readonly check?: (item: JsonObject) => void;
+}
+
+const listMethod = (list: Lists, layout: Layout): ListMethod => {
+  const descriptor = Mcp.method[list];
+  return {
+    list,
+    name: descriptor.name,
+    layout,
+    method: { ...methodOf(Mcp.method.listTools), path: pathOf(descriptor.name), response: RAW },
+  };
+};
+
+const pathOf = (name: string): string => `/${Mcp.typeName}/${name}`;
+
+export const LISTS: readonly ListMethod[] = [
+  { ...listMethod('listTools', TOOL), check: checkTool },
+  listMethod('listResources', RESOURCE),
+  listMethod('listResourceTemplates', RESOURCE_TEMPLATE),
+  listMethod('listPrompts', PROMPT),
+];
+
+/** The members of a source that it may lack, by the names of their methods. */
+export const OPTIONAL: ReadonlyMap<string, keyof ToolSource> = new Map([
+  [Mcp.method.listResources.name, 'listResources'],
+  [Mcp.method.listResourceTemplates.name, 'listResourceTemplates'],
+  [Mcp.method.listPrompts.name, 'listPrompts'],
+  [Mcp.method.readResource.name, 'readResource'],
+  [Mcp.method.getPrompt.name, 'getPrompt'],
+  [Mcp.method.complete.name, 'complete'],
+  [Mcp.method.listen.name, 'listen'],
+]);

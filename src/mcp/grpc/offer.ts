@@ -1,0 +1,71 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { DuolaneError } from '../../errors.ts';
+import {
+  type CallContext,
+  type GrpcListening,
+  listenGrpc,
+  type ListenGrpcOptions,
+  type Route,
+  standardRoutes,
+} from '../../grpc/index.ts';
+import type { ToolSource } from '../types.ts';
+import { Mcp, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
+import { Mcp as GoogleMcp } from './gen/model_context_protocol/mcp_pb.ts';
+import { googleRoutes } from './google.ts';
+import { mcpRoutes } from './routes.ts';
+import { type ServeTunnel, tunnelRoute } from './tunnel.ts';
+
+export interface OfferGrpcOptions extends Omit<ListenGrpcOptions, 'authorize'> {
+  /** Calls must bear it as `authorization: Bearer <token>`; or a check that throws to refuse one. */
+  readonly token?: string | ((token: string | undefined, call: CallContext) => unknown);
+  /**
+   * Serves one client of the tunnel, which carries JSON-RPC as it is:
+   * `tunnel: (road) => serveMessages(source, road)`. Without it there is no tunnel.
+   */
+  readonly tunnel?: ServeTunnel;
+}
+
+/** A result of a tool may be large, and comes in one message. */
+const MESSAGE_BYTES = 16 * 2 ** 20;
+
+/**
+ * Serves a source over gRPC, on one port: the typed streaming service, the paths of Google's
+ * `model_context_protocol.Mcp`, the tunnel if it is given, health and reflection. The source is
+ * shared and stays open. Lists are pulled as the client reads: at most a batch and a window are
+ * made ahead. What a client cancels is cancelled in the source.
+ */
+export function offerGrpc(
+  source: ToolSource,
+  { token, tunnel, ...options }: OfferGrpcOptions = {},
+): Promise<GrpcListening> {
+  const services = [Mcp, GoogleMcp, ...(tunnel ? [Tunnel] : [])];
+  return listenGrpc([...sourceRoutes(source, tunnel), ...standardRoutes(services)], {
+    maxMessageBytes: MESSAGE_BYTES,
+    ...options,
+    ...(token !== undefined && { authorize: bearer(token) }),
+  });
+}
+
+/** What `offerGrpc` serves of a source, for a server that serves more than that. */
+export const sourceRoutes = (source: ToolSource, tunnel?: ServeTunnel): Route[] => [
+  ...mcpRoutes(source),
+  ...googleRoutes(source),
+  ...(tunnel ? [tunnelRoute(tunnel)] : []),
+];
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+function bearer(
+  token: NonNullable<OfferGrpcOptions['token']>,
+): NonNullable<ListenGrpcOptions['authorize']> {
+  const expected = typeof token === 'string' ? digest(token) : undefined;
+  return (call) => {
+    // Whether the server lives is no secret.
+    if (call.path.startsWith('/grpc.health.v1.')) return undefined;
+    const { authorization } = call.metadata;
+    const [, given] = /^Bearer (.+)$/i.exec(String(authorization ?? '')) ?? [];
+    if (typeof token === 'function') return token(given, call);
+    if (given !== undefined && expected && timingSafeEqual(digest(given), expected)) return given;
+    throw new DuolaneError('unauthorized', 'the call needs a token: authorization: Bearer …');
+  };
+}

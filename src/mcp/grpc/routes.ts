@@ -1,0 +1,146 @@
+import { create } from '@bufbuild/protobuf';
+import { DuolaneError } from '../../errors.ts';
+import { type CallContext, methodOf, type Route, serverStream, unary } from '../../grpc/index.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Items } from '../../stream/types.ts';
+import { parseCheckpoint } from '../checkpoint.ts';
+import type { PagedItems } from '../collect.ts';
+import type { ToolSource } from '../types.ts';
+import { Asking } from './asking.ts';
+import { batchesOf, pageBatchesOf } from './batches.ts';
+import { chunksOf } from './chunks.ts';
+import { failing, orStatus, toGrpcError } from './errors.ts';
+import { fromCallRequest, toCallEvent } from './events.ts';
+import {
+  type CallToolEvent,
+  type CallToolRequest,
+  ChangeSchema,
+  CompleteResponseSchema,
+  type DiscoverResponse,
+  DiscoverResponseSchema,
+  GetPromptResponseSchema,
+  type ListRequest,
+  Mcp,
+  type ReadResourceRequest,
+  type ResourceChunk,
+  ResourceChunkSchema,
+} from './gen/mcp/stream/v1/mcp_pb.ts';
+import { member, parseObject } from './json.ts';
+import { type ListMethod, LISTS, OPTIONAL } from './methods.ts';
+
+/** The typed streaming service of a source: what it has, and nothing else. */
+export function mcpRoutes(source: ToolSource): Route[] {
+  const routes = [
+    unary(methodOf(Mcp.method.discover), () => discover(source)),
+    ...LISTS.flatMap((method) => listRoute(source, method)),
+    serverStream(methodOf(Mcp.method.callTool), (request, call) =>
+      failing(callEvents(source, request, call), toGrpcError),
+    ),
+  ];
+  if (source.readResource)
+    routes.push(
+      serverStream(methodOf(Mcp.method.readResource), (request, call) =>
+        failing(resourceChunks(source, request, call), toGrpcError),
+      ),
+    );
+  if (source.getPrompt)
+    routes.push(
+      unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, { signal }) =>
+        orStatus(async () => {
+          const asking = new Asking(answers);
+          const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
+          try {
+            const result = await source.getPrompt!(name, args, { signal, ask: asking.ask });
+            return create(GetPromptResponseSchema, { resultJson: JSON.stringify(result) });
+          } catch (error) {
+            return create(GetPromptResponseSchema, { inputRequired: asking.required(error) });
+          }
+        }),
+      ),
+    );
+  if (source.complete)
+    routes.push(
+      unary(methodOf(Mcp.method.complete), ({ requestJson }, { signal }) =>
+        orStatus(async () => {
+          const request = parseObject(requestJson, 'request_json');
+          const resultJson = JSON.stringify(await source.complete!(request, { signal }));
+          return create(CompleteResponseSchema, { resultJson });
+        }),
+      ),
+    );
+  if (source.listen)
+    routes.push(
+      serverStream(methodOf(Mcp.method.listen), async function* ({ resources }, { signal }) {
+        const changes = source.listen!({ signal, ...(resources.length > 0 && { resources }) });
+        for await (const { type, uri } of failing(changes, toGrpcError))
+          yield create(ChangeSchema, { kind: type, ...member('uri', uri) });
+      }),
+    );
+  return routes;
+}
+
+function discover(source: ToolSource): DiscoverResponse {
+  const { name, version, instructions } = source.info;
+  const optional = [...OPTIONAL].filter(([, key]) => source[key] !== undefined);
+  const methods = ['Discover', 'ListTools', 'CallTool', ...optional.map(([method]) => method)];
+  return create(DiscoverResponseSchema, {
+    name,
+    version,
+    methods,
+    ...member('instructions', instructions),
+  });
+}
+
+function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Route[] {
+  if (!source[list]) return [];
+  const open = (after: string | undefined, { signal }: CallContext): Items<JsonObject> =>
+    source[list]!({ signal, ...member('after', after) });
+  const serve = ({ startAfter }: ListRequest, call: CallContext): AsyncIterable<Uint8Array> => {
+    const items = open(startAfter, call);
+    // A place within a page is reached by walking the page.
+    const whole = startAfter === undefined || parseCheckpoint(startAfter)[0] === 0;
+    return whole && 'pages' in items
+      ? pageBatchesOf(layout, items as PagedItems<JsonObject>, () => call.delivered())
+      : batchesOf(layout, items);
+  };
+  return [
+    serverStream(method, async function* (request, call) {
+      yield* failing(serve(request, call), toGrpcError);
+    }),
+  ];
+}
+
+async function* callEvents(
+  source: ToolSource,
+  request: CallToolRequest,
+  { signal, deadline }: CallContext,
+): AsyncGenerator<CallToolEvent, void, undefined> {
+  for await (const event of source.callTool(fromCallRequest(request), { signal, deadline })) {
+    yield toCallEvent(event);
+    if (event.type === 'result' || event.type === 'input') return;
+  }
+  throw new DuolaneError('internal', `the call of ${request.name} ended without a result`);
+}
+
+async function* resourceChunks(
+  source: ToolSource,
+  { uri, offset, answers }: ReadResourceRequest,
+  { signal }: CallContext,
+): AsyncGenerator<ResourceChunk, void, undefined> {
+  const asking = new Asking(answers);
+  const options = {
+    signal,
+    ask: asking.ask,
+    ...(offset !== undefined && { offset: Number(offset) }),
+  };
+  let index = 0;
+  try {
+    for await (const entry of source.readResource!(uri, options)) {
+      yield* chunksOf(index, entry);
+      index += 1;
+    }
+  } catch (error) {
+    if (index > 0) throw error;
+    yield create(ResourceChunkSchema, { inputRequired: asking.required(error) });
+  }
+}

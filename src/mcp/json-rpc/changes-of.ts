@@ -1,0 +1,73 @@
+import { isObject, type JsonObject } from '../../json.ts';
+import { settledWithin } from '../../stream/abort.ts';
+import type { ListenOptions, SourceChange } from '../types.ts';
+import type { Client } from './client.ts';
+import { Subscription } from './subscribe.ts';
+
+const TELL_MS = 1_000;
+
+type Listen = (options?: ListenOptions) => AsyncIterable<SourceChange>;
+
+/** How to listen to the server of a connection, by its revision and what it says it can do. */
+export function listenerOf(client: Client, capabilities: JsonObject): Listen {
+  const listens = client.envelope ? stateless(client) : inSession(client, capabilities);
+  const wanted = new Map<string, number>();
+  const count = (uri: string, by: number): void => {
+    const users = (wanted.get(uri) ?? 0) + by;
+    if (users > 0) wanted.set(uri, users);
+    else wanted.delete(uri);
+  };
+  return async function* (options = {}) {
+    const own = new Set(options.resources);
+    for (const uri of own) count(uri, 1);
+    try {
+      for await (const change of listens(options)) {
+        const { type, uri = '' } = change;
+        // What a server tells unasked is for all; what another listener asked for is not.
+        if (type !== 'resource' || own.has(uri) || !wanted.has(uri)) yield change;
+      }
+    } finally {
+      for (const uri of own) count(uri, -1);
+    }
+  };
+}
+
+/** One request for all who only want to hear of the lists, and one for each who wants more. */
+function stateless(client: Client): Listen {
+  const lists = new Subscription(client);
+  return (options = {}) =>
+    options.resources && options.resources.length > 0
+      ? new Subscription(client, options.resources).listen(options)
+      : lists.listen(options);
+}
+
+function inSession(client: Client, { resources }: JsonObject): Listen {
+  const can = isObject(resources) && resources['subscribe'] === true;
+  const users = new Map<string, number>();
+  return async function* (options = {}) {
+    const uris = can ? [...new Set(options.resources)] : [];
+    const signal = options.signal ? { signal: options.signal } : {};
+    const entered: string[] = [];
+    try {
+      for await (const change of client.changes.listen(options)) {
+        // Only now nothing can be missed between the two.
+        if (change.type === 'listening')
+          for (const uri of uris) {
+            entered.push(uri);
+            users.set(uri, (users.get(uri) ?? 0) + 1);
+            if (users.get(uri) === 1) await client.request('resources/subscribe', { uri }, signal);
+          }
+        yield change;
+      }
+    } finally {
+      for (const uri of entered) {
+        const left = (users.get(uri) ?? 1) - 1;
+        users.set(uri, left);
+        // A server that can no longer be told has forgotten by itself.
+        if (left === 0)
+          await settledWithin(client.request('resources/unsubscribe', { uri }), TELL_MS);
+        if (users.get(uri) === 0) users.delete(uri);
+      }
+    }
+  };
+}

@@ -1,0 +1,148 @@
+import type { LightResponse } from '../../../../http/fetch.ts';
+import type { DuolaneError } from '../../../../errors.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { onAbort } from '../../../../stream/abort.ts';
+import type { Authorizer } from '../fetcher.ts';
+import { type Challenge, readChallenge } from './challenge.ts';
+import { clientFor, clientName } from './client.ts';
+import { discover } from './discovery.ts';
+import { Documents, type Fetch, OAuthRefusal } from './documents.ts';
+import {
+  type Entry,
+  keptToken,
+  logIn,
+  refresh,
+  scopeFor,
+  type Token,
+  useCredentials,
+} from './grant.ts';
+import type { OAuthOptions, OAuthStore } from './types.ts';
+
+/** A token is not used when it has less than this to live. */
+const SPARE_MS = 30_000;
+
+/**
+ * Logs in to one server when it wants that, and stays logged in. One login at a time, whoever waits
+ * for it; a caller that gives up does not end the login of the others, closing does.
+ */
+export class OAuth implements Authorizer {
+  readonly #server: URL;
+  readonly #options: OAuthOptions;
+  readonly #store: OAuthStore;
+  readonly #scope = new AbortController();
+  readonly #documents: Documents;
+  #token: Token | undefined;
+  #loaded: Promise<void> | undefined;
+  #working: Promise<void> | undefined;
+
+  constructor(server: URL, options: OAuthOptions, fetch: Fetch = globalThis.fetch) {
+    this.#server = server;
+    this.#options = options;
+    this.#store = options.store ?? memory();
+    this.#documents = new Documents(fetch, this.#scope.signal);
+  }
+
+  async headers(signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
+    await (this.#loaded ??= this.#load());
+    const { expiresAt = Infinity, refreshToken } = this.#token ?? {};
+    if (refreshToken !== undefined && expiresAt < Date.now() + SPARE_MS)
+      await this.#once(signal, () => this.#renew({}));
+    return this.#token ? { authorization: `Bearer ${this.#token.accessToken}` } : {};
+  }
+
+  async refused(
+    { status, headers }: LightResponse,
+    used: string | undefined,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const challenge = readChallenge(headers.get('www-authenticate'));
+    const current = this.#token && `Bearer ${this.#token.accessToken}`;
+    // Somebody has logged in since this request was made.
+    if (status === 401 && current !== undefined && current !== used) return true;
+    if (status === 403 && !this.#lacks(challenge)) return false;
+    await this.#once(signal, () =>
+      status === 401 ? this.#renew(challenge) : this.#enter(challenge),
+    );
+    return true;
+  }
+
+  close(reason: DuolaneError): void {
+    this.#scope.abort(reason);
+  }
+
+  /** Whether a refusal names scopes that we have not asked for: asking for the same again is vain. */
+  #lacks({ error, scope = '' }: Challenge): boolean {
+    const had = new Set((this.#token?.scope ?? '').split(' '));
+    return error === 'insufficient_scope' && scope.split(' ').some((word) => !had.has(word));
+  }
+
+  async #load(): Promise<void> {
+    this.#token = keptToken(await this.#store.load(this.#name));
+  }
+
+  get #name(): string {
+    return `token for ${this.#server.href}`;
+  }
+
+  /** Anew with what we were given for that, else by logging in. */
+  async #renew(challenge: Challenge): Promise<void> {
+    const entry = await this.#find(challenge);
+    const token = this.#token;
+    const same = token?.refreshToken !== undefined && token.issuer === entry.realm.issuer;
+    const renewed = same ? await refresh(entry, token) : undefined;
+    if (renewed) return this.#keep(renewed);
+    await this.#keep(undefined);
+    await this.#login(entry, challenge, undefined);
+  }
+
+  async #enter(challenge: Challenge): Promise<void> {
+    await this.#login(await this.#find(challenge), challenge, this.#token?.scope);
+  }
+
+  async #find(challenge: Challenge): Promise<Entry> {
+    const documents = this.#documents;
+    const realm = await discover(documents, this.#server, challenge);
+    const client = await clientFor(realm, documents, this.#options, this.#store);
+    return { realm, client, documents };
+  }
+
+  async #login(entry: Entry, challenge: Challenge, had: string | undefined): Promise<void> {
+    const { realm } = entry;
+    const person = this.#options.authorize !== undefined;
+    const scope = scopeFor(had, challenge.scope ?? realm.scope, realm.metadata, person);
+    const token = person
+      ? logIn(entry, scope, this.#options, this.#scope.signal)
+      : useCredentials(entry, scope);
+    try {
+      await this.#keep(await token);
+    } catch (error) {
+      // A client that the server has forgotten is registered again by the next login.
+      if (error instanceof OAuthRefusal && error.error === 'invalid_client')
+        await this.#store.save(clientName(realm), undefined);
+      throw error;
+    }
+  }
+
+  async #keep(token: Token | undefined): Promise<void> {
+    this.#token = token;
+    await this.#store.save(this.#name, token as JsonObject | undefined);
+  }
+
+  async #once(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    this.#working ??= work().finally(() => (this.#working = undefined));
+    let unlisten = (): void => {};
+    const left = new Promise<never>((_, reject) => (unlisten = onAbort(signal, reject)));
+    await Promise.race([this.#working, left]).finally(unlisten);
+  }
+}
+
+function memory(): OAuthStore {
+  const kept = new Map<string, JsonObject>();
+  return {
+    load: async (name) => kept.get(name),
+    async save(name, value) {
+      if (value) kept.set(name, value);
+      else kept.delete(name);
+    },
+  };
+}

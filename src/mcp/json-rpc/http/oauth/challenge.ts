@@ -1,0 +1,26 @@
+/** What a refusal says about how to get in (`WWW-Authenticate: Bearer …`). */
+export interface Challenge {
+  readonly error?: string;
+  readonly scope?: string;
+  readonly resourceMetadata?: string;
+}
+
+const PARAMETER = /([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;
+
+/** The bearer challenge in a header that may have several; empty if there is none. */
+export function readChallenge(header: string | null): Challenge {
+  const [, rest] = /(?:^|,\s*)Bearer(?:\s+(.*))?$/is.exec(header ?? '') ?? [];
+  const found = new Map<string, string>();
+  for (const [, name = '', quoted, plain] of (rest ?? '').matchAll(PARAMETER)) {
+    const key = name.toLowerCase();
+    if (!found.has(key)) found.set(key, quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '');
+  }
+  const [error, scope, resourceMetadata] = ['error', 'scope', 'resource_metadata'].map((key) =>
+    found.get(key),
+  );
+  return {
+    ...(error !== undefined && { error }),
+    ...(scope !== undefined && { scope }),
+    ...(resourceMetadata !== undefined && { resourceMetadata }),
+  };
+}

@@ -1,0 +1,145 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { DuolaneError } from '../../../../errors.ts';
+import { isObject, type JsonObject } from '../../../../json.ts';
+import { type KnownClient, sign } from './client.ts';
+import { refused, supports, type Realm } from './discovery.ts';
+import { type Documents, OAuthRefusal, urlIn } from './documents.ts';
+import type { OAuthOptions } from './types.ts';
+
+/** What a login gave us. */
+export interface Token {
+  readonly accessToken: string;
+  readonly refreshToken?: string;
+  /** Unix ms. */
+  readonly expiresAt?: number;
+  /** What we asked for, so that more can be added to it. */
+  readonly scope?: string;
+  readonly issuer: string;
+}
+
+/** One way into one realm. */
+export interface Entry {
+  readonly realm: Realm;
+  readonly client: KnownClient;
+  readonly documents: Documents;
+}
+
+/** Sends a person to log in, and takes the code that they bring back for a token. */
+export async function logIn(
+  entry: Entry,
+  scope: string | undefined,
+  { authorize, redirectUrl }: OAuthOptions,
+  signal: AbortSignal,
+): Promise<Token> {
+  const { realm, client } = entry;
+  const endpoint = urlIn(realm.metadata, 'authorization_endpoint');
+  if (!endpoint || !authorize || redirectUrl === undefined)
+    throw refused(`${realm.issuer} has no page to log in, or \`oauth.redirectUrl\` is missing`);
+  const [verifier, state] = [randomBytes(32), randomBytes(16)].map((bytes) =>
+    bytes.toString('base64url'),
+  ) as [string, string];
+  const query = {
+    response_type: 'code',
+    client_id: client.id,
+    redirect_uri: String(redirectUrl),
+    state,
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+    ...(scope !== undefined && { scope }),
+    ...(realm.resource !== undefined && { resource: realm.resource }),
+  };
+  for (const [key, value] of Object.entries(query)) endpoint.searchParams.set(key, value);
+  const code = readReturn(new URL(await authorize(endpoint, { signal })), state, realm);
+  const form = { code, code_verifier: verifier, redirect_uri: String(redirectUrl) };
+  return requestToken(entry, { grant_type: 'authorization_code', ...form }, scope);
+}
+
+/** The code that a person has brought back, if it is from where we sent them (RFC 9207). */
+function readReturn({ searchParams }: URL, state: string, { issuer, metadata }: Realm): string {
+  if (searchParams.get('state') !== state)
+    throw refused('the person came back from another login (state)');
+  const from = searchParams.get('iss');
+  const promised = metadata['authorization_response_iss_parameter_supported'] === true;
+  if (from === null ? promised : from !== (metadata['issuer'] ?? issuer))
+    throw refused(`the person came back from ${from ?? 'nowhere'} and not from ${issuer} (iss)`);
+  const error = searchParams.get('error');
+  if (error !== null)
+    throw new OAuthRefusal(
+      error,
+      searchParams.get('error_description') ?? undefined,
+      new URL(issuer),
+    );
+  const code = searchParams.get('code');
+  if (code === null) throw refused('the person came back without a code');
+  return code;
+}
+
+/** The client logs in for itself. */
+export const useCredentials = (entry: Entry, scope: string | undefined): Promise<Token> =>
+  requestToken(
+    entry,
+    { grant_type: 'client_credentials', ...(scope !== undefined && { scope }) },
+    scope,
+  );
+
+/** Undefined if the authorization server no longer honours it. */
+export async function refresh(entry: Entry, token: Token): Promise<Token | undefined> {
+  const { refreshToken = '', scope } = token;
+  try {
+    const form = { grant_type: 'refresh_token', refresh_token: refreshToken };
+    return { refreshToken, ...(await requestToken(entry, form, scope)) };
+  } catch (error) {
+    if (error instanceof OAuthRefusal && error.error === 'invalid_grant') return undefined;
+    throw error;
+  }
+}
+
+async function requestToken(
+  { realm, client, documents }: Entry,
+  fields: Readonly<Record<string, string>>,
+  scope: string | undefined,
+): Promise<Token> {
+  const endpoint = urlIn(realm.metadata, 'token_endpoint');
+  if (!endpoint) throw refused(`${realm.issuer} has no token endpoint`);
+  const form = new URLSearchParams(fields);
+  if (realm.resource !== undefined) form.set('resource', realm.resource);
+  const headers = {
+    ...(await sign(form, client, realm)),
+    'content-type': 'application/x-www-form-urlencoded',
+    accept: 'application/json',
+  };
+  const answer = await documents.post(endpoint, String(form), headers);
+  return readToken(answer, realm.issuer, scope);
+}
+
+function readToken(answer: JsonObject, issuer: string, scope: string | undefined): Token {
+  const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds } = answer;
+  if (typeof accessToken !== 'string' || !/^[\x21-\x7e]+$/.test(accessToken))
+    throw new DuolaneError('unauthorized', `${issuer} answered the login without a token`);
+  return {
+    accessToken,
+    issuer,
+    ...(typeof refreshToken === 'string' && { refreshToken }),
+    ...(typeof seconds === 'number' && { expiresAt: Date.now() + seconds * 1_000 }),
+    ...(scope !== undefined && { scope }),
+  };
+}
+
+/** A token as it was kept; undefined for anything else. */
+export const keptToken = (value: unknown): Token | undefined =>
+  isObject(value) && typeof value['accessToken'] === 'string' && typeof value['issuer'] === 'string'
+    ? (value as unknown as Token)
+    : undefined;
+
+/** The scopes to ask for: those we had, those that are wanted, and to stay logged in if that is offered. */
+export function scopeFor(
+  had: string | undefined,
+  wanted: string | undefined,
+  { scopes_supported: supported }: JsonObject,
+  person: boolean,
+): string | undefined {
+  const words = `${had ?? ''} ${wanted ?? ''}`.split(' ').filter((word) => word !== '');
+  const scopes = new Set(words);
+  if (person && supports(supported, 'offline_access')) scopes.add('offline_access');
+  return scopes.size === 0 ? undefined : [...scopes].join(' ');
+}

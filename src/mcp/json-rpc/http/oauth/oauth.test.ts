@@ -1,0 +1,179 @@
+import { exportPKCS8, generateKeyPair, jwtVerify } from 'jose';
+import { describe, expect, test } from 'vitest';
+import { ourCatalogue } from '../../../../../test/support/catalogue.ts';
+import {
+  type OAuthScript,
+  type OAuthWorld,
+  oauthWorld,
+} from '../../../../../test/support/oauth-server.ts';
+import { call, toArray } from '../../../../../test/tool-source.contract.ts';
+import type { JsonObject } from '../../../../json.ts';
+import type { ToolSource } from '../../../types.ts';
+import { dialHttp } from '../dial.ts';
+import { readChallenge } from './challenge.ts';
+import type { OAuthOptions, OAuthStore } from './types.ts';
+
+const redirectUrl = 'http://localhost:3000/callback';
+const { source } = ourCatalogue();
+
+const dial = (
+  { url, authorize }: OAuthWorld,
+  more: OAuthOptions = {},
+): Promise<ToolSource & AsyncDisposable> =>
+  dialHttp({ url, era: 'modern', oauth: { authorize, redirectUrl, ...more } });
+
+const callOnce = (dialled: ToolSource): Promise<unknown[]> =>
+  toArray(dialled.callTool(call('echo', { text: 'hi' })));
+
+describe('a server that wants a login', () => {
+  test('gets one, once, whoever asks; and its renewal when it has expired', async () => {
+    await using world = await oauthWorld(source);
+    await using dialled = await dial(world);
+    expect(world.log).toEqual(['register', 'authorize mcp:use', 'token authorization_code']);
+    expect(world.form.get('resource')).toBe(world.url);
+    world.expire();
+    await Promise.all(Array.from({ length: 8 }, () => callOnce(dialled)));
+    expect(world.log.slice(3)).toEqual(['token refresh_token']);
+    world.expire();
+    world.revoke();
+    await callOnce(dialled);
+    expect(world.log.slice(4)).toEqual([
+      'token refresh_token',
+      'authorize mcp:use',
+      'token authorization_code',
+    ]);
+  });
+
+  test('is asked for a new token before the old one ends', async () => {
+    await using world = await oauthWorld(source, { expiresIn: 10 });
+    await using dialled = await dial(world);
+    await callOnce(dialled);
+    expect(world.log).toContain('token refresh_token');
+    expect(world.log.filter((each) => each.startsWith('authorize'))).toHaveLength(1);
+  });
+
+  test('is not asked again by a program that has kept what it was given', async () => {
+    await using world = await oauthWorld(source);
+    const kept = new Map<string, JsonObject>();
+    const store: OAuthStore = {
+      load: async (name) => kept.get(name),
+      async save(name, value) {
+        if (value) kept.set(name, value);
+        else kept.delete(name);
+      },
+    };
+    await (await dial(world, { store }))[Symbol.asyncDispose]();
+    const asked = world.log.length;
+    await using again = await dial(world, { store });
+    await callOnce(again);
+    expect(world.log).toHaveLength(asked);
+    expect([...kept.keys()].toSorted()).toEqual([
+      `client of ${world.issuer}`,
+      `token for ${world.url}`,
+    ]);
+  });
+
+  test('is asked for more rights when a call needs them, beside those it gave', async () => {
+    await using world = await oauthWorld(source, { callScope: 'mcp:call' });
+    await using dialled = await dial(world);
+    await callOnce(dialled);
+    expect(world.log.filter((each) => each.startsWith('authorize'))).toEqual([
+      'authorize mcp:use',
+      'authorize mcp:use mcp:call',
+    ]);
+  });
+
+  test('that never has enough is not asked for ever', async () => {
+    await using world = await oauthWorld(source, { callScope: 'never' });
+    const authorize = async (page: URL): Promise<URL> => {
+      page.searchParams.set('scope', 'less');
+      return world.authorize(page);
+    };
+    await using dialled = await dial(world, { authorize });
+    await expect(callOnce(dialled)).rejects.toMatchObject({ code: 'unauthorized', status: 403 });
+    expect(world.log.filter((each) => each.startsWith('authorize'))).toHaveLength(2);
+  });
+
+  test('and a caller that does not wait for the person, or a person that does not want', async () => {
+    await using world = await oauthWorld(source);
+    const stop = new AbortController();
+    const authorize = (): Promise<URL> => {
+      stop.abort(new Error('enough'));
+      return new Promise(() => {});
+    };
+    const oauth = { authorize, redirectUrl };
+    await expect(
+      dialHttp({ url: world.url, era: 'modern', oauth, signal: stop.signal }),
+    ).rejects.toThrow('enough');
+    await expect(
+      dial(world, { authorize: () => Promise.reject(new Error('No, thanks.')) }),
+    ).rejects.toThrow('No, thanks.');
+  });
+});
+
+describe('what a client says about itself', () => {
+  test('is what it was told, and only to whom it is for', async () => {
+    await using world = await oauthWorld(source);
+    const client = { id: 'us', secret: 'hush', issuer: 'https://elsewhere.example' };
+    await using stranger = await dial(world, { client });
+    expect(world.log).toContain('register');
+    expect(world.form.get('client_id')).not.toBe('us');
+    await using friend = await dial(world, { client: { ...client, issuer: world.issuer } });
+    expect(world.log.filter((each) => each === 'register')).toHaveLength(1);
+    expect([stranger.info, friend.info]).toHaveLength(2);
+  });
+
+  test('may be signed with its key, without any person', async () => {
+    await using world = await oauthWorld(source, {
+      metadata: { token_endpoint_auth_methods_supported: ['private_key_jwt'] },
+    });
+    const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+    const client = { id: 'us', privateKey: await exportPKCS8(privateKey) };
+    await using dialled = await dialHttp({ url: world.url, era: 'modern', oauth: { client } });
+    await callOnce(dialled);
+    expect(world.log).toEqual(['token client_credentials']);
+    const { payload } = await jwtVerify(world.form.get('client_assertion')!, publicKey, {
+      audience: world.issuer,
+      issuer: 'us',
+    });
+    expect(payload.sub).toBe('us');
+  });
+});
+
+describe('a login is refused', () => {
+  const cases: readonly [string, OAuthScript, string][] = [
+    [
+      'for another server than ours',
+      { resource: { resource: 'https://x.example/mcp' } },
+      'it is not',
+    ],
+    [
+      'at one that calls itself another',
+      { metadata: { issuer: 'https://x.example' } },
+      'calls itself',
+    ],
+    ['at one without PKCE', { metadata: { code_challenge_methods_supported: ['plain'] } }, 'PKCE'],
+    ['without TLS', { metadata: { token_endpoint: 'http://x.example/token' } }, 'without TLS'],
+    ['from another login', { back: { state: 'another' } }, 'state'],
+    ['from another place', { back: { iss: 'https://x.example' } }, 'iss'],
+    ['in its own words', { back: { error: 'access_denied' } }, 'access_denied'],
+  ];
+  test.each(cases)('%s', async (_, script, why) => {
+    await using world = await oauthWorld(source, script);
+    await expect(dial(world)).rejects.toMatchObject({
+      code: 'unauthorized',
+      message: expect.stringContaining(why) as string,
+    });
+  });
+});
+
+test('a challenge is read whatever stands around it', () => {
+  expect(readChallenge(null)).toEqual({});
+  expect(readChallenge('Basic realm="x"')).toEqual({});
+  expect(
+    readChallenge('Basic realm="a", Bearer error=invalid_token, scope="a b", x="\\"scope=c\\""'),
+  ).toEqual({ error: 'invalid_token', scope: 'a b' });
+  expect(readChallenge('bearer resource_metadata="https://a/b,c"')).toEqual({
+    resourceMetadata: 'https://a/b,c',
+  });
+});

@@ -1,0 +1,136 @@
+import { expect, test } from 'vitest';
+import { call as callOf, toArray } from '../../../../test/tool-source.contract.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { createRegistry } from '../../registry.ts';
+import { tool } from '../../tool.ts';
+import { dialHttp } from './dial.ts';
+import { type McpHandler, mcpHandler } from './handler.ts';
+import { offerHttp } from './offer.ts';
+
+const registry = createRegistry({
+  name: 'desk',
+  tools: [
+    tool('book', 'Books', {}, async (_, ctx) => {
+      const { content } = await ctx.ask({ id: 'day', kind: 'question', message: 'When?' });
+      return JSON.stringify(content);
+    }),
+    tool(
+      'move',
+      'Moves',
+      { type: 'object', properties: { to: { type: 'string', 'x-mcp-header': 'To' } } },
+      () => 'moved',
+    ),
+  ],
+});
+
+const post = (
+  handler: McpHandler,
+  owner: string,
+  message: JsonObject,
+  headers: Record<string, string> = {},
+): Promise<Response> =>
+  handler.handle(
+    new Request('http://localhost/mcp', {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+    }),
+    owner,
+  );
+
+const MODERN = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
+};
+
+async function modern(
+  handler: McpHandler,
+  owner: string,
+  params: JsonObject,
+  headers: Record<string, string> = {},
+): Promise<JsonObject> {
+  const method = typeof params['name'] === 'string' ? 'tools/call' : 'tools/list';
+  const response = await post(
+    handler,
+    owner,
+    { id: 1, method, params: { ...params, _meta: MODERN } },
+    {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(typeof params['name'] === 'string' && { 'mcp-name': params['name'] }),
+      ...headers,
+    },
+  );
+  return (await response.json()) as JsonObject;
+}
+
+async function begin(handler: McpHandler, owner: string): Promise<Record<string, string>> {
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
+  const response = await post(handler, owner, { id: 0, method: 'initialize', params });
+  return { 'mcp-session-id': response.headers.get('mcp-session-id')! };
+}
+
+test('a session is there for its owner and for nobody else', async () => {
+  await using handler = mcpHandler(registry);
+  const session = await begin(handler, 'anna');
+  const ping = { id: 1, method: 'ping' };
+  expect((await post(handler, 'bert', ping, session)).status).toBe(404);
+  const get = new Request('http://localhost/mcp', {
+    headers: { ...session, accept: 'text/event-stream' },
+  });
+  expect((await handler.handle(get, 'bert')).status).toBe(404);
+  const bye = new Request('http://localhost/mcp', { method: 'DELETE', headers: session });
+  expect((await handler.handle(bye, 'bert')).status).toBe(404);
+  expect((await post(handler, 'anna', ping, session)).status).toBe(200);
+});
+
+test('nobody else can answer for the owner of a call', async () => {
+  await using handler = mcpHandler(registry);
+  const asked = await modern(handler, 'anna', { name: 'book' });
+  const { requestState } = asked['result'] as JsonObject;
+  const inputResponses = { day: { action: 'accept', content: { day: 'Friday' } } };
+  const again = { name: 'book', requestState, inputResponses };
+  expect(await modern(handler, 'bert', again)).toMatchObject({ error: { code: -32602 } });
+  expect(await modern(handler, 'anna', again)).toMatchObject({
+    result: { content: [{ text: '{"day":"Friday"}' }] },
+  });
+});
+
+test('a cancel that overtakes its call is heeded', async () => {
+  await using handler = mcpHandler(registry);
+  const session = await begin(handler, 'anna');
+  const cancel = { method: 'notifications/cancelled', params: { requestId: 5 } };
+  await post(handler, 'anna', cancel, session);
+  const call = { method: 'tools/call', params: { name: 'move', arguments: {} } };
+  expect((await post(handler, 'anna', { id: 5, ...call }, session)).status).toBe(202);
+  expect((await post(handler, 'anna', { id: 6, ...call }, session)).status).toBe(200);
+});
+
+test('a call of a tool that was never listed here finds out which headers it needs', async () => {
+  await using offered = await offerHttp(registry);
+  await using first = await dialHttp({ url: offered.url, era: 'modern' });
+  for await (const tool of first.listTools()) expect(tool.name).toBeDefined();
+  // The server knows its marks now; this client does not.
+  await using second = await dialHttp({ url: offered.url, era: 'modern' });
+  expect(await toArray(second.callTool(callOf('move', { to: 'käse' })))).toEqual([
+    { type: 'result', result: { content: [{ type: 'text', text: 'moved' }] } },
+  ]);
+});
+
+test('a parameter that a listed tool wants in a header must be there, and equal', async () => {
+  await using handler = mcpHandler(registry);
+  await modern(handler, 'anna', {});
+  const move = { name: 'move', arguments: { to: 'käse' } };
+  const codeOf = async (headers: Record<string, string>): Promise<unknown> => {
+    const { error } = await modern(handler, 'anna', move, headers);
+    return isObject(error) ? error['code'] : undefined;
+  };
+  expect(await codeOf({})).toBe(-32020);
+  expect(await codeOf({ 'mcp-param-to': 'brot' })).toBe(-32020);
+  expect(await codeOf({ 'mcp-param-to': '=?base64?a8Okc2U?=' })).toBe(-32020);
+  expect(await codeOf({ 'mcp-param-to': '=?base64?a8Okc2U=?=' })).toBeUndefined();
+});

@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto';
+import type { SseItem } from '../../../http/sse.ts';
+import type { JsonObject } from '../../../json.ts';
+import { readRpc } from '../../../wire/json-rpc.ts';
+import type { MessageEnd, ToolSource } from '../../types.ts';
+import { offerMessages } from '../offer.ts';
+import { readText } from './body.ts';
+import { EventStream } from './event-stream.ts';
+import { refuseStranger } from './guard.ts';
+import type { McpHandler, McpHandlerOptions } from './handler.ts';
+import { refuse, streamOf } from './respond.ts';
+
+interface Client {
+  readonly owner: string | undefined;
+  readonly end: MessageEnd;
+  readonly stream: EventStream;
+}
+
+/**
+ * Serves a source by the transport of 2024, for clients that know no other: GET opens the stream of
+ * all that comes, whose first event names the address for POSTs. A client is its stream: when that
+ * ends, its calls are aborted. Limits and checks are those of `mcpHandler`.
+ */
+export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
+  return new SseHandler(source, options);
+}
+
+class SseHandler implements McpHandler {
+  readonly #source: ToolSource;
+  readonly #options: McpHandlerOptions;
+  readonly #clients = new Map<string, Client>();
+
+  constructor(source: ToolSource, options: McpHandlerOptions) {
+    this.#source = source;
+    this.#options = options;
+  }
+
+  get sessions(): number {
+    return this.#clients.size;
+  }
+
+  readonly handle = async (request: Request, owner?: string): Promise<Response> => {
+    const refused = refuseStranger(request, this.#options);
+    if (refused) return refused;
+    if (request.method === 'GET') return this.#open(new URL(request.url).pathname, owner);
+    if (request.method === 'POST')
+      return this.#post(request, owner).catch(() => refuse(413, 'The message cannot be read'));
+    return refuse(405, `Method not allowed: ${request.method}`);
+  };
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#clients.keys()].map((id) => this.#close(id)));
+  }
+
+  #open(path: string, owner: string | undefined): Response {
+    if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
+      return refuse(503, 'All sessions are in use; try again later');
+    const id = randomUUID();
+    const client = {
+      owner,
+      end: offerMessages(this.#source, this.#options),
+      stream: new EventStream(),
+    };
+    this.#clients.set(id, client);
+    return streamOf(this.#read(id, client, `${path}?session=${id}`));
+  }
+
+  async *#read(
+    id: string,
+    { end, stream }: Client,
+    address: string,
+  ): AsyncGenerator<SseItem, void, undefined> {
+    const pumping = (async () => {
+      for await (const message of end.outgoing) await stream.push(message);
+    })();
+    try {
+      yield { event: 'endpoint', data: address };
+      yield* stream.read(0);
+    } finally {
+      await this.#close(id);
+      await pumping;
+    }
+  }
+
+  async #post(request: Request, owner: string | undefined): Promise<Response> {
+    const client = this.#clients.get(new URL(request.url).searchParams.get('session') ?? '');
+    if (!client || client.owner !== owner) return refuse(404, 'Session not found: open the stream');
+    const text = await readText(request, this.#options.maxBodyBytes ?? 16 * 1024 * 1024);
+    const message = parse(text);
+    if (!message || 'refuse' in message) return refuse(400, 'The body is no message');
+    // The answer goes by the stream, whenever it is there; nobody waits for it here.
+    void client.end.receive(message).then((answer) => answer && client.stream.push(answer));
+    return new Response(null, { status: 202 });
+  }
+
+  async #close(id: string): Promise<void> {
+    const client = this.#clients.get(id);
+    this.#clients.delete(id);
+    client?.stream.end();
+    await client?.end[Symbol.asyncDispose]();
+  }
+}
+
+function parse(text: string): JsonObject | undefined {
+  try {
+    return readRpc(JSON.parse(text)) as JsonObject;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,118 @@
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { atDeadline } from '../tool-events.ts';
+import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../types.ts';
+import { CallEvents } from './call-events.ts';
+import { CALL_ID } from './call.ts';
+import type { Client } from './client.ts';
+import { bare, META } from './era.ts';
+import { Questions } from './questions.ts';
+import { askedIn, inRounds, toInput, withAnswers } from './rounds.ts';
+
+/** Stands in the row of events for whatever is unanswered when it is read. */
+const ASKED: ToolEvent = { type: 'input', requests: [] };
+
+/**
+ * One call on the wire. It outlives its reader only while it waits for answers: a server of the
+ * revisions with sessions asks in the middle of a call and goes on from there, so the call is held
+ * open under the state of its `input` event, and whoever brings the answers reads on.
+ */
+export class OpenCall {
+  readonly #client: Client;
+  readonly #name: string;
+  readonly #events = new CallEvents();
+  readonly #reader = this.#events[Symbol.asyncIterator]();
+  readonly #scope = new AbortController();
+  readonly #questions: Questions;
+  readonly #settled: Promise<void>;
+  #over = false;
+
+  constructor(client: Client, call: ToolCall) {
+    this.#client = client;
+    this.#name = call.name;
+    this.#questions = new Questions(call.id, () => this.#events.insist(ASKED));
+    this.#settled = this.#run(call);
+  }
+
+  /** Its events up to the next `input` or the result. Leaving before either cancels the call. */
+  async *read(
+    answers: ToolCall['answers'] = [],
+    { signal, deadline }: CallOptions = {},
+  ): AsyncGenerator<ToolEvent, void, undefined> {
+    this.#questions.give(answers);
+    const unlisten = onAbort(signal, (reason) => this.#scope.abort(reason));
+    const abort = (reason: unknown): void => this.#scope.abort(reason);
+    const timer = deadline === undefined ? undefined : atDeadline(deadline, this.#name, abort);
+    let held = false;
+    try {
+      for (;;) {
+        const { done, value } = await this.#reader.next();
+        if (done) return;
+        if (value !== ASKED) yield value;
+        else if (this.#questions.open.length > 0 && !this.#scope.signal.aborted) {
+          held = true;
+          const state = this.#client.held.keep(this);
+          return yield { type: 'input', requests: this.#questions.open, state };
+        }
+      }
+    } finally {
+      unlisten();
+      clearTimeout(timer);
+      if (!held) await this.leave();
+    }
+  }
+
+  /** Cancels what is not over, and waits until the wire has been told. */
+  async leave(): Promise<void> {
+    if (!this.#over) this.#scope.abort(new DuolaneError('canceled', 'the caller has left'));
+    await this.#settled;
+    await this.#reader.return();
+  }
+
+  /** Never rejects: a failure is the last of the events. */
+  async #run({ id, name, args, meta, answers = [], state }: ToolCall): Promise<void> {
+    const client = this.#client;
+    const token = client.requests.nextId;
+    const params = {
+      name,
+      arguments: args,
+      ...(client.envelope && withAnswers(id, answers, state)),
+      _meta: {
+        [CALL_ID]: id,
+        ...meta,
+        progressToken: token,
+        // Whoever reads the events decides what to drop; in the other era all levels come anyway.
+        ...(client.envelope && { [META.logLevel]: 'debug' }),
+      },
+    };
+    try {
+      const result = await inRounds(client, 'tools/call', params, {
+        signal: this.#scope.signal,
+        begin: () => {
+          client.calls.set(token, this.#events);
+          client.askers.set(token, this.#questions.answer);
+        },
+        // At once: progress that comes after the answer belongs to nobody.
+        onSettled: () => {
+          client.calls.delete(token);
+          client.askers.delete(token);
+        },
+      });
+      this.#events.finish(lastOf(client, id, result));
+    } catch (error) {
+      this.#events.fail(error);
+    } finally {
+      this.#over = true;
+    }
+  }
+}
+
+function lastOf(client: Client, callId: string, result: JsonObject): ToolEvent {
+  const asked = askedIn(result);
+  if (asked) return { type: 'input', ...toInput(callId, asked) };
+  return { type: 'result', result: toResult(client.envelope ? bare(result) : result) };
+}
+
+const toResult = (result: JsonObject): ToolResult =>
+  Array.isArray(result['content']) ? (result as ToolResult) : { ...result, content: [] };

@@ -1,0 +1,54 @@
+import { DuolaneError } from '../../errors.ts';
+import type { ToolSource } from '../types.ts';
+
+/** Resources that one client may watch. */
+const MAX_WATCHED = 1_000;
+
+/** The single resources whose changes a client of a session wants to hear. */
+export class ResourceWatch implements AsyncDisposable {
+  readonly #source: ToolSource;
+  readonly #tell: (uri: string) => Promise<void>;
+  readonly #watched = new Map<string, AbortController>();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(source: ToolSource, tell: (uri: string) => Promise<void>) {
+    this.#source = source;
+    this.#tell = tell;
+  }
+
+  /** Resolves when the source listens; throws what it says when it cannot. */
+  async add(uri: string): Promise<void> {
+    if (this.#watched.has(uri)) return;
+    if (this.#watched.size >= MAX_WATCHED)
+      throw new DuolaneError('too_large', `more than ${MAX_WATCHED} resources are watched`);
+    const stop = new AbortController();
+    this.#watched.set(uri, stop);
+    await new Promise<void>((stands, fails) => {
+      const running = this.#listen(uri, stop, stands)
+        .catch(fails) // once it stands there is nobody to tell; the source's end shows in its calls
+        .finally(() => {
+          if (this.#watched.get(uri) === stop) this.#watched.delete(uri);
+          this.#running.delete(running);
+          stands();
+        });
+      this.#running.add(running);
+    });
+  }
+
+  remove(uri: string): void {
+    this.#watched.get(uri)?.abort(new DuolaneError('closed', 'nobody watches it'));
+    this.#watched.delete(uri);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const uri of this.#watched.keys()) this.remove(uri);
+    await Promise.all(this.#running);
+  }
+
+  async #listen(uri: string, { signal }: AbortController, stands: () => void): Promise<void> {
+    for await (const change of this.#source.listen?.({ signal, resources: [uri] }) ?? []) {
+      if (change.type === 'listening') stands();
+      else if (change.type === 'resource' && change.uri === uri) await this.#tell(uri);
+    }
+  }
+}

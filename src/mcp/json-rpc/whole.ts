@@ -1,0 +1,47 @@
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import type { AskOptions } from '../types.ts';
+import type { Client } from './client.ts';
+import { bare } from './era.ts';
+import { keyOf } from './input.ts';
+import { Questions } from './questions.ts';
+import { askedIn, inRounds } from './rounds.ts';
+
+/**
+ * A request with one result. What the server asks before it goes to `onRequest` or to `ask`; what
+ * `ask` throws ends the request.
+ */
+export async function whole(
+  client: Client,
+  method: string,
+  params: JsonObject,
+  { ask, signal }: AskOptions = {},
+): Promise<JsonObject> {
+  const scope = new AbortController();
+  const unlisten = onAbort(signal, (reason) => scope.abort(reason));
+  const id = client.requests.nextId;
+  const questions = new Questions('', (request) => {
+    ask?.({ ...request, id: keyOf('', request) }, { signal: scope.signal }).then(
+      (answer) => questions.give([{ ...answer, id: request.id }]),
+      (error: unknown) => scope.abort(error),
+    );
+  });
+  try {
+    const result = await inRounds(client, method, params, {
+      signal: scope.signal,
+      ...(ask && {
+        ask,
+        begin: () => client.askers.set(id, questions.answer),
+        onSettled: () => client.askers.delete(id),
+      }),
+    });
+    if (!askedIn(result)) return client.envelope ? bare(result) : result;
+  } finally {
+    unlisten();
+  }
+  throw new DuolaneError(
+    'unsupported',
+    `the server asks for something before it answers ${method}: dial it with \`onRequest\``,
+  );
+}
