@@ -219,6 +219,39 @@ describe('faults', () => {
     }
   });
 
+  describe('bad input never hangs: it ends in a typed error, within a second', () => {
+    /** The best of three, since the machine may be busy with other things. */
+    async function quickest(run: () => Promise<unknown>, code: string): Promise<number> {
+      let best = Infinity;
+      for (let n = 0; n < 3; n++) {
+        const before = performance.now();
+        await expect(run()).rejects.toMatchObject({ code });
+        best = Math.min(best, performance.now() - before);
+      }
+      return best;
+    }
+
+    test.each([
+      ['a wrong option', { maxTurns: -1 }, 'invalid'],
+      ['a hook that is none', { hooks: { Never: [] } }, 'invalid'],
+      ['a server that is none', { mcpServers: { x: {} } }, 'invalid'],
+      ['a missing executable', { pathToClaudeCodeExecutable: 'no-such-program' }, 'not_found'],
+      ['a missing script', { pathToClaudeCodeExecutable: '/no/such/cli.mjs' }, 'not_found'],
+      ['a missing folder', { pathToClaudeCodeExecutable: STUB_CLI, cwd: '/no/such' }, 'not_found'],
+      ['a trace that cannot be written', { trace: '/no/such/run.jsonl' }, 'invalid'],
+    ])('%s', async (_, options, code) => {
+      const run = (): Promise<unknown> =>
+        collect(query({ prompt: 'x', options: options as SessionOptions }));
+      expect(await quickest(run, code)).toBeLessThan(1000);
+    });
+
+    test('a CLI that leaves at once, behind lines that are no protocol', async () => {
+      const script = { start: [{ raw: 'null\n[1]\n{"type":"control_request"}\n' }, { exit: 4 }] };
+      const run = (): Promise<unknown> => collect(query({ prompt: 'x', options: stubbed(script) }));
+      expect(await quickest(run, 'peer_exited')).toBeLessThan(1000);
+    });
+  });
+
   test('a CLI that never answers initialize fails ready() by name', async () => {
     await using session = await openSession(stubbed('mute-initialize', { readyMs: 200 }));
     await expect(session.ready()).rejects.toMatchObject({

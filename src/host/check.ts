@@ -8,7 +8,10 @@ const invalid = (message: string): DuolaneError => new DuolaneError('invalid', m
 /** The names that older texts use for today's options. */
 const RENAMED = { mcp_servers: 'mcpServers', system_prompt: 'systemPrompt' } as const;
 
-/** The options under today's names; throws `invalid` for what cannot be meant, saying the fix. */
+/** Options of the official SDK that we have no way to carry out. */
+const MISSING = ['toolConfig', 'verbatimPrompts', 'pluginDelivery'] as const;
+
+/** The options under today's names; throws `invalid` for what cannot be meant, saying the fix, and `unsupported` for what is not there. */
 export function checkedOptions(given: SessionOptions): SessionOptions {
   let options = given;
   for (const [old, name] of Object.entries(RENAMED)) {
@@ -17,6 +20,9 @@ export function checkedOptions(given: SessionOptions): SessionOptions {
     if (name in given) throw invalid(`${old} is ${name} under an older name; give one of them`);
     options = { ...options, [name]: value };
   }
+  for (const name of MISSING)
+    if ((given as Readonly<Record<string, unknown>>)[name] !== undefined)
+      throw new DuolaneError('unsupported', `the option ${name} is not there; leave it out`);
   checkPermissions(options);
   checkNumbers(options);
   for (const event of Object.keys(options.hooks ?? {})) {
@@ -28,13 +34,10 @@ export function checkedOptions(given: SessionOptions): SessionOptions {
 
 function checkPermissions(options: SessionOptions): void {
   const { canUseTool, permissionMode, permissionPromptToolName, permissionPrompts } = options;
+  // With a mode that decides without asking it is no contradiction: the mode may be changed later.
   if (canUseTool && permissionPromptToolName !== undefined && permissionPromptToolName !== 'stdio')
     throw invalid(
       `canUseTool would never be asked: permissionPromptToolName sends the question to ${permissionPromptToolName}; give one of them`,
-    );
-  if (canUseTool && (permissionMode === 'bypassPermissions' || permissionMode === 'dontAsk'))
-    throw invalid(
-      `canUseTool would never be asked: permissionMode '${permissionMode}' decides without asking; drop canUseTool, or use permissionMode 'default'`,
     );
   if (canUseTool && permissionPrompts === 'none')
     throw invalid(`canUseTool would never be asked: permissionPrompts is 'none'; drop one of them`);

@@ -7,6 +7,7 @@ import {
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
+  refused,
 } from '../wire/control.ts';
 import type { Gate } from './gate.ts';
 
@@ -80,7 +81,7 @@ export class Dialogue {
     const answer = new Promise<{ readonly response: unknown; readonly envelope: JsonObject }>(
       (resolve, reject) => this.#pending.set(id, { resolve, reject }),
     );
-    this.#run(effect);
+    this.#ask(id, effect);
     if (!signal) return answer;
     const onAbort = (): void =>
       this.#runAll(this.#peer.cancel(id, DuolaneError.from(signal.reason, 'canceled')));
@@ -154,6 +155,25 @@ export class Dialogue {
     }
   }
 
+  #ask(id: string, effect: ControlEffect): void {
+    try {
+      this.#run(effect);
+    } catch (error) {
+      this.#peer.forget(id);
+      this.#settle(id)?.reject(DuolaneError.from(error, 'invalid'));
+    }
+  }
+
+  /** What has no JSON form (a BigInt, a cycle) is answered all the same: the peer waits. */
+  #runAnswer(id: string, effect: ControlEffect | undefined): void {
+    try {
+      this.#run(effect);
+    } catch (error) {
+      const { message } = DuolaneError.from(error);
+      this.#run(refused(id, `the answer cannot be sent: ${message}`));
+    }
+  }
+
   #settle(id: string): Pending | undefined {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
@@ -178,7 +198,7 @@ export class Dialogue {
 
   #answer(id: string, answer: ControlAnswer | undefined): void {
     this.#running.delete(id);
-    if (answer) this.#run(this.#peer.answer(id, answer));
+    if (answer) this.#runAnswer(id, this.#peer.answer(id, answer));
     else this.#peer.drop(id);
     this.#release(id);
     if (this.#running.size === 0) this.#whenQuiet?.();

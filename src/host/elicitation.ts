@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { textOf } from './text.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
 
-/** A question of an MCP server that the CLI dialled. */
+/** A question of an MCP server: one that the CLI dialled, or one in this process. */
 export interface ElicitationRequest {
   readonly serverName: string;
   readonly message: string;
@@ -25,6 +25,7 @@ export type OnElicitation = (
   options: { readonly signal: AbortSignal },
 ) => Promise<ElicitationResult> | ElicitationResult;
 
+const ELICIT = 'elicitation/create';
 const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
 
 /** Answers `elicitation`: by callback, else by `ask`, else by a decline, as the official SDK does. */
@@ -35,15 +36,8 @@ export async function elicit(
 ): Promise<ControlAnswer> {
   const question = elicitationOf(request);
   const { signal } = context;
-  if (options.onElicitation) {
-    const answer: unknown = await options.onElicitation(question, { signal });
-    if (isObject(answer) && ACTIONS.includes(answer['action']))
-      return { ok: true, response: answer };
-    throw new DuolaneError(
-      'invalid',
-      `onElicitation must give { action: 'accept' | 'decline' | 'cancel', content? }`,
-    );
-  }
+  if (options.onElicitation)
+    return { ok: true, response: await called(options.onElicitation, question, signal) };
   if (!options.ask) return { ok: true, response: { action: 'decline' } };
   const { action, content } = await options.ask(
     {
@@ -56,6 +50,40 @@ export async function elicit(
     { signal },
   );
   return { ok: true, response: { action, ...(isObject(content) && { content }) } };
+}
+
+/** `onElicitation` as what an in-process server asks by: no CLI has to be able to. */
+export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
+  return async ({ id, message, schema, data }, { signal = new AbortController().signal } = {}) => {
+    const { method = ELICIT, params = {} } = isObject(data) ? data : {};
+    if (method !== ELICIT || !isObject(params))
+      throw new DuolaneError('unsupported', `this CLI cannot be asked for ${textOf(method)}`);
+    const question = elicitationOf({
+      subtype: 'elicitation',
+      mcp_server_name: serverName,
+      message: message ?? params['message'],
+      mode: params['mode'],
+      url: params['url'],
+      elicitation_id: params['elicitationId'],
+      requested_schema: schema ?? params['requestedSchema'],
+    });
+    const { action, content } = await called(onElicitation, question, signal);
+    return { id, action, ...(content !== undefined && { content }) };
+  };
+}
+
+async function called(
+  onElicitation: OnElicitation,
+  question: ElicitationRequest,
+  signal: AbortSignal,
+): Promise<ElicitationResult> {
+  const answer: unknown = await onElicitation(question, { signal });
+  if (isObject(answer) && ACTIONS.includes(answer['action']))
+    return answer as unknown as ElicitationResult;
+  throw new DuolaneError(
+    'invalid',
+    `onElicitation must give { action: 'accept' | 'decline' | 'cancel', content? }`,
+  );
 }
 
 function elicitationOf(request: ControlRequest): ElicitationRequest {

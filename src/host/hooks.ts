@@ -81,6 +81,10 @@ export interface HookCallbackMatcher {
 
 export type HookOptions = Readonly<Partial<Record<HookEvent, readonly HookCallbackMatcher[]>>>;
 
+/** The call of a SessionEnd hook: a CLI makes it when it leaves, and may wait for no answer. */
+export const isGoodbye = ({ subtype, input }: ControlRequest): boolean =>
+  subtype === 'hook_callback' && isObject(input) && input['hook_event_name'] === 'SessionEnd';
+
 /** The hooks of one session: their registration for `initialize`, and who is called by which id. */
 export class Hooks {
   /** The `hooks` field of `initialize`; undefined without any hook. */

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { collect, keptLogger, playedSession } from '../../test/support/fake-cli.ts';
 import { verifies } from '../../test/verifies.ts';
 import type { Frame } from '../event/types.ts';
@@ -54,6 +54,65 @@ describe('the two lanes', () => {
       expect(seen.slice(0, 1000).map(({ n }) => n)).toEqual([...Array(1000).keys()]);
     },
   );
+
+  test('what a sleeping consumer alone cares about is parsed when it wakes, and keeps its place', async () => {
+    const { cli, session } = await playedSession({
+      mcpServers: { s: server(() => 'ok') },
+      memoryBytes: 1,
+    });
+    await using _ = session;
+    await session.send('go');
+    await cli.initialize();
+    cli.say({ type: 'system', subtype: 'status', session_id: 'one' });
+    cli.say({ type: 'system', subtype: 'status', session_id: 'one' }); // now it is on disk
+    const parse = vi.spyOn(JSON, 'parse');
+    cli.peer.write('{"type":"assistant","n":0}\n'.repeat(100));
+    cli.peer.write('{"type":"stream_event","broken":}\n{"type":"assi');
+    cli.peer.write('stant","é":"€"}\n');
+    cli.say({
+      type: 'assistant',
+      message: { content: [{ type: 'tool_use', id: 't', name: 'x' }] },
+    });
+    cli.peer.write('{"type":"user","n":2}\n');
+    expect(await cli.answerTo(cli.call('s', 'run'))).toMatchObject({ subtype: 'success' });
+    const parsed = parse.mock.calls.map(([line]) => line);
+    parse.mockRestore();
+    expect(parsed.filter((line) => /"n":|broken|€/.test(line))).toEqual([]);
+    expect(session.calls.map(({ id }) => id)).toEqual(['t']);
+    cli.say(cli.result());
+    const [, , ...seen] = await collect(session.response());
+    expect(seen.slice(0, 100).every(({ n }) => n === 0)).toBe(true);
+    expect(seen.slice(100)).toMatchObject([
+      {
+        type: 'system',
+        subtype: 'noise',
+        session_id: 'one',
+        text: expect.stringContaining('broken'),
+      },
+      { type: 'assistant', é: '€' },
+      { type: 'assistant', message: {} },
+      { type: 'user', n: 2 },
+      { type: 'result' },
+    ]);
+  });
+
+  test('skimmed frames carry the time at which they came', async () => {
+    const { cli, session } = await playedSession({ memoryBytes: 1 });
+    await using _ = session;
+    await session.send('go');
+    await cli.initialize();
+    const before = Date.now();
+    for (let n = 0; n < 3; n++) cli.say({ type: 'assistant', session_id: 'one', n });
+    cli.say(cli.result());
+    const frames: Frame[] = [];
+    for await (const frame of session.frames()) {
+      frames.push(frame);
+      if (frame.data['type'] === 'result') break;
+    }
+    expect(frames.map(({ data }) => data['n'])).toEqual([0, 1, 2, undefined]);
+    for (const { at } of frames) expect(at).toBeGreaterThanOrEqual(before);
+    for (const { at } of frames) expect(at).toBeLessThanOrEqual(Date.now());
+  });
 
   verifies(['S118', 'S119'], 'a tap sees both lanes and directions, without patching', async () => {
     const frames: Frame[] = [];

@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { OverflowQueue } from '../stream/overflow.ts';
+import { Noise, parseLine } from '../wire/jsonl.ts';
+import { hostMessage, type HostMessageSubtype } from './messages.ts';
 import { isFence } from './turns.ts';
 import { View } from './view.ts';
 
@@ -15,10 +18,17 @@ export interface LaneOptions {
   readonly onTapError: (error: unknown) => void;
 }
 
+/** Enough for any burst that a reader keeps up with; what is read late is cheaper on disk. */
+const MEMORY_BYTES = 512 * 1024;
 /** How many frames an error shows. */
 const REMEMBERED = 20;
 
 const isMessage = ({ lane, direction }: Frame): boolean => lane === 'message' && direction === 'in';
+
+/** What waits: a frame, or a text as it stands on disk, to be opened by its reader. */
+type Entry = Frame | string;
+
+const wordsOf = ({ text, error }: Noise): JsonObject => ({ text, reason: error.message });
 
 type Rest = { readonly lost?: true };
 
@@ -27,8 +37,10 @@ type Rest = { readonly lost?: true };
  * taps, and the last frames for an error report. Frames never wait here for a reader.
  */
 export class Lanes implements AsyncDisposable {
-  readonly #queue: OverflowQueue<Frame>;
-  readonly #reader: AsyncIterator<Frame, void>;
+  /** What messages of our own carry. */
+  sessionId = '';
+  readonly #queue: OverflowQueue<Entry>;
+  readonly #reader: AsyncIterator<Entry, void>;
   readonly #both: boolean;
   readonly #recent: (JsonObject | undefined)[] = Array.from({ length: REMEMBERED });
   readonly #onTapError: (error: unknown) => void;
@@ -36,6 +48,8 @@ export class Lanes implements AsyncDisposable {
   #count = 0;
   #at = 0;
   #stamp = '';
+  #skimmedAt = 0;
+  #openedAt = 0;
   // The turn that each fence in the queue ends, oldest first: the reader takes one per fence.
   readonly #fences: number[] = [];
   #passed = 0; // the highest turn whose end the reader has seen
@@ -43,20 +57,20 @@ export class Lanes implements AsyncDisposable {
   #reading = false;
   readonly #lens = {
     begin: (): void => this.#begin(),
-    take: (): Frame | undefined => this.#queue.take(),
-    pull: (): Promise<IteratorResult<Frame, void>> => this.#reader.next(),
+    take: (): Frame | undefined => this.#opened(this.#queue.take()),
+    pull: (): Promise<IteratorResult<Frame, void>> => this.#reader.next().then(this.#pulled),
     isOver: (): boolean => false,
     end: (): void => void (this.#reading = false),
   };
 
-  constructor({ lanes, memoryBytes, diskBytes, taps, onTapError }: LaneOptions) {
+  constructor({ lanes, memoryBytes = MEMORY_BYTES, diskBytes, taps, onTapError }: LaneOptions) {
     this.#both = lanes === 'both';
     this.#taps = taps;
     this.#onTapError = onTapError;
-    this.#queue = new OverflowQueue<Frame>({
+    this.#queue = new OverflowQueue<Entry>({
       encode,
-      decode,
-      ...(memoryBytes !== undefined && { memoryBytes }),
+      decode: (text) => text,
+      memoryBytes,
       ...(diskBytes !== undefined && { diskBytes }),
     });
     this.#reader = this.#queue[Symbol.asyncIterator]();
@@ -70,6 +84,41 @@ export class Lanes implements AsyncDisposable {
     const text = line === undefined ? undefined : this.#prefix(at) + line;
     const taken = this.#queue.offer(frame, text);
     if (taken && isFence(data)) this.#fences.push(turn);
+  }
+
+  /** A message of our own, for the app; `turn` is the last one that it ends. */
+  tell(subtype: HostMessageSubtype, fields: JsonObject, turn = 0): void {
+    this.message(this.#own(subtype, fields), Date.now(), turn);
+  }
+
+  /** A fact about the pipe itself, for taps alone. */
+  note(direction: Frame['direction'], subtype: HostMessageSubtype, fields: JsonObject = {}): void {
+    if (this.#taps.length === 0) return;
+    const data = hostMessage(subtype, fields);
+    this.#tap({ lane: 'message', direction, at: Date.now(), data });
+  }
+
+  /** Tells of a line that is not protocol. */
+  noise(noise: Noise): void {
+    this.tell('noise', wordsOf(noise));
+  }
+
+  /** Whether lines that only the reader cares about may be skimmed: it is far behind, and no tap looks on. */
+  get behind(): boolean {
+    return this.#queue.spilling && this.#taps.length === 0;
+  }
+
+  /**
+   * Takes a line that only the reader cares about to disk, unread: while nobody reads, a flood costs
+   * neither the parsing nor the garbage of it. False: parse it.
+   */
+  skim(bytes: Buffer, start: number, end: number, at: number): boolean {
+    if (!this.behind) return false;
+    if (at !== this.#skimmedAt) {
+      this.#skimmedAt = at;
+      this.#queue.offer(`@${at}`);
+    }
+    return this.#queue.offerBytes(bytes, start, end);
   }
 
   /** A message that is the host's own business: seen by taps, never by the app. */
@@ -142,6 +191,37 @@ export class Lanes implements AsyncDisposable {
     await this.#queue[Symbol.asyncDispose]();
   }
 
+  #own(subtype: HostMessageSubtype, fields: JsonObject): JsonObject {
+    return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.sessionId });
+  }
+
+  #opened(entry: Entry | undefined): Frame | undefined {
+    if (typeof entry !== 'string') return entry;
+    switch (entry[0]) {
+      case '@':
+        this.#openedAt = Number(entry.slice(1));
+        return undefined;
+      case '{':
+        return { lane: 'message', direction: 'in', at: this.#openedAt, data: this.#parsed(entry) };
+      default:
+        return decode(entry);
+    }
+  }
+
+  /** A skimmed line; if it is no JSON after all, its reader is told so in its place. */
+  #parsed(line: string): JsonObject {
+    const data = parseLine(line);
+    return data instanceof Noise ? this.#own('noise', wordsOf(data)) : data;
+  }
+
+  readonly #pulled = (
+    result: IteratorResult<Entry, void>,
+  ): IteratorResult<Frame, void> | Promise<IteratorResult<Frame, void>> => {
+    if (result.done) return result;
+    const value = this.#opened(result.value);
+    return value ? { done: false, value } : this.#lens.pull();
+  };
+
   #begin(): void {
     if (this.#reading)
       throw new DuolaneError(
@@ -205,9 +285,13 @@ export class Lanes implements AsyncDisposable {
   }
 }
 
-// A frame on disk: two letters, `!` if lost, the time, a blank, and the line as it was.
-const encode = ({ lane, direction, at, data, lost }: Frame): string =>
-  `${lane === 'message' ? 'm' : 'c'}${direction === 'in' ? 'i' : 'o'}${lost ? '!' : ''}${at} ${JSON.stringify(data)}`;
+// On disk: a skimmed line as it was; `@` and the time that the skimmed lines behind it came at; or a
+// frame: two letters, `!` if lost, the time, a blank, and its line.
+function encode(entry: Entry): string {
+  if (typeof entry === 'string') return entry;
+  const { lane, direction, at, data, lost } = entry;
+  return `${lane === 'message' ? 'm' : 'c'}${direction === 'in' ? 'i' : 'o'}${lost ? '!' : ''}${at} ${JSON.stringify(data)}`;
+}
 
 function decode(text: string): Frame {
   const lost = text[2] === '!';

@@ -6,6 +6,8 @@ import type { JsonObject } from '../json.ts';
 import { createRegistry } from '../mcp/registry.ts';
 import { createSdkMcpServer, tool } from '../mcp/tool.ts';
 import type { ToolSource } from '../mcp/types.ts';
+import type { ControlAnswer } from '../wire/control.ts';
+import { McpBridge } from './mcp.ts';
 
 const ANY = { type: 'object' } as const;
 const echo = tool('echo', 'echoes', ANY, (args: JsonObject) => JSON.stringify(args));
@@ -24,6 +26,72 @@ const slow = (source: ToolSource, until: Promise<unknown>): ToolSource => ({
     yield* source.listTools(options);
   },
   callTool: (call, options) => source.callTool(call, options),
+});
+
+describe('the bridge, alone', () => {
+  verifies('S6', 'routes by server and method, and answers notifications too', async () => {
+    const sent: JsonObject[] = [];
+    await using bridge = new McpBridge({ send: async (_, message) => void sent.push(message) });
+    const registry = createRegistry({ name: 's', version: '1.0.0', tools: [echo] });
+    bridge.add('s', registry);
+    const ask = (message: JsonObject, server?: string): Promise<ControlAnswer | undefined> =>
+      bridge.serve({ ...rpc(message, server), subtype: 'mcp_message' }, {});
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
+    expect(await ask({ id: 0, method: 'initialize', params })).toMatchObject({
+      ok: true,
+      response: { mcp_response: { id: 0, result: { serverInfo: { name: 's' } } } },
+    });
+    expect(await ask({ method: 'notifications/initialized' })).toMatchObject({ ok: true });
+    expect(bridge.waits).toBe(true);
+    expect(await ask({ id: 1, method: 'tools/list' })).toMatchObject({
+      response: { mcp_response: { result: { tools: [{ name: 'echo' }] } } },
+    });
+    expect(bridge.waits).toBe(false);
+    const call = { id: 1, method: 'tools/call', params: { name: 'echo', arguments: { n: 1 } } };
+    expect(await ask(call)).toMatchObject({
+      response: { mcp_response: { id: 1, result: { content: [{ text: '{"n":1}' }] } } },
+    });
+    expect(await ask(call, 'ghost')).toMatchObject({ ok: false });
+    registry.register({ ...echo, name: 'more' });
+    await expect
+      .poll(() => sent)
+      .toEqual([{ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }]);
+  });
+});
+
+describe('a tool that asks a person, behind a CLI that cannot', () => {
+  const asking = tool('name', 'asks', ANY, async (_, { sendRequest }) => {
+    const params = { message: 'Who?', requestedSchema: ANY };
+    const { action, content } = await sendRequest({ method: 'elicitation/create', params });
+    return `${String(action)} ${JSON.stringify(content)}`;
+  });
+  const s = createRegistry({ name: 's', version: '1', tools: [asking] });
+
+  test('is answered by onElicitation', async () => {
+    const asked: unknown[] = [];
+    const { cli, session } = await playedSession({
+      mcpServers: { s },
+      onElicitation: (request) => {
+        asked.push(request);
+        return { action: 'accept', content: { name: 'Ada' } };
+      },
+    });
+    await using _ = session;
+    await cli.initialize();
+    expect(await cli.answerTo(cli.call('s', 'name'))).toMatchObject({
+      response: { mcp_response: { result: { content: [{ text: 'accept {"name":"Ada"}' }] } } },
+    });
+    expect(asked).toEqual([{ serverName: 's', message: 'Who?', requestedSchema: ANY }]);
+  });
+
+  test('fails without it, saying what to do', async () => {
+    const { cli, session } = await playedSession({ mcpServers: { s } });
+    await using _ = session;
+    await cli.initialize();
+    expect(JSON.stringify(await cli.answerTo(cli.call('s', 'name')))).toContain(
+      'nobody can be asked here',
+    );
+  });
 });
 
 describe('the bridge', () => {
@@ -265,7 +333,9 @@ describe('ready', () => {
     await using _ = session;
     await cli.initialize({ sdk_mcp_manifests_parked: { s: 'parked' } });
     await expect(session.ready()).rejects.toMatchObject({
-      message: expect.stringContaining('s: registered 2, listed 1') as string,
+      message: expect.stringMatching(
+        /s: registered 2, listed 1 \(.*tool "bad": bad input schema/,
+      ) as string,
     });
   });
 });

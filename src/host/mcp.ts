@@ -3,10 +3,11 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { offerMessages } from '../mcp/json-rpc/offer.ts';
 import { toolName } from '../mcp/names.ts';
-import type { MessageEnd, ToolSource } from '../mcp/types.ts';
+import type { MessageEnd, ToolProblem, ToolSource } from '../mcp/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
 import { isRequest } from '../wire/json-rpc.ts';
+import { askBy, type OnElicitation } from './elicitation.ts';
 import type { ServerReady } from './types.ts';
 
 /** What the CLI gets for a notification, which has no answer of its own. */
@@ -20,6 +21,8 @@ const MANIFEST_VERSION = '2025-11-25';
 
 export interface BridgeOptions {
   readonly ask?: Ask;
+  /** Answers what a server asks a person, unless `ask` does. */
+  readonly onElicitation?: OnElicitation;
   /** Writes a message of a server to the CLI; resolves when there is room for the next. */
   readonly send: (server: string, message: JsonObject) => Promise<void>;
 }
@@ -57,7 +60,8 @@ export class McpBridge implements AsyncDisposable {
   }
 
   add(name: string, source: ToolSource): void {
-    const { ask, send } = this.#options;
+    const { send, onElicitation } = this.#options;
+    const ask = this.#options.ask ?? (onElicitation && askBy(onElicitation, name));
     const end = offerMessages(source, ask ? { ask } : {});
     const pump = relay(end, (message) => send(name, message));
     const prefix = toolName(name, '');
@@ -159,11 +163,11 @@ export class McpBridge implements AsyncDisposable {
       });
     }
     const ready = await Promise.all(
-      servers.map(async (server) => ({
-        name: server.name,
-        registered: await declaredBy(server.source),
-        listed: server.listed.size,
-      })),
+      servers.map(async ({ name, source, listed }): Promise<ServerReady> => {
+        const problems = problemsOf(source);
+        const registered = (await countOf(source)) + problems.length;
+        return { name, registered, listed: listed.size, ...(problems.length > 0 && { problems }) };
+      }),
     );
     if (servers.some((server) => server.failure) || ready.some(incomplete))
       throw this.#notReady(servers, undefined, ready.filter(incomplete));
@@ -205,7 +209,8 @@ export class McpBridge implements AsyncDisposable {
             `${name} did not list its tools (${failure ?? 'not asked yet; an older CLI asks with its first turn'})`,
         ),
       ...partly.map(
-        ({ name, registered, listed }) => `${name}: registered ${registered}, listed ${listed}`,
+        ({ name, registered, listed, problems = [] }) =>
+          `${name}: registered ${registered}, listed ${listed}${reasons(problems)}`,
       ),
     ];
     const message = `in-process servers are not ready: ${words.join('; ')}; the model cannot call what is missing`;
@@ -256,10 +261,17 @@ const namesIn = (result: JsonObject): readonly string[] =>
     ? result['tools'].flatMap((tool) => (isObject(tool) ? [String(tool['name'])] : []))
     : [];
 
-/** How many tools were declared: also those that a registry had to leave out. */
-async function declaredBy(source: ToolSource): Promise<number> {
+async function countOf(source: ToolSource): Promise<number> {
   let count = 0;
   for await (const _ of source.listTools()) count += 1;
-  const problems: unknown = 'problems' in source ? source.problems : undefined;
-  return count + (Array.isArray(problems) ? problems.length : 0);
+  return count;
 }
+
+/** The tools that a registry had to leave out. */
+const problemsOf = (source: ToolSource): readonly ToolProblem[] =>
+  'problems' in source && Array.isArray(source.problems)
+    ? (source.problems as readonly ToolProblem[])
+    : [];
+
+const reasons = (problems: readonly ToolProblem[]): string =>
+  problems.length === 0 ? '' : ` (${problems.map(({ error }) => error.message).join('; ')})`;

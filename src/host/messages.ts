@@ -119,6 +119,7 @@ export type SDKMessage =
  * - `session_id_mismatch`: another session than the one that was asked for (`asked`, `session_id`)
  * - `mirror_error`: the session store failed, entries are lost (`error`, `key`)
  * - `turns_merged`: turns ended inside another one, without a result of their own
+ * - `input_ended`, `exited` (`code`, `signal`): of stdin and of the process; for taps and traces alone
  */
 export interface HostMessage extends JsonObject {
   readonly type: 'system';
@@ -134,7 +135,9 @@ export type HostMessageSubtype =
   | 'mcp_server_not_listed'
   | 'session_id_mismatch'
   | 'mirror_error'
-  | 'turns_merged';
+  | 'turns_merged'
+  | 'input_ended'
+  | 'exited';
 
 export const hostMessage = (subtype: HostMessageSubtype, fields: JsonObject): HostMessage => ({
   type: 'system',

@@ -178,11 +178,13 @@ export interface HostOptions {
   readonly exitMs?: number;
   /** For CLIs of old that gave up on tools after a minute. */
   readonly streamCloseTimeoutMs?: number;
-  /** Memory for messages that nobody has read yet; what is beyond waits on disk. */
+  /** Memory for messages that nobody has read yet, 512 KiB by default; what is beyond waits on disk. */
   readonly memoryBytes?: number;
   readonly diskBytes?: number;
   readonly maxLineBytes?: number;
   readonly sessionStore?: SessionStore;
+  /** Taken for the sake of programs that have it: entries go to the store as they come, always. */
+  readonly sessionStoreFlush?: string;
   /** How long a store may take to give back a session that is resumed. */
   readonly loadTimeoutMs?: number;
 }

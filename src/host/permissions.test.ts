@@ -184,8 +184,6 @@ describe('can_use_tool', () => {
 describe('contradictions', () => {
   const canUseTool = (): { behavior: 'allow' } => ({ behavior: 'allow' });
   for (const [name, options] of Object.entries({
-    'a mode that never asks': { canUseTool, permissionMode: 'bypassPermissions' },
-    dontAsk: { canUseTool, permissionMode: 'dontAsk' },
     'another prompt tool': { canUseTool, permissionPromptToolName: 'mcp__x__ask' },
     'prompts that are off': { canUseTool, permissionPrompts: 'none' },
     'bypass without leave': {
@@ -207,6 +205,24 @@ describe('contradictions', () => {
         code: 'invalid',
       });
     });
+  }
+});
+
+test('an option of the official SDK that is not there is refused, not ignored', async () => {
+  const options = { verbatimPrompts: true } as SessionOptions;
+  await expect(playedSession(options)).rejects.toMatchObject({
+    code: 'unsupported',
+    message: expect.stringContaining('verbatimPrompts') as string,
+  });
+});
+
+test('canUseTool beside a mode that does not ask is fine: the mode may change', async () => {
+  for (const permissionMode of ['bypassPermissions', 'dontAsk'] as const) {
+    const canUseTool = (): { behavior: 'allow' } => ({ behavior: 'allow' });
+    const { cli, session } = await playedSession({ canUseTool, permissionMode });
+    await using _ = session;
+    const asked = cli.request({ subtype: 'can_use_tool', tool_name: 'Bash', input: {} });
+    expect(await cli.answerTo(asked)).toMatchObject({ response: { behavior: 'allow' } });
   }
 });
 

@@ -1,6 +1,7 @@
 import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import type { Lanes } from './lanes.ts';
 import { textOf } from './text.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
 
@@ -61,15 +62,13 @@ const KEPT = 1000;
 /** Keeps a decision, and tells it on the message lane. */
 export function record(
   decision: PermissionDecision,
-  session: {
-    readonly decisions: PermissionDecision[];
-    tell(subtype: 'permission_decision', fields: JsonObject): void;
-  },
+  decisions: PermissionDecision[],
+  lanes: Pick<Lanes, 'tell'>,
 ): void {
   const { toolName: tool_name, toolUseID: tool_use_id, behavior, by, reason } = decision;
-  session.decisions.push(decision);
-  if (session.decisions.length > KEPT) session.decisions.shift();
-  session.tell('permission_decision', { tool_name, tool_use_id, behavior, by, reason });
+  decisions.push(decision);
+  if (decisions.length > KEPT) decisions.shift();
+  lanes.tell('permission_decision', { tool_name, tool_use_id, behavior, by, reason });
 }
 
 export interface PermissionOptions {

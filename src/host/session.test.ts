@@ -8,6 +8,38 @@ const ANY = { type: 'object' } as const;
 const server = (handler: () => unknown): ReturnType<typeof createSdkMcpServer> =>
   createSdkMcpServer({ name: 's', tools: [tool('run', 'runs', ANY, handler as () => string)] });
 
+describe('what has no JSON form', () => {
+  const cycle: Record<string, unknown> = {};
+  cycle['self'] = cycle;
+
+  test.each([
+    ['a BigInt', { content: [{ type: 'text', text: 'x', count: 1n }] }],
+    ['a cycle', { content: [{ type: 'text', text: 'x', cycle }] }],
+  ])('of a tool, %s, is answered with an error, and the next call runs', async (_, result) => {
+    let returned: unknown = result;
+    const { cli, session } = await playedSession({ mcpServers: { s: server(() => returned) } });
+    await using __ = session;
+    await session.send('go');
+    await cli.initialize();
+    expect(await cli.answerTo(cli.call('s', 'run'))).toMatchObject({
+      subtype: 'error',
+      error: expect.stringContaining('has no JSON form') as string,
+    });
+    returned = 'fine';
+    expect(await cli.answerTo(cli.call('s', 'run'))).toMatchObject({ subtype: 'success' });
+    expect(session.holding).toEqual(['a message without its result']);
+  });
+
+  test('of ours is refused before anything is begun', async () => {
+    const { session } = await playedSession();
+    await using _ = session;
+    await expect(session.request('x', { count: 1n })).rejects.toMatchObject({ code: 'invalid' });
+    const message = { type: 'user', message: { role: 'user', content: [cycle] } };
+    await expect(session.send(message)).rejects.toMatchObject({ code: 'invalid' });
+    expect(session.holding).toEqual(['initialize']);
+  });
+});
+
 describe('messages', () => {
   verifies(
     ['S9', 'S26', 'S33', 'S40'],

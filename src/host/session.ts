@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
@@ -6,19 +5,21 @@ import type { Exit } from '../process/types.ts';
 import { settledWithin } from '../stream/abort.ts';
 import type { Abortable } from '../stream/types.ts';
 import { type ControlRequest, isControl } from '../wire/control.ts';
-import { LineDecoder, Noise, parseLine } from '../wire/jsonl.ts';
-import { Calls, type ToolUse } from './calls.ts';
+import type { ToolUse } from './calls.ts';
+import { Conversation } from './conversation.ts';
 import { Dialogue, type Serve } from './dialogue.ts';
 import { verdictOf } from './ending.ts';
 import { peerFailure } from './failure.ts';
-import { Gate } from './gate.ts';
+import type { Gate } from './gate.ts';
 import { Handshake } from './handshake.ts';
-import { hostMessage, type HostMessageSubtype, isInternal, userMessage } from './messages.ts';
+import { isGoodbye } from './hooks.ts';
+import { userMessage } from './messages.ts';
 import type { McpServerConfig } from './options.ts';
 import type { SessionParts } from './parts.ts';
 import type { PermissionDecision } from './permissions.ts';
+import { FrameReader } from './reader.ts';
 import { replaceServers } from './servers.ts';
-import { isFence, lastEnded, Turns } from './turns.ts';
+import { lastEnded, type Turns } from './turns.ts';
 import type { InterruptReceipt, ServerReady, Session } from './types.ts';
 import type { View } from './view.ts';
 import { Watch } from './watch.ts';
@@ -26,7 +27,6 @@ import { Writer } from './writer.ts';
 
 const UNACKNOWLEDGED = 1000;
 const BROKEN_MS = 1000;
-const BEGINS = { turnBegins: true };
 const IGNORED = 'ignored at shutdown: the turn has its result';
 
 /** The driver: connects the pure machines (control, turns, gate) to the pipe and to the reader. */
@@ -34,17 +34,15 @@ export class AgentSession implements Session {
   readonly done: Session['done'];
   readonly decisions: PermissionDecision[] = [];
   readonly #parts: SessionParts;
-  readonly #calls = new Calls();
-  readonly #turns = new Turns();
-  readonly #gate = new Gate(this.#turns);
+  readonly #conversation: Conversation;
+  readonly #turns: Turns;
+  readonly #gate: Gate;
+  readonly #reader: FrameReader;
   readonly #writer: Writer;
   readonly #dialogue: Dialogue;
   readonly #watch: Watch;
   readonly #handshake: Handshake;
   readonly #closing = new AbortController();
-  #id: string;
-  #named = false;
-  #now = Date.now();
   #lost = 0;
   #failure: DuolaneError | undefined;
   #disposing: Promise<void> | undefined;
@@ -53,10 +51,18 @@ export class AgentSession implements Session {
   constructor(parts: SessionParts) {
     this.#parts = parts;
     const { transport, limits } = parts;
-    this.#id = parts.expectedId ?? '';
+    this.#conversation = new Conversation({
+      ...parts,
+      onNamed: () => void (this.#reader.maySkim = true),
+      onSettled: () => this.#settle(),
+      onDoubt: () => this.#watch.expectTurn(),
+    });
+    this.#turns = this.#conversation.turns;
+    this.#gate = this.#conversation.gate;
     this.#writer = new Writer(transport, {
       onWritten: (frame) => this.#written(frame),
       onLost: (frames, reason) => this.#unwritten(frames, reason),
+      onEnded: () => parts.lanes.note('out', 'input_ended'),
     });
     this.#dialogue = new Dialogue({
       gate: this.#gate,
@@ -66,12 +72,18 @@ export class AgentSession implements Session {
       onIgnored: (why, frame) => parts.logger.debug('control frame ignored', { why, frame }),
       onSettled: () => this.#settle(),
     });
+    this.#reader = new FrameReader({
+      lanes: parts.lanes,
+      ...(parts.maxLineBytes !== undefined && { maxLineBytes: parts.maxLineBytes }),
+      onControl: (frame) => this.#dialogue.receive(frame),
+      onMessage: (frame, line, at) => this.#conversation.take(frame, line, at),
+    });
     this.#watch = new Watch(limits, {
       isServing: () => this.#dialogue.serving > 0,
       isBusy: () => this.#gate.busy,
       isSettled: () => this.#turns.settled,
       isDoubtful: () => this.#turns.doubtful,
-      onDoubt: () => this.#merged(this.#turns.assumeMerged()),
+      onDoubt: () => this.#conversation.assumeMerged(),
       onStalled: (silentMs) => this.#stalled(silentMs),
       endPeer: (why) => this.#endPeer(why),
       fail: (what) => this.#fail(what),
@@ -86,7 +98,7 @@ export class AgentSession implements Session {
   }
 
   get id(): string {
-    return this.#id;
+    return this.#conversation.id;
   }
 
   get initialized(): Promise<JsonObject> {
@@ -94,7 +106,7 @@ export class AgentSession implements Session {
   }
 
   get calls(): readonly ToolUse[] {
-    return this.#calls.all;
+    return this.#conversation.calls.all;
   }
 
   get holding(): readonly string[] {
@@ -121,8 +133,8 @@ export class AgentSession implements Session {
     if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
     if (this.#handshake.mayWrite) await this.#handshake.mayWrite;
     const message = userMessage(prompt);
-    this.#turns.send(message.uuid);
     this.#writer.push(message);
+    this.#turns.send(message.uuid);
     this.#watch.heard(Date.now());
     await this.#writer.room().catch((error: unknown) => this.#explain(error));
   }
@@ -213,14 +225,13 @@ export class AgentSession implements Session {
   }
 
   async #read(): Promise<{ readonly code: number | null; readonly signal?: string }> {
-    const { transport, maxLineBytes } = this.#parts;
-    const decoder = new LineDecoder(maxLineBytes === undefined ? {} : { maxBytes: maxLineBytes });
+    const { transport } = this.#parts;
     for await (const chunk of transport.output) {
-      this.#now = Date.now();
-      this.#watch.heard(this.#now);
-      for (const line of decoder.decode(chunk)) this.#receive(line);
+      const now = Date.now();
+      this.#watch.heard(now);
+      if (this.#reader.read(chunk, now)) transport.release?.(chunk);
     }
-    for (const line of decoder.flush()) this.#receive(line);
+    this.#reader.end();
     const exit = await transport.exited;
     try {
       return this.#finish(exit);
@@ -229,64 +240,20 @@ export class AgentSession implements Session {
     }
   }
 
-  #receive(line: string | Noise): void {
-    const data = typeof line === 'string' ? parseLine(line) : line;
-    if (data instanceof Noise) {
-      this.tell('noise', { text: data.text, reason: data.error.message });
-    } else if (isControl(data)) {
-      this.#dialogue.receive(data); // first the dispatch, then the looking
-      this.#parts.lanes.control('in', data, this.#now);
-    } else {
-      this.#message(data, line as string);
-    }
-  }
-
-  #message(data: JsonObject, line: string): void {
-    const turn = this.#turns.observe(data);
-    this.#gate.observe(data);
-    this.#calls.observe(data, line.length);
-    if (!this.#named && typeof data['session_id'] === 'string') this.#name(data['session_id']);
-    if (isInternal(data)) {
-      this.#parts.lanes.internal(data, this.#now);
-      if (data['type'] === 'transcript_mirror') this.#parts.onMirror?.(data);
-    } else {
-      this.#parts.lanes.message(data, this.#now, turn, line);
-      if (data['subtype'] === 'init') this.#checkServers(data);
-    }
-    if (!isFence(data)) this.#merged(turn);
-    else if (this.#turns.doubtful) this.#watch.expectTurn();
-    this.#settle();
-  }
-
-  /** Turns up to this one ended inside another: the reader and the gate are told. */
-  #merged(turn: number): void {
-    if (turn === 0) return;
-    this.tell('turns_merged', { turn }, turn);
-    this.#settle();
-  }
-
-  #name(id: string): void {
-    if (id === '') return;
-    this.#named = true;
-    const asked = this.#parts.expectedId;
-    this.#id = id;
-    if (asked === undefined || asked === id) return;
-    this.#parts.logger.warn('the agent opened another session than asked for', { asked, id });
-    this.tell('session_id_mismatch', { asked });
-  }
-
-  #checkServers(init: JsonObject): void {
-    for (const missing of this.#parts.bridge.observe(init['mcp_servers'], BEGINS)) {
-      this.#parts.logger.warn('an in-process server is not connected', missing);
-      this.tell('mcp_server_not_listed', missing);
-    }
-  }
-
   #serve: Serve = (request, context) =>
-    // What nobody can hear about must not happen either.
     this.#writer.ended || this.closing.aborted
-      ? Promise.resolve({ ok: false, error: 'stdin of the agent is closed' })
+      ? this.#serveUnheard(request, context)
       : this.#parts.serve(request, context);
+
+  /** What nobody can hear about must not happen either, but for a goodbye, which needs no answer. */
+  #serveUnheard: Serve = async (request, context) => {
+    const { serve, logger } = this.#parts;
+    if (!isGoodbye(request)) return { ok: false, error: 'stdin of the agent is closed' };
+    serve(request, context).catch((error: unknown) =>
+      logger.warn('a SessionEnd hook failed', { error: String(error) }),
+    );
+    return undefined;
+  };
 
   #written(frame: JsonObject): void {
     if (isControl(frame)) this.#parts.lanes.control('out', frame, Date.now());
@@ -318,13 +285,11 @@ export class AgentSession implements Session {
     this.#lost += 1;
     this.#parts.lanes.control('out', frame, Date.now(), { lost: true });
     const id = (frame['response'] as JsonObject | undefined)?.['request_id'];
-    this.tell('tool_response_lost', { request_id: id, reason, ...(request && { request }) });
-  }
-
-  /** A message of our own on the message lane. */
-  tell(subtype: HostMessageSubtype, fields: JsonObject, turn = 0): void {
-    const message = hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.#id });
-    this.#parts.lanes.message(message, Date.now(), turn);
+    this.#parts.lanes.tell('tool_response_lost', {
+      request_id: id,
+      reason,
+      ...(request && { request }),
+    });
   }
 
   #settle(): void {
@@ -339,7 +304,7 @@ export class AgentSession implements Session {
 
   #stalled(silentMs: number): void {
     const { holding } = this;
-    this.tell('stalled', { silent_ms: silentMs, holding });
+    this.#parts.lanes.tell('stalled', { silent_ms: silentMs, holding });
     this.#parts.logger.warn('the agent is silent', { silentMs, holding });
     if (!this.#writer.ended)
       this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
@@ -368,6 +333,8 @@ export class AgentSession implements Session {
 
   #finish(exit: Exit): { readonly code: number | null; readonly signal?: string } {
     this.#watch.stop();
+    const { code, signal } = exit;
+    this.#parts.lanes.note('in', 'exited', { code, ...(signal !== undefined && { signal }) });
     const gone = this.closing.aborted
       ? new DuolaneError('closed', 'the session was closed')
       : peerFailure('peer_exited', 'before it answered', exit, this.#parts.lanes.recent);
@@ -377,7 +344,7 @@ export class AgentSession implements Session {
     this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
     this.#parts.lanes.end(error);
     if (error) throw error;
-    return { code: exit.code, ...(exit.signal !== undefined && { signal: exit.signal }) };
+    return { code, ...(signal !== undefined && { signal }) };
   }
 
   #judge(exit: Exit, lost: number): DuolaneError | undefined {

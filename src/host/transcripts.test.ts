@@ -49,6 +49,12 @@ describe('traces', () => {
       'message out',
       'control in',
       'message in',
+      'message out',
+      'message in',
+    ]);
+    expect(frames.slice(-2).map(({ data }) => data)).toEqual([
+      { type: 'system', subtype: 'input_ended', host: true },
+      { type: 'system', subtype: 'exited', host: true, code: 0 },
     ]);
     const text = JSON.stringify(frames);
     for (const secret of ['very-secret-key', 'sk-ant-abc', 'hidden', 'abcdefghijk'])

@@ -1,5 +1,6 @@
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
+import type { ToolProblem } from '../mcp/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { ToolUse } from './calls.ts';
 import type { PermissionDecision } from './permissions.ts';
@@ -54,8 +55,11 @@ export interface Session extends AsyncDisposable {
 
 export interface ServerReady {
   readonly name: string;
+  /** How many tools were declared, also those that had to be left out. */
   readonly registered: number;
   readonly listed: number;
+  /** Tools that were left out when they were registered, each with the reason. */
+  readonly problems?: readonly ToolProblem[];
 }
 
 /** Uuids of messages that still wait, and of those that were withdrawn with `cancelQueued`. */

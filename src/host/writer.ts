@@ -8,6 +8,17 @@ export interface WriterOptions {
   readonly onWritten: (frame: JsonObject) => void;
   /** The peer no longer reads: these frames reached nobody. */
   readonly onLost: (frames: readonly JsonObject[], reason: DuolaneError) => void;
+  /** Nothing more is written: stdin is closed. */
+  readonly onEnded: () => void;
+}
+
+function lineOf(frame: JsonObject): string {
+  try {
+    return encodeLine(frame);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
+    throw new DuolaneError('invalid', `it has no JSON form: ${why}`, { cause });
+  }
 }
 
 /**
@@ -32,10 +43,12 @@ export class Writer {
     return this.#ended;
   }
 
+  /** Throws `invalid` for a frame that has no JSON form, and has not taken it. */
   push(frame: JsonObject): void {
+    const text = lineOf(frame);
     if (this.#frames.length === 0) process.nextTick(() => this.flush());
     this.#frames.push(frame);
-    this.#text += encodeLine(frame);
+    this.#text += text;
   }
 
   flush(): void {
@@ -70,5 +83,6 @@ export class Writer {
     this.flush();
     this.#ended = true;
     this.#transport.endInput();
+    this.#options.onEnded();
   }
 }

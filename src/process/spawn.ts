@@ -7,6 +7,7 @@ import { DuolaneError } from '../errors.ts';
 import { ByteQueue } from './byte-queue.ts';
 import { explainStart, resolveCommand } from './command.ts';
 import { memoryTransport } from './memory.ts';
+import { release } from './release.ts';
 import { Tail } from './tail.ts';
 import { ProcessTree } from './tree.ts';
 import type { Exit, ProcessOptions, ProcessTransport } from './types.ts';
@@ -89,6 +90,10 @@ class Child implements ProcessTransport {
     this.#leaderExit = new Promise((resolve) => child.once('exit', () => resolve()));
     this.exited = this.#whenExited(stderr);
     watch(pid);
+  }
+
+  release(chunk: Uint8Array): void {
+    release(chunk);
   }
 
   write(text: string | Uint8Array): boolean {

@@ -8,6 +8,11 @@ export interface Transport extends AsyncDisposable {
    * A reader that is behind holds the peer back; leaving the loop discards the rest.
    */
   readonly output: AsyncIterable<Uint8Array>;
+  /**
+   * Gives back the memory of a chunk of `output` at once, not when the collector comes round. Only
+   * for a reader who keeps nothing of it; nobody has to.
+   */
+  release?(chunk: Uint8Array): void;
   /** Takes text or bytes at once; false: the pipe is full, await `drained()` before more. Throws `closed` when the peer no longer reads. */
   write(text: string | Uint8Array): boolean;
   /** Resolves when there is room, rejects with `closed` when there never will be. */

@@ -100,6 +100,11 @@ export class ControlPeer {
     };
   }
 
+  /** A request of ours that never left: nobody answers it, and nothing is withdrawn. */
+  forget(id: string): void {
+    this.#asked.delete(id);
+  }
+
   /** Withdraws a request of ours; it is rejected with `reason` and a late answer is ignored. */
   cancel(id: string, reason: DuolaneError): readonly ControlEffect[] {
     if (!this.#asked.delete(id)) return [];
@@ -223,6 +228,12 @@ export class ControlPeer {
   }
 }
 
+/** The frame that refuses a request of the peer. */
+export const refused = (id: string, error: string): ControlEffect => ({
+  do: 'write',
+  frame: { type: 'control_response', response: envelope(id, { ok: false, error }) },
+});
+
 function envelope(id: string, answer: ControlAnswer): JsonObject {
   if (!answer.ok)
     return {
@@ -239,13 +250,14 @@ function envelope(id: string, answer: ControlAnswer): JsonObject {
   return rest ? { ...rest, ...success } : success;
 }
 
-/** Why the peer said no; its own `error_code` is in the cause. */
+/** Why the peer said no; its own `error_code` is there as `errorCode`, as in the official SDK. */
 function refusal(subtype: string, response: JsonObject): DuolaneError {
-  const unsupported = response['error_code'] === 'unsupported_request';
-  const text = typeof response['error'] === 'string' ? response['error'] : 'no reason given';
-  return new DuolaneError(
-    unsupported ? 'unsupported' : 'invalid',
+  const { error, error_code: errorCode } = response;
+  const text = typeof error === 'string' ? error : 'no reason given';
+  const refused = new DuolaneError(
+    errorCode === 'unsupported_request' ? 'unsupported' : 'invalid',
     `the peer refused ${subtype}: ${text}`,
     { cause: response },
   );
+  return typeof errorCode === 'string' ? Object.assign(refused, { errorCode }) : refused;
 }

@@ -36,6 +36,33 @@ const message: fc.Arbitrary<JsonObject> = fc.dictionary(
 );
 
 describe('any stream', () => {
+  test('sifting gives the lines of decode, in order, taken as bytes or not', () => {
+    const piece = fc.oneof(text, fc.constantFrom('\n', '\r\n', '\n\n', 'é€😀', '\uFEFF'));
+    fc.assert(
+      fc.property(fc.array(piece), cuts, fc.nat(3), fc.nat(60), (pieces, at, modulus, maxBytes) => {
+        const chunks = cut(utf8(`first\n${pieces.join('')}`), at);
+        const sifted: (string | Noise)[] = [];
+        const decoder = new LineDecoder({ maxBytes: maxBytes + 5 });
+        const take = (bytes: Buffer, start: number, end: number): boolean => {
+          const line = bytes.toString('utf8', start, end);
+          // Blank lines and the end of a CRLF are for the decoder to judge.
+          if ((end - start) % 4 !== modulus || line.trim() === '' || line.endsWith('\r'))
+            return false;
+          sifted.push(line);
+          return true;
+        };
+        for (const chunk of chunks) {
+          decoder.sift(chunk, take, (line) => sifted.push(line));
+          chunk.fill(0x58); // not ours any more
+        }
+        sifted.push(...decoder.flush());
+        const again = cut(utf8(`first\n${pieces.join('')}`), at);
+        expect(sifted).toEqual(decodeAll(new LineDecoder({ maxBytes: maxBytes + 5 }), again));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   verifies('S2', 'what encodeLine writes is what comes out, however the bytes are cut', () => {
     fc.assert(
       fc.property(

@@ -64,6 +64,34 @@ export class LineDecoder {
     return out;
   }
 
+  /**
+   * As `decode`, line by line and in order: each line is offered to `take` as bytes from `start` to
+   * `end`, not to be kept, and becomes text, for `onLine`, only if it is not taken.
+   */
+  sift(
+    chunk: Uint8Array,
+    take: (bytes: Buffer, start: number, end: number) => boolean,
+    onLine: (line: string | Noise) => void,
+  ): void {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    let start = 0;
+    for (;;) {
+      const end = bytes.indexOf(NEWLINE, start);
+      if (end === -1) break;
+      if (this.#length > 0 || end - start > this.#maxBytes || !this.#begun) {
+        this.#keep(bytes.subarray(start, end));
+        if (this.#length <= this.#maxBytes && this.#begun && take(this.#rest, 0, this.#length))
+          this.#length = 0;
+        else this.#takeEach(onLine);
+      } else if (!take(bytes, start, end)) {
+        this.#keep(bytes.subarray(start, end));
+        this.#takeEach(onLine);
+      }
+      start = end + 1;
+    }
+    if (start < bytes.length) this.#keep(bytes.subarray(start));
+  }
+
   /** What stood behind the last newline when the stream ended. */
   flush(): (string | Noise)[] {
     const out: (string | Noise)[] = [];
@@ -82,6 +110,12 @@ export class LineDecoder {
     }
     if (this.#length < kept) part.copy(this.#rest, this.#length, 0, kept - this.#length);
     this.#length = length;
+  }
+
+  #takeEach(onLine: (line: string | Noise) => void): void {
+    const out: (string | Noise)[] = [];
+    this.#take(out);
+    for (const line of out) onLine(line);
   }
 
   #take(out: (string | Noise)[]): void {

@@ -1,0 +1,189 @@
+import { DuolaneError } from '../errors.ts';
+import type { Frame, Logger } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import { spawnProcess } from '../process/spawn.ts';
+import type { Transport } from '../process/types.ts';
+import { Disposer } from '../stream/disposer.ts';
+import { checkedOptions, isBidirectional } from './check.ts';
+import { flagsOf } from './flags.ts';
+import { Hooks } from './hooks.ts';
+import { initializeFields } from './initialize.ts';
+import { Lanes } from './lanes.ts';
+import { launchOf } from './launch.ts';
+import { defaultLogger } from './log.ts';
+import { McpBridge } from './mcp.ts';
+import { Mirror, restore } from './mirror.ts';
+import type { Launch, LaunchOptions, SessionOptions } from './options.ts';
+import { record } from './permissions.ts';
+import { serveWith } from './serve.ts';
+import { type Servers, serversOf } from './servers.ts';
+import { AgentSession } from './session.ts';
+import { sourceOf } from './source.ts';
+import { spawnedTransport } from './spawned.ts';
+import { Trace } from './trace.ts';
+import type { Limits } from './watch.ts';
+
+const MANIFEST_MS = 250;
+const MINUTE_MS = 60_000;
+
+/** `openSession`, with what only this part needs to see of the session. */
+export async function startSession(given: SessionOptions): Promise<AgentSession> {
+  const options = checkedOptions(given);
+  const servers = serversOf(options);
+  if (options.oneshot && isBidirectional(options, servers))
+    throw new DuolaneError(
+      'invalid',
+      'oneshot closes stdin after the input, and tools, hooks or callbacks need it; drop oneshot',
+    );
+  const scope = new Disposer();
+  try {
+    return await assemble(options, servers, scope);
+  } catch (error) {
+    await scope[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** What is opened on the way belongs to `scope`, which the session closes when its process is gone. */
+async function assemble(
+  options: SessionOptions,
+  servers: Servers,
+  scope: Disposer,
+): Promise<AgentSession> {
+  const { logger = defaultLogger } = options;
+  const place = await resumePlace(options, scope);
+  const launch = launchOf(
+    { ...options, ...place },
+    flagsOf(options, { processServers: servers.process }),
+  );
+  const hooks = new Hooks(options.hooks);
+  let session: AgentSession | undefined;
+  const bridge = scope.use(
+    new McpBridge({
+      ...(options.ask && { ask: options.ask }),
+      ...(options.onElicitation && { onElicitation: options.onElicitation }),
+      send: async (name, message) => session?.relay(name, message),
+    }),
+  );
+  for (const { name, instance } of servers.sdk) bridge.add(name, await sourceOf(instance));
+  const manifests =
+    process.env['CLAUDE_AGENT_SDK_DISABLE_MCP_MANIFESTS'] === '1'
+      ? {}
+      : await bridge.manifests(MANIFEST_MS);
+  const trace = options.trace === undefined ? undefined : openTrace(options.trace, launch);
+  if (trace) scope.use(trace);
+  const lanes = lanesOf(options, trace, logger);
+  const mirror = mirrorOf(options, scope, (fields) => {
+    logger.warn('the session store failed', fields);
+    lanes.tell('mirror_error', fields);
+  });
+
+  session = new AgentSession({
+    transport: start(options, launch),
+    lanes,
+    bridge,
+    serve: serveWith(options, {
+      bridge,
+      hooks,
+      onDecision: (decision) => {
+        logger.info('permission', { ...decision });
+        if (session) record(decision, session.decisions, lanes);
+      },
+    }),
+    initialize: initializeFields(options, {
+      hooks: hooks.registration,
+      sdkServers: servers.sdk,
+      manifests,
+    }),
+    ...(hooks.needsBlocking && { checkInitialized: mustBlock }),
+    limits: limitsOf(options),
+    ...(options.maxLineBytes !== undefined && { maxLineBytes: options.maxLineBytes }),
+    logger,
+    oneshot: options.oneshot ?? false,
+    expectedId: options.sessionId ?? (options.forkSession ? undefined : options.resume),
+    ...(mirror && { onMirror: (frame) => mirror.take(frame) }),
+    onEnded: () => scope[Symbol.asyncDispose](),
+  });
+  return session;
+}
+
+function mirrorOf(
+  { sessionStore }: SessionOptions,
+  scope: Disposer,
+  onError: (fields: JsonObject) => void,
+): Mirror | undefined {
+  if (!sessionStore) return undefined;
+  const mirror = new Mirror(sessionStore, ({ message }, key) => onError({ error: message, key }));
+  scope.defer(() => mirror.flush());
+  return mirror;
+}
+
+function lanesOf(options: SessionOptions, trace: Trace | undefined, logger: Logger): Lanes {
+  return new Lanes({
+    lanes: options.lanes ?? 'message',
+    taps: [
+      ...(options.onFrame ? [options.onFrame] : []),
+      ...(trace ? [(frame: Frame) => trace.write(frame)] : []),
+    ],
+    onTapError: (error) => logger.error('a tap threw and is off', { error: String(error) }),
+    ...(options.memoryBytes !== undefined && { memoryBytes: options.memoryBytes }),
+    ...(options.diskBytes !== undefined && { diskBytes: options.diskBytes }),
+  });
+}
+
+/** A session of a store is resumed from a folder of its own, which is gone afterwards. */
+async function resumePlace(options: SessionOptions, scope: Disposer): Promise<LaunchOptions> {
+  const { sessionStore, resume, cwd = process.cwd(), loadTimeoutMs = MINUTE_MS, env } = options;
+  if (!sessionStore || resume === undefined) return {};
+  const { configDir } = scope.use(
+    await restore(sessionStore, { cwd, sessionId: resume, timeoutMs: loadTimeoutMs }),
+  );
+  const inheritEnv = options.inheritEnv ?? env === undefined;
+  return { env: { ...env, CLAUDE_CONFIG_DIR: configDir }, inheritEnv };
+}
+
+function start(options: SessionOptions, launch: Launch): Transport {
+  const { transport, spawnClaudeCodeProcess } = options;
+  if (transport) return transport(launch);
+  if (spawnClaudeCodeProcess) return spawnedTransport(spawnClaudeCodeProcess, launch, options);
+  return spawnProcess({
+    ...launch,
+    ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
+    ...(options.killMs !== undefined && { killMs: options.killMs }),
+    ...(options.stderr && { onStderr: options.stderr }),
+  });
+}
+
+function limitsOf(options: SessionOptions): Limits {
+  const { stall = { afterMs: 10 * MINUTE_MS } } = options;
+  return {
+    stall: stall ? { failMs: MINUTE_MS / 2, ...stall } : undefined,
+    interruptMs: options.interruptMs ?? 10_000,
+    readyMs: options.readyMs ?? MINUTE_MS,
+    exitMs: options.exitMs ?? 10_000,
+    cleanupMs: 1000,
+  };
+}
+
+function openTrace(path: string, { command, args, env }: Launch): Trace {
+  try {
+    const header = {
+      format: 'duolane-trace',
+      version: 1,
+      createdAt: Date.now(),
+      command,
+      args,
+    } as const;
+    return new Trace(path, header, env);
+  } catch (cause) {
+    throw new DuolaneError('invalid', `the trace file ${path} cannot be written`, { cause });
+  }
+}
+
+function mustBlock(answer: Readonly<Record<string, unknown>>): void {
+  if (answer['hook_on_failure_supported'] !== true)
+    throw new DuolaneError(
+      'unsupported',
+      "this CLI cannot block on a failing hook; use onFailure: 'continue', or a newer CLI",
+    );
+}

@@ -1,0 +1,91 @@
+import type { JsonObject } from '../json.ts';
+import { Calls } from './calls.ts';
+import { Gate } from './gate.ts';
+import { isInternal } from './messages.ts';
+import type { SessionParts } from './parts.ts';
+import { isFence, Turns } from './turns.ts';
+
+const BEGINS = { turnBegins: true };
+
+export interface ConversationOptions extends Pick<
+  SessionParts,
+  'lanes' | 'bridge' | 'logger' | 'expectedId' | 'onMirror'
+> {
+  /** The CLI has said its session id, for the first time. */
+  readonly onNamed: () => void;
+  /** Something has ended, or may have. */
+  readonly onSettled: () => void;
+  /** What is open may have ended inside another turn, and the CLI does not say. */
+  readonly onDoubt: () => void;
+}
+
+/** What the messages of the CLI say about the session, each noted before it goes to the app. */
+export class Conversation {
+  readonly turns: Turns = new Turns();
+  readonly gate: Gate = new Gate(this.turns);
+  readonly calls: Calls = new Calls();
+  readonly #options: ConversationOptions;
+  #named = false;
+  #id: string;
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    this.#id = options.expectedId ?? '';
+    options.lanes.sessionId = this.#id;
+  }
+
+  /** As asked for, or as the CLI says. */
+  get id(): string {
+    return this.#id;
+  }
+
+  take(data: JsonObject, line: string, at: number): void {
+    const { lanes, onMirror, onDoubt, onSettled } = this.#options;
+    const turn = this.turns.observe(data);
+    this.gate.observe(data);
+    this.calls.observe(data, line.length);
+    if (!this.#named && typeof data['session_id'] === 'string') this.#name(data['session_id']);
+    if (isInternal(data)) {
+      lanes.internal(data, at);
+      if (data['type'] === 'transcript_mirror') onMirror?.(data);
+    } else {
+      lanes.message(data, at, turn, line);
+      if (data['subtype'] === 'init') this.#checkServers(data);
+    }
+    if (!isFence(data)) this.#merged(turn);
+    else if (this.turns.doubtful) onDoubt();
+    onSettled();
+  }
+
+  /** The CLI stayed silent: what was in doubt has ended. */
+  assumeMerged(): void {
+    this.#merged(this.turns.assumeMerged());
+  }
+
+  /** Turns up to this one ended inside another: the app and the gate are told. */
+  #merged(turn: number): void {
+    if (turn === 0) return;
+    this.#options.lanes.tell('turns_merged', { turn }, turn);
+    this.#options.onSettled();
+  }
+
+  #name(id: string): void {
+    if (id === '') return;
+    const { lanes, logger, expectedId: asked, onNamed } = this.#options;
+    this.#named = true;
+    this.#id = id;
+    lanes.sessionId = id;
+    onNamed();
+    if (asked === undefined || asked === id) return;
+    logger.warn('the agent opened another session than asked for', { asked, id });
+    lanes.tell('session_id_mismatch', { asked });
+  }
+
+  #checkServers(init: JsonObject): void {
+    const { bridge, logger, lanes } = this.#options;
+    for (const missing of bridge.observe(init['mcp_servers'], BEGINS)) {
+      logger.warn('an in-process server is not connected', missing);
+      lanes.tell('mcp_server_not_listed', missing);
+    }
+  }
+}

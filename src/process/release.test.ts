@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { release } from './release.ts';
+
+test('a chunk that owns its memory is gone at once', () => {
+  const chunk = new Uint8Array(64 * 1024);
+  const text = new Uint8Array(chunk);
+  release(chunk);
+  expect([chunk.length, chunk.buffer.byteLength]).toEqual([0, 0]);
+  expect(text).toHaveLength(64 * 1024);
+  release(chunk);
+});
+
+test('a chunk that shares its memory with others stays', () => {
+  const memory = new Uint8Array(10);
+  for (const chunk of [Buffer.from('pooled'), memory.subarray(5), memory.subarray(0, 5)]) {
+    release(chunk);
+    expect(chunk.buffer.byteLength).toBeGreaterThan(0);
+  }
+});
