@@ -51,6 +51,7 @@ export class Agent implements Conductor {
   #turn: TurnState | undefined;
   #started = false;
   #inputEnded = false;
+  #saidGoodbye = false;
   #failed = false;
   #finish: (code: number) => void = () => {};
 
@@ -186,10 +187,11 @@ export class Agent implements Conductor {
     if (!this.#turn) void this.#end();
   }
 
-  /** The process must end: the running turn gets a short time to say so. */
+  /** The process must end: hooks and the running turn get a short time to say so. */
   async terminate(why: string): Promise<void> {
     this.session.queue.cancelAll();
     this.#turn?.controller.abort(new Interrupted('end', why));
+    await this.#sayGoodbye();
     this.endInput();
     const { settledWithin } = await import('../stream/abort.ts');
     await settledWithin(this.done, FAREWELL_MS);
@@ -225,17 +227,23 @@ export class Agent implements Conductor {
   }
 
   endSession(): void {
-    const options = { signal: AbortSignal.timeout(FAREWELL_MS), toolUseId: '', subject: 'other' };
     this.session.queue.cancelAll();
     this.#turn?.controller.abort(new Interrupted('end', 'the host ended the session'));
     // After the answer to this request.
     void Promise.resolve()
-      .then(() => this.session.hooks.fire('SessionEnd', { reason: 'other' }, options))
-      .catch(() => {})
+      .then(() => this.#sayGoodbye())
       .then(() => {
         this.#failed = false;
         this.endInput();
       });
+  }
+
+  /** The SessionEnd hooks, once, while the host can still answer; it is not waited for long. */
+  async #sayGoodbye(): Promise<void> {
+    if (this.#inputEnded || this.#saidGoodbye) return;
+    this.#saidGoodbye = true;
+    const options = { signal: AbortSignal.timeout(FAREWELL_MS), toolUseId: '', subject: 'other' };
+    await this.session.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
   }
 
   #begin(prompts: Prompt[]): void {
@@ -263,6 +271,9 @@ export class Agent implements Conductor {
   }
 
   async #end(): Promise<void> {
+    // A host that has closed our input can still hear it, though not answer.
+    if (!this.#saidGoodbye) this.session.hooks.tell('SessionEnd', { reason: 'other' });
+    this.#saidGoodbye = true;
     this.#ended.abort(new DuolaneError('closed', 'the session is over'));
     await Promise.allSettled([
       this.#servers[Symbol.asyncDispose](),

@@ -109,6 +109,16 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     const { readFileForHost } = await import('./read-file.ts');
     return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
   },
+  set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
+    if (!session.servers.has(str(serverName))) return no(`Server not found: ${str(serverName)}`);
+    if (mode !== 'auto') return ok();
+    return ok({ warning: 'auto is not supported: what no rule allows is asked, as by default' });
+  },
+  get_hooks_listing: (_, { session }) => ok(session.hooks.listing),
+  // There are none to load, and a host that asks for them all the same is told so.
+  reload_skills: () => ok({ skills: [] }),
+  reload_plugins: () => ok({ commands: [], agents: [], plugins: [], mcpServers: [] }),
+  reload_output_styles: () => ok({ output_styles: ['default'] }),
   rewind_files: () => ok({ canRewind: false, error: 'File rewinding is not supported.' }),
   stop_task: () => ok({}),
   background_tasks: () => ok({}),

@@ -4,18 +4,22 @@ import type { Lane } from './lane.ts';
 import { list, record, str, texts } from './read.ts';
 
 /** The events that this CLI fires; others may be registered and have no effect. */
-export type HookEvent =
-  | 'PreToolUse'
-  | 'PostToolUse'
-  | 'PostToolUseFailure'
-  | 'PostToolBatch'
-  | 'UserPromptSubmit'
-  | 'Stop'
-  | 'SessionStart'
-  | 'SessionEnd'
-  | 'Notification';
+export type HookEvent = (typeof FIRED)[number];
+
+const FIRED = [
+  'PreToolUse',
+  'PostToolUse',
+  'PostToolUseFailure',
+  'PostToolBatch',
+  'UserPromptSubmit',
+  'Stop',
+  'SessionStart',
+  'SessionEnd',
+  'Notification',
+] as const;
 
 interface Matcher {
+  readonly pattern: string;
   readonly matches: (subject: string) => boolean;
   readonly callbacks: readonly string[];
   readonly timeoutMs: number;
@@ -85,9 +89,9 @@ export class Hooks {
       subject = '',
     }: { readonly signal: AbortSignal; readonly toolUseId: string; readonly subject?: string },
   ): Promise<HookOutcome> {
-    const matchers = (this.#matchers.get(event) ?? []).filter(({ matches }) => matches(subject));
+    const matchers = this.#fitting(event, subject);
     if (matchers.length === 0) return SILENT;
-    const fields = { ...this.#base(), hook_event_name: event, ...input };
+    const fields = this.#inputOf(event, input);
     const answers = await Promise.all(
       matchers.flatMap((matcher) =>
         matcher.callbacks.map((callback) =>
@@ -101,6 +105,35 @@ export class Hooks {
       ),
     );
     return combine(answers);
+  }
+
+  /** Tells every callback whose matcher fits, and waits for none: the host can no longer answer. */
+  tell(event: HookEvent, input: JsonObject): void {
+    const fields = this.#inputOf(event, input);
+    for (const { callbacks } of this.#fitting(event, ''))
+      for (const callback_id of callbacks)
+        this.#lane.tell({ subtype: 'hook_callback', callback_id, input: fields, tool_use_id: '' });
+  }
+
+  /** What is registered, for a host that asks. */
+  get listing(): JsonObject {
+    const hooks = [...this.#matchers].flatMap(([event, matchers]) =>
+      matchers.map(({ pattern, callbacks }) => ({
+        event,
+        matcher: pattern,
+        callbacks: callbacks.length,
+      })),
+    );
+    const events = [...new Set(hooks.map(({ event }) => event))];
+    return { events, hooks, eventCatalog: FIRED.map((name) => ({ name })) };
+  }
+
+  #fitting(event: HookEvent, subject: string): readonly Matcher[] {
+    return (this.#matchers.get(event) ?? []).filter(({ matches }) => matches(subject));
+  }
+
+  #inputOf(event: HookEvent, input: JsonObject): JsonObject {
+    return { ...this.#base(), hook_event_name: event, ...input };
   }
 
   async #ask(
@@ -131,8 +164,10 @@ export class Hooks {
 
 function toMatcher(value: JsonObject): Matcher {
   const { matcher, timeout } = value;
+  const pattern = str(matcher);
   return {
-    matches: matching(str(matcher)),
+    pattern,
+    matches: matching(pattern),
     callbacks: texts(value['hookCallbackIds']),
     timeoutMs: typeof timeout === 'number' && timeout > 0 ? timeout * 1000 : DEFAULT_TIMEOUT_MS,
     blocksOnFailure: value['onFailure'] === 'block',

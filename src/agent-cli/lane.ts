@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
@@ -56,6 +57,11 @@ export class Lane {
     } finally {
       signal?.removeEventListener('abort', onAbort);
     }
+  }
+
+  /** A request that nobody waits for an answer to: the host has closed our input and still reads. */
+  tell(request: ControlRequest): void {
+    this.#write({ type: 'control_request', request_id: randomUUID(), request });
   }
 
   /** Requests of ours that the host has not answered yet, as they were written. */

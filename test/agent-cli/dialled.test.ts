@@ -23,12 +23,15 @@ describe.skipIf(!servers.available)('MCP servers of others, over a network', () 
     ['http', 'streamableHttp'],
     ['sse', 'sse'],
   ] as const)
-    verifies('S235', `a server of the type ${type} is connected and called`, async () => {
+    verifies(['S233', 'S235'], `a server of the type ${type} is connected and called`, async () => {
       await using ws = await Workspace.open();
       await using server = await everything(servers, mode);
       await using host = await callEcho(ws, { all: { type, url: server.url } });
       const init = await host.type('system', 'init');
       expect(init['mcp_servers']).toEqual([{ name: 'all', status: 'connected', source: 'flag' }]);
+      const offered = (init['tools'] as string[]).filter((name) => name.startsWith('mcp__all__'));
+      expect(offered).toContain('mcp__all__echo');
+      expect(offered.length).toBeGreaterThan(5);
       expect(await host.result()).toMatchObject({ result: 'done', permission_denials: [] });
       expect(JSON.stringify(host.seen)).toContain('Echo: over the wire');
       expect(await host.end()).toBe(0);

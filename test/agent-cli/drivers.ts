@@ -1,26 +1,19 @@
 import { describe } from 'vitest';
-import { z } from 'zod';
 import * as host from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
-import type { ToolContext } from '../../src/mcp/types.ts';
 import { peer } from '../peers.ts';
 import { AGENT, type Workspace } from './workspace.ts';
 
 const found = await peer('agent-sdk');
 
-/** What a tool gets beside its arguments, and how it speaks to its caller: the one thing that differs. */
-export interface Speech {
-  ask(extra: never, message: string, schema: JsonObject): Promise<JsonObject>;
-  progress(extra: never, done: number, total: number): Promise<void>;
-}
-
-interface Extra {
+/** What a tool gets beside its arguments. */
+export interface Extra {
   readonly _meta: JsonObject;
   readonly sendRequest: (request: JsonObject, schema: unknown) => Promise<JsonObject>;
   readonly sendNotification: (notification: JsonObject) => Promise<void>;
 }
 
-export interface Driver extends Speech {
+export interface Driver {
   readonly name: string;
   readonly available: boolean;
   readonly sdk: AgentSdk;
@@ -32,43 +25,25 @@ export const official: Driver = {
   sdk: (found.available
     ? await found.import('@anthropic-ai/claude-agent-sdk')
     : {}) as unknown as AgentSdk,
-  async ask({ sendRequest }: Extra, message, requestedSchema) {
-    const params = { message, requestedSchema };
-    const answer = await sendRequest({ method: 'elicitation/create', params }, z.any());
-    return answer['content'] as JsonObject;
-  },
-  async progress({ _meta: { progressToken }, sendNotification }: Extra, progress, total) {
-    const params = { progressToken, progress, total };
-    await sendNotification({ method: 'notifications/progress', params });
-  },
 };
 
 const ours: Driver = {
   name: 'our host',
   available: true,
   sdk: host as unknown as AgentSdk,
-  async ask(context: ToolContext, message, schema) {
-    const { id, ask } = context;
-    const answer = await ask({ id: `${id}/question`, kind: 'question', message, schema });
-    return answer.content as JsonObject;
-  },
-  progress: (context: ToolContext, done, total) => context.progress(done, total),
 };
 
 /**
  * Scenarios that must go the same way whoever drives the agent, so that a program for the official
  * SDK runs on our host by another import.
  */
-export function scenarios(topic: string, define: (sdk: AgentSdk, speech: Speech) => void): void {
+export function scenarios(topic: string, define: (sdk: AgentSdk) => void): void {
   for (const driver of [official, ours]) {
     describe.skipIf(!driver.available)(`${driver.name} drives the agent: ${topic}`, () => {
-      define(driver.sdk, driver);
+      define(driver.sdk);
     });
   }
 }
-
-/** For what our host does not yet do as the official SDK does. */
-export const isOurs = (sdk: AgentSdk): boolean => sdk === ours.sdk;
 
 /** What the scenarios use of the surface of the official SDK. */
 export interface AgentSdk {

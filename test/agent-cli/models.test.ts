@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { type ModelScript, startModelServer } from '../support/model-server.ts';
-import { verifies } from '../verifies.ts';
+import { peer } from '../peers.ts';
+import { suite, verifies } from '../verifies.ts';
 import { RawHost, Workspace } from './workspace.ts';
 
 const APIS = ['anthropic', 'openai'] as const;
@@ -190,6 +191,44 @@ verifies(
     expect(whole).toBeGreaterThanOrEqual(all + 390);
   },
 );
+
+const provider = await peer('ai-provider');
+suite('ai-provider', provider.reason, () => {
+  test('a provider package of the AI SDK: text, a tool, its result, and a retry', async () => {
+    await using ws = await Workspace.open(fast);
+    await using server = await startModelServer([
+      {
+        text: 'I add.',
+        tools: [{ id: 'call_1', name: 'mcp__calc__add', input: { a: 2 } }],
+      },
+      { status: 503, message: 'busy' },
+      { text: 'It is five.', usage: { input: 11, output: 4 } },
+    ]);
+    await writeFile(
+      join(ws.cwd, 'provider.mjs'),
+      `import { createOpenAICompatible } from ${JSON.stringify(provider.resolve('@ai-sdk/openai-compatible'))};
+       export default createOpenAICompatible({
+         name: 'loopback', baseURL: ${JSON.stringify(`${server.url}/v1`)}, apiKey: 'dummy',
+       }).chatModel('scripted');`,
+    );
+    const flags = ['--model', 'ai-sdk:./provider.mjs', '--allowedTools', 'mcp__calc__*'];
+    await using host = new RawHost(ws, flags);
+    host.serve([{ name: 'add', description: 'Adds' }], () => 'got it');
+    host.prompt('What is 2+3?');
+    expect(await host.result()).toMatchObject({ result: 'It is five.', is_error: false });
+    const blocks = host.seen
+      .filter(({ type }) => type === 'assistant')
+      .flatMap(({ message }) => (message as { content: JsonObject[] }).content);
+    expect(blocks).toMatchObject([
+      { type: 'text', text: 'I add.' },
+      { type: 'tool_use', id: 'call_1', input: { a: 2 } },
+      { type: 'text', text: 'It is five.' },
+    ]);
+    expect(host.types().filter((type) => type === 'system/api_retry')).toHaveLength(1);
+    expect(JSON.stringify(server.calls[0]?.body['tools'])).toContain('mcp__calc__add');
+    expect(JSON.stringify(server.calls[2]?.body['messages'])).toContain('got it');
+  });
+});
 
 test('a module can be the model, and an AI SDK provider model too', async () => {
   await using ws = await Workspace.open();

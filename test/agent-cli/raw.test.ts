@@ -360,6 +360,61 @@ test('end_session says goodbye and ends with 0; initialize may be repeated', asy
   expect((await host.transport.exited).code).toBe(0);
 });
 
+test('SIGTERM: the SessionEnd hook is asked and answered before the end', async () => {
+  await using ws = await Workspace.open();
+  await using host = new RawHost(ws, ['--model', await ws.script([])]);
+  host.request('1', 'initialize', { hooks: { SessionEnd: [{ hookCallbackIds: ['bye'] }] } });
+  await host.answered('1');
+  let answered = false;
+  host.respond('hook_callback', () => {
+    answered = true;
+    return {};
+  });
+  process.kill(host.transport.pid as number, 'SIGTERM');
+  expect(requestOf(await host.asked('hook_callback'))).toMatchObject({
+    callback_id: 'bye',
+    input: { hook_event_name: 'SessionEnd' },
+  });
+  expect(await host.transport.exited).toMatchObject({ code: 143 });
+  expect(answered).toBe(true);
+});
+
+test('what a host may ask though there is nothing of it here gets a plain answer', async () => {
+  await using ws = await Workspace.open();
+  await using host = new RawHost(ws, ['--model', await ws.script([])]);
+  const hooks = { Stop: [{ hookCallbackIds: ['a', 'b'] }], PreToolUse: [{ matcher: 'Bash' }] };
+  host.serve([{ name: 'add' }], () => 'ok');
+  host.request('h', 'initialize', { hooks });
+  await host.answered('h');
+  const ask = async (subtype: string, fields: JsonObject = {}): Promise<JsonObject> => {
+    host.request(subtype, subtype, fields);
+    return host.answered(subtype);
+  };
+  expect(await ask('get_hooks_listing')).toMatchObject({
+    response: {
+      events: ['Stop', 'PreToolUse'],
+      hooks: [
+        { event: 'Stop', matcher: '', callbacks: 2 },
+        { event: 'PreToolUse', matcher: 'Bash', callbacks: 0 },
+      ],
+    },
+  });
+  expect(await ask('reload_skills')).toMatchObject({ response: { skills: [] } });
+  expect(await ask('reload_plugins')).toMatchObject({ response: { plugins: [] } });
+  expect(await ask('reload_output_styles')).toMatchObject({
+    response: { output_styles: ['default'] },
+  });
+  for (const [serverName, mode, answer] of [
+    ['calc', 'default', { subtype: 'success' }],
+    ['calc', 'auto', { response: { warning: expect.stringContaining('not supported') } }],
+    ['ghost', 'default', { subtype: 'error', error: 'Server not found: ghost' }],
+  ] as const)
+    expect(await ask('set_mcp_permission_mode_override', { serverName, mode })).toMatchObject(
+      answer,
+    );
+  expect(await ask('claim_session')).toMatchObject({ error_code: 'unsupported_request' });
+});
+
 test('tools that a server announces are there for the next call of the model', async () => {
   await using ws = await Workspace.open();
   const late = { tools: [{ name: 'mcp__calc__late' }] };

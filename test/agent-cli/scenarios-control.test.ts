@@ -1,3 +1,5 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { JsonObject } from '../../src/json.ts';
@@ -26,6 +28,47 @@ const calc = (sdk: AgentSdk): unknown =>
     async ({ a, b }: { a: number; b: number }) => said(String(a + b)),
   );
 const add = (a: number, b: number): JsonObject => ({ name: 'mcp__calc__add', input: { a, b } });
+
+/** Keeps what it is told of the servers; says one result, and leaves at the end of input. */
+const LISTENER = `
+import { writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { type, request_id, request } = JSON.parse(line);
+  const say = (frame) => console.log(JSON.stringify(frame));
+  if (type === 'user')
+    say({ type: 'result', subtype: 'success', is_error: false, result: '', session_id: 's', uuid: 'u' });
+  if (request?.subtype !== 'initialize') return;
+  writeFileSync('manifests.json', JSON.stringify(request.sdkMcpServerManifests));
+  say({ type: 'control_response', response: { subtype: 'success', request_id, response: {} } });
+});`;
+
+scenarios('what the CLI is told of a tool', (sdk) => {
+  test('hints for the search, and annotations, under the names of the wire', async () => {
+    await using ws = await Workspace.open();
+    const cli = join(ws.cwd, 'listener.mjs');
+    await writeFile(cli, LISTENER);
+    const extras = { searchHint: 'find me', annotations: { readOnlyHint: true } };
+    const tools = [
+      sdk.tool('hinted', 'A tool', {}, async () => said(''), { ...extras, alwaysLoad: false }),
+      sdk.tool('plain', 'A tool', {}, async () => said('')),
+    ];
+    const s = sdk.createSdkMcpServer({ name: 's', tools, alwaysLoad: true });
+    const more = { pathToClaudeCodeExecutable: cli, mcpServers: { s } };
+    await readAll(sdk.query({ prompt: 'go', options: options(ws, 'any', more) }));
+    const told = await readFile(join(ws.cwd, 'manifests.json'), 'utf8');
+    const listed = (JSON.parse(told) as { s: { toolsListResult: { tools: JsonObject[] } } }).s
+      .toolsListResult.tools;
+    expect(listed.map(({ name, annotations, _meta }) => ({ name, annotations, _meta }))).toEqual([
+      {
+        name: 'hinted',
+        annotations: { readOnlyHint: true },
+        _meta: { 'anthropic/searchHint': 'find me', 'anthropic/alwaysLoad': expect.any(Boolean) },
+      },
+      { name: 'plain', _meta: { 'anthropic/alwaysLoad': true } },
+    ]);
+  });
+});
 
 scenarios('permissions', (sdk) => {
   const withCanUseTool = async (

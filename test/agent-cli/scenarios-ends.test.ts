@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { JsonObject } from '../../src/json.ts';
 import {
   type AgentSdk,
-  isOurs,
+  type Extra,
   ofType,
   options,
   Prompts,
@@ -15,6 +15,7 @@ import {
   server,
   toolResults,
 } from './drivers.ts';
+import { missing, serverV1 } from '../support/mcp-sdk.ts';
 import { suite, verifies } from '../verifies.ts';
 import { Workspace } from './workspace.ts';
 
@@ -430,29 +431,66 @@ scenarios('sessions', (sdk) => {
   });
 });
 
-scenarios('what servers ask', (sdk, speech) => {
+scenarios('goodbye', (sdk) => {
+  test('a SessionEnd hook hears of the end, and nothing is lost by it', async () => {
+    await using ws = await Workspace.open();
+    const model = await ws.script([{ text: 'done' }]);
+    const heard: string[] = [];
+    const hook = async (input: JsonObject): Promise<JsonObject> => {
+      heard.push(String(input['hook_event_name']));
+      return {};
+    };
+    const hooks = { SessionEnd: [{ hooks: [hook] }] };
+    const run = await readAll(sdk.query({ prompt: 'go', options: options(ws, model, { hooks }) }));
+    expect(run).toMatchObject({ error: undefined });
+    expect(run.messages.at(-1)).toMatchObject({ type: 'result', result: 'done' });
+    await expect.poll(() => heard).toEqual(['SessionEnd']);
+  });
+});
+
+/** How a server object of the MCP SDK asks. */
+type Asker = Readonly<
+  Record<
+    'elicitInput' | 'createMessage' | 'listRoots',
+    (params?: JsonObject) => Promise<JsonObject>
+  >
+>;
+
+scenarios('what servers ask', (sdk) => {
+  const answering = (asked: JsonObject[]) => async (request: JsonObject) => {
+    asked.push(request);
+    return { action: 'accept', content: { name: 'Ada' } };
+  };
+  const question = {
+    message: 'Who are you?',
+    requestedSchema: { type: 'object', properties: { name: { type: 'string' } } },
+  };
+  const sampling = {
+    messages: [{ role: 'user', content: { type: 'text', text: 'translate hello' } }],
+    maxTokens: 50,
+  };
+  const wordsOf = (sampled: JsonObject, roots: unknown): string =>
+    `${String((sampled['content'] as JsonObject)['text'])} ${(roots as unknown[]).length}`;
+
   test('an in-process tool can ask the person (elicitation)', async () => {
     await using ws = await Workspace.open();
     const model = await ws.script([
       { tools: [{ name: 'mcp__ask__name' }] },
       { text: 'Hello {{last}}' },
     ]);
-    const schema = { type: 'object', properties: { name: { type: 'string' } } };
-    const ask = server(sdk, 'ask', 'name', {}, async (_: unknown, extra: never) =>
-      said(String((await speech.ask(extra, 'Who are you?', schema))['name'])),
-    );
+    const ask = server(sdk, 'ask', 'name', {}, async (_: unknown, { sendRequest }: Extra) => {
+      const request = { method: 'elicitation/create', params: question };
+      const { content } = await sendRequest(request, z.any());
+      return said(String((content as JsonObject)['name']));
+    });
     const asked: JsonObject[] = [];
-    const onElicitation = async (request: JsonObject) => {
-      asked.push(request);
-      return { action: 'accept', content: { name: 'Ada' } };
-    };
     const run = await readAll(
       sdk.query({
         prompt: 'go',
         options: options(ws, model, {
           mcpServers: { ask },
           allowedTools: ['mcp__ask__*'],
-          onElicitation,
+          onElicitation: answering(asked),
         }),
       }),
     );
@@ -460,40 +498,59 @@ scenarios('what servers ask', (sdk, speech) => {
     expect(resultOf(run)).toMatchObject({ result: 'Hello Ada' });
   });
 
-  interface Extra {
-    readonly sendRequest: (request: JsonObject, schema: unknown) => Promise<JsonObject>;
-  }
+  test('an in-process tool can ask the model (sampling) and for the roots', async () => {
+    await using ws = await Workspace.open();
+    const model = await ws.script([
+      { when: '^go$', tools: [{ name: 'mcp__ask__sample' }] },
+      { when: 'translate', text: 'bonjour' },
+      { text: 'end: {{last}}' },
+    ]);
+    const ask = server(sdk, 'ask', 'sample', {}, async (_: unknown, { sendRequest }: Extra) => {
+      const sampled = await sendRequest(
+        { method: 'sampling/createMessage', params: sampling },
+        z.any(),
+      );
+      const { roots } = await sendRequest({ method: 'roots/list' }, z.any());
+      return said(wordsOf(sampled, roots));
+    });
+    const run = await readAll(
+      sdk.query({
+        prompt: 'go',
+        options: options(ws, model, { mcpServers: { ask }, allowedTools: ['mcp__ask__*'] }),
+      }),
+    );
+    expect(resultOf(run)).toMatchObject({ result: 'end: bonjour 1' });
+  });
 
-  // A server object of the MCP SDK is not heard by our host either.
-  const missing = isOurs(sdk)
-    ? 'a tool of our host has no word for sampling and roots yet'
-    : undefined;
-  suite('sampling', missing, () => {
-    test('an in-process tool can ask the model (sampling) and for the roots', async () => {
+  suite('mcp-sdk', missing, () => {
+    test('so can a server object of the MCP SDK', async () => {
       await using ws = await Workspace.open();
       const model = await ws.script([
-        { when: '^go$', tools: [{ name: 'mcp__ask__sample' }] },
+        { when: '^go$', tools: [{ name: 'mcp__ask__all' }] },
         { when: 'translate', text: 'bonjour' },
         { text: 'end: {{last}}' },
       ]);
-      const ask = server(sdk, 'ask', 'sample', {}, async (_: unknown, { sendRequest }: Extra) => {
-        const messages = [{ role: 'user', content: { type: 'text', text: 'translate hello' } }];
-        const sampled = await sendRequest(
-          { method: 'sampling/createMessage', params: { messages, maxTokens: 50 } },
-          z.any(),
-        );
-        const { roots } = await sendRequest({ method: 'roots/list' }, z.any());
-        return said(
-          `${String((sampled['content'] as JsonObject)['text'])} ${(roots as unknown[]).length}`,
-        );
+      const { server: instance, add } = serverV1();
+      add('all', 'Asks everybody', {}, async () => {
+        const { server: asker } = instance as unknown as { readonly server: Asker };
+        const { content } = await asker.elicitInput(question);
+        const sampled = await asker.createMessage(sampling);
+        const { roots } = await asker.listRoots();
+        return said(`${String((content as JsonObject)['name'])} ${wordsOf(sampled, roots)}`);
       });
+      const asked: JsonObject[] = [];
       const run = await readAll(
         sdk.query({
           prompt: 'go',
-          options: options(ws, model, { mcpServers: { ask }, allowedTools: ['mcp__ask__*'] }),
+          options: options(ws, model, {
+            mcpServers: { ask: { type: 'sdk', name: 'ask', instance } },
+            allowedTools: ['mcp__ask__*'],
+            onElicitation: answering(asked),
+          }),
         }),
       );
-      expect(resultOf(run)).toMatchObject({ result: 'end: bonjour 1' });
+      expect(resultOf(run)).toMatchObject({ result: 'end: Ada bonjour 1' });
+      expect(asked).toMatchObject([{ serverName: 'ask', message: 'Who are you?' }]);
     });
   });
 
@@ -502,11 +559,18 @@ scenarios('what servers ask', (sdk, speech) => {
     const model = await ws.script([{ tools: [{ name: 'mcp__p__work' }] }, { text: 'done' }]);
     let told = (): void => {};
     const seen = new Promise<void>((resolve) => (told = resolve));
-    const p = server(sdk, 'p', 'work', {}, async (_: unknown, extra: never) => {
-      await speech.progress(extra, 1, 2);
-      await seen;
-      return said('worked');
-    });
+    const p = server(
+      sdk,
+      'p',
+      'work',
+      {},
+      async (_: unknown, { _meta: { progressToken }, sendNotification }: Extra) => {
+        const params = { progressToken, progress: 1, total: 2 };
+        await sendNotification({ method: 'notifications/progress', params });
+        await seen;
+        return said('worked');
+      },
+    );
     const run = await readAll(
       sdk.query({
         prompt: 'go',

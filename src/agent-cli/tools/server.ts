@@ -216,7 +216,7 @@ export class Server {
     run: ToolRun,
   ): Promise<ToolResult> {
     const { id, signal } = run;
-    const base = { id, name: tool, args, meta: { 'claudecode/toolUseId': id } };
+    const base = { id, name: tool, args, meta: { 'claudecode/toolUseId': id, ...traceMeta() } };
     for (let again: JsonObject = {}; ;) {
       let last: ToolEvent | undefined;
       for await (const event of source.callTool({ ...base, ...again }, { signal })) {
@@ -250,4 +250,11 @@ function toAnnotations(annotations: JsonObject | undefined): JsonObject {
     ...(hints['destructiveHint'] === true && { destructive: true }),
     ...(hints['openWorldHint'] === true && { openWorld: true }),
   };
+}
+
+/** The trace that the host started us in goes on in the servers that we call. */
+function traceMeta(): JsonObject {
+  const { TRACEPARENT: traceparent, TRACESTATE: tracestate } = process.env;
+  if (!traceparent) return {};
+  return { traceparent, ...(tracestate && { tracestate }) };
 }
