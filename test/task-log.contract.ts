@@ -206,6 +206,35 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
       });
     });
 
+    describe('takeover', () => {
+      for (const notify of [true, false])
+        test(`ends a canceled run that its living owner does not end (notify: ${notify})`, async () => {
+          const owner = world.replica();
+          const claim = await claimed(owner.log, 't');
+          await owner.log.append(claim, 1, [started]);
+          const other = world.replica({ takeoverMs: 30, notify });
+          expect(await other.log.requestCancel('t')).toMatchObject({ state: 'working' });
+          const entries = await collect(other.log.read('t', 0));
+          expect(shape(entries).slice(2)).toEqual(['cancel.requested', 'run.finished:canceled']);
+          await expect(owner.log.append(claim, 4, [say('x')])).rejects.toMatchObject({
+            code: 'fenced',
+          });
+          expect(claim.signal.aborted).toBe(true);
+        });
+
+      test('leaves an owner alone that ends in time', async () => {
+        const claim = await claimed(log, 't');
+        const other = world.replica({ takeoverMs: 60_000 });
+        await other.log.requestCancel('t');
+        const end: AgentEvent = { type: 'run.finished', outcome: 'canceled', text: '' };
+        await log.append(claim, 2, [end]);
+        expect(shape(await collect(log.read('t', 0))).slice(1)).toEqual([
+          'cancel.requested',
+          'run.finished:canceled',
+        ]);
+      });
+    });
+
     describe('claims', () => {
       test('yields what needs a runner, oldest first, of the agents asked for', async () => {
         for (const task of ['t1', 't2']) await log.submit(turn('a', task));
@@ -297,6 +326,8 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         const claim = await claimed(owner.log, 't');
         let failures = 3;
         owner.faults.failsBefore = (method) => method === 'beat' && failures-- > 0;
+        // By then what a claim reads at its beginning has been read.
+        while (failures === 3) await new Promise((resolve) => setTimeout(resolve, 5));
         await log.submit(turn('a', 't'));
         await log.requestCancel('t');
         const notes = await collect(claim.notes, 2);

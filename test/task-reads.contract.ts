@@ -133,6 +133,27 @@ export function taskReadsContract(name: string, open: () => Promise<Store>): voi
         expect(await tasks({})).toEqual(['t1', 't2']);
       });
 
+      test('counts what it would list, by agent, owner, tenant and state', async () => {
+        const one = await claimed(log, 't1');
+        await log.append(one, 1, [started]);
+        await log.submit(turn('b', 't2', { owner: 'ann', tenant: 'x' }));
+        await log.submit(turn('b', 't3', { owner: 'ann' }));
+        for (const [query, tasks] of [
+          [{}, ['t3', 't2', 't1']],
+          [{ agent: 'a' }, ['t1']],
+          [{ agent: 'b', owner: 'ann', tenant: 'x' }, ['t2']],
+          [{ agent: 'b', owner: 'ann', tenant: '' }, ['t3']],
+          [{ owner: '' }, ['t1']],
+          [{ owner: 'ann', state: 'working' as const }, []],
+          [{ state: 'working' as const }, ['t1']],
+          [{ context: 'nowhere' }, []],
+        ] as const) {
+          const listed = (await collect(log.list(query))).map((snapshot) => snapshot.task);
+          expect(listed.toSorted()).toEqual(tasks.toSorted());
+          expect(await log.count(query)).toBe(tasks.length);
+        }
+      });
+
       test('goes on after any checkpoint, over pages', async () => {
         const names = Array.from({ length: 120 }, (_, index) => `t${index}`);
         for (const task of names) await log.submit(turn('a', task));

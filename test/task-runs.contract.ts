@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DuolaneError } from '../src/errors.ts';
 import { advance, checkLaws, isFinal } from '../src/event/index.ts';
 import type { Agent, Entry, Snapshot } from '../src/event/types.ts';
+import { sleep } from '../src/stream/index.ts';
 import type { Runner, RunnerOptions, Store, TaskLog } from '../src/task/index.ts';
 import {
   answer,
@@ -101,6 +102,35 @@ export function taskRunsContract(
             expect(await b.log.requestCancel('t')).toMatchObject({ state: 'canceled' });
           },
         );
+
+    for (const at of [0, 1, 2, 3])
+      verifies(
+        'S179',
+        `a cancel takes effect at the await where the agent is, and is logged (await ${at})`,
+        async () => {
+          const a = world.replica();
+          const passed: number[] = [];
+          const logged: string[] = [];
+          const agent: Agent = async function* (_turn, ctx) {
+            for (let step = 0; step < 5; step++) {
+              yield { type: 'status', message: `step ${step}` };
+              // Waits for ever at one place only; nothing but the cancel can end that.
+              await sleep(step === at ? 3_600_000 : 0, ctx.signal);
+              passed.push(step);
+            }
+          };
+          const note = (message: string): void => void logged.push(message);
+          const logger = { debug: note, info: note, warn: note, error: note };
+          const runner = start(a, { s: agent }, { logger });
+          await runner.submit(turn('s', 't'));
+          for await (const entry of a.log.read('t', 0))
+            if (entry.type === 'status' && entry.message === `step ${at}`) break;
+          await a.log.requestCancel('t');
+          expect(shape(await whole(a.log, 't')).at(-1)).toBe('run.finished:canceled');
+          expect(passed).toEqual(Array.from({ length: at }, (_, step) => step));
+          expect(logged).toContain('cancel requested');
+        },
+      );
 
     verifies('S180', 'an agent that never looks up is left behind after its grace', async () => {
       const a = world.replica();
@@ -304,6 +334,48 @@ export function taskRunsContract(
       for (const task of names.slice(4)) await runner.submit(turn('c', task));
       for (const task of names) await whole(a.log, task);
       expect(most).toBe(2);
+    });
+
+    test('a run that waits for a person takes no place of the cap', async () => {
+      const a = world.replica();
+      const runner = start(a, { a: askingAgent, w: words(3, 1) }, { maxRuns: 1, parkMs: 60_000 });
+      await runner.submit(turn('a', 'asks'));
+      const { pending } = await until(a.log, 'asks', waits);
+      await runner.submit(turn('w', 'other'));
+      expect(shape(await whole(a.log, 'other')).at(-1)).toBe('run.finished:completed');
+      expect(await a.log.get('asks')).toMatchObject({ running: true });
+      await runner.submit(answer('a', 'asks', pending[0]?.id ?? '', 'yes'));
+      expect(shape(await whole(a.log, 'asks')).at(-1)).toBe('run.finished:completed');
+    });
+
+    test('when too many wait awake, the next one sleeps', async () => {
+      const a = world.replica();
+      const runner = start(a, { a: askingAgent }, { maxRuns: 1, parkMs: 60_000 });
+      const names = Array.from({ length: 12 }, (_, index) => `t${index}`);
+      for (const task of names) {
+        await runner.submit(turn('a', task));
+        await until(a.log, task, waits);
+      }
+      await until(a.log, 't11', (snapshot) => waits(snapshot) && !snapshot.running);
+      expect(await a.log.get('t0')).toMatchObject({ running: true });
+      const { pending } = (await a.log.get('t11')) as Snapshot;
+      await runner.submit(answer('a', 't11', pending[0]?.id ?? '', 'yes'));
+      expect(shape(await whole(a.log, 't11')).at(-1)).toBe('run.finished:completed');
+    });
+
+    test('a question that the agent gave up is not waited for', async () => {
+      const a = world.replica();
+      const agent: Agent = async function* (given, ctx) {
+        const tired = AbortSignal.timeout(5);
+        const id = `${given.messageId}/impatient`;
+        await ctx.ask({ id, kind: 'question' }, { signal: tired }).catch(() => {});
+        yield* askingAgent(given, ctx);
+      };
+      const runner = start(a, { q: agent }, { parkMs: 200 });
+      await runner.submit(turn('q', 't'));
+      const asleep = (snapshot: Snapshot): boolean => waits(snapshot) && !snapshot.running;
+      const { pending } = await until(a.log, 't', asleep);
+      expect(pending.map(({ id }) => id.split('/')[1])).toEqual(['ok']);
     });
 
     test('a run past its time fails with timeout; a person may take longer', async () => {

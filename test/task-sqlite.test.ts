@@ -2,8 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Turn } from '../src/event/types.ts';
-import { sqliteLog } from '../src/task/index.ts';
+import type { Worker } from 'node:worker_threads';
+import type { Entry, Turn } from '../src/event/types.ts';
+import { createRunner, openLog, sqliteLog } from '../src/task/index.ts';
+import { sqliteThread } from '../src/task/sqlite.ts';
+import { threadStore } from '../src/task/sqlite-store.ts';
+import { manyWords, words } from './task-world.ts';
 import { openDatabase } from '../src/task/sqlite-driver.ts';
 
 let folder: string;
@@ -55,6 +59,59 @@ describe('sqlite log', () => {
     db.exec('insert into migrations values(99, 0)');
     db.close();
     await expect(sqliteLog({ file })).rejects.toMatchObject({ code: 'unsupported' });
+  });
+
+  test('a file of schema 1 is brought up to date, with the tenants of its tasks', async () => {
+    const first = await sqliteLog({ file });
+    await first.submit({ ...turn('t'), tenant: 'x' });
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(`drop index tasks_owner; alter table tasks drop column tenant;
+      create index tasks_owner on tasks(owner, changed_at, key);
+      delete from migrations where version > 1`);
+    db.close();
+    await using log = await sqliteLog({ file });
+    expect(await log.count({ tenant: 'x' })).toBe(1);
+    expect(await log.count({ tenant: '' })).toBe(0);
+  });
+
+  for (const at of [1, 6])
+    test(`a thread that crashes is started again, and the run goes on (at entry ${at})`, async () => {
+      const threads: Worker[] = [];
+      const store = await threadStore((again) => {
+        const thread = sqliteThread(file)(again);
+        threads.push(thread.worker);
+        return thread;
+      });
+      await using log = openLog(store);
+      await using runner = createRunner({ log, agents: { a: words(20, 2) } });
+      await runner.submit(turn('t'));
+      const seen: Entry[] = [];
+      for await (const entry of log.read('t', 0)) {
+        seen.push(entry);
+        if (entry.seq === at) void threads.at(-1)?.terminate();
+      }
+      expect(threads).toHaveLength(2);
+      expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, index) => index + 1));
+      expect(await log.get('t')).toMatchObject({ state: 'completed', text: manyWords(20) });
+      expect(seen.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'completed' });
+    });
+
+  test('a thread that keeps crashing is given up, and everybody is told', async () => {
+    const threads: Worker[] = [];
+    const store = await threadStore((again) => {
+      const thread = sqliteThread(file)(again);
+      threads.push(thread.worker);
+      if (again) void thread.worker.terminate();
+      return thread;
+    });
+    await using log = openLog(store);
+    const { claim } = await log.submit(turn('t'), { worker: 'A' });
+    const reading = log.read('t', 1).next();
+    void threads[0]?.terminate();
+    await expect(reading).rejects.toMatchObject({ code: 'closed' });
+    expect(claim?.signal.aborted).toBe(true);
+    await expect(log.get('t')).rejects.toThrow('crashed 5 times');
   });
 
   test('what cannot be opened says why', async () => {

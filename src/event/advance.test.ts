@@ -49,6 +49,87 @@ function fold(...events: TaskEvent[]): Snapshot {
   return all as Snapshot;
 }
 
+describe('what was said before', () => {
+  const run = (id: string, text: string): TaskEvent[] => [
+    submitted(id),
+    { type: 'run.started', turn: id },
+    said(text),
+  ];
+
+  test('each run leaves its text when the next one starts, in its place between the turns', () => {
+    const done = ended('completed');
+    const { said: before, text } = fold(
+      ...run('m1', 'one'),
+      submitted('m2'),
+      done,
+      submitted('m3'),
+      { type: 'run.started', turn: 'm2' },
+      said('two'),
+      done,
+      { type: 'run.started', turn: 'm3' },
+    );
+    expect(before).toEqual([
+      { kind: 'response', id: 'm1', text: 'one', turns: 2 },
+      { kind: 'response', id: 'm2', text: 'two', turns: 3 },
+    ]);
+    expect(text).toBe('');
+  });
+
+  test('a question that was answered stays as what was asked', () => {
+    const request = { id: 'q', kind: 'question', message: 'Who?' } as const;
+    const snapshot = fold(
+      ...run('m1', ''),
+      { type: 'input.required', request },
+      answered('a', 'q'),
+    );
+    expect(snapshot.said).toEqual([{ kind: 'question', id: 'q', text: 'Who?', turns: 1 }]);
+  });
+
+  test('a conversation without end is remembered from its newest end, by number and by size', () => {
+    const talk = (count: number, text: string): Snapshot => {
+      const turns = Array.from({ length: count }, (_, index) => `m${index}`);
+      const runs = turns.flatMap((id) => [
+        { type: 'run.started', turn: id } as const,
+        said(`${id} ${text}`),
+        ended('completed'),
+      ]);
+      return fold(...turns.map((id) => submitted(id)), ...runs);
+    };
+    const many = talk(150, '').said ?? [];
+    expect([many.length, many.at(-1)?.id]).toEqual([100, 'm148']);
+    const long = talk(10, 'x'.repeat(100_000)).said ?? [];
+    expect(long.map(({ id }) => id)).toEqual(['m7', 'm8']);
+  });
+});
+
+describe('a question that nobody waits for any more', () => {
+  const waits = (...ids: string[]): AgentEvent => ({
+    type: 'run.finished',
+    outcome: 'input-required',
+    text: '',
+    pending: ids.map((id) => ({ id, kind: 'approval' })),
+  });
+
+  test('is withdrawn when its run ends to wait without naming it', () => {
+    const snapshot = fold(submitted(), started, asked('gone'), asked('kept'), waits('kept'));
+    expect(snapshot.pending).toMatchObject([{ id: 'kept' }]);
+    const served = advance(snapshot, { ...answered('m2', 'kept'), seq: 6, at: 0 } as Entry);
+    expect([served.state, needsRun(served)]).toEqual(['working', true]);
+  });
+
+  test('stays when a call that is open asked it', () => {
+    const { pending } = fold(
+      submitted(),
+      started,
+      called('c'),
+      asked('c/ok'),
+      asked('q'),
+      waits('q'),
+    );
+    expect(pending.map(({ id }) => id)).toEqual(['c/ok', 'q']);
+  });
+});
+
 function refusal(...events: TaskEvent[]): DuolaneError {
   const before = fold(...events.slice(0, -1));
   const kept = structuredClone(before);

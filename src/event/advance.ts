@@ -2,8 +2,11 @@ import type { InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { putArtifact } from './artifacts.ts';
 import { belongsTo, isFinal, objection, opening } from './contract.ts';
-import type { Entry, Outcome, Snapshot, TaskState, Turn, Usage } from './types.ts';
+import type { Entry, Outcome, Said, Snapshot, TaskState, Turn, Usage } from './types.ts';
 import { addUsage } from './usage.ts';
+
+const MAX_SAID = 100;
+const MAX_SAID_CHARS = 256 * 1024;
 
 type Draft = { -readonly [Field in keyof Snapshot]: Snapshot[Field] };
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
@@ -18,7 +21,8 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
  * all is answered. run.finished: its outcome, final unless a turn is unserved (canceled always
  * is). After cancel.requested: no delta, and the only outcome is canceled. A call may stay open
  * over an end as input-required; any other end closes it first. An answer is spent when its call
- * (`<callId>/…`) closes, any other when its run ends for good.
+ * (`<callId>/…`) closes, any other when its run ends for good. A question is withdrawn when its
+ * call closes, or its run ends without naming it.
  *
  * One entry costs what it changes: no list of closed calls, parts or text is copied.
  */
@@ -121,6 +125,7 @@ function fold(draft: Draft, entry: Entry): void {
 }
 
 function submit(draft: Draft, turn: Turn): void {
+  const before = draft.turns.length;
   draft.turns = [...draft.turns, turn];
   if (turn.parts.length > 0) draft.unserved = [...draft.unserved, turn];
   // The first answer to an open question counts; any other has nobody who waits for it.
@@ -128,7 +133,11 @@ function submit(draft: Draft, turn: Turn): void {
   const heard = (turn.answers ?? []).filter((answer) => asked.delete(answer.id));
   if (heard.length === 0) return;
   draft.answers = [...draft.answers, ...heard];
-  draft.pending = draft.pending.filter((request) => asked.has(request.id));
+  const [open, closed] = split(draft.pending, (request) => asked.has(request.id));
+  draft.pending = open;
+  for (const { id, message } of closed)
+    if (message !== undefined)
+      remember(draft, { kind: 'question', id, text: message, turns: before });
   draft.state = waiting(draft.pending);
 }
 
@@ -136,6 +145,13 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   const id = entry.turn ?? (nextTurn(draft) ?? draft.current)?.messageId;
   const { again, pending, answers } = opening(draft, id);
   const current = draft.turns.find((turn) => turn.messageId === id);
+  if (!again && draft.current && draft.text !== '')
+    remember(draft, {
+      kind: 'response',
+      id: draft.current.messageId,
+      text: draft.text,
+      turns: draft.mark?.turns ?? draft.turns.length - 1,
+    });
   if (current) draft.current = current;
   draft.unserved = draft.unserved.filter((turn) => turn.messageId !== id);
   draft.pending = pending;
@@ -155,8 +171,9 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
 function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
-  delete draft.mark;
+  draft.mark = { text: 0, turns: draft.turns.length };
   if (entry.outcome === 'input-required') {
+    if (entry.pending) draft.pending = stillAsked(draft, entry.pending);
     draft.state = waiting(draft.pending);
     return;
   }
@@ -164,6 +181,32 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.pending = [];
   draft.answers = [];
   draft.state = ending(draft, entry.outcome);
+}
+
+// What neither the end names nor an open call waits for was withdrawn: nobody would hear its answer.
+function stillAsked(
+  { pending, calls }: Draft,
+  named: readonly InputRequest[],
+): readonly InputRequest[] {
+  const ids = new Set(named.map((request) => request.id));
+  return pending.filter(
+    ({ id, callId }) =>
+      ids.has(id) || calls.some((call) => call.callId === callId || belongsTo(id, call.callId)),
+  );
+}
+
+/** A long conversation is remembered from its newest end. */
+function remember(draft: Draft, said: Said): void {
+  const all = [...(draft.said ?? []), said];
+  let chars = 0;
+  const first = all.findLastIndex(({ text }) => (chars += text.length) > MAX_SAID_CHARS);
+  draft.said = all.slice(Math.max(first + 1, all.length - MAX_SAID));
+}
+
+function split<T>(items: readonly T[], holds: (item: T) => boolean): [T[], T[]] {
+  const [yes, no]: [T[], T[]] = [[], []];
+  for (const item of items) (holds(item) ? yes : no).push(item);
+  return [yes, no];
 }
 
 // Steps were summed as they came; what the end says about a field is the whole of this attempt.

@@ -34,8 +34,11 @@ export function cut(event: AgentEvent): AgentEvent {
 function isSmall(event: AgentEvent): boolean {
   const most = (ENTRY_BYTES - 4096) / 6;
   if ('delta' in event) return event.delta.length < most;
-  const isEnd = event.type === 'text.end' || event.type === 'reasoning.end';
-  return isEnd && event.signature === undefined && event.text.length < most;
+  if (event.type === 'text.end' || event.type === 'reasoning.end')
+    return event.signature === undefined && event.text.length < most;
+  if (event.type !== 'run.finished' || typeof event.text !== 'string') return false;
+  const { output, error, pending, text } = event;
+  return output === undefined && !error && !pending && text.length < most;
 }
 
 function lineOf(event: object): string {
@@ -91,11 +94,23 @@ function cutFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): Agent
   return { ...event, frame: short };
 }
 
-/** What tells one frame from another, for the page to draw; the rest is gone. */
+/** What tells one frame from another and joins a request to its response, for the page to draw; the rest is gone. */
 function outline(data: JsonObject, bytes: number): JsonObject {
-  const words = Object.entries(data)
-    .filter(([key, value]) => key.length <= 64 && typeof value === 'string')
-    .slice(0, 16)
-    .map(([key, value]) => [key, head(String(value), 64)] as const);
-  return { ...Object.fromEntries(words), cut: note(bytes) };
+  const { request, response } = data;
+  return {
+    ...words(data),
+    ...(isObject(request) && { request: words(request, ['subtype']) }),
+    ...(isObject(response) && { response: words(response, ['subtype', 'request_id']) }),
+    cut: note(bytes),
+  };
 }
+
+/** The short strings of an object, or those of some names. */
+const words = (object: JsonObject, names?: readonly string[]): JsonObject =>
+  Object.fromEntries(
+    Object.entries(object)
+      .filter(([key, value]) => key.length <= 64 && typeof value === 'string')
+      .filter(([key]) => names?.includes(key) ?? true)
+      .slice(0, 16)
+      .map(([key, value]) => [key, head(String(value), 64)]),
+  );

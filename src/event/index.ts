@@ -1,3 +1,4 @@
+export type { Answer, Ask, InputRequest } from '../ask.ts';
 export { advance, needsRun, nextTurn } from './advance.ts';
 export { checkLaws, type CheckOptions } from './check.ts';
 export { isDelta, isFinal } from './contract.ts';
@@ -5,6 +6,8 @@ export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
 export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
 export { decodeEntry, encodeEntry } from './json.ts';
 export { lawful, type LawfulOptions } from './lawful.ts';
+export { withRetry } from './retry.ts';
+export type { RetryPolicy } from './retry-policy.ts';
 export { amend, failCalls, settle, STOPPED } from './settle.ts';
 export {
   textUpdates,

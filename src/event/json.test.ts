@@ -136,6 +136,24 @@ describe('cut', () => {
     expect(JSON.stringify(short)).toContain('[cut: ');
   });
 
+  test('a frame of many small things keeps what joins it to its request', () => {
+    const many = Array.from({ length: 5000 }, (_, index) => ({ name: `tool-${index}` }));
+    const response = { subtype: 'success', request_id: 'r1', response: { many } };
+    expect(cut(frame({ type: 'control_response', response }))).toMatchObject({
+      frame: {
+        data: {
+          type: 'control_response',
+          response: { subtype: 'success', request_id: 'r1' },
+          cut: expect.stringContaining('bytes'),
+        },
+      },
+    });
+    const request = { subtype: 'mcp_message', message: { many } };
+    expect(cut(frame({ type: 'control_request', request_id: 'r2', request }))).toMatchObject({
+      frame: { data: { request_id: 'r2', request: { subtype: 'mcp_message' } } },
+    });
+  });
+
   test('a frame over 16 KiB says how long it was', () => {
     for (const data of [
       { type: 'control_request', text: huge },

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject } from '../json.ts';
-import type { Entry } from './types.ts';
+import type { Entry, Turn } from './types.ts';
 
 /**
  * The format of a stored entry. Version 1 is not written out; a later one will be, as `v`, and an
@@ -15,14 +15,35 @@ const BYTES = /^\$+bytes$/;
  * that JSON cannot say (a cycle, a BigInt) becomes a string rather than an error.
  */
 export function encodeEntry(entry: Entry): string {
-  // The many small ones hold nothing but strings and numbers.
-  if ('delta' in entry) return JSON.stringify(entry);
   try {
-    return JSON.stringify(entry, bytesOut);
+    return isPlain(entry) ? JSON.stringify(entry) : JSON.stringify(entry, bytesOut);
   } catch {
     return JSON.stringify(entry, sayable());
   }
 }
+
+/** The many that hold nothing but strings and numbers: looking for bytes would cost more than all the rest. */
+function isPlain(entry: Entry): boolean {
+  switch (entry.type) {
+    case 'text.delta':
+    case 'reasoning.delta':
+    case 'tool.args':
+    case 'text.end':
+    case 'reasoning.end':
+    case 'run.started':
+      return true;
+    case 'run.finished':
+      return entry.output === undefined && entry.pending === undefined;
+    case 'turn.submitted':
+      return isWords(entry.turn);
+    default:
+      return false;
+  }
+}
+
+/** Whether a turn is nothing but text. */
+export const isWords = ({ parts, answers, metadata }: Turn): boolean =>
+  !answers && !metadata && parts.every((part) => 'text' in part);
 
 /** The entry that `encodeEntry` wrote. Throws `malformed` on anything else, `unsupported` on a newer format. */
 export function decodeEntry(line: string): Entry {

@@ -1,5 +1,6 @@
 import type { Answer, Ask, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
+import { Cancellation, whenAborted } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
 import { cut } from './cut.ts';
 import { Laws } from './laws.ts';
@@ -8,6 +9,8 @@ import type { Agent, AgentContext, AgentEvent, Turn } from './types.ts';
 export interface LawfulOptions {
   /** How long an agent may go on after it was told to stop before it is left behind. */
   readonly graceMs?: number;
+  /** Stops the run in place of `ctx.signal`, which is then not looked at. */
+  readonly stop?: Cancellation;
 }
 
 /**
@@ -27,9 +30,9 @@ export interface LawfulOptions {
  * Every event fits into one entry (`cut`). `run.started` waits for the agent's first word, so that
  * it can carry the session id.
  */
-export function lawful(agent: Agent, { graceMs = 250 }: LawfulOptions = {}): Agent {
+export function lawful(agent: Agent, { graceMs = 250, stop }: LawfulOptions = {}): Agent {
   const decorated = (turn: Turn, ctx: AgentContext): AsyncIterable<AgentEvent> =>
-    new Run(agent, turn, ctx, graceMs);
+    new Run(agent, turn, ctx, graceMs, stop ?? ctx);
   const { resumable, continues } = agent;
   return Object.assign(decorated, {
     ...(resumable !== undefined && { resumable }),
@@ -40,9 +43,12 @@ export function lawful(agent: Agent, { graceMs = 250 }: LawfulOptions = {}): Age
 /** So many events in a row, and timers, sockets and signals get a turn. */
 const FAIR_SHARE = 512;
 
+const OVER = new DuolaneError('canceled', 'the run is over: nobody reads it any more');
+
 class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   readonly #laws: Laws;
-  readonly #stop = new AbortController();
+  readonly #stop = new Cancellation();
+  readonly #outer: Abortable;
   readonly #events: AsyncGenerator<AgentEvent, undefined>;
   readonly #agent: Agent;
   readonly #turn: Turn;
@@ -59,11 +65,12 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   /** The reader has gone. */
   #left = false;
 
-  constructor(agent: Agent, turn: Turn, ctx: AgentContext, graceMs: number) {
+  constructor(agent: Agent, turn: Turn, ctx: AgentContext, graceMs: number, outer: Abortable) {
     this.#agent = agent;
     this.#turn = turn;
     this.#ctx = ctx;
     this.#graceMs = graceMs;
+    this.#outer = outer;
     const { task, logger } = ctx;
     this.#laws = new Laws({ turn, task, continues: agent.continues === true, logger });
     this.#events = this.#run();
@@ -85,18 +92,15 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   }
 
   async *#run(): AsyncGenerator<AgentEvent, undefined> {
-    const { signal } = this.#ctx;
     let timer: NodeJS.Timeout | undefined;
-    const onAbort = (): void => {
-      const reason = DuolaneError.from(signal.reason);
+    const unfollow = whenAborted(this.#outer, (given) => {
+      const reason = DuolaneError.from(given);
       this.#deadline = performance.now() + this.#graceMs;
       timer = setTimeout(() => this.#say(this.#laws.end()), this.#graceMs);
       this.#laws.stop(reason);
       this.#stop.abort(reason);
       this.#wake();
-    };
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
+    });
     try {
       for (;;) {
         for (const event of this.#takeOut()) yield event;
@@ -104,7 +108,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
         if (this.#out.length === 0) await this.#nextThing();
       }
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      unfollow();
       clearTimeout(timer);
       await this.#leave();
     }
@@ -120,7 +124,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   async #nextThing(): Promise<void> {
     const changed = new Promise<void>((resolve) => (this.#wake = resolve));
     if (!this.#pulling) {
-      if (this.#stop.signal.aborted && !this.#source) return this.#say(this.#laws.end());
+      if (this.#stop.aborted && !this.#source) return this.#say(this.#laws.end());
       this.#pull();
     }
     await changed;
@@ -160,8 +164,11 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   /** What the agent sees: our signal, which aborts however the run ends, and our `ask`. */
   #inner(): AgentContext {
     const { task, logger, trace } = this.#ctx;
+    const stop = this.#stop;
     return {
-      signal: this.#stop.signal,
+      get signal() {
+        return stop.signal;
+      },
       ask: this.#ask,
       task,
       history: () => this.#ctx.history(),
@@ -196,7 +203,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   }
 
   async #leave(): Promise<void> {
-    this.#stop.abort(new DuolaneError('canceled', 'the run is over: nobody reads it any more'));
+    this.#stop.abort(OVER);
     const source = this.#source;
     if (!source || this.#through) return;
     const returned = (async () => source.return?.())().catch((error: unknown) =>

@@ -236,6 +236,18 @@ export interface Mark {
   readonly text: number;
   /** Usage of the task before this attempt of the run. */
   readonly usage?: Usage;
+  /** Between runs: how many turns had been submitted when the last one ended. */
+  readonly turns?: number;
+}
+
+/** What the agent has said to the person before: the text of a run, or a question that is no longer open. */
+export interface Said {
+  readonly kind: 'response' | 'question';
+  /** `messageId` of the turn whose run said it, or the id of the question. */
+  readonly id: string;
+  readonly text: string;
+  /** How many turns had been submitted by then: its place between them. */
+  readonly turns: number;
 }
 
 /** The fold of a log, kept small: closed calls and deltas are not in it. */
@@ -264,6 +276,8 @@ export interface Snapshot {
   readonly answers: readonly Answer[];
   /** The text of the open or last run so far; what a sub-agent (`path`) says is not in it. */
   readonly text: string;
+  /** What was said before that, the oldest first; of a long conversation only the newest part. */
+  readonly said?: readonly Said[];
   readonly artifacts: readonly Artifact[];
   /** Of all runs of the task. */
   readonly usage?: Usage;

@@ -55,9 +55,13 @@ export class Cancellation implements Abortable {
 
   /** Aborts with what somebody was given to be cancelled by; returns what stops following. */
   follow(options: Abortable | undefined): () => void {
-    const abort = (reason: unknown): void => this.abort(reason);
-    return options instanceof Cancellation
-      ? options.onAbort(abort)
-      : onAbort(options?.signal, abort);
+    return whenAborted(options, (reason) => this.abort(reason));
   }
 }
+
+/** `onAbort` of whatever somebody was given to be cancelled by; a Cancellation keeps its cheapness. */
+export const whenAborted = (
+  options: Abortable | undefined,
+  run: (reason: unknown) => void,
+): (() => void) =>
+  options instanceof Cancellation ? options.onAbort(run) : onAbort(options?.signal, run);

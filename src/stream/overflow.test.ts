@@ -350,6 +350,46 @@ describe('the end', () => {
 });
 
 describe('items', () => {
+  test('as bytes go to disk in their place, and only once the queue spills', async () => {
+    const sizes = fc.array(fc.record({ size: fc.nat(300), bytes: fc.boolean() }), {
+      maxLength: 60,
+    });
+    await fc.assert(
+      fc.asyncProperty(sizes, fc.nat(256), async (steps, memoryBytes) => {
+        const decode = (text: string): string => text;
+        const encode = decode;
+        await using queue = new OverflowQueue<string>({ memoryBytes, directory, encode, decode });
+        const offered = steps.map(({ size, bytes }, n) => {
+          const item = `${n}é`.padEnd(size, '€');
+          const padded = Buffer.from(`<${item}>`);
+          const spilling = queue.spilling;
+          const taken = bytes && queue.offerBytes(padded, 1, padded.length - 1);
+          padded.fill(0);
+          expect(taken).toBe(bytes && spilling);
+          if (!taken) queue.offer(item);
+          return item;
+        });
+        queue.close();
+        expect(queue.offerBytes(Buffer.from('late'), 0, 4)).toBe(false);
+        expect(await collect(queue)).toEqual(offered);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('as bytes that the disk has no room for end the queue, and are not taken', async () => {
+    const queue = new OverflowQueue<string>({ memoryBytes: 0, diskBytes: 100, directory });
+    queue.offer('first');
+    const large = Buffer.alloc(1000, 0x31);
+    expect(queue.offerBytes(large, 0, 1000)).toBe(false);
+    const read: string[] = [];
+    const reading = (async () => {
+      for await (const item of queue) read.push(item);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: 'too_large' });
+    expect(read).toEqual(['first']);
+  });
+
   test('a text given with the item is what goes to disk, and nothing is encoded', async () => {
     const encode = vi.fn<(item: { n: number }) => string>();
     await using queue = new OverflowQueue<{ n: number }>({ memoryBytes: 8, encode, directory });

@@ -104,6 +104,26 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     }
   }
 
+  /** Whether the reader is so far behind that what is offered next goes to disk. */
+  get spilling(): boolean {
+    return this.#spill.items > 0 && !this.#end;
+  }
+
+  /**
+   * Takes an item as the bytes of its text, straight to disk: nothing is decoded, nothing is left
+   * to collect. False if the queue is not `spilling`, or has just failed: then it is not taken.
+   */
+  offerBytes(bytes: Buffer, start: number, end: number): boolean {
+    if (!this.spilling) return false;
+    try {
+      this.#spill.writeBytes(bytes, start, end);
+      return true;
+    } catch (error) {
+      this.fail(error);
+      return false;
+    }
+  }
+
   /**
    * The next item if it waits in memory, without a promise, for a reader in a hurry; undefined says
    * nothing but that: ask the iterator. Not while a `next` of it is pending.

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
+import { isWords } from '../event/json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
@@ -23,8 +24,11 @@ export const isNote = <T extends TaskEvent>(event: T): event is T & Note =>
 
 /** A snapshot as a line of the same format and version as the entries it was folded from. */
 export function encodeSnapshot(snapshot: Snapshot): string {
-  const { seq, updatedAt: at } = snapshot;
-  return encodeEntry({ type: 'custom', name: 'snapshot', data: snapshot, seq, at });
+  const { seq, updatedAt: at, turns, artifacts, calls, pending, answers } = snapshot;
+  const entry: Entry = { type: 'custom', name: 'snapshot', data: snapshot, seq, at };
+  const free = [artifacts, calls, pending, answers].some(({ length }) => length > 0);
+  // Most are made of words, and need not be searched for bytes.
+  return free || !turns.every(isWords) ? encodeEntry(entry) : JSON.stringify(entry);
 }
 
 export const decodeSnapshot = (line: string): Snapshot =>

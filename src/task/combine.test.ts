@@ -33,6 +33,24 @@ function meaning(events: readonly AgentEvent[]): string[] {
 }
 
 describe('combiner', () => {
+  test('what is said in one breath is one batch, and a flush does not wait for the turn to end', async () => {
+    const batches: number[] = [];
+    const combiner = new Combiner(
+      async (events) => void batches.push(events.length),
+      () => {},
+    );
+    for (const message of ['a', 'b', 'c']) await combiner.push({ type: 'status', message });
+    expect(batches).toEqual([]);
+    let turns = 0;
+    const turn = setImmediate(() => turns++);
+    await combiner.flush();
+    clearImmediate(turn);
+    expect([batches, turns]).toEqual([[3], 0]);
+    await combiner.push({ type: 'status', message: 'd' });
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    expect(batches).toEqual([3, 1]);
+  });
+
   test('batches say the same as the events, in order, whatever the store takes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(arbitraryEvent), fc.array(fc.nat(3)), async (events, pauses) => {

@@ -6,8 +6,9 @@ const MAX_JOINED_CHARS = 32 * 1024;
 
 /**
  * Write-combining: one batch in flight, and what arrives meanwhile is the next one, with deltas of
- * a block joined. An idle store gets an entry per token, a busy one longer entries; no timer. A
- * full batch makes `push` wait, and so the agent.
+ * a block joined. The first one after a rest waits for the end of this turn of the event loop, so
+ * that what an agent says in one breath is one commit. An idle store gets an entry per token, a busy
+ * one longer entries; no timer. A full batch makes `push` wait, and so the agent.
  */
 export class Combiner {
   readonly #put: (events: readonly AgentEvent[]) => Promise<void>;
@@ -16,6 +17,8 @@ export class Combiner {
   #chars = 0;
   #running: Promise<void> | undefined;
   #failure: { readonly error: unknown } | undefined;
+  /** Ends the wait for the turn's end. */
+  #go = (): void => {};
 
   /** `onFailure` is told at once that a batch failed; from then on `push` and `flush` throw its error. */
   constructor(
@@ -30,19 +33,33 @@ export class Combiner {
   async push(event: AgentEvent): Promise<void> {
     this.#check();
     this.#add(event);
-    this.#running ??= this.#run();
-    while (this.#full && this.#running !== undefined) await this.#running;
+    this.#running ??= this.#turnEnds().then(() => this.#run());
+    while (this.#full && this.#running !== undefined) {
+      this.#go();
+      await this.#running;
+    }
     this.#check();
   }
 
   /** Resolves when everything is durable. */
   async flush(): Promise<void> {
+    this.#go();
     while (this.#running !== undefined) await this.#running;
     this.#check();
   }
 
   get #full(): boolean {
     return this.#batch.length >= MAX_EVENTS || this.#chars >= MAX_CHARS;
+  }
+
+  #turnEnds(): Promise<void> {
+    return new Promise((resolve) => {
+      const turn = setImmediate(resolve);
+      this.#go = () => {
+        clearImmediate(turn);
+        resolve();
+      };
+    });
   }
 
   #add(event: AgentEvent): void {

@@ -1,16 +1,71 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry } from '../event/index.ts';
-import type { Entry, Note, Seq } from '../event/types.ts';
+import type { Entry, Note, Seq, Snapshot } from '../event/types.ts';
+import { Cancellation } from '../stream/cancellation.ts';
 import { Channel } from '../stream/index.ts';
 import type { ClaimRow, Commit, Row, Store } from './store.ts';
+import type { Kept } from './tail.ts';
 import type { Claim } from './types.ts';
 
-interface Held {
-  readonly claim: Claim;
-  readonly lost: AbortController;
-  readonly notes: Channel<Entry & Note>;
+/** A claim of this process. Its signal and its notes cost nothing unless somebody looks at them. */
+class Held extends Cancellation implements Claim {
+  readonly task: string;
+  readonly epoch: number;
+  readonly snapshot: Snapshot;
   /** Up to here every note was passed on. */
   heard: Seq;
+  /** When the claim may be another's, if the store does not answer before; by the monotonic clock. */
+  until: number;
+  over = false;
+  readonly tail: Kept | undefined;
+  #ear: ((note: Entry & Note) => void) | undefined;
+  #unheard: (Entry & Note)[] = [];
+  #notes: Channel<Entry & Note> | undefined;
+
+  constructor({ task, epoch, snapshot }: ClaimRow, until: number, tail: Kept | undefined) {
+    super();
+    this.until = until;
+    this.task = task;
+    this.epoch = epoch;
+    this.snapshot = snapshot;
+    this.heard = snapshot.seq;
+    this.until = until;
+    this.tail = tail;
+  }
+
+  get notes(): AsyncIterable<Entry & Note> {
+    if (this.#notes) return this.#notes;
+    const notes = (this.#notes = new Channel());
+    this.onNote((note) => {
+      if (!notes.ended) notes.offer(note);
+    });
+    if (this.over) notes.close();
+    return notes;
+  }
+
+  onNote(ear: (note: Entry & Note) => void): void {
+    this.#ear = ear;
+    for (const note of this.#unheard.splice(0)) ear(note);
+  }
+
+  hear(rows: readonly Row[]): void {
+    for (const row of rows) {
+      if (row.seq <= this.heard) continue;
+      // Something before it was not announced; it is read at the latest by the next beat.
+      if (row.seq !== this.heard + 1) return;
+      this.heard = row.seq;
+      if (!row.note || this.over) continue;
+      const note = decodeEntry(row.line) as Entry & Note;
+      if (this.#ear) this.#ear(note);
+      else this.#unheard.push(note);
+    }
+  }
+
+  end(): void {
+    this.over = true;
+    this.tail?.drop();
+    this.#notes?.close();
+  }
 }
 
 /** The claims of one log: kept alive, told what others write, and told when they are lost. */
@@ -28,92 +83,96 @@ export class HeldClaims {
     this.#beatMs = heartbeatMs;
   }
 
-  hold({ task, epoch, snapshot }: ClaimRow): Claim {
-    const older = this.#held.get(task);
-    if (older) this.#end(older, lost(task));
-    const notes = new Channel<Entry & Note>();
-    const controller = new AbortController();
-    const claim = { task, epoch, snapshot, signal: controller.signal, notes };
-    const mine = { claim, lost: controller, notes, heard: snapshot.seq };
-    this.#held.set(task, mine);
-    // What was committed between the claim and this line was announced to nobody.
-    this.#catchUp(mine).catch(() => {});
+  /** `tail`: that of the task, if it has seen every commit since the claim; dropped when that is over. */
+  hold(row: ClaimRow, tail?: Kept): Claim {
+    const older = this.#held.get(row.task);
+    if (older) this.#end(older, lost(row.task));
+    const mine = new Held(row, performance.now() + this.#leaseMs, tail);
+    this.#held.set(row.task, mine);
+    // What was committed between the claim and this line was announced to nobody else.
+    if (tail?.head !== row.snapshot.seq) this.#catchUp(mine).catch(() => {});
     this.#timer ??= setInterval(() => void this.beat(), this.#beatMs);
-    return claim;
+    return mine;
   }
 
-  commit({ task, epoch, held, rows }: Commit): void {
+  commit({ task, epoch, held, rows, head }: Commit): void {
     const mine = this.#held.get(task);
     // An older epoch is news from before this claim.
-    if (!mine || epoch < mine.claim.epoch) return;
-    if (epoch > mine.claim.epoch) return this.#end(mine, lost(task));
-    this.#hear(mine, rows);
+    if (!mine || epoch < mine.epoch) return;
+    if (epoch > mine.epoch) return this.#end(mine, lost(task));
+    mine.hear(rows);
     if (!held) this.#end(mine);
+    // What another replica wrote is announced without its rows.
+    else if (head > mine.heard) this.#catchUp(mine).catch(() => {});
   }
 
-  /** The claim was given up by its holder. */
-  drop({ task, epoch }: Claim): void {
+  /** The claim was given up by its holder. Whether there was one: it may be over already. */
+  drop({ task, epoch }: Claim): boolean {
     const mine = this.#held.get(task);
-    if (mine?.claim.epoch === epoch) this.#end(mine);
+    if (mine?.epoch !== epoch) return false;
+    this.#end(mine);
+    return true;
   }
 
   /** Extends every lease, and reads what was written without being announced here. */
   async beat(): Promise<void> {
     if (this.#beating || this.#held.size === 0) return;
     this.#beating = true;
+    const until = performance.now() + this.#leaseMs;
     try {
-      const claims = [...this.#held.values()].map(({ claim: { task, epoch } }) => ({
-        task,
-        epoch,
-      }));
+      const claims = [...this.#held.values()].map(({ task, epoch }) => ({ task, epoch }));
       for (const { task, claim, head } of await this.#store.beat(claims, this.#leaseMs)) {
         const mine = this.#held.get(task);
         if (!mine) continue;
+        if (claim === 'held') mine.until = until;
         if (claim === 'lost') this.#end(mine, lost(task));
         else if (head > mine.heard) await this.#catchUp(mine);
         if (claim === 'over') this.#end(mine);
       }
     } catch {
-      // A store that does not answer now is asked again at the next beat; the lease allows for it.
+      // A store that does not answer now is asked again at the next beat, as long as the lease allows.
+      this.#expire();
     } finally {
       this.#beating = false;
     }
   }
 
+  #expire(): void {
+    const now = performance.now();
+    for (const mine of this.#held.values())
+      if (mine.until <= now) this.#end(mine, unreachable(mine.task, this.#leaseMs));
+  }
+
   /** Stops heartbeats and notes. The leases run out by themselves. */
   close(): void {
     clearInterval(this.#timer);
-    for (const mine of this.#held.values()) this.#end(mine, lost(mine.claim.task));
+    for (const mine of this.#held.values()) this.#end(mine, lost(mine.task));
   }
 
   async #catchUp(mine: Held): Promise<void> {
-    while (!mine.notes.ended) {
-      const found = await this.#store.read(mine.claim.task, mine.heard);
-      this.#hear(mine, found?.rows ?? []);
+    while (!mine.over) {
+      const found = await this.#store.read(mine.task, mine.heard);
+      mine.hear(found?.rows ?? []);
       if (!found || mine.heard >= found.head) return;
     }
   }
 
-  #hear(mine: Held, rows: readonly Row[]): void {
-    for (const row of rows) {
-      if (row.seq <= mine.heard) continue;
-      // Something before it was not announced; it is read at the latest by the next beat.
-      if (row.seq !== mine.heard + 1) return;
-      mine.heard = row.seq;
-      if (row.note && !mine.notes.ended) mine.notes.offer(decodeEntry(row.line) as Entry & Note);
-    }
-  }
-
   #end(mine: Held, reason?: DuolaneError): void {
-    if (this.#held.get(mine.claim.task) === mine) this.#held.delete(mine.claim.task);
+    if (this.#held.get(mine.task) === mine) this.#held.delete(mine.task);
     if (this.#held.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
-    mine.notes.close();
-    if (reason) mine.lost.abort(reason);
+    mine.end();
+    if (reason) mine.abort(reason);
   }
 }
+
+const unreachable = (task: string, leaseMs: number): DuolaneError =>
+  new DuolaneError(
+    'fenced',
+    `the store has not answered for ${leaseMs} ms: the claim of task ${task} may be another's by now`,
+  );
 
 const lost = (task: string): DuolaneError =>
   new DuolaneError('fenced', `the claim of task ${task} is lost: another owner has it or may`);

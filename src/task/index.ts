@@ -42,5 +42,6 @@ export type {
   StoreCalls,
   StoreMethods,
   SubmitRequest,
+  TaskFilter,
 } from './store.ts';
 export type * from './types.ts';

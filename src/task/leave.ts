@@ -57,3 +57,9 @@ export function waitFor(
     }
   });
 }
+
+/** Adds to the set until the function that it returns is called. */
+export function subscribe(wakes: Set<() => void>, wake: () => void): () => void {
+  wakes.add(wake);
+  return () => void wakes.delete(wake);
+}

@@ -11,8 +11,9 @@ import type {
   Row,
   StoreMethods,
   SubmitRequest,
+  TaskFilter,
 } from './store.ts';
-import type { Head, Tables } from './tables.ts';
+import type { Head, Tables, TaskTables } from './tables.ts';
 
 const CHUNK_ROWS = 256;
 const CHUNK_BYTES = 1 << 20;
@@ -61,17 +62,17 @@ export class Ledger implements StoreMethods {
     return { task: turn.task, row, ...(claimed && { claim: claimRow(next) }) };
   }
 
-  cancel(task: string, note: string): Snapshot {
+  cancel(task: string, note: string, force = false): Snapshot {
     const head = this.#find(task);
     const { snapshot } = head;
     if (snapshot.state === 'canceled') return snapshot;
     if (isFinal(snapshot.state))
       throw new DuolaneError('closed', `task ${task} cannot be canceled: it is ${snapshot.state}`);
-    const live = this.#live(head);
+    const live = this.#live(head) && !force;
     if (snapshot.canceling && live) return snapshot;
     const requested = snapshot.canceling ? { to: head, rows: [] } : this.#fold(task, head, [note]);
     if (live) return this.#write(head, requested.to, requested.rows);
-    // Nobody is there to write the end, so it is written here, past any owner that comes back.
+    // Nobody is there to write the end, or nobody does, so it is written here, past any owner that comes back.
     const end = settle(requested.to.snapshot, {}).map((event) => encodeEvent(event, this.#now()));
     const { to, rows } = this.#fold(task, requested.to, end);
     const fenced = { ...free(to), epoch: to.epoch + 1 };
@@ -159,6 +160,10 @@ export class Ledger implements StoreMethods {
     return this.#tables.page(request);
   }
 
+  count(filter: TaskFilter): number {
+    return this.#tables.count(filter);
+  }
+
   bookmark(mark: Parameters<StoreMethods['bookmark']>[0]): void {
     this.#find(mark.task);
     this.#tables.putBookmark(mark);
@@ -243,6 +248,14 @@ export class Ledger implements StoreMethods {
     return snapshot;
   }
 }
+
+/** How tasks are written, without what looks through all of them. */
+export type WriteRules = Pick<Ledger, 'submit' | 'cancel' | 'append' | 'release' | 'takeCommits'>;
+
+/** The same rules for an engine that finds tasks by itself and has only some of them at hand. */
+export const writeRules = (tables: TaskTables, now: () => number): WriteRules =>
+  // These methods ask nothing else of their tables.
+  new Ledger(tables as Tables, now);
 
 const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
 

@@ -1,14 +1,23 @@
 import { DuolaneError } from '../errors.ts';
-import { decodeEntry } from '../event/index.ts';
+import { decodeEntry, isFinal } from '../event/index.ts';
 import type { AgentEvent, Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { Abortable, Items } from '../stream/types.ts';
 import { encodeEvent } from './codec.ts';
 import { HeldClaims } from './held.ts';
-import { leavable, waitFor } from './leave.ts';
+import { leavable, subscribe, waitFor } from './leave.ts';
 import { listTasks } from './list.ts';
 import type { Commit, Store } from './store.ts';
-import { subscribe, Tails } from './tail.ts';
-import type { Bookmark, Claim, LogOptions, PrunePolicy, TaskLog, TaskQuery } from './types.ts';
+import { Tails } from './tail.ts';
+import { Takeovers } from './takeover.ts';
+import type {
+  Bookmark,
+  Claim,
+  LogOptions,
+  PrunePolicy,
+  Reading,
+  TaskLog,
+  TaskQuery,
+} from './types.ts';
 
 /**
  * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
@@ -20,12 +29,14 @@ export function openLog(store: Store, options: LogOptions = {}): TaskLog {
 }
 
 class Log implements TaskLog {
+  readonly replicas?: NonNullable<TaskLog['replicas']>;
   readonly #store: Store;
   readonly #options: LogOptions;
   readonly #leaseMs: number;
   readonly #pollMs: number;
   readonly #tails: Tails;
   readonly #held: HeldClaims;
+  readonly #takeovers: Takeovers;
   readonly #wakes = new Set<() => void>();
   readonly #unlisten: () => void;
   readonly #poll: NodeJS.Timeout | undefined;
@@ -33,6 +44,7 @@ class Log implements TaskLog {
 
   constructor(store: Store, options: LogOptions) {
     const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
+    const { takeoverMs = 10_000 } = options;
     if (leaseMs <= heartbeatMs)
       throw new DuolaneError(
         'invalid',
@@ -44,7 +56,13 @@ class Log implements TaskLog {
     this.#pollMs = pollMs;
     this.#tails = new Tails(store);
     this.#held = new HeldClaims(store, { leaseMs, heartbeatMs });
-    this.#unlisten = store.onCommit((commit) => this.#commit(commit));
+    this.#takeovers = new Takeovers(store, takeoverMs);
+    const unlisten = [
+      store.onCommit((commit) => this.#commit(commit)),
+      store.onGap?.(() => void this.#lookAgain()),
+    ];
+    this.#unlisten = () => unlisten.forEach((off) => off?.());
+    if (store.replicas) this.replicas = store.replicas.bind(store);
     // A poll that fails is made again; readers and claims do not end for it.
     if (!store.announcesAll)
       this.#poll = setInterval(() => void this.#tails.poll().catch(() => {}), pollMs);
@@ -54,21 +72,32 @@ class Log implements TaskLog {
     turn: Turn,
     { worker }: { readonly worker?: string } = {},
   ): Promise<{ entry: Entry; claim?: Claim }> {
-    const { row, claim } = await this.#store.submit({
-      note: encodeEvent({ type: 'turn.submitted', turn }),
-      leaseMs: this.#leaseMs,
-      dedupe: this.#options.dedupe ?? true,
-      ...(worker !== undefined && { worker }),
-    });
-    return { entry: decodeEntry(row.line), ...(claim && { claim: this.#held.hold(claim) }) };
+    // A store that announces everything need not be asked what came after the claim.
+    const tail =
+      worker !== undefined && this.#store.announcesAll ? this.#tails.keep(turn.task) : undefined;
+    let claimed: Claim | undefined;
+    try {
+      const { row, claim } = await this.#store.submit({
+        note: encodeEvent({ type: 'turn.submitted', turn }),
+        leaseMs: this.#leaseMs,
+        dedupe: this.#options.dedupe ?? true,
+        ...(worker !== undefined && { worker }),
+      });
+      claimed = claim && this.#held.hold(claim, tail);
+      return { entry: decodeEntry(row.line), ...(claimed && { claim: claimed }) };
+    } finally {
+      if (!claimed) tail?.drop();
+    }
   }
 
-  requestCancel(task: string, reason?: string): Promise<Snapshot> {
+  async requestCancel(task: string, reason?: string): Promise<Snapshot> {
     const note = encodeEvent({
       type: 'cancel.requested',
       ...(reason !== undefined && { reason }),
     });
-    return this.#store.cancel(task, note);
+    const snapshot = await this.#store.cancel(task, note);
+    if (!isFinal(snapshot.state)) this.#takeovers.watch(task, note);
+    return snapshot;
   }
 
   claims(
@@ -115,11 +144,11 @@ class Log implements TaskLog {
   }
 
   async release(claim: Claim): Promise<void> {
-    this.#held.drop(claim);
-    await this.#store.release(claim.task, claim.epoch);
+    // One that is over or lost has nothing to give back.
+    if (this.#held.drop(claim)) await this.#store.release(claim.task, claim.epoch);
   }
 
-  read(task: string, after: Seq, options: Abortable = {}): AsyncIterable<Entry> {
+  read(task: string, after: Seq, options: Abortable = {}): Reading {
     return this.#tails.read(task, after, options);
   }
 
@@ -129,6 +158,11 @@ class Log implements TaskLog {
 
   list(query: TaskQuery): Items<Snapshot> {
     return listTasks(this.#store, query);
+  }
+
+  count({ signal, ...filter }: Omit<TaskQuery, 'after'>): Promise<number> {
+    signal?.throwIfAborted();
+    return this.#store.count(filter);
   }
 
   bookmark(mark: Bookmark): Promise<void> {
@@ -171,13 +205,30 @@ class Log implements TaskLog {
     this.#unlisten();
     this.#tails.close();
     this.#held.close();
+    this.#takeovers.close();
     this.#wake();
     await this.#store[Symbol.asyncDispose]();
+  }
+
+  /** Commits may have been missed; a store that is given up ends whoever waits for it. */
+  async #lookAgain(): Promise<void> {
+    try {
+      await this.#store.heads([]); // throws if there is no store any more
+      await this.#tails.poll();
+      await this.#held.beat();
+      this.#wake();
+    } catch (error) {
+      const failure = DuolaneError.from(error);
+      if (failure.retryable) return;
+      this.#tails.close(failure);
+      this.#held.close();
+    }
   }
 
   #commit(commit: Commit): void {
     this.#tails.commit(commit);
     this.#held.commit(commit);
+    this.#takeovers.commit(commit);
     if (commit.claimable) this.#wake();
   }
 

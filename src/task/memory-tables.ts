@@ -1,7 +1,7 @@
 import { isFinal, needsRun } from '../event/index.ts';
 import type { Seq } from '../event/types.ts';
 import { changed } from './change.ts';
-import type { Page, PageRequest, Place, Row } from './store.ts';
+import type { Page, PageRequest, Place, Row, TaskFilter } from './store.ts';
 import type { Head, Tables, TurnKey } from './tables.ts';
 import type { Bookmark } from './types.ts';
 
@@ -79,22 +79,19 @@ export class MemoryTables implements Tables {
     return next;
   }
 
-  page({ owner, context, state, changedAfter, after, limit }: PageRequest): Page {
-    const found = [...this.#tasks.values()]
-      .filter(
-        ({ head: { snapshot }, ...place }) =>
-          (owner === undefined || snapshot.owner === owner) &&
-          (context === undefined || snapshot.context === context) &&
-          (state === undefined || snapshot.state === state) &&
-          (changedAfter === undefined || place.changedAt > changedAfter) &&
-          (after === undefined || newestFirst(after, place) < 0),
-      )
+  page({ after, limit, ...filter }: PageRequest): Page {
+    const found = this.#matching(filter)
+      .filter((place) => after === undefined || newestFirst(after, place) < 0)
       .toSorted(newestFirst)
       .slice(0, limit);
     return {
       snapshots: found.map(({ head }) => head.snapshot),
       places: found.map(({ changedAt, key }) => ({ changedAt, key })),
     };
+  }
+
+  count(filter: TaskFilter): number {
+    return this.#matching(filter).length;
   }
 
   putBookmark(mark: Bookmark): void {
@@ -151,6 +148,18 @@ export class MemoryTables implements Tables {
     };
     this.#tasks.set(head.task, record);
     return record;
+  }
+
+  #matching({ agent, owner, tenant, context, state, changedAfter }: TaskFilter): Record[] {
+    return [...this.#tasks.values()].filter(
+      ({ head: { snapshot }, changedAt }) =>
+        (agent === undefined || snapshot.agent === agent) &&
+        (owner === undefined || (snapshot.owner ?? '') === owner) &&
+        (tenant === undefined || (snapshot.turns[0]?.tenant ?? '') === tenant) &&
+        (context === undefined || snapshot.context === context) &&
+        (state === undefined || snapshot.state === state) &&
+        (changedAfter === undefined || changedAt > changedAfter),
+    );
   }
 
   *#needy(agents: readonly string[]): Generator<Head> {

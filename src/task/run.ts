@@ -11,16 +11,20 @@ import type {
   Snapshot,
   Turn,
 } from '../event/types.ts';
+import { onAbort } from '../stream/abort.ts';
+import { Cancellation, whenAborted } from '../stream/cancellation.ts';
 import { Combiner } from './combine.ts';
-import type { Claim } from './types.ts';
+import type { Claim, RunEar, RunObserver } from './types.ts';
 import type { TaskWriter } from './writer.ts';
 
 export interface RunOptions {
   readonly graceMs: number;
-  readonly parkMs: number;
   readonly timeoutMs: number | undefined;
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
+  readonly observer: RunObserver | undefined;
+  /** Told when a run begins to wait for a person (1), and when it goes on or ends (-1). Says for how long it may. */
+  readonly onWaiting: (change: 1 | -1) => number;
 }
 
 /** One call of an agent for one turn of a claimed task, from its context to its last entry. */
@@ -28,12 +32,14 @@ export class Run {
   readonly #agent: Agent;
   readonly #writer: TaskWriter;
   readonly #options: RunOptions;
-  readonly #stop = new AbortController();
+  readonly #stop = new Cancellation();
   readonly #asked = new Map<string, (answer: Answer) => void>();
   /** Answers that were heard before the agent asked again. */
   readonly #early = new Map<string, Answer>();
   #parking: NodeJS.Timeout | undefined;
+  #waits = false;
   readonly #deadline: Deadline;
+  #ear: RunEar | undefined;
 
   constructor(agent: Agent, writer: TaskWriter, options: RunOptions) {
     this.#agent = agent;
@@ -52,6 +58,7 @@ export class Run {
   hear(note: Entry & Note): void {
     if (note.type === 'cancel.requested') {
       this.#options.logger.info('cancel requested', { seq: note.seq });
+      this.#ear?.hear(note);
       this.#abort('canceled', note.reason ?? 'the task was canceled');
       return;
     }
@@ -67,20 +74,24 @@ export class Run {
    * next (`sleeps`). Throws when the claim is lost.
    */
   async serve(turn: Turn, claim: Claim): Promise<'ended' | 'sleeps'> {
-    const onLost = (): void => this.#stop.abort(claim.signal.reason);
-    claim.signal.addEventListener('abort', onLost);
-    if (claim.signal.aborted) onLost();
+    let lost: { readonly reason: unknown } | undefined;
+    const unfollow = whenAborted(claim, (reason) => {
+      lost = { reason };
+      this.#stop.abort(reason);
+    });
     if (this.#writer.snapshot.canceling) this.#abort('canceled', 'the task was canceled');
     this.#deadline.start();
+    this.#ear = this.#options.observer?.run(turn, this.#writer.snapshot);
     try {
       await this.#write(turn);
       // A run that was fenced before its first word ended without one.
-      claim.signal.throwIfAborted();
+      if (lost) throw (lost as { readonly reason: unknown }).reason;
       return await this.#finish();
     } finally {
-      claim.signal.removeEventListener('abort', onLost);
+      unfollow();
       clearTimeout(this.#parking);
       this.#deadline.stop();
+      this.#ear?.end();
     }
   }
 
@@ -89,8 +100,12 @@ export class Run {
     const combiner = new Combiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
     const { graceMs } = this.#options;
     try {
-      const events = lawful(this.#agent, { graceMs })(turn, this.#context(turn));
-      for await (const event of events) await combiner.push(event);
+      const stop = this.#stop;
+      const events = lawful(this.#agent, { graceMs, stop })(turn, this.#context(turn));
+      for await (const event of events) {
+        this.#ear?.hear(event);
+        await combiner.push(event);
+      }
       await combiner.flush();
     } catch (error) {
       const failure = DuolaneError.from(error);
@@ -112,17 +127,17 @@ export class Run {
   #context(turn: Turn): AgentContext {
     const { snapshot } = this.#writer;
     const { logger, history } = this.#options;
-    const traceparent = turn.metadata?.['traceparent'];
-    const tracestate = turn.metadata?.['tracestate'];
+    const trace = this.#ear?.trace ?? traceOf(turn);
+    const stop = this.#stop;
     return {
-      signal: this.#stop.signal,
+      get signal() {
+        return stop.signal;
+      },
       ask: (request, options) => this.#ask(request, options?.signal),
       task: snapshot,
       history: () => history(snapshot),
       logger,
-      ...(typeof traceparent === 'string' && {
-        trace: { traceparent, ...(typeof tracestate === 'string' && { tracestate }) },
-      }),
+      ...(trace && { trace }),
     };
   }
 
@@ -130,22 +145,18 @@ export class Run {
     const known =
       this.#writer.snapshot.answers.find((answer) => answer.id === id) ?? this.#early.get(id);
     if (known) return Promise.resolve(known);
+    if (this.#stop.aborted) return Promise.reject(DuolaneError.from(this.#stop.reason));
+    if (signal?.aborted) return Promise.reject(signal.reason as Error);
     return new Promise((resolve, reject) => {
-      const stop = this.#stop.signal;
       const leave = (): void => {
         this.#asked.delete(id);
-        stop.removeEventListener('abort', onStop);
-        signal?.removeEventListener('abort', onLeave);
+        for (const off of unlisten) off();
         this.#waitingChanged();
       };
-      const onStop = (): void => (leave(), reject(stop.reason));
-      const onLeave = (): void => (leave(), reject(signal?.reason));
-      stop.addEventListener('abort', onStop);
-      signal?.addEventListener('abort', onLeave);
+      const give = (reason: unknown): void => (leave(), reject(reason));
+      const unlisten = [this.#stop.onAbort(give), onAbort(signal, give)];
       this.#asked.set(id, (answer) => (leave(), resolve(answer)));
       this.#waitingChanged();
-      if (stop.aborted) onStop();
-      else if (signal?.aborted) onLeave();
     });
   }
 
@@ -158,16 +169,26 @@ export class Run {
 
   // A person may take any time: the deadline stands still, and after `parkMs` the run sleeps.
   #waitingChanged(): void {
+    const waits = this.#asked.size > 0 && !this.#stop.aborted;
+    if (waits === this.#waits) return;
+    this.#waits = waits;
     clearTimeout(this.#parking);
-    if (this.#stop.signal.aborted) return;
-    if (this.#asked.size === 0) return this.#deadline.start();
+    const parkMs = this.#options.onWaiting(waits ? 1 : -1);
+    if (!waits) return this.#stop.aborted ? undefined : this.#deadline.start();
     this.#deadline.stop();
-    this.#parking = setTimeout(() => this.suspend(), this.#options.parkMs);
+    this.#parking = setTimeout(() => this.suspend(), parkMs);
   }
 
   #abort(code: 'canceled' | 'suspended' | 'timeout', message: string): void {
     this.#stop.abort(new DuolaneError(code, message));
   }
+}
+
+/** What came with the turn. */
+function traceOf({ metadata = {} }: Turn): AgentContext['trace'] {
+  const { traceparent, tracestate } = metadata;
+  if (typeof traceparent !== 'string') return undefined;
+  return { traceparent, ...(typeof tracestate === 'string' && { tracestate }) };
 }
 
 /** The end of a run whose own events the log refused. */

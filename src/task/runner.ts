@@ -7,6 +7,9 @@ import { Run, type RunOptions } from './run.ts';
 import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
 import { TaskWriter } from './writer.ts';
 
+/** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
+const MOST_WAITING = 10;
+
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
@@ -23,31 +26,41 @@ class LogRunner implements Runner {
   readonly #agents: Readonly<Record<string, Agent>>;
   readonly #name: string;
   readonly #maxRuns: number;
+  readonly #queue: boolean;
   readonly #maxAttempts: number;
   readonly #runOptions: RunOptions;
   readonly #stopping = new AbortController();
   readonly #active = new Map<Serving, Promise<void>>();
   readonly #pulling: Promise<void>;
   #reserved = 0;
+  /** Runs that wait for a person, among those that are active. */
+  #waiting = 0;
   #room: (() => void) | undefined;
   #drained: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
     const { log, agents, maxRuns = 100, maxAttempts = 10, logger = SILENT } = options;
-    const { graceMs = 5000, parkMs = 300_000, timeoutMs } = options;
+    const { graceMs = 5000, parkMs = 300_000, timeoutMs, observer } = options;
     this.#log = log;
     this.#agents = agents;
     this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
     this.#maxRuns = maxRuns;
+    this.#queue = options.queue ?? false;
     this.#maxAttempts = maxAttempts;
     const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
-    this.#runOptions = { graceMs, parkMs, timeoutMs, logger, history };
+    const onWaiting = (change: 1 | -1): number => {
+      this.#waiting += change;
+      this.#room?.();
+      return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : parkMs;
+    };
+    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 
   async submit(turn: Turn): Promise<Entry> {
-    const here = Object.hasOwn(this.#agents, turn.agent) && this.#hasRoom;
+    const here = !this.#queue && Object.hasOwn(this.#agents, turn.agent) && this.#hasRoom;
     if (here) this.#reserved++;
+    this.#runOptions.observer?.submitted?.(turn);
     try {
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
       if (claim) this.#start(claim);
@@ -62,8 +75,10 @@ class LogRunner implements Runner {
     return (this.#drained ??= this.#drain());
   }
 
+  // Who waits for a person takes no place; answered, it goes on at once, so there may be one too many.
   get #hasRoom(): boolean {
-    return !this.#stopping.signal.aborted && this.#active.size + this.#reserved < this.#maxRuns;
+    const busy = this.#active.size + this.#reserved - this.#waiting;
+    return !this.#stopping.signal.aborted && busy < this.#maxRuns;
   }
 
   async #pull(): Promise<void> {
@@ -134,7 +149,7 @@ class Serving {
 
   async #serve(): Promise<void> {
     const { task, epoch } = this.#claim;
-    const listening = this.#listen();
+    this.#claim.onNote((note) => this.#hear(note));
     try {
       await this.#settle();
       for (let turn = this.#next(); turn; turn = this.#next()) {
@@ -149,7 +164,6 @@ class Serving {
       clearTimeout(this.#draining);
       // Ended or waiting, the claim is over by itself, and this does nothing.
       await this.#log.release(this.#claim).catch(() => {});
-      await listening;
     }
   }
 
@@ -163,10 +177,6 @@ class Serving {
   #next(): Turn | undefined {
     const { snapshot } = this.#writer;
     return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot);
-  }
-
-  async #listen(): Promise<void> {
-    for await (const note of this.#claim.notes) this.#hear(note);
   }
 
   #hear(note: Entry & Note): void {

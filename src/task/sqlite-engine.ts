@@ -28,8 +28,11 @@ export class SqliteEngine {
   readonly #tables: SqliteTables;
   readonly #ledger: Ledger;
 
-  /** Throws `conflict` while another process has the file. When it throws, it has let go of the file. */
-  constructor(file: string) {
+  /**
+   * Throws `conflict` while another process has the file. When it throws, it has let go of the file.
+   * `again`: this process had it open before, and the claims in it are still its own.
+   */
+  constructor(file: string, { again = false }: { readonly again?: boolean } = {}) {
     this.#lock = lockFile(file);
     try {
       this.#db = openDatabase(file);
@@ -41,7 +44,7 @@ export class SqliteEngine {
       prepareDatabase(this.#db, file);
       writeHolder(this.#db);
       this.#tables = new SqliteTables(this.#db);
-      this.#tables.endLeases();
+      if (!again) this.#tables.endLeases();
       this.#ledger = new Ledger(this.#tables);
     } catch (error) {
       this.close();

@@ -32,6 +32,12 @@ const STEPS: readonly string[] = [
    create table bookmarks(
      task text not null references tasks(id) on delete cascade, name text not null,
      after integer not null, data text not null, primary key(task, name)) without rowid;`,
+  // Lists of one caller are counted from the index alone.
+  `alter table tasks add column tenant text not null default '';
+   update tasks set tenant = coalesce(
+     (select json_extract(line, '$.data.turns[0].tenant') from snapshots where task = key), '');
+   drop index tasks_owner;
+   create index tasks_owner on tasks(owner, changed_at, key, agent, tenant, state);`,
 ];
 
 /** Durable by WAL and an fsync per commit; the default of WAL would lose the last commits with the power. */

@@ -6,11 +6,13 @@ import { changed } from './change.ts';
 import { decodeSnapshot, encodeSnapshot } from './codec.ts';
 import { Recent } from './recent.ts';
 import type { Database, SqlRow, Statement, Value } from './sqlite-driver.ts';
-import type { Page, PageRequest, Row } from './store.ts';
+import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
 import type { Head, Tables, TurnKey } from './tables.ts';
 import type { Bookmark } from './types.ts';
 
 const HOT_TASKS = 2000;
+/** How many entries one statement writes; there is one for each number up to this. */
+const ROWS_AT_ONCE = 16;
 
 type Hot = Head & { readonly key: number };
 
@@ -51,8 +53,8 @@ export class SqliteTables implements Tables {
 
   write(from: Head | undefined, to: Head, rows: readonly Row[]): void {
     const key = (from as Hot | undefined)?.key ?? this.#create(to);
-    for (const { seq, note, line } of rows)
-      this.#sql('insert into entries values(?, ?, ?, ?)').run(key, seq, note ? 1 : 0, line);
+    for (let at = 0; at < rows.length; at += ROWS_AT_ONCE)
+      this.#insert(key, rows.slice(at, at + ROWS_AT_ONCE));
     if (from) this.#update(key, from, to);
     if (changed(from?.snapshot, to.snapshot)) this.#saveSnapshot(key, to.snapshot);
     this.#hot.set(to.task, { ...to, key });
@@ -97,17 +99,13 @@ export class SqliteTables implements Tables {
     return row && Number(row['lease_until']);
   }
 
-  page({ owner, context, state, changedAfter, after, limit }: PageRequest): Page {
-    const where: [string, ...Value[]][] = [['1']];
-    if (owner !== undefined) where.push(['owner = ?', owner]);
-    if (context !== undefined) where.push(['context = ?', context]);
-    if (state !== undefined) where.push(['state = ?', state]);
-    if (changedAfter !== undefined) where.push(['changed_at > ?', changedAfter]);
-    if (after) where.push(['(changed_at, key) < (?, ?)', after.changedAt, after.key]);
+  page({ after, limit, ...filter }: PageRequest): Page {
+    const { where, values } = condition(filter);
+    const place = after ? 'and (changed_at, key) < (?, ?)' : '';
     const found = this.#sql(
-      `select id, changed_at, key from tasks where ${where.map(([sql]) => sql).join(' and ')}
+      `select id, changed_at, key from tasks where ${where} ${place}
        order by changed_at desc, key desc limit ?`,
-    ).all(...where.flatMap(([, ...values]) => values), limit);
+    ).all(...values, ...(after ? [after.changedAt, after.key] : []), limit);
     return {
       snapshots: found.map((row) => this.#peek(String(row['id']))),
       places: found.map((row) => ({
@@ -115,6 +113,12 @@ export class SqliteTables implements Tables {
         key: Number(row['key']),
       })),
     };
+  }
+
+  count(filter: TaskFilter): number {
+    const { where, values } = condition(filter);
+    const row = this.#sql(`select count(*) as n from tasks where ${where}`).get(...values);
+    return Number(row?.['n']);
   }
 
   putBookmark({ task, name, after, data }: Bookmark): void {
@@ -180,15 +184,22 @@ export class SqliteTables implements Tables {
     this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
   }
 
+  #insert(key: number, rows: readonly Row[]): void {
+    const values = rows.map(() => '(?, ?, ?, ?)').join(', ');
+    const given = rows.flatMap(({ seq, note, line }) => [key, seq, note ? 1 : 0, line]);
+    this.#sql(`insert into entries values ${values}`).run(...given);
+  }
+
   #create({ task, snapshot, epoch, worker, leaseUntil }: Head): number {
     const row = this.#sql(
-      `insert into tasks(id, agent, context, owner, state, seq, epoch, worker, lease_until, needs_run, changed_at)
-       values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key`,
+      `insert into tasks(id, agent, context, owner, tenant, state, seq, epoch, worker, lease_until, needs_run, changed_at)
+       values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key`,
     ).get(
       task,
       snapshot.agent,
       snapshot.context,
       snapshot.owner ?? '',
+      snapshot.turns[0]?.tenant ?? '',
       snapshot.state,
       snapshot.seq,
       epoch,
@@ -285,6 +296,24 @@ export class SqliteTables implements Tables {
     if (!statement) this.#statements.set(text, (statement = this.#db.prepare(text)));
     return statement;
   }
+}
+
+function condition(filter: TaskFilter): { readonly where: string; readonly values: Value[] } {
+  const { agent, owner, tenant, context, state, changedAfter } = filter;
+  const given = (
+    [
+      ['agent = ?', agent],
+      ['owner = ?', owner],
+      ['tenant = ?', tenant],
+      ['context = ?', context],
+      ['state = ?', state],
+      ['changed_at > ?', changedAfter],
+    ] as const
+  ).flatMap(([sql, value]) => (value === undefined ? [] : [{ sql, value }]));
+  return {
+    where: ['1', ...given.map(({ sql }) => sql)].join(' and '),
+    values: given.map(({ value }) => value),
+  };
 }
 
 const toRow = (row: SqlRow): Row => ({

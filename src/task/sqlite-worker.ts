@@ -1,20 +1,33 @@
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { DuolaneError } from '../errors.ts';
-import { type Call, SqliteEngine } from './sqlite-engine.ts';
+import { type Call, type Outcome, SqliteEngine } from './sqlite-engine.ts';
+
+/** The answer to everything that waited at the port, so many messages of calls. */
+export interface Answered extends Outcome {
+  readonly messages: number;
+}
 
 // Calls that arrive while a commit runs wait at the port; the next commit takes them all.
-const { port, file } = workerData as { readonly port: MessagePort; readonly file: string };
+const { port, file, again } = workerData as {
+  readonly port: MessagePort;
+  readonly file: string;
+  readonly again: boolean;
+};
 
 try {
-  const engine = new SqliteEngine(file);
+  const engine = new SqliteEngine(file, { again });
   port.on('message', (first: readonly Call[] | 'close') => {
     const calls: Call[] = [];
+    let messages = 0;
     let closing = false;
     for (let next: typeof first | undefined = first; next !== undefined; next = waiting()) {
       if (next === 'close') closing = true;
-      else calls.push(...next);
+      else {
+        messages++;
+        for (const call of next) calls.push(call);
+      }
     }
-    if (calls.length > 0) port.postMessage(engine.run(calls));
+    if (messages > 0) port.postMessage({ ...engine.run(calls), messages } satisfies Answered);
     if (!closing) return;
     engine.close();
     port.close();

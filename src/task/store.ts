@@ -1,5 +1,5 @@
 import type { Seq, Snapshot, TaskState } from '../event/types.ts';
-import type { Bookmark } from './types.ts';
+import type { Bookmark, ReplicaInfo } from './types.ts';
 
 /** A stored entry. `note` tells a note from an agent event without parsing it. */
 export interface Row {
@@ -39,11 +39,18 @@ export interface Place {
   readonly key: number;
 }
 
-export interface PageRequest {
+/** Which tasks: those that match every member. An empty owner or tenant stands for tasks that have none. */
+export interface TaskFilter {
+  readonly agent?: string;
   readonly owner?: string;
+  /** The tenant of the task's first turn. */
+  readonly tenant?: string;
   readonly context?: string;
   readonly state?: TaskState;
   readonly changedAfter?: number;
+}
+
+export interface PageRequest extends TaskFilter {
   readonly after?: Place;
   readonly limit: number;
 }
@@ -54,7 +61,10 @@ export interface Page {
   readonly places: readonly Place[];
 }
 
-/** What a commit did to one task. Announced after the commit, in order. */
+/**
+ * What a commit did to one task. Announced after the commit, in order. One that another replica
+ * made comes without its rows: `head` says that there are some to read.
+ */
 export interface Commit {
   readonly task: string;
   readonly epoch: number;
@@ -84,8 +94,11 @@ export interface StoreMethods {
     readonly row: Row;
     readonly claim?: ClaimRow;
   };
-  /** Writes the note, and the end too when no claim is live. */
-  cancel(task: string, note: string): Snapshot;
+  /**
+   * Writes the note, and the end too when no claim is live. With `force` the end is written past a
+   * live claim as well: its epoch is over, and its owner is fenced.
+   */
+  cancel(task: string, note: string, force?: boolean): Snapshot;
   /** The oldest task that needs a runner; else how long until a lease ends that might free one. */
   claim(
     worker: string,
@@ -112,6 +125,8 @@ export interface StoreMethods {
   }[];
   get(task: string): Snapshot | undefined;
   page(request: PageRequest): Page;
+  /** How many tasks there are, without reading them. */
+  count(filter: TaskFilter): number;
   bookmark(mark: Bookmark): void;
   bookmarks(
     task: string | undefined,
@@ -136,6 +151,7 @@ export const METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
   heads: 'read',
   get: 'read',
   page: 'read',
+  count: 'read',
   bookmark: 'write',
   bookmarks: 'read',
   ended: 'read',
@@ -154,6 +170,13 @@ export interface Store extends StoreCalls, AsyncDisposable {
   readonly announcesAll: boolean;
   /** Calls the listener for each commit, before the call that caused it resolves. Gives the way to stop. */
   onCommit(listener: (commit: Commit) => void): () => void;
+  /**
+   * Calls the listener when commits may have gone unannounced, as after a lost connection: whoever
+   * reads looks again. A store without it never misses one, or does not announce all.
+   */
+  onGap?(listener: () => void): () => void;
+  /** The replicas that share the database, where there can be several. */
+  replicas?(): Promise<readonly ReplicaInfo[]>;
 }
 
 /** The methods of a store, all through one function: what a worker, a test or a wire needs. */

@@ -1,5 +1,5 @@
 import type { Seq, Snapshot } from '../event/types.ts';
-import type { Page, PageRequest, Row } from './store.ts';
+import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
 import type { Bookmark } from './types.ts';
 
 /** A task as the rules see it: its fold and who may write it. Never changed, only replaced. */
@@ -21,21 +21,26 @@ export interface TurnKey {
 }
 
 /**
- * What the rules (`ledger.ts`) need of a storage engine, in one transaction and without waiting.
- * `write` may be called only with what the rules allow; nothing here decides.
+ * What the rules (`ledger.ts`) need of a storage engine to write one task, in one transaction and
+ * without waiting. `write` may be called only with what the rules allow; nothing here decides.
  */
-export interface Tables {
+export interface TaskTables {
   load(task: string): Head | undefined;
   /** `from` is what `load` gave, undefined for a new task. Rows go to the end of its log. */
   write(from: Head | undefined, to: Head, rows: readonly Row[]): void;
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[];
   turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined;
   rememberTurn(key: TurnKey, task: string, seq: Seq): void;
+}
+
+/** What the rules need beyond that, to find, list and tidy up tasks. */
+export interface Tables extends TaskTables {
   /** The task that has needed a runner and had no live claim for the longest time. */
   claimable(agents: readonly string[], now: number): string | undefined;
   /** When the first live lease of such a task ends. */
   nextLease(agents: readonly string[]): number | undefined;
   page(request: PageRequest): Page;
+  count(filter: TaskFilter): number;
   putBookmark(mark: Bookmark): void;
   bookmarks(
     task: string | undefined,

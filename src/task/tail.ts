@@ -1,38 +1,64 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry } from '../event/index.ts';
 import type { Entry, Seq } from '../event/types.ts';
+import { whenAborted } from '../stream/cancellation.ts';
+import { DONE, Reader, type Source } from '../stream/reader.ts';
 import type { Abortable } from '../stream/types.ts';
-import { leavable, waitFor } from './leave.ts';
-import type { Commit, Row, Store } from './store.ts';
+import type { Commit, ReadResult, Row, Store } from './store.ts';
+import type { Reading } from './types.ts';
 
 const RING_ROWS = 256;
 const RING_BYTES = 1 << 20;
+/** While nobody reads: enough for a reader that comes right behind its submit. */
+const UNREAD_ROWS = 16;
+const UNREAD_BYTES = 64 << 10;
+/** How long a reader waits for a store that fails, before it is told. */
+const PATIENCE_MS = 15_000;
+const RETRY_MS = 100;
 
 /**
- * The newest rows of one task that somebody reads. Readers at the head take what was just committed
- * from here, decoded once for all of them; a reader that is further behind asks the store.
+ * The newest rows of one task that somebody reads or runs. Readers at the head take what was just
+ * committed from here, decoded once for all of them; a reader that is further behind asks the store.
  */
 class Tail {
-  readers = 0;
+  /** How many keep it. */
+  users = 0;
+  readonly wakes: Set<() => void> = new Set();
   head: Seq = 0;
   ended = false;
-  readonly wakes: Set<() => void> = new Set();
+  /** Every commit after this entry has been announced here; nothing is known before the first. */
+  since: Seq = Infinity;
+  /** What is being read from the store, by place: readers that wake together ask once. */
+  readonly reading: Map<Seq, Promise<ReadResult | undefined>> = new Map();
   #rows: Row[] = [];
   #entries: (Entry | undefined)[] = [];
   #bytes = 0;
 
   push({ rows, head, ended }: Pick<Commit, 'rows' | 'head' | 'ended'>): void {
+    // Behind a gap the older rows would only be in the way: readers find by number.
+    const gap = rows[0] !== undefined && rows[0].seq !== (this.#rows.at(-1)?.seq ?? 0) + 1;
+    // Nobody reads: then not even the oldest need be dropped one by one.
+    const unread =
+      this.wakes.size === 0 && (this.#rows.length > UNREAD_ROWS || this.#bytes > UNREAD_BYTES);
+    if (gap || unread) this.#drop(this.#rows.length);
     for (const row of rows) {
       this.#rows.push(row);
       this.#entries.push(undefined);
       this.#bytes += row.line.length;
     }
     let drop = 0;
-    while (this.#rows.length - drop > RING_ROWS || this.#bytes > RING_BYTES)
-      this.#bytes -= this.#rows[drop++]?.line.length ?? 0;
-    this.#rows.splice(0, drop);
-    this.#entries.splice(0, drop);
+    for (let bytes = this.#bytes; ; drop++) {
+      if (this.#rows.length - drop <= RING_ROWS && bytes <= RING_BYTES) break;
+      bytes -= this.#rows[drop]?.line.length ?? 0;
+    }
+    if (drop > 0) this.#drop(drop);
+    this.since = Math.min(this.since, head - rows.length);
     this.moved(head, ended);
+  }
+
+  #drop(count: number): void {
+    for (const row of this.#rows.splice(0, count)) this.#bytes -= row.line.length;
+    this.#entries.splice(0, count);
   }
 
   /** The head is known to be here, by whatever way. */
@@ -52,92 +78,203 @@ class Tail {
   }
 }
 
+/** The tail of a task, kept for whoever comes next. */
+export interface Kept {
+  /** Up to where it is known what was committed, every commit being announced; 0 before the first. */
+  readonly head: Seq;
+  drop(): void;
+}
+
 /** Every reader of a log, with one tail per task that is read. */
 export class Tails {
-  readonly #store: Store;
+  readonly store: Store;
+  /** Why there is nothing more to read. */
+  closed: DuolaneError | undefined;
   readonly #tails = new Map<string, Tail>();
-  readonly #closed = new AbortController();
 
   constructor(store: Store) {
-    this.#store = store;
+    this.store = store;
   }
 
   commit(commit: Commit): void {
-    if (commit.rows.length > 0) this.#tails.get(commit.task)?.push(commit);
+    const tail = this.#tails.get(commit.task);
+    if (tail && (commit.rows.length > 0 || commit.head > tail.head)) tail.push(commit);
   }
 
   /** Asks where the heads are: for stores that do not announce every commit. */
   async poll(): Promise<void> {
     if (this.#tails.size === 0) return;
-    for (const { task, head, ended } of await this.#store.heads([...this.#tails.keys()]))
+    for (const { task, head, ended } of await this.store.heads([...this.#tails.keys()]))
       this.#tails.get(task)?.moved(head, ended);
   }
 
-  close(): void {
-    this.#closed.abort();
+  close(
+    reason: DuolaneError = new DuolaneError('closed', 'the log was closed while it was read'),
+  ): void {
+    this.closed ??= reason;
     for (const tail of this.#tails.values()) tail.moved(0, false);
   }
 
-  read(task: string, after: Seq, options: Abortable): AsyncIterableIterator<Entry> {
-    return leavable(options, (signal) => this.#read(task, after, signal));
+  read(task: string, after: Seq, options: Abortable): Reading {
+    return new EntryReader(new Readings(this, task, after, options));
   }
 
-  async *#read(task: string, after: Seq, signal: AbortSignal): AsyncGenerator<Entry, void> {
-    const tail = this.#tails.get(task) ?? new Tail();
-    this.#tails.set(task, tail);
-    tail.readers++;
-    try {
-      let known = false;
-      for (let place = after; ;) {
-        this.#check(signal);
-        const entry = tail.at(place + 1);
-        if (entry) {
-          place = entry.seq;
-          yield entry;
-          continue;
-        }
-        if (!known || tail.head > place) {
-          const found = await this.#fetch(task, place, tail);
-          known = true;
-          for (const row of found) {
-            this.#check(signal);
-            place = row.seq;
-            yield tail.at(row.seq) ?? decodeEntry(row.line);
-          }
-          if (found.length > 0) continue;
-        }
-        if (tail.ended && place >= tail.head) return;
-        await waitFor((wake) => subscribe(tail.wakes, wake), signal);
-      }
-    } finally {
-      if (--tail.readers === 0) this.#tails.delete(task);
-    }
+  /** From now on what is committed to this task is remembered, so a reader need not ask the store. */
+  keep(task: string): Kept {
+    const tail = this.use(task);
+    return {
+      get head() {
+        return tail.head;
+      },
+      drop: () => this.leave(task, tail),
+    };
   }
 
-  async #fetch(task: string, place: Seq, tail: Tail): Promise<readonly Row[]> {
-    const found = await this.#store.read(task, place);
-    if (!found)
-      throw new DuolaneError(
-        'not_found',
-        `there is no task ${task}; it was never submitted here, or was pruned`,
-      );
-    if (place > found.head)
-      throw new DuolaneError(
-        'invalid',
-        `task ${task} has no entry ${place}: its log ends at ${found.head}; read from 0`,
-      );
-    if (found.head > tail.head || found.ended) tail.moved(found.head, found.ended);
-    return found.rows;
+  use(task: string): Tail {
+    let tail = this.#tails.get(task);
+    if (!tail) this.#tails.set(task, (tail = new Tail()));
+    tail.users++;
+    return tail;
   }
 
-  #check(signal: AbortSignal): void {
-    signal.throwIfAborted();
-    if (this.#closed.signal.aborted)
-      throw new DuolaneError('closed', 'the log was closed while this task was read');
+  leave(task: string, tail: Tail): void {
+    if (--tail.users === 0) this.#tails.delete(task);
   }
 }
 
-export function subscribe(wakes: Set<() => void>, wake: () => void): () => void {
-  wakes.add(wake);
-  return () => void wakes.delete(wake);
+class EntryReader extends Reader<Entry> implements Reading {
+  readonly #entries: Readings;
+
+  constructor(entries: Readings) {
+    super(entries);
+    this.#entries = entries;
+    entries.wake = () => this.wake();
+  }
+
+  take(): Entry | undefined {
+    return this.#entries.ready();
+  }
+}
+
+/** One reader's way through a task; begins when it is first asked. */
+class Readings implements Source<Entry> {
+  wake = (): void => {};
+  readonly #tails: Tails;
+  readonly #task: string;
+  readonly #options: Abortable;
+  #place: Seq;
+  #tail: Tail | undefined;
+  #unfollow = (): void => {};
+  /** What the store gave, and how much of it is behind us. */
+  #rows: readonly Row[] = [];
+  #given = 0;
+  #fetching = false;
+  /** The head when the store was last asked. */
+  #asked: Seq = -1;
+  #failure: { readonly error: unknown } | undefined;
+  #failingSince = Infinity;
+  #left = false;
+
+  constructor(tails: Tails, task: string, after: Seq, options: Abortable) {
+    this.#tails = tails;
+    this.#task = task;
+    this.#place = after;
+    this.#options = options;
+  }
+
+  take(): IteratorResult<Entry, void> | undefined {
+    if (this.#left) return DONE;
+    const tail = (this.#tail ??= this.#begin());
+    if (this.#failure) throw this.#failure.error;
+    if (this.#tails.closed) throw this.#tails.closed;
+    const entry = this.ready();
+    if (entry) return { done: false, value: entry };
+    const seen = tail.since <= this.#place && this.#place <= tail.head;
+    const unknown = this.#asked < 0 && !seen;
+    if (unknown || tail.head > Math.max(this.#place, this.#asked)) {
+      if (!this.#fetching) void this.#fetch(tail);
+      return undefined;
+    }
+    return tail.ended && this.#place >= tail.head ? DONE : undefined;
+  }
+
+  /** The next entry, unless it has to be waited for or there is none: that is for `take` to say. */
+  ready(): Entry | undefined {
+    if (this.#left || this.#failure || this.#tails.closed || !this.#tail) return undefined;
+    const entry = this.#tail.at(this.#place + 1) ?? this.#fetched(this.#tail);
+    if (entry) this.#place = entry.seq;
+    return entry;
+  }
+
+  leave(): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.#unfollow();
+    if (!this.#tail) return;
+    this.#tail.wakes.delete(this.wake);
+    this.#tails.leave(this.#task, this.#tail);
+    this.wake();
+  }
+
+  #begin(): Tail {
+    const tail = this.#tails.use(this.#task);
+    tail.wakes.add(this.wake);
+    this.#unfollow = whenAborted(this.#options, (error) => this.#fail(error));
+    return tail;
+  }
+
+  #fetched(tail: Tail): Entry | undefined {
+    // Some of it may have come by announcement meanwhile.
+    while ((this.#rows[this.#given]?.seq ?? Infinity) <= this.#place) this.#given++;
+    const row = this.#rows[this.#given];
+    if (!row) return undefined;
+    return tail.at(row.seq) ?? decodeEntry(row.line);
+  }
+
+  async #fetch(tail: Tail): Promise<void> {
+    const [task, place] = [this.#task, this.#place];
+    this.#fetching = true;
+    try {
+      const reading = tail.reading.get(place) ?? this.#tails.store.read(task, place);
+      tail.reading.set(place, reading);
+      const found = await reading.finally(() => tail.reading.delete(place));
+      this.#failingSince = Infinity;
+      if (!found)
+        throw new DuolaneError(
+          'not_found',
+          `there is no task ${task}; it was never submitted here, or was pruned`,
+        );
+      if (place > found.head)
+        throw new DuolaneError(
+          'invalid',
+          `task ${task} has no entry ${place}: its log ends at ${found.head}; read from 0`,
+        );
+      this.#rows = found.rows;
+      this.#given = 0;
+      this.#asked = found.rows.at(-1)?.seq ?? found.head;
+      this.#fetching = false;
+      if (found.head > tail.head || found.ended) tail.moved(found.head, found.ended);
+      this.wake();
+    } catch (error) {
+      this.#failingSince = Math.min(this.#failingSince, performance.now());
+      if (this.#bears(error)) return void setTimeout(() => void this.#fetchAgain(tail), RETRY_MS);
+      this.#fetching = false;
+      this.#fail(error);
+    }
+  }
+
+  // Whoever was told something already stays through a short failure of the store.
+  #bears(error: unknown): boolean {
+    const short = performance.now() - this.#failingSince < PATIENCE_MS;
+    return this.#asked >= 0 && short && DuolaneError.from(error).retryable;
+  }
+
+  #fetchAgain(tail: Tail): Promise<void> | undefined {
+    return this.#left || this.#failure || this.#tails.closed ? undefined : this.#fetch(tail);
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.wake();
+  }
 }

@@ -1,11 +1,13 @@
 import type {
   Agent,
+  AgentContext,
   AgentEvent,
   Entry,
   Logger,
   Note,
   Seq,
   Snapshot,
+  TaskEvent,
   TaskState,
   Turn,
 } from '../event/types.ts';
@@ -22,7 +24,11 @@ export interface TaskLog extends AsyncDisposable {
     turn: Turn,
     options?: { readonly worker?: string },
   ): Promise<{ readonly entry: Entry; readonly claim?: Claim }>;
-  /** Appends `cancel.requested`, and the end too when there is no live claim. Twice is fine; `closed` if ended otherwise. */
+  /**
+   * Appends `cancel.requested`, and the end too when there is no live claim. Twice is fine; `closed`
+   * if ended otherwise. An owner that has not written the end after `takeoverMs` is fenced, and the
+   * end is written without it.
+   */
   requestCancel(task: string, reason?: string): Promise<Snapshot>;
   /** Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired claim. Pull when you have room. */
   claims(
@@ -43,7 +49,7 @@ export interface TaskLog extends AsyncDisposable {
    * there after `after`: numbers keep their meaning, and what is gone leaves gaps. `not_found`
    * without the task, `invalid` beyond its head.
    */
-  read(task: string, after: Seq, options?: Abortable): AsyncIterable<Entry>;
+  read(task: string, after: Seq, options?: Abortable): Reading;
   /** What is committed, however it got there. */
   get(task: string): Promise<Snapshot | undefined>;
   /**
@@ -52,6 +58,8 @@ export interface TaskLog extends AsyncDisposable {
    * missed; ask again with `changedAfter`.
    */
   list(query: TaskQuery): Items<Snapshot>;
+  /** How many tasks a list of them all would give, without reading one. */
+  count(query: Omit<TaskQuery, 'after'>): Promise<number>;
   /**
    * A named reader's saved place and data, such as a push config and how far it got. No `data`:
    * deleted. Gone with its task.
@@ -60,6 +68,44 @@ export interface TaskLog extends AsyncDisposable {
   bookmarks(task?: string): AsyncIterable<Bookmark>;
   /** How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside everything else. */
   prune(policy: PrunePolicy): Promise<number>;
+  /** Who runs what, where several replicas share the log; otherwise there is no such method. */
+  replicas?(): Promise<readonly ReplicaInfo[]>;
+}
+
+/** A runner that shares the log, as it last told. One that has ended is gone, one that died grows old. */
+export interface ReplicaInfo {
+  /** The name of its runner. */
+  readonly worker: string;
+  readonly host: string;
+  readonly pid: number;
+  /** Unix ms. */
+  readonly since: number;
+  readonly beatAgeMs: number;
+  /** Whether it is this process. */
+  readonly here: boolean;
+  /** How many tasks it has claimed. */
+  readonly claims: number;
+  /** The newest of them, a hundred at most. */
+  readonly tasks: readonly ReplicaTask[];
+}
+
+export interface ReplicaTask {
+  readonly task: string;
+  readonly agent: string;
+  /** Empty if it has none. */
+  readonly owner: string;
+  readonly state: TaskState;
+  /** How long its claim lives without another heartbeat; negative when somebody else may take it. */
+  readonly leaseMs: number;
+}
+
+/** A task being read: a loop over its entries, for one reader. */
+export interface Reading extends AsyncIterableIterator<Entry, void, undefined> {
+  /**
+   * The next entry if it is there: what one commit brought comes without a wait for each. Undefined
+   * says only that the loop has to be asked: for what follows, for the end, or for what went wrong.
+   */
+  take(): Entry | undefined;
 }
 
 export interface PrunePolicy {
@@ -75,6 +121,11 @@ export interface LogOptions {
   readonly heartbeatMs?: number;
   /** How long a claim lives without renewal; four heartbeats by default. */
   readonly leaseMs?: number;
+  /**
+   * How long the owner of a run has to end it after a cancel was requested here. Longer than the
+   * `graceMs` of its runner, which leaves a deaf agent behind by itself; 10 s by default.
+   */
+  readonly takeoverMs?: number;
   /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
   readonly pollMs?: number;
   /** Whether the same message id of one owner and agent is the same turn; true unless switched off. */
@@ -83,8 +134,11 @@ export interface LogOptions {
   readonly blobs?: { removeTask(task: string): Promise<void> };
 }
 
+/** Which tasks: those that match every member. An empty owner or tenant stands for tasks that have none. */
 export interface TaskQuery extends ListOptions {
+  readonly agent?: string;
   readonly owner?: string;
+  readonly tenant?: string;
   readonly context?: string;
   readonly state?: TaskState;
   readonly changedAfter?: number;
@@ -108,6 +162,11 @@ export interface Claim {
   readonly snapshot: Snapshot;
   readonly signal: AbortSignal;
   readonly notes: AsyncIterable<Entry & Note>;
+  /**
+   * Calls with each of those notes as it comes, those that were missed so far at once: for a holder
+   * that does not want to wait in a loop. Use this or `notes`.
+   */
+  onNote(ear: (note: Entry & Note) => void): void;
 }
 
 /** Pulls claims, settles what died, runs agents. Disposing drains: waiting and resumable runs are suspended, others get `graceMs`. */
@@ -119,9 +178,18 @@ export interface Runner extends AsyncDisposable {
 export interface RunnerOptions {
   readonly log: TaskLog;
   readonly agents: Readonly<Record<string, Agent>>;
-  /** How many runs at once; what is beyond waits in the log. 0: a front that only submits. */
+  /**
+   * How many runs at once; what is beyond waits in the log. A run that waits for a person is not
+   * counted, and goes on at once when the answer comes; when ten times as many wait, the next ones
+   * sleep. 0: a front that only submits.
+   */
   readonly maxRuns?: number;
-  /** How long a stopped agent has to end by itself, and a run at drain to finish. */
+  /**
+   * A task that is submitted here waits in the log like any other, in the order in which the log
+   * gives claims, instead of starting at once where there is room.
+   */
+  readonly queue?: boolean;
+  /** How long a stopped agent has to end by itself, and a run at drain to finish; less than the log's `takeoverMs`. */
   readonly graceMs?: number;
   /** How long a run may stay alive waiting for a person; 0 makes every wait take the restart path. */
   readonly parkMs?: number;
@@ -133,4 +201,23 @@ export interface RunnerOptions {
   readonly name?: string;
   /** Silent by default. */
   readonly logger?: Logger;
+  /** Hears the runs of this process, for metrics and traces. */
+  readonly observer?: RunObserver;
+}
+
+/** Hears runs as they happen, in order and synchronously: it must be quick, and must not throw. */
+export interface RunObserver {
+  /** A turn is about to be submitted here; where it runs is not known yet. */
+  submitted?(turn: Turn): void;
+  /** An agent is about to be called here for this turn. */
+  run(turn: Turn, task: Snapshot): RunEar;
+}
+
+export interface RunEar {
+  /** What the agent gets as its trace, instead of what came with the turn. */
+  readonly trace?: AgentContext['trace'];
+  /** Each lawful event, before it is written; and a request to cancel. */
+  hear(event: TaskEvent): void;
+  /** The run is over here: it has ended, sleeps, or lost its claim. */
+  end(): void;
 }

@@ -34,12 +34,9 @@ export class TaskWriter {
   /**
    * Resolves when the batch is durable. A cancel that came first turns its end into canceled, and
    * after the end of the task there is nothing left to write: then it does nothing. Waits
-   * for a store that fails for now, until the claim is lost or `signal` aborts.
+   * for a store that fails for now, until the claim is lost.
    */
-  async put(
-    events: readonly AgentEvent[],
-    signal: AbortSignal = this.#claim.signal,
-  ): Promise<void> {
+  async put(events: readonly AgentEvent[]): Promise<void> {
     for (let tries = 0; ;) {
       const batch = this.#lawfulNow(events);
       if (batch.length === 0) return;
@@ -53,7 +50,8 @@ export class TaskWriter {
           const { seq } = this.#snapshot;
           if (await this.#readOn(batch.length)) return;
           if (this.#snapshot.seq === seq) throw error;
-        } else if (retryable) await sleep(Math.min(50 * 2 ** tries++, MAX_PAUSE_MS), signal);
+        } else if (retryable)
+          await sleep(Math.min(50 * 2 ** tries++, MAX_PAUSE_MS), this.#claim.signal);
         else throw error;
       }
     }

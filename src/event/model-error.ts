@@ -1,0 +1,150 @@
+import { DuolaneError, type ErrorCode } from '../errors.ts';
+import { isObject } from '../json.ts';
+
+/** An HTTP status of a model provider as one of our codes. */
+export function codeOfStatus(status: number): ErrorCode {
+  if (status === 429) return 'rate_limited';
+  if (status === 529 || status === 503) return 'overloaded';
+  if (status >= 500) return 'server';
+  if (status === 401 || status === 403) return 'unauthorized';
+  if (status === 404) return 'not_found';
+  if (status === 408) return 'timeout';
+  if (status === 413) return 'too_large';
+  return 'invalid';
+}
+
+/** Names that providers use instead of a status, in error bodies and error events. */
+const NAMED: Readonly<Record<string, number>> = {
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  overloaded_error: 529,
+  api_error: 500,
+  server_error: 500,
+  timeout_error: 504,
+  authentication_error: 401,
+  permission_error: 403,
+  not_found_error: 404,
+  request_too_large: 413,
+  invalid_request_error: 400,
+};
+
+/** `Retry-After` in seconds or as a date, in ms from now. */
+export function retryAfterMs(value: string | null | undefined, now: number): number | undefined {
+  if (value === null || value === undefined || value === '') return undefined;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
+}
+
+/** A status with the text of the body: the message is what the provider said, if it said anything. */
+export function statusError(
+  status: number,
+  body: string,
+  options: { readonly retryAfter?: string | null; readonly now?: number } = {},
+): DuolaneError {
+  const wait = retryAfterMs(options.retryAfter, options.now ?? Date.now());
+  const words = messageIn(body);
+  const message = words.startsWith(String(status)) ? words : `${status} ${words}`;
+  return new DuolaneError(codeOfStatus(status), message, {
+    status,
+    ...(wait !== undefined && { retryAfterMs: wait }),
+    // Only what the retry rules name: 429 and 5xx. 408 and the like are told at once.
+    retryable: status === 429 || status >= 500,
+  });
+}
+
+/** An error object inside a stream that began with status 200. */
+export function streamedError(error: unknown): DuolaneError {
+  const value = isObject(error) ? error : {};
+  const name = typeof value['type'] === 'string' ? value['type'] : '';
+  const numeric = [value['code'], value['status'], value['status_code']].find(
+    (code) => typeof code === 'number' && code >= 400,
+  );
+  const named = NAMED[name] ?? NAMED[String(value['code'])];
+  const status = typeof numeric === 'number' ? numeric : (named ?? 500);
+  const words = typeof value['message'] === 'string' ? value['message'] : JSON.stringify(error);
+  return statusError(status, words);
+}
+
+/**
+ * Whatever a framework or a provider's client threw, or reported as an error, as ours. A status is
+ * looked for where the clients of the field put it; with none, trouble of the socket is `network`,
+ * and retried. What is none of these gets the code `otherwise`.
+ */
+export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): DuolaneError {
+  if (reason instanceof DuolaneError) return reason;
+  const chain = causes(reason);
+  for (const error of chain) {
+    const status = statusIn(error);
+    if (status !== undefined)
+      return statusError(status, text(error['message']), { retryAfter: retryAfterIn(error) });
+    const name = text(error['name']);
+    if (name === 'AbortError') return DuolaneError.from(reason, 'canceled');
+    if (/MaxTurns|GraphRecursion/.test(name))
+      return new DuolaneError('max_steps', text(error['message']), { cause: reason });
+    const code = text(error['code']);
+    if (/^(UND_ERR|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH)/.test(code)) {
+      return new DuolaneError('network', `the model could not be reached (${code})`, {
+        cause: reason,
+      });
+    }
+  }
+  const words = text(chain[0]?.['message']) || String(reason);
+  if (/terminated|fetch failed|socket|network|premature/i.test(words)) {
+    return new DuolaneError('network', `the connection to the model broke (${words})`, {
+      cause: reason,
+    });
+  }
+  if (otherwise !== 'server') return DuolaneError.from(reason, otherwise);
+  return new DuolaneError('server', `the model failed: ${words}`, {
+    cause: reason,
+    retryable: false,
+  });
+}
+
+type ErrorLike = { readonly [key: string]: unknown };
+const isErrorLike = (value: unknown): value is ErrorLike =>
+  typeof value === 'object' && value !== null;
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+/** The error and what it stands on, outermost first; a retrying client keeps the last of many. */
+function causes(reason: unknown): readonly ErrorLike[] {
+  const chain: ErrorLike[] = [];
+  for (let error = reason; isErrorLike(error) && !chain.includes(error) && chain.length < 10;) {
+    chain.push(error);
+    error = error['lastError'] ?? error['cause'] ?? error['error'];
+  }
+  return chain;
+}
+
+function statusIn(error: ErrorLike): number | undefined {
+  const fields = ['status', 'statusCode', 'error_status', 'code', 'errorCode'];
+  const numbers = fields.map((field) => Number(error[field])).filter((n) => n >= 400 && n < 600);
+  if (numbers[0] !== undefined) return numbers[0];
+  const named = NAMED[text(error['type'])] ?? NAMED[text(error['code'])];
+  if (named !== undefined) return named;
+  // Gemini's client puts the body of the answer, as JSON, into the message.
+  const quoted = /"code":\s*([45]\d\d)\b/.exec(text(error['message']))?.[1];
+  return quoted === undefined ? undefined : Number(quoted);
+}
+
+function retryAfterIn({ responseHeaders, headers }: ErrorLike): string | null {
+  if (headers instanceof Headers) return headers.get('retry-after');
+  const plain = isObject(responseHeaders) ? responseHeaders : isObject(headers) ? headers : {};
+  return text(plain['retry-after']) || null;
+}
+
+function messageIn(body: string): string {
+  try {
+    const value: unknown = JSON.parse(body);
+    const error = isObject(value) ? value['error'] : undefined;
+    if (isObject(error) && typeof error['message'] === 'string') return error['message'];
+    if (typeof error === 'string') return error;
+    if (isObject(value) && typeof value['message'] === 'string') return value['message'];
+  } catch {
+    // Not JSON: the text itself.
+  }
+  return body.trim().slice(0, 500) || 'no reason given';
+}

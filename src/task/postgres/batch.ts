@@ -1,0 +1,175 @@
+import { isFinal, needsRun } from '../../event/index.ts';
+import type { Seq } from '../../event/types.ts';
+import { changed } from '../change.ts';
+import { encodeSnapshot } from '../codec.ts';
+import { type PgHead, steadyNow } from './heads.ts';
+import type { Row } from '../store.ts';
+import type { Head, TaskTables, TurnKey } from '../tables.ts';
+
+/** A turn that the database knows already, with its entry. */
+export interface KnownTurn {
+  readonly task: string;
+  readonly row: Row;
+}
+
+interface Write {
+  readonly from: PgHead | undefined;
+  to: Head;
+  readonly rows: Row[];
+  readonly turns: { readonly key: TurnKey; readonly seq: Seq }[];
+}
+
+const SNAPSHOT_AFTER_BYTES = 64 * 1024;
+
+export const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
+  JSON.stringify([owner, agent, messageId]);
+
+/** What a group of calls is about to write, as the rules see it: the heads it starts from and what they become. */
+export class Batch implements TaskTables {
+  /** The tasks that the calls since `begin` have rested on. */
+  consulted: Set<string> = new Set();
+  readonly #heads: ReadonlyMap<string, PgHead>;
+  readonly #known: ReadonlyMap<string, KnownTurn>;
+  readonly #writes = new Map<string, Write>();
+  readonly #remembered = new Map<string, { readonly task: string; readonly seq: Seq }>();
+
+  constructor(heads: ReadonlyMap<string, PgHead>, known: ReadonlyMap<string, KnownTurn>) {
+    this.#heads = heads;
+    this.#known = known;
+  }
+
+  get size(): number {
+    return this.#writes.size;
+  }
+
+  has(task: string): boolean {
+    return this.#writes.has(task);
+  }
+
+  /** A new call begins. */
+  begin(): void {
+    this.consulted = new Set();
+  }
+
+  load(task: string): Head | undefined {
+    this.consulted.add(task);
+    return this.#writes.get(task)?.to ?? this.#heads.get(task);
+  }
+
+  write(_from: Head | undefined, to: Head, rows: readonly Row[]): void {
+    const write = this.#writes.get(to.task);
+    if (write) {
+      write.to = to;
+      write.rows.push(...rows);
+    } else {
+      const from = this.#heads.get(to.task);
+      this.#writes.set(to.task, { from, to, rows: [...rows], turns: [] });
+    }
+  }
+
+  turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined {
+    const remembered = this.#remembered.get(turnKey(key));
+    if (remembered) this.consulted.add(remembered.task);
+    const known = this.#known.get(turnKey(key));
+    return remembered ?? (known && { task: known.task, seq: known.row.seq });
+  }
+
+  /** Only ever asked for the entry of a turn that `turn` gave. */
+  rows(task: string, after: Seq): Row[] {
+    const written = this.#writes.get(task)?.rows.find((row) => row.seq === after + 1);
+    const known = [...this.#known.values()].find(
+      (turn) => turn.task === task && turn.row.seq === after + 1,
+    );
+    const row = written ?? known?.row;
+    return row ? [row] : [];
+  }
+
+  rememberTurn(key: TurnKey, task: string, seq: Seq): void {
+    this.#remembered.set(turnKey(key), { task, seq });
+    this.#writes.get(task)?.turns.push({ key, seq });
+  }
+
+  /** The values of the statement `write`; `done` then turns their numbers into heads. */
+  prepare(channel: string, sender: string): Prepared {
+    const tasks: unknown[][] = Array.from({ length: 16 }, () => []);
+    const entries: unknown[][] = Array.from({ length: 4 }, () => []);
+    const turns: unknown[][] = Array.from({ length: 5 }, () => []);
+    const heads: PgHead[] = [];
+    for (const write of this.#writes.values()) {
+      const { from, rows } = write;
+      const n = heads.length + 1;
+      const snapshot = snapshotToSave(write);
+      heads.push(headAfter(write, snapshot));
+      push(tasks, taskValues(from, write.to, snapshot));
+      for (const { seq, note, line } of rows) push(entries, [n, seq, note, line]);
+      for (const { key, seq } of write.turns)
+        push(turns, [n, key.owner, key.agent, key.messageId, seq]);
+    }
+    return { values: [channel, sender, ...tasks, ...entries, ...turns], heads };
+  }
+}
+
+export interface Prepared {
+  readonly values: readonly unknown[];
+  /** What each written task is afterwards; the database counts them from 1. */
+  readonly heads: readonly PgHead[];
+}
+
+function push(columns: unknown[][], values: readonly unknown[]): void {
+  for (const [index, value] of values.entries()) columns[index]?.push(value);
+}
+
+const sizeOf = (rows: readonly Row[]): number =>
+  rows.reduce((bytes, row) => bytes + row.line.length, 0);
+
+// A long run is folded again now and then, so that a task costs no more to load than about twice its
+// snapshot; the wait doubles with it, so that all snapshots together cost no more than the log.
+function snapshotToSave({ from, to, rows }: Write): string | undefined {
+  const rest = (from?.restBytes ?? 0) + sizeOf(rows);
+  const due = rest > Math.max(SNAPSHOT_AFTER_BYTES, 2 * (from?.savedBytes ?? 0));
+  return due || changed(from?.snapshot, to.snapshot) ? encodeSnapshot(to.snapshot) : undefined;
+}
+
+function headAfter({ from, to, rows }: Write, saved: string | undefined): PgHead {
+  const { task, snapshot, epoch, worker, leaseUntil } = to;
+  return {
+    task,
+    snapshot,
+    epoch,
+    worker,
+    leaseUntil,
+    rev: (from?.rev ?? 0) + 1,
+    savedBytes: saved?.length ?? from?.savedBytes ?? 0,
+    restBytes: saved === undefined ? (from?.restBytes ?? 0) + sizeOf(rows) : 0,
+  };
+}
+
+function taskValues(
+  from: PgHead | undefined,
+  { task, snapshot, epoch, worker, leaseUntil }: Head,
+  saved: string | undefined,
+): readonly unknown[] {
+  const { state, seq, updatedAt, agent, context, owner = '', turns } = snapshot;
+  const tenant = turns[0]?.tenant ?? '';
+  const leaseMs = leaseUntil === 0 ? 0 : Math.max(1, leaseUntil - steadyNow());
+  const isNew = from === undefined;
+  return [
+    task,
+    from?.rev ?? 0,
+    seq,
+    state,
+    epoch,
+    worker ?? null,
+    leaseUntil === from?.leaseUntil ? null : leaseMs,
+    needsRun(snapshot),
+    changed(from?.snapshot, snapshot) ? updatedAt : null,
+    isFinal(state) ? updatedAt : null,
+    isNew ? agent : null,
+    isNew ? context : null,
+    isNew ? owner : null,
+    isNew ? tenant : null,
+    // Who shares the replicas with others: a tenant, or else a person.
+    isNew ? tenant || owner : null,
+    saved ?? null,
+  ];
+}

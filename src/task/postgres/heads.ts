@@ -1,0 +1,93 @@
+import { performance } from 'node:perf_hooks';
+import { advance, decodeEntry } from '../../event/index.ts';
+import type { Snapshot } from '../../event/types.ts';
+import { decodeSnapshot } from '../codec.ts';
+import type { SqlRow, Statement } from './client.ts';
+import { Recent } from '../recent.ts';
+import type { Head } from '../tables.ts';
+
+/** A head as it was when its row had this `rev`. */
+export interface PgHead extends Head {
+  readonly rev: number;
+  /** Of the snapshot that is stored, and of the entries that came after it. */
+  readonly savedBytes: number;
+  readonly restBytes: number;
+}
+
+export type Ask = (statement: Statement, values: readonly unknown[]) => Promise<SqlRow[]>;
+
+/** Does not jump when somebody sets the clock; leases are measured by it, from what the database said was left. */
+export const steadyNow = (): number => Math.floor(performance.timeOrigin + performance.now());
+
+const HOT_TASKS = 2000;
+
+/**
+ * Tasks as they were last seen here. Only ever a guess: another replica may have written since, so
+ * whoever decides by one either compares its `rev` in the commit or asks for a fresh one.
+ */
+export class Heads {
+  readonly #load: Statement;
+  readonly #hot = new Recent<string, PgHead>(HOT_TASKS);
+
+  constructor(load: Statement) {
+    this.#load = load;
+  }
+
+  guess(task: string): PgHead | undefined {
+    return this.#hot.get(task);
+  }
+
+  /** As they are now; what is known already is not sent again. Tasks that are not there are left out. */
+  async fresh(tasks: readonly string[], ask: Ask): Promise<Map<string, PgHead>> {
+    const known = tasks.map((task) => this.#hot.peek(task));
+    const rows = await ask(this.#load, [tasks, known.map((head) => head?.rev ?? 0)]);
+    const byTask = new Map(rows.map((row) => [String(row['id']), row]));
+    const found = new Map<string, PgHead>();
+    for (const [index, task] of tasks.entries()) {
+      const row = byTask.get(task);
+      if (row) found.set(task, headOf(row, known[index]));
+    }
+    return found;
+  }
+
+  keep(task: string, head: PgHead | undefined): void {
+    if (head) this.#hot.set(task, head);
+    else this.#hot.delete(task);
+  }
+
+  forget(task: string): void {
+    this.#hot.delete(task);
+  }
+
+  /** A heartbeat went from this `rev` to the next and changed nothing else that is kept here. */
+  renewed(task: string, rev: number, leaseMs: number): void {
+    const head = this.#hot.peek(task);
+    if (head?.rev === rev - 1)
+      this.#hot.set(task, { ...head, rev, leaseUntil: steadyNow() + leaseMs });
+  }
+}
+
+/** A row of the statement `load` or `claim`; without a snapshot in it, nothing has changed since `known`. */
+export function headOf(row: SqlRow, known?: PgHead): PgHead {
+  const leaseMs = Number(row['lease_ms'] ?? 0);
+  const worker = row['worker'];
+  const head = {
+    task: String(row['id']),
+    rev: Number(row['rev']),
+    epoch: Number(row['epoch']),
+    worker: typeof worker === 'string' ? worker : undefined,
+    leaseUntil: leaseMs > 0 ? steadyNow() + leaseMs : 0,
+  };
+  const line = row['line'];
+  if (typeof line !== 'string') {
+    const { snapshot, savedBytes, restBytes } = known as PgHead;
+    return { ...head, snapshot, savedBytes, restBytes };
+  }
+  const rest = row['rest'] as readonly string[];
+  const snapshot = rest.reduce<Snapshot>(
+    (folded, entry) => advance(folded, decodeEntry(entry)),
+    decodeSnapshot(line),
+  );
+  const restBytes = rest.reduce((bytes, entry) => bytes + entry.length, 0);
+  return { ...head, snapshot, savedBytes: line.length, restBytes };
+}

@@ -1,0 +1,187 @@
+import type { Snapshot } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { disposableRows } from '../compact.ts';
+import type { Connections, SqlRow } from './client.ts';
+import type { Heads } from './heads.ts';
+import type { Sql } from './sql.ts';
+import type { PageRequest, Page, ReadResult, Row, TaskFilter } from '../store.ts';
+import type { Bookmark } from '../types.ts';
+
+const CHUNK_ROWS = 256;
+const CHUNK_BYTES = 1 << 20;
+const MAX_READS = 200;
+const MAX_STATEMENTS = 3;
+const PRUNE_TASKS = 20;
+
+interface Read {
+  readonly task: string;
+  readonly after: number;
+  readonly resolve: (result: ReadResult | undefined) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Everything that only looks. It sees what is committed, whoever committed it. */
+export class Reads {
+  readonly #connections: Connections;
+  readonly #sql: Sql;
+  readonly #schema: string;
+  readonly #heads: Heads;
+  readonly #queue: Read[] = [];
+  #statements = 0;
+
+  constructor(connections: Connections, sql: Sql, schema: string, heads: Heads) {
+    this.#connections = connections;
+    this.#sql = sql;
+    this.#schema = schema;
+    this.#heads = heads;
+  }
+
+  /** One statement for all that is asked while others run. */
+  read(task: string, after: number): Promise<ReadResult | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ task, after, resolve, reject });
+      if (this.#queue.length === 1) queueMicrotask(() => this.#next());
+    });
+  }
+
+  async heads(
+    tasks: readonly string[],
+  ): Promise<{ readonly task: string; readonly head: number; readonly ended: boolean }[]> {
+    const rows = await this.#connections.read(this.#sql.heads, [tasks]);
+    return rows.map((row) => ({
+      task: String(row['id']),
+      head: Number(row['seq']),
+      ended: row['ended'] === true,
+    }));
+  }
+
+  async get(task: string): Promise<Snapshot | undefined> {
+    const [snapshot] = await this.#snapshots([task]);
+    return snapshot;
+  }
+
+  async page({ after, limit, ...filter }: PageRequest): Promise<Page> {
+    const { where, values } = condition(filter);
+    const place = after
+      ? `and (changed_at, key) < ($${values.push(after.changedAt)}, $${values.push(after.key)})`
+      : '';
+    const text = `select id, changed_at, key from ${this.#schema}.tasks where ${where} ${place}
+      order by changed_at desc, key desc limit $${values.push(limit)}`;
+    const found = await this.#connections.read({ text }, values);
+    const places = new Map(
+      found.map((row) => [
+        String(row['id']),
+        { changedAt: Number(row['changed_at']), key: Number(row['key']) },
+      ]),
+    );
+    const snapshots = await this.#snapshots([...places.keys()]);
+    return {
+      snapshots,
+      places: snapshots.flatMap(({ task }) => places.get(task) ?? []),
+    };
+  }
+
+  async count(filter: TaskFilter): Promise<number> {
+    const { where, values } = condition(filter);
+    const text = `select count(*) as n from ${this.#schema}.tasks where ${where}`;
+    const [row] = await this.#connections.read({ text }, values);
+    return Number(row?.['n']);
+  }
+
+  async bookmarks(
+    task: string | undefined,
+    after: Pick<Bookmark, 'task' | 'name'> | undefined,
+  ): Promise<Bookmark[]> {
+    const values: unknown[] = [after?.task ?? '', after?.name ?? '', CHUNK_ROWS];
+    const only = task === undefined ? '' : `and task = $${values.push(task)}`;
+    const text = `select task, name, after, data from ${this.#schema}.bookmarks
+      where (task, name) > ($1, $2) ${only} order by task, name limit $3`;
+    const rows = await this.#connections.read({ text }, values);
+    return rows.map((row) => ({
+      task: String(row['task']),
+      name: String(row['name']),
+      after: Number(row['after']),
+      data: JSON.parse(String(row['data'])) as JsonObject,
+    }));
+  }
+
+  async ended(before: number): Promise<string[]> {
+    const rows = await this.#connections.read(this.#sql.ended, [before, PRUNE_TASKS]);
+    return rows.map((row) => String(row['id']));
+  }
+
+  /** Of some tasks that ended before the time, the rows that they can do without. */
+  async *compactable(
+    before: number,
+  ): AsyncGenerator<{ readonly task: string; readonly rows: readonly number[] }, void> {
+    const found = await this.#connections.read(this.#sql.uncompacted, [before, PRUNE_TASKS]);
+    for (const { id } of found) {
+      const task = String(id);
+      const rows: Row[] = [];
+      for (let after = 0; ; after = rows.at(-1)?.seq ?? 0) {
+        const more = (await this.read(task, after))?.rows ?? [];
+        if (more.length === 0) break;
+        rows.push(...more);
+      }
+      yield { task, rows: disposableRows(rows) };
+    }
+  }
+
+  async #snapshots(tasks: readonly string[]): Promise<Snapshot[]> {
+    if (tasks.length === 0) return [];
+    const ask = this.#connections.read.bind(this.#connections);
+    const found = await this.#heads.fresh(tasks, ask);
+    return tasks.flatMap((task) => found.get(task)?.snapshot ?? []);
+  }
+
+  #next(): void {
+    if (this.#queue.length === 0 || this.#statements >= MAX_STATEMENTS) return;
+    const reads = this.#queue.splice(0, MAX_READS);
+    this.#statements++;
+    void this.#answer(reads).finally(() => {
+      this.#statements--;
+      this.#next();
+    });
+  }
+
+  async #answer(reads: readonly Read[]): Promise<void> {
+    try {
+      const rows = await this.#connections.read(this.#sql.read, [
+        reads.map(({ task }) => task),
+        reads.map(({ after }) => after),
+        CHUNK_ROWS,
+        CHUNK_BYTES,
+      ]);
+      const results = new Map<number, ReadResult & { readonly rows: Row[] }>();
+      for (const row of rows) {
+        const n = Number(row['n']);
+        const result = results.get(n) ?? {
+          rows: [],
+          head: Number(row['head']),
+          ended: row['ended'] === true,
+        };
+        results.set(n, result);
+        if (row['seq'] !== null) result.rows.push(toRow(row));
+      }
+      for (const [index, { resolve }] of reads.entries()) resolve(results.get(index + 1));
+    } catch (error) {
+      for (const { reject } of reads) reject(error);
+    }
+  }
+}
+
+const toRow = (row: SqlRow): Row => ({
+  seq: Number(row['seq']),
+  note: row['note'] === true,
+  line: String(row['line']),
+});
+
+function condition(filter: TaskFilter): { readonly where: string; readonly values: unknown[] } {
+  const { agent, owner, tenant, context, state, changedAfter } = filter;
+  const values: unknown[] = [];
+  const given = Object.entries({ agent, owner, tenant, context, state })
+    .filter(([, value]) => value !== undefined)
+    .map(([column, value]) => `${column} = $${values.push(value)}`);
+  if (changedAfter !== undefined) given.push(`changed_at > $${values.push(changedAfter)}`);
+  return { where: given.length === 0 ? 'true' : given.join(' and '), values };
+}

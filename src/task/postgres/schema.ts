@@ -1,0 +1,107 @@
+import { DuolaneError } from '../../errors.ts';
+import { sleep } from '../../stream/index.ts';
+import { type Connections, sqlState } from './client.ts';
+
+/**
+ * Each step brings a database from the version before it to its own; steps are never changed, only
+ * added, and each leaves a schema with which the version before can still work, since replicas are
+ * updated one by one.
+ *
+ * `rev` counts every change of a task's row and is what a writer compares; the state of a task
+ * is in a row of its own, and none of the columns that an append changes is in an index, so that a
+ * token rewrites a few bytes in place. No foreign keys: each would cost a look and a lock per event,
+ * and one statement writes and deletes all that belongs together.
+ */
+const STEPS: readonly string[] = [
+  `create table tasks(
+     key bigint generated always as identity primary key, id text not null unique,
+     agent text not null, context text not null, owner text not null, tenant text not null,
+     party text not null, state text not null, seq bigint not null, rev bigint not null,
+     epoch bigint not null, worker text, lease_until bigint not null, needs_run boolean not null,
+     changed_at bigint not null, ended_at bigint, compacted boolean not null default false)
+     with (fillfactor = 70);
+   create index tasks_run on tasks(party, lease_until, key) where needs_run;
+   create index tasks_changed on tasks(changed_at, key);
+   create index tasks_context on tasks(context, changed_at, key);
+   create index tasks_owner on tasks(owner, changed_at, key);
+   create index tasks_ended on tasks(ended_at) where ended_at is not null;
+   create index tasks_worker on tasks(worker) where worker is not null;
+   create table snapshots(task bigint primary key, seq bigint not null, line text not null);
+   create table entries(
+     task bigint not null, seq bigint not null, note boolean not null, line text not null,
+     primary key(task, seq));
+   create table turns(
+     owner text not null, agent text not null, message_id text not null, task text not null,
+     seq bigint not null, primary key(owner, agent, message_id));
+   create index turns_task on turns(task);
+   create table bookmarks(
+     task text not null, name text not null, after bigint not null, data text not null,
+     primary key(task, name));
+   create table replicas(
+     worker text primary key, host text not null, pid integer not null, since bigint not null,
+     beat_at bigint not null);`,
+];
+
+/** Long tables take long, and so does waiting for whoever works on them. */
+const MIGRATION_MS = 600_000;
+
+/** What two replicas that create the same thing at the same moment run into; the second look finds it. */
+const MADE_BY_ANOTHER = new Set(['23505', '42710', '42P06', '42P07', '40P01']);
+
+/**
+ * Creates or updates the tables, safely from any number of replicas at once: whoever holds the lock
+ * on `migrations` works, the others wait and find it done. The lock belongs to the transaction, so
+ * it goes with a replica that dies. An up-to-date database is only looked at.
+ */
+export async function migrate(connections: Connections, schema: string): Promise<void> {
+  const version = await versionOf(connections, schema);
+  if (version > STEPS.length)
+    throw new DuolaneError(
+      'unsupported',
+      `the tables in ${schema} are of a newer Duolane (version ${version}, this one knows ${STEPS.length}); update this replica`,
+    );
+  if (version === STEPS.length) return;
+  if (version < 0) await create(connections, schema);
+  const steps = STEPS.map(
+    (step, index) => `if version < ${index + 1} then
+        ${step}
+        insert into migrations(version) values(${index + 1});
+      end if;`,
+  ).join('\n');
+  // One block is one transaction, whatever becomes of the connection.
+  const text = `do $migrate$ declare version integer; begin
+      set local search_path to ${schema};
+      lock table migrations in access exclusive mode;
+      select coalesce(max(m.version), 0) into version from migrations m;
+      ${steps}
+    end $migrate$`;
+  await connections.write({ text }, [], MIGRATION_MS);
+}
+
+/** -1 when there is nothing yet. */
+async function versionOf(connections: Connections, schema: string): Promise<number> {
+  const [found] = await connections.write({ text: 'select to_regclass($1) is not null as there' }, [
+    `${schema}.migrations`,
+  ]);
+  if (found?.['there'] !== true) return -1;
+  const [row] = await connections.write({
+    text: `select coalesce(max(version), 0) as version from ${schema}.migrations`,
+  });
+  return Number(row?.['version']);
+}
+
+async function create(connections: Connections, schema: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await connections.write({ text: `create schema if not exists ${schema}` });
+      await connections.write({
+        text: `create table if not exists ${schema}.migrations(
+          version integer primary key, at timestamptz not null default now())`,
+      });
+      return;
+    } catch (error) {
+      if (tries === 5 || !MADE_BY_ANOTHER.has(sqlState(error) ?? '')) throw error;
+      await sleep(Math.random() * 20 * tries);
+    }
+  }
+}

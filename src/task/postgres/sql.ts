@@ -1,0 +1,211 @@
+import type { Statement } from './client.ts';
+
+export type Sql = Readonly<
+  Record<
+    | 'write'
+    | 'load'
+    | 'turns'
+    | 'read'
+    | 'heads'
+    | 'beat'
+    | 'claim'
+    | 'bookmark'
+    | 'unbookmark'
+    | 'ended'
+    | 'uncompacted'
+    | 'compact'
+    | 'remove'
+    | 'present'
+    | 'absent'
+    | 'replicas',
+    Statement
+  >
+>;
+
+/** The database's own clock, which all replicas share, in Unix ms. */
+const NOW = `(extract(epoch from clock_timestamp()) * 1000)::bigint`;
+
+/** Rows of one task are locked in this order by everybody, so no two commits wait for each other. */
+const IN_ORDER = 'order by t.key for update of t';
+
+/** What a replica tells the others of a task: id, epoch, held, head, ended, claimable. */
+const NEWS = `case when octet_length(t.id) > 500 then '"*"' else
+  json_build_array(t.id, t.epoch, t.worker is not null, t.seq, t.ended_at is not null,
+    t.needs_run and t.worker is null)::text end`;
+
+export function statements(schema: string): Sql {
+  const sql: Record<keyof Sql, string> = {
+    // Everything that waits, in one statement: one round trip, one commit, one wake-up. A task whose
+    // row is not at the `rev` that its writer knew is left out, and only that.
+    write: `
+      with want as (
+        select * from unnest($3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
+          $8::text[], $9::bigint[], $10::boolean[], $11::bigint[], $12::bigint[], $13::text[],
+          $14::text[], $15::text[], $16::text[], $17::text[], $18::text[]) with ordinality
+        as w(id, rev, seq, state, epoch, worker, lease_ms, needs_run, changed_at, ended_at, agent,
+          context, owner, tenant, party, snapshot, n)
+      ), held as (
+        select t.key, w.n from want w join ${schema}.tasks t on t.id = w.id
+        where t.rev = w.rev ${IN_ORDER}
+      ), changed as (
+        update ${schema}.tasks t set rev = t.rev + 1, seq = w.seq, state = w.state,
+          epoch = w.epoch, worker = w.worker, needs_run = w.needs_run, ended_at = w.ended_at,
+          changed_at = coalesce(w.changed_at, t.changed_at),
+          lease_until = case when w.lease_ms is null then t.lease_until
+            when w.lease_ms = 0 then 0 else ${NOW} + w.lease_ms end
+        from held h join want w on w.n = h.n where t.key = h.key
+        returning w.n, t.key, ${NEWS} as news
+      ), made as (
+        insert into ${schema}.tasks as t(id, rev, seq, state, epoch, worker, lease_until, needs_run,
+          changed_at, ended_at, agent, context, owner, tenant, party)
+        select id, 1, seq, state, epoch, worker,
+          case when lease_ms > 0 then ${NOW} + lease_ms else 0 end, needs_run, changed_at, ended_at,
+          agent, context, owner, tenant, party from want where rev = 0 order by id
+        returning t.id, t.key, ${NEWS} as news
+      ), done as (
+        select n, key, news from changed
+        union all select w.n, m.key, m.news from made m join want w on w.id = m.id
+      ), logged as (
+        insert into ${schema}.entries(task, seq, note, line)
+        select d.key, e.seq, e.note, e.line
+        from unnest($19::int[], $20::bigint[], $21::boolean[], $22::text[]) as e(n, seq, note, line)
+        join done d on d.n = e.n
+      ), folded as (
+        insert into ${schema}.snapshots as s(task, seq, line)
+        select d.key, w.seq, w.snapshot from done d join want w on w.n = d.n
+        where w.snapshot is not null
+        on conflict (task) do update set seq = excluded.seq, line = excluded.line
+      ), remembered as (
+        insert into ${schema}.turns(owner, agent, message_id, task, seq)
+        select u.owner, u.agent, u.message_id, w.id, u.seq
+        from unnest($23::int[], $24::text[], $25::text[], $26::text[], $27::bigint[])
+          as u(n, owner, agent, message_id, seq)
+        join done d on d.n = u.n join want w on w.n = u.n
+        order by u.owner, u.agent, u.message_id
+      ), parcels as (
+        select string_agg(news, E'\\n') as text from (
+          select news, sum(octet_length(news) + 1) over (order by n) / 6000 as parcel from done
+        ) as listed group by parcel
+      )
+      select coalesce((select array_agg(n) from done), '{}')::int[] as done,
+        (select array_agg(text) from parcels) as news,
+        (select count(pg_notify($1::text, $2::text || text)) from parcels where $1::text <> '')`,
+    load: `
+      select t.id, t.rev, t.epoch, t.worker, greatest(t.lease_until - ${NOW}, 0) as lease_ms, s.line,
+        case when s.task is not null then array(
+          select e.line from ${schema}.entries e where e.task = t.key and e.seq > s.seq order by e.seq
+        ) end as rest
+      from unnest($1::text[], $2::bigint[]) as k(id, rev)
+      join ${schema}.tasks t on t.id = k.id
+      left join ${schema}.snapshots s on s.task = t.key and t.rev <> k.rev`,
+    turns: `
+      select k.n, u.task, u.seq, e.note, e.line
+      from unnest($1::text[], $2::text[], $3::text[]) with ordinality as k(owner, agent, message_id, n)
+      join ${schema}.turns u using (owner, agent, message_id)
+      join ${schema}.tasks t on t.id = u.task
+      join ${schema}.entries e on e.task = t.key and e.seq = u.seq`,
+    read: `
+      select k.n, t.seq as head, t.ended_at is not null as ended, r.seq, r.note, r.line
+      from unnest($1::text[], $2::bigint[]) with ordinality as k(id, after, n)
+      join ${schema}.tasks t on t.id = k.id
+      left join lateral (
+        select seq, note, line from (
+          select e.seq, e.note, e.line, sum(octet_length(e.line)) over (order by e.seq) as bytes
+          from (select seq, note, line from ${schema}.entries where task = t.key and seq > k.after
+            order by seq limit $3) as e
+        ) as sized where bytes - octet_length(line) < $4
+      ) as r on true order by k.n, r.seq`,
+    heads: `
+      select id, seq, ended_at is not null as ended from ${schema}.tasks where id = any($1::text[])`,
+    beat: `
+      with seen as (
+        select t.key, t.id, t.seq, t.epoch = w.epoch as same, t.worker is not null as held
+        from unnest($1::text[], $2::bigint[]) as w(id, epoch)
+        join ${schema}.tasks t on t.id = w.id ${IN_ORDER}
+      ), kept as (
+        update ${schema}.tasks t set rev = t.rev + 1, lease_until = ${NOW} + $3::bigint from seen s
+        where t.key = s.key and s.same and s.held returning t.key, t.rev
+      )
+      select s.id, s.seq, s.same, s.held, k.rev from seen s left join kept k on k.key = s.key`,
+    // Of each party the task that waits longest, then the party with the fewest runs. The index is
+    // walked from party to party, so a party with a long queue costs no more than one with a short.
+    claim: `
+      with recursive clock as materialized (select ${NOW} as now), parties(name) as (
+        (select party from ${schema}.tasks where needs_run order by party limit 1)
+        union all
+        select (select t.party from ${schema}.tasks t where t.needs_run and t.party > p.name
+          order by t.party limit 1)
+        from parties p where p.name is not null
+      ), free as (
+        select f.key, f.lease_until,
+          (select count(*) from ${schema}.tasks r
+            where r.needs_run and r.party = p.name and r.lease_until > c.now) as runs
+        from clock c, parties p, lateral (
+          select t.key, t.lease_until from ${schema}.tasks t
+          where t.needs_run and t.party = p.name and t.lease_until <= c.now
+            and t.agent = any($2::text[])
+          order by t.lease_until, t.key limit 1) as f
+      ), chosen as (
+        select t.key, t.worker as before from free f join ${schema}.tasks t on t.key = f.key, clock c
+        where t.needs_run and t.lease_until <= c.now and f.runs < $4::bigint
+        order by f.runs, f.lease_until, f.key limit 1 for update of t skip locked
+      ), claimed as (
+        update ${schema}.tasks t set rev = t.rev + 1, epoch = t.epoch + 1, worker = $1,
+          lease_until = clock.now + $3::bigint
+        from chosen, clock where t.key = chosen.key
+        returning t.key, t.id, t.rev, t.epoch, chosen.before, ${NEWS} as news
+      )
+      select c.id, c.rev, c.epoch, s.line, c.before is not null as taken, c.news,
+        array(select e.line from ${schema}.entries e where e.task = c.key and e.seq > s.seq
+          order by e.seq) as rest,
+        (select min(l.lease_until) - clock.now from clock, parties p, lateral (
+          select t.lease_until from ${schema}.tasks t where t.needs_run and t.party = p.name
+            and t.lease_until > clock.now and t.agent = any($2::text[])
+          order by t.lease_until limit 1) as l group by clock.now) as lease_ms,
+        (select count(*) from free where runs < $4::bigint) as free,
+        (select count(pg_notify($5::text, $6::text || news)) from claimed
+          where $5::text <> '' and before is not null)
+      from (select 1) as always left join claimed c on true
+      left join ${schema}.snapshots s on s.task = c.key`,
+    bookmark: `
+      insert into ${schema}.bookmarks(task, name, after, data)
+      select id, $2, $3::bigint, $4 from ${schema}.tasks where id = $1
+      on conflict (task, name) do update set after = excluded.after, data = excluded.data
+      returning task`,
+    unbookmark: `
+      with gone as (delete from ${schema}.bookmarks where task = $1 and name = $2)
+      select id from ${schema}.tasks where id = $1`,
+    ended: `
+      select id from ${schema}.tasks where ended_at < $1::bigint order by ended_at limit $2`,
+    uncompacted: `
+      select id from ${schema}.tasks where ended_at < $1::bigint and not compacted limit $2`,
+    compact: `
+      with done as (
+        update ${schema}.tasks set compacted = true, rev = rev + 1 where id = $1 returning key)
+      delete from ${schema}.entries e using done where e.task = done.key and e.seq = any($2::bigint[])`,
+    remove: `
+      with gone as (
+        delete from ${schema}.tasks where id = any($1::text[]) and ended_at is not null
+        returning key, id
+      ), entries as (delete from ${schema}.entries e using gone where e.task = gone.key
+      ), snapshots as (delete from ${schema}.snapshots s using gone where s.task = gone.key
+      ), turns as (delete from ${schema}.turns u using gone where u.task = gone.id)
+      delete from ${schema}.bookmarks b using gone where b.task = gone.id`,
+    present: `
+      with gone as (delete from ${schema}.replicas where beat_at < ${NOW} - 3600000)
+      insert into ${schema}.replicas(worker, host, pid, since, beat_at)
+      select w, $2, $3::int, ${NOW}, ${NOW} from unnest($1::text[]) as w order by w
+      on conflict (worker) do update set beat_at = excluded.beat_at`,
+    absent: `delete from ${schema}.replicas where worker = any($1::text[])`,
+    replicas: `
+      select r.worker, r.host, r.pid, r.since, ${NOW} - r.beat_at as beat_age_ms,
+        (select count(*) from ${schema}.tasks t where t.worker = r.worker) as claims,
+        array(select json_build_object('task', t.id, 'agent', t.agent, 'owner', t.owner,
+          'state', t.state, 'leaseMs', t.lease_until - ${NOW})::text
+          from ${schema}.tasks t where t.worker = r.worker order by t.key desc limit $1) as tasks
+      from ${schema}.replicas r order by r.since, r.worker`,
+  };
+  return Object.fromEntries(
+    Object.entries(sql).map(([name, text]) => [name, { name: `duolane_${schema}_${name}`, text }]),
+  ) as unknown as Sql;
+}

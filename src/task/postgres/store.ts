@@ -1,0 +1,292 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { DuolaneError } from '../../errors.ts';
+import type { Bus } from './bus.ts';
+import { postgresBus } from './listen.ts';
+import { Connections, type PgPool } from './client.ts';
+import { GroupCommit } from './group.ts';
+import { headOf, Heads, type PgHead } from './heads.ts';
+import { Reads } from './reads.ts';
+import { migrate } from './schema.ts';
+import { type Sql, statements } from './sql.ts';
+import type { Commit, Store, StoreCalls } from '../store.ts';
+import type { ReplicaInfo, ReplicaTask } from '../types.ts';
+
+export interface StoreOptions {
+  readonly schema: string;
+  readonly answerMs: number;
+  readonly pollMs: number;
+  readonly maxRunsPerParty: number;
+  readonly bus?: Bus | undefined;
+}
+
+const LOCKED_RETRY_MS = 50;
+const SHOWN_TASKS = 100;
+
+/** One replica's end of a PostgreSQL log. Opens with the tables made or brought up to date. */
+export async function openPostgresStore(
+  pool: PgPool,
+  close: () => Promise<void>,
+  options: StoreOptions,
+): Promise<Store> {
+  const connections = new Connections(pool, options.answerMs);
+  try {
+    await migrate(connections, options.schema);
+  } catch (error) {
+    await connections.close();
+    await close();
+    throw error;
+  }
+  return new PostgresStore(connections, close, options);
+}
+
+class PostgresStore implements Store {
+  readonly announcesAll = false;
+  readonly #connections: Connections;
+  readonly #closePool: () => Promise<void>;
+  readonly #sql: Sql;
+  readonly #heads: Heads;
+  readonly #reads: Reads;
+  readonly #group: GroupCommit;
+  readonly #bus: Bus;
+  readonly #channel: string;
+  readonly #sender = `${randomUUID().slice(0, 8)}\n`;
+  readonly #maxRunsPerParty: number;
+  readonly #listeners = new Set<(commit: Commit) => void>();
+  readonly #gapListeners = new Set<() => void>();
+  readonly #workers = new Set<string>();
+  readonly #presence: NodeJS.Timeout;
+  #closed: Promise<void> | undefined;
+
+  constructor(connections: Connections, close: () => Promise<void>, options: StoreOptions) {
+    const { schema, bus, pollMs } = options;
+    this.#connections = connections;
+    this.#closePool = close;
+    this.#sql = statements(schema);
+    this.#heads = new Heads(this.#sql.load);
+    this.#reads = new Reads(connections, this.#sql, schema, this.#heads);
+    this.#channel = bus ? '' : schema;
+    this.#bus =
+      bus ??
+      postgresBus({
+        connect: () => connections.connect(),
+        channel: schema,
+        checkMs: options.answerMs,
+      });
+    this.#maxRunsPerParty = options.maxRunsPerParty;
+    this.#group = new GroupCommit(connections, this.#sql, this.#heads, {
+      channel: this.#channel,
+      sender: this.#sender,
+      onCommits: (commits, news) => this.#committed(commits, news),
+    });
+    this.#bus.subscribe({ message: (text) => this.#hear(text), gap: () => this.#gap() });
+    this.#presence = setInterval(() => void this.#present(), pollMs).unref();
+  }
+
+  onCommit(listener: (commit: Commit) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  onGap(listener: () => void): () => void {
+    this.#gapListeners.add(listener);
+    return () => void this.#gapListeners.delete(listener);
+  }
+
+  submit: StoreCalls['submit'] = async (request) => {
+    if (request.worker !== undefined) this.#meet(request.worker);
+    return (await this.#grouped('submit', [request])) as Awaited<ReturnType<StoreCalls['submit']>>;
+  };
+
+  cancel: StoreCalls['cancel'] = async (...args) =>
+    (await this.#grouped('cancel', args)) as Awaited<ReturnType<StoreCalls['cancel']>>;
+
+  append: StoreCalls['append'] = async (request) =>
+    (await this.#grouped('append', [request])) as number;
+
+  release: StoreCalls['release'] = async (...args) => {
+    await this.#grouped('release', args);
+  };
+
+  claim: StoreCalls['claim'] = async (worker, agents, leaseMs) => {
+    this.#check();
+    this.#meet(worker);
+    const values = [worker, agents, leaseMs, this.#maxRunsPerParty, this.#channel, this.#sender];
+    const [row] = await this.#connections.read(this.#sql.claim, values);
+    if (row?.['id'] == null) {
+      const lease = row?.['lease_ms'];
+      // What is free but was not given is in another replica's hands at this moment.
+      if (Number(row?.['free']) > 0) return { retryInMs: LOCKED_RETRY_MS };
+      return lease == null ? {} : { retryInMs: Math.max(1, Number(lease)) };
+    }
+    const head: PgHead = headOf({ ...row, worker, lease_ms: leaseMs });
+    this.#heads.keep(head.task, head);
+    const { task, epoch, snapshot } = head;
+    const commit = { task, epoch, held: true, rows: [], head: snapshot.seq, ended: false };
+    this.#committed(
+      [{ ...commit, claimable: false }],
+      row['taken'] === true ? [String(row['news'])] : [],
+    );
+    return { claim: { task, epoch, snapshot } };
+  };
+
+  beat: StoreCalls['beat'] = async (claims, leaseMs) => {
+    this.#check();
+    return this.#group.alone(async () => {
+      const tasks = claims.map(({ task }) => task);
+      const epochs = claims.map(({ epoch }) => epoch);
+      const rows = await this.#connections.write(this.#sql.beat, [tasks, epochs, leaseMs]);
+      const found = new Map(rows.map((row) => [String(row['id']), row]));
+      return tasks.map((task) => {
+        const row = found.get(task);
+        if (!row) return { task, claim: 'lost', head: 0 } as const;
+        if (row['rev'] !== null) this.#heads.renewed(task, Number(row['rev']), leaseMs);
+        const claim = row['same'] !== true ? 'lost' : row['held'] === true ? 'held' : 'over';
+        return { task, claim, head: Number(row['seq']) } as const;
+      });
+    });
+  };
+
+  read: StoreCalls['read'] = async (task, after) => this.#open().read(task, after);
+  heads: StoreCalls['heads'] = async (tasks) => this.#open().heads(tasks);
+  get: StoreCalls['get'] = async (task) => this.#open().get(task);
+  page: StoreCalls['page'] = async (request) => this.#open().page(request);
+  count: StoreCalls['count'] = async (filter) => this.#open().count(filter);
+  bookmarks: StoreCalls['bookmarks'] = async (task, after) => this.#open().bookmarks(task, after);
+  ended: StoreCalls['ended'] = async (before) => this.#open().ended(before);
+
+  bookmark: StoreCalls['bookmark'] = async ({ task, name, after, data }) => {
+    this.#check();
+    const found =
+      data === undefined
+        ? await this.#connections.read(this.#sql.unbookmark, [task, name])
+        : await this.#connections.read(this.#sql.bookmark, [
+            task,
+            name,
+            after,
+            JSON.stringify(data),
+          ]);
+    if (found.length === 0) throw new DuolaneError('not_found', `there is no task ${task}`);
+  };
+
+  remove: StoreCalls['remove'] = async (tasks) => {
+    this.#check();
+    await this.#connections.read(this.#sql.remove, [tasks]);
+    for (const task of tasks) this.#heads.forget(task);
+  };
+
+  compact: StoreCalls['compact'] = async (before) => {
+    let count = 0;
+    for await (const { task, rows } of this.#open().compactable(before)) {
+      await this.#connections.read(this.#sql.compact, [task, rows]);
+      count++;
+    }
+    return count;
+  };
+
+  async replicas(): Promise<readonly ReplicaInfo[]> {
+    this.#check();
+    const rows = await this.#connections.read(this.#sql.replicas, [SHOWN_TASKS]);
+    return rows.map((row) => ({
+      worker: String(row['worker']),
+      host: String(row['host']),
+      pid: Number(row['pid']),
+      since: Number(row['since']),
+      beatAgeMs: Math.max(0, Number(row['beat_age_ms'])),
+      here: this.#workers.has(String(row['worker'])),
+      claims: Number(row['claims']),
+      tasks: (row['tasks'] as readonly string[]).map((text) => JSON.parse(text) as ReplicaTask),
+    }));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return (this.#closed ??= this.#close());
+  }
+
+  /** What was called before is still done. */
+  async #close(): Promise<void> {
+    clearInterval(this.#presence);
+    await this.#group.idle();
+    if (this.#workers.size > 0)
+      await this.#connections.read(this.#sql.absent, [[...this.#workers]]).catch(() => {});
+    await this.#bus[Symbol.asyncDispose]();
+    await this.#connections.close();
+    await this.#closePool();
+  }
+
+  async #grouped(
+    method: 'submit' | 'cancel' | 'append' | 'release',
+    args: readonly unknown[],
+  ): Promise<unknown> {
+    this.#check();
+    return await this.#group.call(method, args);
+  }
+
+  #open(): Reads {
+    this.#check();
+    return this.#reads;
+  }
+
+  #check(): void {
+    if (this.#closed) throw new DuolaneError('closed', 'the log was closed');
+  }
+
+  #committed(commits: readonly Commit[], news: readonly string[]): void {
+    for (const commit of commits) this.#announce(commit);
+    if (this.#channel === '') for (const text of news) this.#bus.publish(this.#sender + text);
+  }
+
+  #hear(text: string): void {
+    // Our own commits were announced when they were made, with their rows.
+    if (text.startsWith(this.#sender)) return;
+    for (const line of text.split('\n').slice(1)) {
+      const news = parseNews(line);
+      if (news) this.#announce(news);
+      else this.#gap();
+    }
+  }
+
+  // With a limit per party, every run that ends may make room for another.
+  #announce(commit: Commit): void {
+    const room = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.held;
+    const heard = room ? { ...commit, claimable: true } : commit;
+    for (const listener of this.#listeners) listener(heard);
+  }
+
+  #gap(): void {
+    for (const listener of this.#gapListeners) listener();
+  }
+
+  #meet(worker: string): void {
+    if (this.#workers.has(worker)) return;
+    this.#workers.add(worker);
+    void this.#present();
+  }
+
+  // Only for those who watch; a claim does not depend on it.
+  async #present(): Promise<void> {
+    if (this.#workers.size === 0 || this.#closed) return;
+    const values = [[...this.#workers], hostname(), process.pid];
+    await this.#connections.read(this.#sql.present, values).catch(() => {});
+  }
+}
+
+/** Undefined for what cannot be read: somebody newer, or a name too long for a notification. */
+function parseNews(line: string): Commit | undefined {
+  try {
+    const news: unknown = JSON.parse(line);
+    if (!Array.isArray(news)) return undefined;
+    const [task, epoch, held, head, ended, claimable] = news as unknown[];
+    return {
+      task: String(task),
+      epoch: Number(epoch),
+      held: held === true,
+      rows: [],
+      head: Number(head),
+      ended: ended === true,
+      claimable: claimable === true,
+    };
+  } catch {
+    return undefined;
+  }
+}

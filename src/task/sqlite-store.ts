@@ -1,0 +1,202 @@
+import type { MessagePort, Worker } from 'node:worker_threads';
+import { DuolaneError, type Failure } from '../errors.ts';
+import type { Call } from './sqlite-engine.ts';
+import type { Answered } from './sqlite-worker.ts';
+import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
+
+/** A thread that has begun to open the database. `again`: this process had it open before. */
+export type StartThread = (again: boolean) => {
+  readonly worker: Worker;
+  readonly port: MessagePort;
+};
+
+type Message = 'ready' | { readonly failure: Failure } | Answered;
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const MAX_CRASHES = 5;
+const CRASH_WINDOW_MS = 60_000;
+const RESTART_MS = 50;
+
+/**
+ * A store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
+ * started again: what it was asked rejects with `server`, for it may be stored or not, what was
+ * asked since waits for the next one, and listeners of `onGap` are told that they may have missed a
+ * commit. One that crashes five times in a minute is given up, and every call rejects with `closed`.
+ */
+export async function threadStore(start: StartThread): Promise<Store> {
+  const thread = new ThreadStore(start);
+  try {
+    await thread.opened;
+  } catch (error) {
+    // Only when the thread has ended is the file free for whoever tries next.
+    await thread.store[Symbol.asyncDispose]();
+    throw error;
+  }
+  return thread.store;
+}
+
+class ThreadStore {
+  readonly store: Store;
+  readonly opened: Promise<void>;
+  readonly #start: StartThread;
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #listeners = new Set<(commit: Commit) => void>();
+  readonly #gapListeners = new Set<() => void>();
+  #worker: Worker | undefined;
+  #port: MessagePort | undefined;
+  #ready = false;
+  #settleOpened: Waiting | undefined;
+  #outbox: Call[] = [];
+  #ids = 0;
+  /** How many messages the thread has not answered yet. */
+  #unanswered = 0;
+  #crashes: number[] = [];
+  #restart: NodeJS.Timeout | undefined;
+  #end: DuolaneError | undefined;
+  #gone: Promise<void> = Promise.resolve();
+
+  constructor(start: StartThread) {
+    this.#start = start;
+    this.opened = new Promise((resolve, reject) => {
+      this.#settleOpened = { resolve: () => resolve(), reject };
+    });
+    this.#run(false);
+    this.store = {
+      ...storeCalls((method, args) => this.#call(method, args)),
+      announcesAll: true,
+      onCommit: (listener) => listen(this.#listeners, listener),
+      onGap: (listener) => listen(this.#gapListeners, listener),
+      [Symbol.asyncDispose]: () => this.#close(),
+    };
+  }
+
+  #run(again: boolean): void {
+    const { worker, port } = this.#start(again);
+    this.#worker = worker;
+    this.#port = port;
+    let reason: unknown;
+    port.on('message', (message: Message) => {
+      if (typeof message === 'object' && 'failure' in message) reason = revive(message.failure);
+      else this.#receive(message);
+    });
+    worker.on('error', (error) => (reason ??= error));
+    this.#gone = new Promise((resolve) =>
+      worker.once('exit', () => {
+        this.#exited(reason);
+        resolve();
+      }),
+    );
+  }
+
+  #call(method: keyof StoreMethods, args: readonly unknown[]): Promise<unknown> {
+    if (this.#end) return Promise.reject(this.#end);
+    return new Promise((resolve, reject) => {
+      const id = ++this.#ids;
+      if (this.#waiting.size === 0) this.#port?.ref();
+      this.#waiting.set(id, { resolve, reject });
+      if (this.#outbox.push({ id, method, args }) > 1) return;
+      // Whatever is called in this tick travels as one message; while the thread is busy with another
+      // one, whatever is called in this turn of the loop: it could not begin sooner.
+      if (this.#unanswered === 0) queueMicrotask(() => this.#flush());
+      else setImmediate(() => this.#flush());
+    });
+  }
+
+  #flush(): void {
+    const calls = this.#outbox;
+    if (calls.length === 0 || !this.#ready) return;
+    this.#outbox = [];
+    this.#unanswered++;
+    this.#port?.postMessage(calls);
+  }
+
+  #receive(message: 'ready' | Answered): void {
+    if (message === 'ready') return this.#opened();
+    this.#unanswered -= message.messages;
+    for (const commit of message.commits) for (const listener of this.#listeners) listener(commit);
+    for (const reply of message.replies) {
+      const waiting = this.#waiting.get(reply.id);
+      this.#waiting.delete(reply.id);
+      if ('failure' in reply) waiting?.reject(revive(reply.failure));
+      else waiting?.resolve(reply.value);
+    }
+    if (this.#waiting.size === 0) this.#port?.unref();
+  }
+
+  #opened(): void {
+    this.#ready = true;
+    this.#flush();
+    // Once it is open, the port keeps the process alive while somebody waits for an answer, and an
+    // idle thread does not.
+    this.#worker?.unref();
+    if (this.#waiting.size === 0) this.#port?.unref();
+    if (!this.#settleOpened) for (const listener of this.#gapListeners) listener();
+    this.#settleOpened?.resolve(undefined);
+    this.#settleOpened = undefined;
+  }
+
+  #exited(reason: unknown): void {
+    this.#ready = false;
+    this.#unanswered = 0;
+    this.#port?.close();
+    this.#port = this.#worker = undefined;
+    const unsent = new Set(this.#outbox.map(({ id }) => id));
+    const error = DuolaneError.from(
+      reason ?? new DuolaneError('server', 'the store thread has stopped; ask again'),
+      'server',
+    );
+    for (const [id, { reject }] of this.#waiting) {
+      if (unsent.has(id) && !this.#end) continue;
+      this.#waiting.delete(id);
+      reject(this.#end ?? error);
+    }
+    if (this.#end) return;
+    if (this.#settleOpened) return this.#giveUp(error);
+    const now = Date.now();
+    this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now];
+    const { length } = this.#crashes;
+    if (length >= MAX_CRASHES)
+      return this.#giveUp(
+        new DuolaneError(
+          'closed',
+          `the store thread crashed ${length} times in a minute and is given up (${error.message}); look at the disk, then restart`,
+          { cause: error },
+        ),
+      );
+    this.#restart = setTimeout(() => this.#run(true), RESTART_MS * 2 ** (length - 1));
+  }
+
+  #giveUp(error: DuolaneError): void {
+    this.#end = error;
+    this.#outbox = [];
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    this.#settleOpened?.reject(error);
+    for (const listener of this.#gapListeners) listener();
+  }
+
+  // What was called before is still done and answered; the thread then closes the file.
+  async #close(): Promise<void> {
+    clearTimeout(this.#restart);
+    if (!this.#end) {
+      this.#flush();
+      this.#end = new DuolaneError('closed', 'the log was closed');
+      this.#port?.postMessage('close');
+      if (!this.#worker) this.#giveUp(this.#end);
+    }
+    this.#worker?.ref();
+    await this.#gone;
+  }
+}
+
+function listen<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+const revive = ({ code, message, ...options }: Failure): DuolaneError =>
+  new DuolaneError(code, message, options);

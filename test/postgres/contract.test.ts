@@ -1,0 +1,50 @@
+import { Pool } from 'pg';
+import { afterAll, beforeAll } from 'vitest';
+import { METHODS, type Store, storeCalls } from '../../src/task/index.ts';
+import { postgresDatabase } from '../../src/task/postgres/index.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
+import { taskLogContract } from '../task-log.contract.ts';
+import { taskRunsContract } from '../task-runs.contract.ts';
+import { suite } from '../verifies.ts';
+
+suite('postgres contract', postgresMissing, () => {
+  let server: Postgres;
+  let pool: Pool;
+  beforeAll(async () => {
+    // What a power failure would do is not the question here.
+    server = await startPostgres(['-c', 'fsync=off']);
+    pool = new Pool({ connectionString: server.url, max: 12 });
+    await (await postgresDatabase({ pool }))[Symbol.asyncDispose]();
+  }, 60_000);
+  afterAll(async () => {
+    await pool.end();
+    await server[Symbol.asyncDispose]();
+  }, 60_000);
+
+  /** The same tables, empty: that costs less than making them. */
+  const open = async (): Promise<Store> => {
+    await pool.query(`set search_path to duolane;
+      truncate tasks, snapshots, entries, turns, bookmarks, replicas; reset search_path`);
+    return postgresDatabase({ pool, pollMs: 500 });
+  };
+
+  /** Writes on one replica, announcements and reads on another: nothing is known but by the database. */
+  async function apart(): Promise<Store> {
+    const [here, there] = [await open(), await postgresDatabase({ pool, pollMs: 500 })];
+    return {
+      ...storeCalls((method, args) => {
+        const store = METHODS[method] === 'read' ? there : here;
+        return (store[method] as (...args: unknown[]) => Promise<unknown>)(...args);
+      }),
+      announcesAll: false,
+      onCommit: (listener) => there.onCommit(listener),
+      async [Symbol.asyncDispose]() {
+        await Promise.all([here, there].map((store) => store[Symbol.asyncDispose]()));
+      },
+    };
+  }
+
+  taskLogContract('postgres', open);
+  taskLogContract('postgres, told by another replica', apart);
+  taskRunsContract('postgres', open);
+});

@@ -1,0 +1,301 @@
+import { Pool } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Turn } from '../../src/event/types.ts';
+import {
+  type Claim,
+  createRunner,
+  openLog,
+  type Store,
+  type TaskLog,
+} from '../../src/task/index.ts';
+import {
+  type PgClient,
+  type PgPool,
+  postgresDatabase,
+  postgresLog,
+  type PostgresLogOptions,
+} from '../../src/task/postgres/index.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
+import {
+  claimed,
+  collect,
+  completed,
+  manyWords,
+  say,
+  started,
+  textOf,
+  turn,
+  until,
+  words,
+} from '../task-world.ts';
+import { suite, verifies } from '../verifies.ts';
+
+suite('postgres store', postgresMissing, () => {
+  let server: Postgres;
+  beforeAll(async () => void (server = await startPostgres(['-c', 'fsync=off'])), 60_000);
+  afterAll(() => server[Symbol.asyncDispose](), 60_000);
+
+  const open = (schema: string, more: Partial<PostgresLogOptions> = {}): Promise<TaskLog> =>
+    postgresLog({ connectionString: server.url, schema, ...more });
+
+  /** Counts what it sends, by the name of the statement. */
+  function counting(pool: Pool): { readonly pool: PgPool; readonly counts: Map<string, number> } {
+    const counts = new Map<string, number>();
+    const wrap = (client: PgClient): PgClient => ({
+      query: (config) => {
+        const name = config.name?.replace(/^duolane_.*_/, '') ?? config.text;
+        counts.set(name, (counts.get(name) ?? 0) + 1);
+        return client.query(config);
+      },
+      on: (event, listener) => client.on(event, listener),
+      release: (destroy) => client.release(destroy),
+    });
+    return {
+      counts,
+      pool: {
+        connect: async () => wrap(await pool.connect()),
+        end: () => pool.end(),
+        on: (event, listener) => pool.on(event, listener),
+        off: (event, listener) => pool.off(event, listener),
+      },
+    };
+  }
+
+  describe('opening', () => {
+    test('ten replicas at once make the tables once', async () => {
+      const schema = server.schema();
+      const logs = await Promise.all(Array.from({ length: 10 }, () => open(schema)));
+      await logs[0]?.submit(turn('a', 't'));
+      expect(await logs[9]?.get('t')).toMatchObject({ seq: 1 });
+      await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
+    }, 60_000);
+
+    test('tables of a newer version are refused', async () => {
+      const schema = server.schema();
+      await (await open(schema))[Symbol.asyncDispose]();
+      const pool = new Pool({ connectionString: server.url });
+      await pool.query(`insert into ${schema}.migrations(version) values(99)`);
+      await pool.end();
+      await expect(open(schema)).rejects.toMatchObject({ code: 'unsupported' });
+    });
+
+    test('what cannot be reached or is not a name says so', async () => {
+      const connectionString = 'postgres://postgres@127.0.0.1:1/postgres';
+      await expect(postgresLog({ connectionString })).rejects.toMatchObject({ code: 'server' });
+      await expect(open('no"thing')).rejects.toMatchObject({ code: 'invalid' });
+      await expect(postgresLog({})).rejects.toMatchObject({ code: 'invalid' });
+    });
+
+    test('after closing, a call says so; closing first does what was asked before', async () => {
+      const log = await open(server.schema());
+      const submitted = log.submit(turn('a', 't'));
+      await log[Symbol.asyncDispose]();
+      expect((await submitted).entry.seq).toBe(1);
+      await expect(log.get('t')).rejects.toMatchObject({ code: 'closed' });
+    });
+  });
+
+  describe('group commit', () => {
+    test('what is written at once is one statement, and a hot task costs no other', async () => {
+      const pool = new Pool({ connectionString: server.url });
+      const { pool: counted, counts } = counting(pool);
+      await using log = await postgresLog({ pool: counted, schema: server.schema() });
+      const claims = await Promise.all(
+        Array.from({ length: 50 }, (_, index) => claimed(log, `t${index}`)),
+      );
+      counts.clear();
+      await Promise.all(claims.map((claim) => log.append(claim, 1, [started])));
+      await Promise.all(claims.map((claim) => log.append(claim, 2, [say('x'), completed])));
+      expect([counts.get('write'), counts.get('load')]).toEqual([2, undefined]);
+      await log[Symbol.asyncDispose]();
+      await pool.end();
+    });
+
+    test('one that PostgreSQL cannot store does not take the others with it', async () => {
+      await using log = await open(server.schema());
+      const all = await Promise.allSettled(
+        ['t1', 'bad\0name', 't2'].map((task) => log.submit(turn('a', task))),
+      );
+      expect(all.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+      expect(all[1]).toMatchObject({ reason: { code: 'invalid' } });
+      expect(await log.get('t2')).toMatchObject({ seq: 1 });
+    });
+
+    test('a long run is loaded from near its end, not from its beginning', async () => {
+      const schema = server.schema();
+      const pool = new Pool({ connectionString: server.url });
+      await using log = await open(schema);
+      const claim = await claimed(log, 't');
+      let seq = await log.append(claim, 1, [started]);
+      for (let index = 0; index < 60; index++)
+        seq = await log.append(claim, seq, [say('x'.repeat(5000))]);
+      await using other = await open(schema);
+      expect((await other.get('t'))?.text).toHaveLength(300_000);
+      const { rows } = await pool.query(`select max(seq)::int as seq from ${schema}.snapshots`);
+      await pool.end();
+      expect((rows as { seq: number }[])[0]?.seq).toBeGreaterThan(20);
+    });
+  });
+
+  describe('two replicas', () => {
+    async function pair(more: Partial<PostgresLogOptions> = {}): Promise<[TaskLog, TaskLog]> {
+      const schema = server.schema();
+      return [await open(schema, more), await open(schema, more)];
+    }
+
+    test('the same message at once is one task, whoever takes it', async () => {
+      const [one, other] = await pair();
+      for (let round = 0; round < 20; round++) {
+        const first: Turn = turn('a', `t${round}`);
+        const both = await Promise.all([
+          one.submit(first),
+          other.submit({ ...first, task: `u${round}` }),
+        ]);
+        expect(both[0].entry).toEqual(both[1].entry);
+      }
+      await Promise.all([one, other].map((log) => log[Symbol.asyncDispose]()));
+    });
+
+    test('claim different tasks, never the same', async () => {
+      const [one, other] = await pair();
+      const tasks = Array.from({ length: 40 }, (_, index) => `t${index}`);
+      for (const task of tasks) await one.submit(turn('a', task));
+      const both = await Promise.all(
+        [one, other, one, other].map((log) => collect(log.claims('W', { agents: ['a'] }), 10)),
+      );
+      const found = both.flat().map((claim) => claim.task);
+      expect(found.toSorted()).toEqual(tasks.toSorted());
+      await Promise.all([one, other].map((log) => log[Symbol.asyncDispose]()));
+    });
+
+    verifies(
+      'S190',
+      'cancel and completion at the same moment cannot overwrite each other',
+      async () => {
+        const [one, other] = await pair();
+        const ends = new Set<string>();
+        for (let round = 0; round < 30; round++) {
+          const task = `t${round}`;
+          const claim = await claimed(one, task);
+          await one.append(claim, 1, [started]);
+          const both = await Promise.allSettled([
+            one.append(claim, 2, [completed]),
+            other.requestCancel(task),
+          ]);
+          const states = await Promise.all([one, other].map((log) => log.get(task)));
+          expect(states[0]).toEqual(states[1]);
+          // Whoever came second was refused: a note is not written behind an end, nor an end over a note.
+          const [finished, canceled] = both.map(({ status }) => status === 'fulfilled');
+          expect(states[0]).toMatchObject(
+            finished
+              ? { state: 'completed', canceling: false }
+              : { state: 'working', canceling: true },
+          );
+          expect(finished).toBe(!canceled);
+          ends.add(String(finished));
+        }
+        expect(ends.size).toBeGreaterThan(0);
+        await Promise.all([one, other].map((log) => log[Symbol.asyncDispose]()));
+      },
+    );
+
+    test('a task whose name is too long to be announced is found all the same', async () => {
+      const [one, other] = await pair({ pollMs: 60_000 });
+      const task = `t${'x'.repeat(3000)}`;
+      const claim = await claimed(one, task);
+      await one.append(claim, 1, [started]);
+      const read = collect(other.read(task, 0));
+      await until(other, task, ({ running }) => running);
+      await one.append(claim, 2, [completed]);
+      expect(await read).toHaveLength(3);
+      await Promise.all([one, other].map((log) => log[Symbol.asyncDispose]()));
+    });
+  });
+
+  describe('queue', () => {
+    test('a front accepts, workers with room run, and everything is done once', async () => {
+      const schema = server.schema();
+      const logs = await Promise.all([open(schema), open(schema), open(schema)]);
+      const [front, ...workers] = logs as [TaskLog, TaskLog, TaskLog];
+      let now = 0;
+      let most = 0;
+      const agent = words(5, 5);
+      const counted: typeof agent = async function* (given, ctx) {
+        most = Math.max(most, ++now);
+        yield* agent(given, ctx);
+        now--;
+      };
+      await using accepting = createRunner({ log: front, agents: { w: agent }, maxRuns: 0 });
+      const runners = workers.map((log) =>
+        createRunner({ log, agents: { w: counted }, maxRuns: 2, queue: true }),
+      );
+      const tasks = Array.from({ length: 12 }, (_, index) => `t${index}`);
+      for (const task of tasks) await accepting.submit(turn('w', task));
+      for (const task of tasks)
+        expect(textOf(await collect(front.read(task, 0)))).toBe(manyWords(5));
+      expect(most).toBeLessThanOrEqual(4);
+      expect(most).toBeGreaterThan(1);
+      await Promise.all(runners.map((runner) => runner[Symbol.asyncDispose]()));
+      await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
+    }, 30_000);
+
+    test('a tenant with few tasks does not wait behind one with many', async () => {
+      await using log = await open(server.schema());
+      for (let index = 0; index < 30; index++)
+        await log.submit(turn('a', `many${index}`, { tenant: 'many', owner: `o${index}` }));
+      for (let index = 0; index < 3; index++)
+        await log.submit(turn('a', `few${index}`, { tenant: 'few' }));
+      const order = (await collect(log.claims('W', { agents: ['a'] }), 8)).map(({ task }) => task);
+      expect(order.filter((task) => task.startsWith('few'))).toEqual(['few0', 'few1', 'few2']);
+      expect(order.indexOf('few2')).toBeLessThan(7);
+    });
+
+    test('a limit per tenant holds over all replicas, and a run that ends makes room', async () => {
+      const schema = server.schema();
+      const options = { maxRunsPerParty: 2, pollMs: 60_000 };
+      const logs = [await open(schema, options), await open(schema, options)] as const;
+      for (let index = 0; index < 6; index++)
+        await logs[0].submit(turn('a', `t${index}`, { owner: 'ann' }));
+      const stop = new AbortController();
+      const { signal } = stop;
+      const held: { readonly log: TaskLog; readonly claim: Claim }[] = [];
+      let wake = (): void => {};
+      const pulling = logs.map(async (log) => {
+        for await (const claim of log.claims('W', { agents: ['a'], signal })) {
+          held.push({ log, claim });
+          wake();
+        }
+      });
+      const count = async (wanted: number): Promise<void> => {
+        while (held.length < wanted) await new Promise<void>((resolve) => (wake = resolve));
+      };
+      await count(2);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      expect(held).toHaveLength(2);
+      for (let done = 0; done < 4; done++) {
+        const { log, claim } = held[done] as (typeof held)[number];
+        await log.append(claim, 1, [started, completed]);
+        await count(done + 3);
+        expect(held).toHaveLength(done + 3);
+      }
+      stop.abort();
+      await Promise.allSettled(pulling);
+      expect(new Set(held.map(({ claim }) => claim.task)).size).toBe(6);
+      await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
+    });
+  });
+
+  test('a store that is closed while the database is away does not hang', async () => {
+    await using database = await startPostgres();
+    const store: Store = await postgresDatabase({
+      connectionString: database.url,
+      answerMs: 500,
+      pollMs: 200,
+    });
+    const log = openLog(store);
+    await claimed(log, 't');
+    await database.crash();
+    await expect(log.get('t')).rejects.toMatchObject({ code: 'server' });
+    await log[Symbol.asyncDispose]();
+  }, 30_000);
+});
