@@ -17,6 +17,8 @@ export interface AgentDescription {
   readonly extensions?: readonly Extension[];
   /** In the spelling of 1.0; what 0.3 calls `security` is made from it. */
   readonly securitySchemes?: Readonly<Record<string, SecurityScheme>>;
+  /** What a caller's token must grant, by the name of the scheme. */
+  readonly securityScopes?: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface Skill {
@@ -38,33 +40,44 @@ export interface Extension {
 export type SecurityScheme =
   | { readonly httpAuthSecurityScheme: { readonly scheme: string; readonly bearerFormat?: string } }
   | { readonly apiKeySecurityScheme: { readonly location: 'header'; readonly name: string } }
-  | { readonly openIdConnectSecurityScheme: { readonly openIdConnectUrl: string } };
+  | { readonly openIdConnectSecurityScheme: { readonly openIdConnectUrl: string } }
+  | { readonly oauth2SecurityScheme: { readonly flows: JsonObject } }
+  | { readonly mtlsSecurityScheme: JsonObject };
 
 /** Named by our cards: every event has an id, `Last-Event-ID` resumes behind it, a message sent twice is one. */
 export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';
 
 export const DEFAULT_MODES: readonly string[] = ['text/plain', 'text/markdown', 'application/json'];
 
+/** Where gRPC is served: a target as gRPC clients take it, `host:port`. */
+export interface GrpcInterface {
+  readonly url: string;
+  /** What callers must name, where several agents share the address; 0.3 cannot, so it is not offered. */
+  readonly tenant?: string;
+}
+
 export interface CardOptions {
   readonly url: string;
+  readonly grpc?: GrpcInterface | undefined;
   readonly pushNotifications: boolean;
   readonly extendedCard: boolean;
   /** `1.0`: only its members. `hybrid`: those of 0.3 beside them, which every client can read. */
   readonly shape: Version | 'hybrid';
 }
 
-/** The card of an agent as a server offers it: both versions, on JSON-RPC and REST, at one URL. */
+/** The card of an agent as a server offers it: both versions, on JSON-RPC and REST at one URL, and on gRPC. */
 export function agentCard(description: AgentDescription, options: CardOptions): JsonObject {
-  const { url, shape } = options;
+  const { url, shape, grpc } = options;
   const { name, description: text, version = '1.0.0', skills = [] } = description;
   const shown = skills.length > 0 ? skills : [{ id: 'chat', name, description: text }];
   const schemes = description.securitySchemes ?? {};
-  const security = Object.keys(schemes);
+  const scopes = description.securityScopes ?? {};
+  const security = Object.keys(schemes).map((each) => [each, scopes[each] ?? []] as const);
   return {
     name,
     description: text,
     version,
-    ...(shape !== '0.3' && { supportedInterfaces: interfaces(url) }),
+    ...(shape !== '0.3' && { supportedInterfaces: interfaces(url, grpc) }),
     capabilities: {
       streaming: true,
       pushNotifications: options.pushNotifications,
@@ -82,9 +95,9 @@ export function agentCard(description: AgentDescription, options: CardOptions): 
     ...(security.length > 0 && {
       securitySchemes: shape === '1.0' ? schemes : bothSchemes(schemes, shape),
       ...(shape !== '0.3' && {
-        securityRequirements: security.map((each) => ({ schemes: { [each]: { list: [] } } })),
+        securityRequirements: security.map(([each, list]) => ({ schemes: { [each]: { list } } })),
       }),
-      ...(shape !== '1.0' && { security: security.map((each) => ({ [each]: [] })) }),
+      ...(shape !== '1.0' && { security: security.map(([each, list]) => ({ [each]: list })) }),
     }),
     ...(shape !== '1.0' && {
       protocolVersion: '0.3.0',
@@ -93,6 +106,7 @@ export function agentCard(description: AgentDescription, options: CardOptions): 
       additionalInterfaces: [
         { url, transport: 'JSONRPC' },
         { url, transport: 'HTTP+JSON' },
+        ...(grpc && grpc.tenant === undefined ? [{ url: grpc.url, transport: 'GRPC' }] : []),
       ],
       supportsAuthenticatedExtendedCard: options.extendedCard,
     }),
@@ -105,10 +119,17 @@ const resumeExtension: Extension = {
     'Every event of a stream has an SSE id; subscribing with Last-Event-ID gives exactly what was missed, also after the end of the task or a restart. A message that is sent twice is one turn.',
 };
 
-const interfaces = (url: string): readonly JsonObject[] =>
-  (['1.0', '0.3'] as const).flatMap((protocolVersion) =>
-    ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({ url, protocolBinding, protocolVersion })),
-  );
+const interfaces = (url: string, grpc: GrpcInterface | undefined): readonly JsonObject[] =>
+  (['1.0', '0.3'] as const).flatMap((protocolVersion) => [
+    ...['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({
+      url,
+      protocolBinding,
+      protocolVersion,
+    })),
+    ...(grpc && (protocolVersion === '1.0' || grpc.tenant === undefined)
+      ? [{ ...grpc, protocolBinding: 'GRPC', protocolVersion }]
+      : []),
+  ]);
 
 /** 0.3 says the kind of a scheme in `type`, 1.0 by the name of its member; a hybrid says both. */
 function bothSchemes(
@@ -128,6 +149,8 @@ function scheme03(scheme: SecurityScheme): JsonObject {
     const { location, name } = scheme.apiKeySecurityScheme;
     return { type: 'apiKey', in: location, name };
   }
+  if ('oauth2SecurityScheme' in scheme) return { type: 'oauth2', ...scheme.oauth2SecurityScheme };
+  if ('mtlsSecurityScheme' in scheme) return { type: 'mutualTLS', ...scheme.mtlsSecurityScheme };
   return { type: 'openIdConnect', ...scheme.openIdConnectSecurityScheme };
 }
 

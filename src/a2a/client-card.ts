@@ -2,9 +2,12 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { Version } from './dialect.ts';
 
+export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC';
+
 export interface Interface {
+  /** Of gRPC: `grpc://host:port`, or `grpcs://`. */
   readonly url: string;
-  readonly binding: 'JSONRPC' | 'HTTP+JSON';
+  readonly binding: ClientBinding;
   readonly version: Version;
   readonly tenant?: string;
 }
@@ -13,12 +16,21 @@ export interface Preference {
   /** By default the newest that both speak. */
   readonly version?: Version;
   /** By default the first of the card that this client speaks. */
-  readonly binding?: 'JSONRPC' | 'HTTP+JSON';
+  readonly binding?: ClientBinding;
 }
 
-/** Where and how to talk to the agent of a card, old or new. Throws `unsupported` when there is no common way. */
-export function chooseInterface(card: JsonObject, { version, binding }: Preference): Interface {
-  const offered = [...interfaces10(card), ...interfaces03(card)];
+/**
+ * Where and how to talk to the agent of a card, old or new. `secure`: the card came over TLS, so an
+ * address without a scheme means that, too. Throws `unsupported` when there is no common way.
+ */
+export function chooseInterface(
+  card: JsonObject,
+  { version, binding }: Preference,
+  secure = false,
+): Interface {
+  const offered = [...interfaces10(card), ...interfaces03(card)].flatMap((each) =>
+    each.binding === 'GRPC' ? withTarget(each, secure) : URL.canParse(each.url) ? [each] : [],
+  );
   const fitting = offered.filter(
     (each) =>
       (version === undefined || each.version === version) &&
@@ -26,7 +38,7 @@ export function chooseInterface(card: JsonObject, { version, binding }: Preferen
   );
   const chosen = fitting.find((each) => each.version === '1.0') ?? fitting[0];
   if (chosen) return chosen;
-  const wanted = [version ?? '1.0 or 0.3', binding ?? 'JSONRPC or HTTP+JSON'].join(' over ');
+  const wanted = [version ?? '1.0 or 0.3', binding ?? 'JSONRPC, HTTP+JSON or GRPC'].join(' over ');
   throw new DuolaneError('unsupported', `the agent's card offers no A2A ${wanted}`);
 }
 
@@ -50,11 +62,19 @@ function interfaces03(card: JsonObject): Interface[] {
 
 function read(url: unknown, binding: unknown, version: unknown, tenant?: unknown): Interface[] {
   const [short] = /^\d+\.\d+/.exec(String(version)) ?? [];
-  if (typeof url !== 'string' || !URL.canParse(url)) return [];
-  if (binding !== 'JSONRPC' && binding !== 'HTTP+JSON') return [];
+  if (typeof url !== 'string') return [];
+  if (binding !== 'JSONRPC' && binding !== 'HTTP+JSON' && binding !== 'GRPC') return [];
   if (short !== '1.0' && short !== '0.3') return [];
   const named = typeof tenant === 'string' && tenant !== '';
   return [{ url, binding, version: short, ...(named && { tenant }) }];
+}
+
+/** Cards have `host:port` for gRPC, or a URL of one scheme or another. */
+function withTarget(found: Interface, secure: boolean): Interface[] {
+  const [, scheme = secure ? 'https' : 'http', rest = ''] =
+    /^(?:(https?|grpcs?):\/\/)?(.+)$/.exec(found.url) ?? [];
+  const url = `grpc${scheme.endsWith('s') ? 's' : ''}://${rest}`;
+  return URL.canParse(url) ? [{ ...found, url }] : [];
 }
 
 const objects = (value: unknown): JsonObject[] =>

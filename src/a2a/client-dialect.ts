@@ -1,7 +1,10 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { encodeMessage03, encodePush03 } from './codec-0.3.ts';
-import { encodeMessage as encodeMessage03Rest } from './codec-0.3-rest.ts';
+import { decodePush03, encodeMessage03, encodePush03 } from './codec-0.3.ts';
+import {
+  encodeMessage as encodeMessage03Rest,
+  encodePush as encodePush03Rest,
+} from './codec-0.3-rest.ts';
 import type { Operation, Version } from './dialect.ts';
 import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from './model.ts';
 
@@ -18,6 +21,7 @@ export interface ClientDialect {
   encode(operation: Operation, params: JsonObject): JsonObject;
   decodeEvent(value: unknown): Decoded;
   decodeTask(value: unknown): A2ATask;
+  decodePush(value: unknown): PushConfig;
 }
 
 const decodeEvent10 = (value: unknown): Decoded => {
@@ -64,35 +68,85 @@ export const CLIENT_10: ClientDialect = {
   encode: (_operation, params) => params,
   decodeEvent: decodeEvent10,
   decodeTask,
+  decodePush,
 };
 
 export const CLIENT_03: ClientDialect = {
   version: '0.3',
-  encode: (operation, params) => encode03(operation, params, encodeMessage03),
+  encode: (operation, params) => encode03(operation, params, SPELLING_RPC),
   decodeEvent: decodeEvent03,
   decodeTask,
+  decodePush,
 };
 
 export const CLIENT_03_REST: ClientDialect = {
   version: '0.3',
-  encode: (operation, params) => encode03(operation, params, encodeMessage03Rest),
+  encode: (operation, params) => encode03(operation, params, SPELLING_REST),
   decodeEvent: decodeEvent10,
   decodeTask,
+  decodePush,
+};
+
+interface Spelling {
+  readonly message: (message: A2AMessage) => JsonObject;
+  readonly push: (config: PushConfig) => JsonObject;
+  /** Where the push config of a message stands. */
+  readonly pushMember: string;
+}
+
+const SPELLING_RPC: Spelling = {
+  message: encodeMessage03,
+  push: encodePush03,
+  pushMember: 'pushNotificationConfig',
+};
+const SPELLING_REST: Spelling = {
+  message: encodeMessage03Rest,
+  push: encodePush03Rest,
+  pushMember: 'pushNotification',
 };
 
 function encode03(
   operation: Operation,
   params: JsonObject,
-  encodeMessage: (message: A2AMessage) => JsonObject,
+  { message, push, pushMember }: Spelling,
 ): JsonObject {
-  if (operation === 'createPush') return encodePush03(params as unknown as PushConfig);
-  if (operation !== 'send' && operation !== 'stream') return params;
-  const { message, configuration, ...rest } = params;
-  const { returnImmediately, ...others } = isObject(configuration) ? configuration : {};
+  switch (operation) {
+    case 'send':
+    case 'stream':
+      return {
+        ...params,
+        message: message(params['message'] as A2AMessage),
+        configuration: encodeConfiguration(params['configuration'], pushMember),
+      };
+    case 'createPush':
+      return push(params as unknown as PushConfig);
+    case 'getPush':
+    case 'listPush':
+    case 'deletePush': {
+      const { taskId, id } = params;
+      return { id: taskId, ...(id !== undefined && { pushNotificationConfigId: id }) };
+    }
+    case 'get':
+    case 'list':
+    case 'cancel':
+    case 'subscribe':
+    case 'extendedCard':
+      return params;
+  }
+}
+
+function encodeConfiguration(given: unknown, name: string): JsonObject {
+  const {
+    returnImmediately,
+    taskPushNotificationConfig: push,
+    ...others
+  } = isObject(given) ? given : {};
   return {
-    ...rest,
-    message: encodeMessage(message as A2AMessage),
-    configuration: { ...others, blocking: returnImmediately !== true },
+    ...others,
+    blocking: returnImmediately !== true,
+    ...(isObject(push) && {
+      [name]: encodePush03(push as unknown as PushConfig)['pushNotificationConfig'],
+    }),
   };
 }
 
@@ -106,6 +160,23 @@ function decodeTask(value: unknown): A2ATask {
     ...(Array.isArray(artifacts) && { artifacts: artifacts.map(decodeArtifact) }),
     ...(Array.isArray(history) && { history: history.map(decodeMessage) }),
   } as unknown as A2ATask;
+}
+
+/** Flat in 1.0, nested in 0.3, whose protobuf says both ids in a resource name. */
+function decodePush(value: unknown): PushConfig {
+  const { name, pushNotificationConfig: inner, ...outer } = need(value, 'a push config');
+  const [, task, config] =
+    /^tasks\/([^/]+)\/pushNotificationConfigs\/(.+)$/.exec(String(name)) ?? [];
+  const {
+    taskId = task,
+    id = config,
+    ...rest
+  } = {
+    ...outer,
+    ...(isObject(inner) && decodePush03(inner)),
+  } as JsonObject;
+  if (typeof rest['url'] !== 'string') throw unreadable('a push config', value);
+  return { ...rest, id, taskId } as unknown as PushConfig;
 }
 
 function decodeStatus(value: unknown): JsonObject {

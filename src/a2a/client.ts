@@ -2,17 +2,33 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { RESUME_EXTENSION } from './card.ts';
-import { chooseInterface, type Interface, type Preference } from './client-card.ts';
+import {
+  chooseInterface,
+  type ClientBinding,
+  type Interface,
+  type Preference,
+} from './client-card.ts';
 import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialect.ts';
 import { A2AStream, type StreamOptions } from './client-stream.ts';
-import { ClientWire, type Fetch } from './client-wire.ts';
-import type { A2AMessage, A2APart, A2ATask, TaskPage } from './model.ts';
+import { HttpWire, type Fetch } from './client-http.ts';
+import type { ClientWire } from './client-wire.ts';
+import type {
+  A2AMessage,
+  A2APart,
+  A2ATask,
+  PushConfig,
+  PushTarget,
+  TaskPage,
+  TaskQuery,
+} from './model.ts';
 
 export interface ConnectOptions extends Preference {
   /** Sent with every request, such as `authorization`, but only to the origin of the card. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Other origins that the card may point to and that get the headers too. */
   readonly origins?: readonly string[];
+  /** Extensions that the caller speaks, by URI; the agent may require some. */
+  readonly extensions?: readonly string[];
   readonly fetch?: Fetch;
   readonly signal?: AbortSignal;
   /** A stream without a single byte for so long is taken for dead and made again. */
@@ -28,6 +44,12 @@ export interface SendOptions extends StreamOptions {
   readonly historyLength?: number;
   /** Do not wait for the end of the run. */
   readonly returnImmediately?: boolean;
+  /** Where the server is to tell of the task's progress, too. */
+  readonly push?: PushTarget;
+}
+
+interface CallOptions {
+  readonly signal?: AbortSignal;
 }
 
 /** Reads the card of an agent and picks a version and a binding that both sides speak. */
@@ -48,49 +70,62 @@ export async function connectA2A(url: string, options: ConnectOptions = {}): Pro
       'not_found',
       `there is no agent card at ${address} (${response.status})`,
     );
-  const chosen = chooseInterface(card, options);
-  const { origin } = new URL(chosen.url);
-  // A card could point anywhere, and would be given the caller's secrets there.
-  if (origin !== new URL(address).origin && !options.origins?.includes(origin))
-    throw new DuolaneError(
-      'invalid',
-      `the card at ${address} points to ${origin}; if that is right, name it in origins`,
-    );
-  return new A2AClient(card, chosen, options);
+  const home = new URL(address);
+  const chosen = chooseInterface(card, options, home.protocol === 'https:');
+  checkOrigin(chosen, home, options.origins ?? []);
+  return new A2AClient(card, chosen, await openWire(chosen, options));
 }
 
-/** An agent behind A2A, version and binding chosen. Holds no connection of its own. */
-export class A2AClient {
+/** A card could point anywhere, and would be given the caller's secrets there. */
+function checkOrigin({ url, binding }: Interface, home: URL, trusted: readonly string[]): void {
+  const { origin, hostname, protocol, host } = new URL(url);
+  const named = origin === 'null' ? `${protocol}//${host}` : origin;
+  // gRPC has a port of its own on the same machine.
+  const own = binding === 'GRPC' ? hostname === home.hostname : origin === home.origin;
+  if (own || trusted.includes(named)) return;
+  throw new DuolaneError(
+    'invalid',
+    `the card at ${home.href} points to ${named}; if that is right, name it in origins`,
+  );
+}
+
+async function openWire(
+  { url, binding, version, tenant }: Interface,
+  { headers = {}, extensions = [], fetch = globalThis.fetch, silenceMs = 60_000 }: ConnectOptions,
+): Promise<ClientWire> {
+  const common = { url, tenant, headers, extensions: [RESUME_EXTENSION, ...extensions] };
+  if (binding === 'GRPC') {
+    const { GrpcWire } = await import('./grpc/client.ts');
+    return new GrpcWire({ ...common, version });
+  }
+  const old = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;
+  const dialect = version === '1.0' ? CLIENT_10 : old;
+  return new HttpWire({ ...common, binding, dialect, fetch, silenceMs });
+}
+
+/** An agent behind A2A, version and binding chosen. */
+export class A2AClient implements AsyncDisposable {
   readonly card: JsonObject;
   readonly version: '0.3' | '1.0';
-  readonly binding: 'JSONRPC' | 'HTTP+JSON';
+  readonly binding: ClientBinding;
   readonly #wire: ClientWire;
   readonly #exact: boolean;
 
-  constructor(
-    card: JsonObject,
-    { url, binding, version, tenant }: Interface,
-    options: ConnectOptions,
-  ) {
+  /** Made by `connectA2A`. */
+  constructor(card: JsonObject, { binding, version }: Interface, wire: ClientWire) {
     this.card = card;
     this.version = version;
     this.binding = binding;
-    const old = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;
-    this.#wire = new ClientWire({
-      url,
-      binding,
-      tenant,
-      dialect: version === '1.0' ? CLIENT_10 : old,
-      headers: options.headers ?? {},
-      fetch: options.fetch ?? globalThis.fetch,
-      silenceMs: options.silenceMs ?? 60_000,
-    });
+    this.#wire = wire;
     this.#exact = speaksResume(card);
   }
 
   /** Sends a message and gives what follows as a stream. Nothing is sent before it is read. */
   stream(message: string | readonly A2APart[], options: SendOptions = {}): A2AStream {
-    const params = { message: messageOf(message, options) };
+    const params = {
+      message: messageOf(message, options),
+      ...(options.push && { configuration: { taskPushNotificationConfig: options.push } }),
+    };
     return new A2AStream(this.#wire, { params }, this.#exact, options);
   }
 
@@ -106,8 +141,9 @@ export class A2AClient {
     message: string | readonly A2APart[],
     options: SendOptions = {},
   ): Promise<A2ATask | A2AMessage> {
-    const { historyLength, returnImmediately } = options;
+    const { historyLength, returnImmediately, push } = options;
     const configuration = {
+      ...(push && { taskPushNotificationConfig: push }),
       ...(historyLength !== undefined && { historyLength }),
       ...(returnImmediately === true && { returnImmediately }),
     };
@@ -121,30 +157,67 @@ export class A2AClient {
 
   async get(
     task: string,
-    {
-      historyLength,
-      signal,
-    }: { readonly historyLength?: number; readonly signal?: AbortSignal } = {},
+    { historyLength, signal }: CallOptions & { readonly historyLength?: number } = {},
   ): Promise<A2ATask> {
     const params = { id: task, ...(historyLength !== undefined && { historyLength }) };
     return this.#wire.dialect.decodeTask(await this.#wire.call('get', params, signal));
   }
 
   /** Stops a task. Resolves with it once the server has; throws `closed` when it had ended. */
-  async cancel(task: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<A2ATask> {
+  async cancel(task: string, { signal }: CallOptions = {}): Promise<A2ATask> {
     return this.#wire.dialect.decodeTask(await this.#wire.call('cancel', { id: task }, signal));
   }
 
-  /** One page of tasks, newest change first; `unsupported` in 0.3 over JSON-RPC, which has no such call. */
-  async list(
-    query: JsonObject = {},
-    { signal }: { readonly signal?: AbortSignal } = {},
-  ): Promise<TaskPage> {
-    const page = await this.#wire.call('list', query, signal);
+  /** One page of tasks, newest change first; `unsupported` in 0.3, which has it on REST only. */
+  async list(query: TaskQuery = {}, { signal }: CallOptions = {}): Promise<TaskPage> {
+    const page = await this.#wire.call('list', { ...query }, signal);
     const { tasks, ...rest } = isObject(page) ? page : {};
     const { dialect } = this.#wire;
     const decoded = Array.isArray(tasks) ? tasks.map((task) => dialect.decodeTask(task)) : [];
-    return { ...rest, tasks: decoded } as unknown as TaskPage;
+    // The JSON form of protobuf leaves out what is empty or zero.
+    const empty = { nextPageToken: '', pageSize: 0, totalSize: 0 };
+    return { ...empty, ...rest, tasks: decoded } as TaskPage;
+  }
+
+  /** Has a receiver told of what happens to a task from now on. The same id again replaces. */
+  async createPushConfig(
+    task: string,
+    target: PushTarget,
+    { signal }: CallOptions = {},
+  ): Promise<PushConfig> {
+    const made = await this.#wire.call('createPush', { ...target, taskId: task }, signal);
+    return this.#wire.dialect.decodePush(made);
+  }
+
+  async getPushConfig(task: string, id: string, { signal }: CallOptions = {}): Promise<PushConfig> {
+    const found = await this.#wire.call('getPush', { taskId: task, id }, signal);
+    return this.#wire.dialect.decodePush(found);
+  }
+
+  async listPushConfigs(
+    task: string,
+    { signal }: CallOptions = {},
+  ): Promise<readonly PushConfig[]> {
+    const found = await this.#wire.call('listPush', { taskId: task }, signal);
+    const list = isObject(found) ? found['configs'] : found;
+    return Array.isArray(list) ? list.map((each) => this.#wire.dialect.decodePush(each)) : [];
+  }
+
+  /** Nobody is told any more, once it resolves. */
+  async deletePushConfig(task: string, id: string, { signal }: CallOptions = {}): Promise<void> {
+    await this.#wire.call('deletePush', { taskId: task, id }, signal);
+  }
+
+  /** The card for those who may see more; throws `unsupported` when there is none. */
+  async extendedCard({ signal }: CallOptions = {}): Promise<JsonObject> {
+    const card = await this.#wire.call('extendedCard', {}, signal);
+    if (isObject(card)) return card;
+    throw new DuolaneError('malformed', 'the server answered with no card');
+  }
+
+  /** Gives up what the binding holds; only gRPC has connections of its own. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#wire[Symbol.asyncDispose]();
   }
 }
 

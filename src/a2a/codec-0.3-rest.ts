@@ -90,9 +90,10 @@ function encodePart({ text, data, url, raw, mediaType, filename, metadata }: A2A
   return { file, ...more };
 }
 
-function encodePush(config: PushConfig): JsonObject {
+/** The id of a config that has none yet is empty in its name. */
+export function encodePush(config: Omit<PushConfig, 'id'> & { readonly id?: string }): JsonObject {
   const { pushNotificationConfig } = encodePush03(config);
-  const name = `tasks/${config.taskId}/pushNotificationConfigs/${config.id}`;
+  const name = `tasks/${config.taskId}/pushNotificationConfigs/${config.id ?? ''}`;
   return { name, pushNotificationConfig };
 }
 

@@ -111,10 +111,10 @@ export const encodePush03 = ({
   url,
   token,
   authentication,
-}: PushConfig): JsonObject => ({
+}: Omit<PushConfig, 'id'> & { readonly id?: string }): JsonObject => ({
   taskId,
   pushNotificationConfig: {
-    id,
+    ...(id !== undefined && { id }),
     url,
     ...(token !== undefined && { token }),
     ...(authentication && {

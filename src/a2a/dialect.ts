@@ -79,6 +79,31 @@ export function camelCase(object: JsonObject): JsonObject {
   return Object.fromEntries(members) as JsonObject;
 }
 
+/** Whether a caller writes the names of protobuf, as some do who read no others. */
+export const isSnakeCase = (object: JsonObject): boolean =>
+  Object.entries(object).some(
+    ([name, member]) =>
+      /[a-z]_[a-z]/.test(name) || (!FREE.has(name) && isObject(member) && isSnakeCase(member)),
+  );
+
+/** The same dialect, with the names of protobuf in what answers a message. */
+export const inSnakeCase = (dialect: Dialect): Dialect => ({
+  ...dialect,
+  encode: (result) =>
+    result.kind === 'sent' ? snakeCaseIn(dialect.encode(result)) : dialect.encode(result),
+  encodeEvent: (event, last) => snakeCaseIn(dialect.encodeEvent(event, last)),
+});
+
+function snakeCaseIn(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeCaseIn);
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).map(([name, member]) => [
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    FREE.has(name) ? member : snakeCaseIn(member),
+  ]);
+  return Object.fromEntries(members) as JsonObject;
+}
+
 function camelCaseIn(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCaseIn);
   return isObject(value) ? camelCase(value) : value;

@@ -1,32 +1,54 @@
 import { advance } from '../event/advance.ts';
+import { textUpdates, throttle, type TextUpdate } from '../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../event/types.ts';
-import type { A2AArtifact, A2APart, A2ATask, StreamEvent } from './model.ts';
+import type { A2APart, A2ATask, StreamEvent } from './model.ts';
 import {
+  agentMessage,
   encodeArtifact,
   encodeStatus,
   encodeTask,
+  nameId,
   responseArtifact,
   responseId,
+  timestamp,
   type TaskView,
 } from './task.ts';
+
+/** How the text of a run is shown. */
+export interface TextOptions {
+  /**
+   * `artifact` (default): it grows as an artifact, and with this said the last chunk is marked.
+   * `status`: one working message that is updated in place and always has all of it, then the whole
+   * as an artifact.
+   */
+  readonly pattern?: 'artifact' | 'status';
+  /** What that artifact is called. */
+  readonly artifact?: string;
+  /** An update goes out when the length passes a multiple of this; without it an artifact grows as the log does. */
+  readonly chars?: number;
+  /** In `status`, `head120` shows the beginning only until the text is whole. */
+  readonly preview?: 'whole' | 'head120';
+}
 
 export interface A2AEncoder {
   readonly encode: Encoder<StreamEvent>;
   /** The fold of what was fed so far; undefined before the first entry. */
   readonly snapshot: Snapshot | undefined;
   /** The task as it stands: what a client has that folded every event so far. */
-  task(view?: Omit<TaskView, 'earlier'>): A2ATask;
+  task(view?: TaskView): A2ATask;
 }
 
 /**
  * A task's log as A2A stream events: the task as `submitted`, then progress and artifacts in the
  * order of the log, then one status that ends the stream. The text of a run is one artifact named
  * `response` that grows by appending, so bytes are linear; after a retry that voids text the next
- * piece replaces it. What sub-agents say, reasoning and frames are not shown.
+ * piece replaces it; `TextOptions` has the other ways. What sub-agents say, reasoning and frames are
+ * not shown.
  */
-export function a2aEncoder(): A2AEncoder {
+export function a2aEncoder(options: TextOptions = {}): A2AEncoder {
+  const { pattern, artifact: textName, chars } = options;
+  const inStatus = pattern === 'status';
   let snapshot: Snapshot | undefined;
-  const earlier: A2AArtifact[] = [];
   let response = ''; // the id of this run's text
   let opened = false; // the client has some of it
   let stale = false; // and some of that is void
@@ -35,17 +57,17 @@ export function a2aEncoder(): A2AEncoder {
     const before = snapshot;
     const now = (snapshot = advance(before, entry));
     if (entry.type === 'run.started' && before?.current !== now.current) {
-      if (before && before.text !== '') earlier.push(responseArtifact(response, before.text));
       response = responseId(now.current);
       opened = stale = false;
     }
-    return eventsOf(entry, now, before === undefined);
+    return paced(entry);
   };
 
-  const eventsOf = (entry: Entry, now: Snapshot, first: boolean): readonly StreamEvent[] => {
+  const eventsOf = (entry: Entry): readonly StreamEvent[] => {
+    const now = snapshot as Snapshot;
     switch (entry.type) {
       case 'turn.submitted':
-        return first ? [{ task: encodeTask(now) }] : [];
+        return entry.seq === 1 ? [{ task: encodeTask(now) }] : [];
       case 'run.started':
         stale ||= opened && entry.discard === true;
         return [status(now)];
@@ -53,7 +75,7 @@ export function a2aEncoder(): A2AEncoder {
         if (!entry.path?.length) stale ||= opened && entry.discard;
         return [says(now, `The model did not answer (${entry.error.code}); trying again.`)];
       case 'text.delta':
-        return entry.path?.length ? [] : [text(now, entry.delta)];
+        return entry.path?.length || inStatus ? [] : [text(now, entry.delta)];
       case 'status':
         return [says(now, entry.message, entry.data)];
       case 'tool.called': {
@@ -80,11 +102,10 @@ export function a2aEncoder(): A2AEncoder {
         ];
       case 'input.required':
         return [status(now)];
-      case 'run.finished':
-        return [
-          ...(stale ? [text(now, '')] : []),
-          ...(entry.outcome === 'input-required' ? [] : [status(now)]),
-        ];
+      case 'run.finished': {
+        const waits = entry.outcome === 'input-required';
+        return [...closing(now, waits), ...(waits ? [] : [status(now)])];
+      }
       case 'cancel.requested':
       case 'step.started':
       case 'step.finished':
@@ -100,27 +121,59 @@ export function a2aEncoder(): A2AEncoder {
     }
   };
 
-  const text = (now: Snapshot, delta: string): StreamEvent => {
-    const append = opened && !stale;
+  const text = (now: Snapshot, delta: string, lastChunk = false): StreamEvent => {
+    // As status, no delta was an artifact: what is owed is all of it, also after a wait.
+    const append = opened && !stale && !inStatus;
     opened = true;
     stale = false;
-    const artifact = responseArtifact(response, append ? delta : now.text);
+    const artifact = responseArtifact(response, append ? delta : now.text, textName);
     return {
       artifactUpdate: {
         taskId: now.task,
         contextId: now.context,
         artifact,
         ...(append && { append }),
+        ...(lastChunk && { lastChunk }),
       },
     };
   };
+
+  /** What is still owed of the text when a run ends. */
+  const closing = (now: Snapshot, waits: boolean): readonly StreamEvent[] => {
+    const marked = pattern !== undefined && !waits && now.text !== '';
+    const unsent = inStatus && now.text !== '';
+    return stale || marked || unsent ? [text(now, '', marked)] : [];
+  };
+
+  /** The text so far, in the one message that has it. */
+  const update = ({ text: words, done }: TextUpdate): readonly StreamEvent[] => {
+    const now = snapshot as Snapshot;
+    if (done && (now.state !== 'completed' || words === '')) return [];
+    const { current, updatedAt } = now;
+    const messageId = nameId(`text/${now.task}/${current?.messageId ?? ''}`);
+    const at = timestamp(updatedAt);
+    const message = {
+      ...agentMessage(now, messageId, [{ text: words }]),
+      ...(done && { metadata: { timestamp: at } }),
+    };
+    const working = { state: 'TASK_STATE_WORKING', message, timestamp: at } as const;
+    return [{ statusUpdate: { taskId: now.task, contextId: now.context, status: working } }];
+  };
+
+  const updates = textUpdates(options);
+  const inPlace = (entry: Entry): readonly StreamEvent[] => [
+    ...updates(entry).flatMap(update),
+    ...eventsOf(entry),
+  ];
+  const joined = chars === undefined ? eventsOf : throttle(eventsOf, { chars });
+  const paced: Encoder<StreamEvent> = inStatus ? inPlace : joined;
 
   return {
     encode,
     get snapshot() {
       return snapshot;
     },
-    task: (view) => encodeTask(snapshot as Snapshot, { ...view, earlier }),
+    task: (view) => encodeTask(snapshot as Snapshot, { ...view, textName }),
   };
 }
 

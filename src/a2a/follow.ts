@@ -3,9 +3,11 @@ import { isFinal } from '../event/contract.ts';
 import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { TaskLog } from '../task/types.ts';
-import { a2aEncoder } from './encoder.ts';
+import { a2aEncoder, type TextOptions } from './encoder.ts';
 import { INTERRUPTED, TERMINAL, type StreamEvent } from './model.ts';
 import { encodeStatus, encodeTask } from './task.ts';
+
+const BATCH_CHARS = 32 * 1024;
 
 /** One event of a stream, with the id that resumes behind it. */
 export interface Numbered {
@@ -25,44 +27,84 @@ export type Start =
   | { readonly from: Seq; readonly watch?: boolean; readonly entry?: Entry }
   | { readonly after: string };
 
+/** A stream of events, read once: one by one, or those together that are there together. */
+export interface EventStream extends AsyncIterable<Numbered> {
+  batches(): AsyncIterable<readonly Numbered[]>;
+}
+
+export const eventStream = (batches: () => AsyncIterable<readonly Numbered[]>): EventStream => ({
+  batches,
+  async *[Symbol.asyncIterator]() {
+    for await (const batch of batches()) yield* batch;
+  },
+});
+
 /**
  * A task as a stream, up to its end or to a wait for a person that still lasts. Leaving it leaves
- * the task alone. A task that was compacted has no old events any more; it comes as it is.
+ * the task alone. A task that was compacted has no old events any more; it comes as it is. `begin`
+ * is called with the first read, and what it throws is thrown there.
  */
-export async function* follow(
+export const follow = (
   log: TaskLog,
-  task: string,
-  start: Start,
+  begin: () => Promise<{ readonly task: string; readonly start: Start }>,
   options: Abortable,
-): AsyncGenerator<Numbered, void, undefined> {
-  const encoder = a2aEncoder();
+  text: TextOptions = {},
+): EventStream => eventStream(() => batches(log, begin, options, text));
+
+async function* batches(
+  log: TaskLog,
+  begin: Parameters<typeof follow>[1],
+  options: Abortable,
+  text: TextOptions,
+): AsyncGenerator<readonly Numbered[], void, undefined> {
+  const { task, start } = await begin();
+  const encoder = a2aEncoder(text);
   const from = 'from' in start ? start.from : 0;
   const encode = 'after' in start ? resume(encoder.encode, start.after) : withIds(encoder.encode);
   if ('entry' in start && start.entry?.seq === 1) {
     encode(start.entry);
-    yield { id: '1', out: { task: encoder.task() }, last: false };
+    yield [{ id: '1', out: { task: encoder.task() }, last: false }];
   }
-  for await (const entry of log.read(task, encoder.snapshot?.seq ?? 0, options)) {
-    if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
-      const snapshot = (await log.get(task)) as Snapshot;
-      return yield { id: String(snapshot.seq), out: { task: encodeTask(snapshot) }, last: true };
+  const reading = log.read(task, encoder.snapshot?.seq ?? 0, options);
+  for await (const first of reading) {
+    const batch: Numbered[] = [];
+    let over = false;
+    let chars = 0;
+    for (let entry: Entry | undefined = first; entry;) {
+      if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
+        const snapshot = (await log.get(task)) as Snapshot;
+        const id = String(snapshot.seq);
+        if ('after' in start && seqOf(start.after) >= snapshot.seq) return;
+        yield [
+          ...batch,
+          { id, out: { task: encodeTask(snapshot, { textName: text.artifact }) }, last: true },
+        ];
+        return;
+      }
+      const events = encode(entry);
+      if (entry.seq === from) {
+        const snapshot = encoder.snapshot as Snapshot;
+        const id = String(from);
+        batch.push({ id, out: { task: encoder.task() }, last: isFinal(snapshot.state) });
+        over = waits(snapshot) && !('watch' in start);
+        if (over) batch.push({ id, out: statusOf(snapshot), last: true });
+      } else if (entry.seq > from)
+        for (const { id, out } of events) {
+          over = ends(out) || (interrupts(out) && waits(await log.get(task)));
+          batch.push({ id, out, last: over });
+        }
+      chars += sizeOf(entry);
+      entry = over || chars > BATCH_CHARS ? undefined : reading.take();
     }
-    const events = encode(entry);
-    if (entry.seq < from) continue;
-    if (entry.seq === from) {
-      const snapshot = encoder.snapshot as Snapshot;
-      const id = String(from);
-      yield { id, out: { task: encoder.task() }, last: isFinal(snapshot.state) };
-      if (waits(snapshot) && !('watch' in start))
-        return yield { id, out: statusOf(snapshot), last: true };
-      continue;
-    }
-    for (const { id, out } of events) {
-      const last = ends(out) || (interrupts(out) && waits(await log.get(task)));
-      yield { id, out, last };
-      if (last) return;
-    }
+    if (batch.length > 0) yield batch;
+    if (over) return;
   }
+}
+
+// Only roughly: so that a batch stays small beside what a socket takes.
+function sizeOf(entry: Entry): number {
+  if ('delta' in entry) return entry.delta.length;
+  return entry.type === 'status' || entry.type === 'run.started' ? 256 : BATCH_CHARS / 8;
 }
 
 /** Resolves when the task has ended or waits for a person. */

@@ -3,13 +3,15 @@ export {
   type AgentDescription,
   type CardOptions,
   type Extension,
+  type GrpcInterface,
   RESUME_EXTENSION,
   type SecurityScheme,
   type Skill,
 } from './card.ts';
 export { A2AClient, connectA2A, type ConnectOptions, type SendOptions } from './client.ts';
+export type { ClientBinding } from './client-card.ts';
 export type { A2AStream, StreamOptions } from './client-stream.ts';
-export { a2aEncoder, type A2AEncoder } from './encoder.ts';
+export { a2aEncoder, type A2AEncoder, type TextOptions } from './encoder.ts';
 export { type Problem, TaskFold } from './fold.ts';
 export type {
   A2AArtifact,
@@ -20,12 +22,15 @@ export type {
   A2ATask,
   ArtifactUpdate,
   PushConfig,
+  PushTarget,
   StatusUpdate,
   StreamEvent,
   TaskPage,
+  TaskQuery,
 } from './model.ts';
 export type { Caller } from './operations.ts';
 export type { Reply } from './perform.ts';
 export type { PushOptions } from './push-configs.ts';
+export { replicaFetch } from './replicas.ts';
 export { a2aServer, type A2AServer, type A2AServerOptions } from './server.ts';
 export { type CardKey, verifyCard } from './signature.ts';

@@ -1,11 +1,13 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { rpcError, type RpcId } from '../wire/json-rpc.ts';
+import { leavingOf } from '../http/request.ts';
 import { sseResponse } from '../http/sse.ts';
-import { answer, isStream, type Binding, type Envelope } from './binding.ts';
+import { answer, type Envelope } from './binding.ts';
+import { isStream, refusalOf, type Binding } from './call.ts';
 import { DIALECT_03 } from './codec-0.3.ts';
 import { DIALECT_10, type Dialect, type Operation, type Version } from './dialect.ts';
 import { REASONS, Refusal } from './errors.ts';
-import { readJson, readLastEventId, readVersion } from './exchange.ts';
+import { fieldsOf, readExtensions, readJson, readLastEventId, readVersion } from './exchange.ts';
 import type { Caller } from './operations.ts';
 
 /** What each version calls an operation; the two sets of names do not meet. */
@@ -69,16 +71,16 @@ export async function serveJsonRpc(
     dialect = method.dialect;
     streams = isStream(method.operation);
     const { params } = call;
-    const lastEventId = readLastEventId(request, params);
+    const fields = fieldsOf(request);
+    const lastEventId = readLastEventId(fields, params);
+    const extensions = readExtensions(fields);
     return await answer(
-      request,
-      { ...method, params, caller, lastEventId },
+      { ...method, params, caller, lastEventId, extensions, leaving: leavingOf(request) },
       binding,
       envelope(id, dialect),
     );
   } catch (error) {
-    const refusal = Refusal.of(error);
-    if (refusal.reason === 'INTERNAL_ERROR') binding.onError(error);
+    const refusal = refusalOf(error, binding.onError);
     const body = failure(id, refusal, dialect);
     // Clients of 0.3 read the answer to a streaming method as a stream, also when it is a refusal.
     return streams && dialect.version === '0.3'

@@ -104,6 +104,23 @@ export interface PushConfig {
   readonly authentication?: { readonly scheme: string; readonly credentials?: string };
 }
 
+/** A push config before its server has it: without an id it is given one. */
+export type PushTarget = Omit<PushConfig, 'id' | 'taskId' | 'tenant'> & { readonly id?: string };
+
+/** Which tasks to list; all of the caller's by default. */
+export interface TaskQuery {
+  readonly contextId?: string;
+  readonly status?: A2AState;
+  /** From 1 to 100; 50 by default. */
+  readonly pageSize?: number;
+  /** `nextPageToken` of the page before. */
+  readonly pageToken?: string;
+  readonly historyLength?: number;
+  /** Changed at this time (ISO 8601) or later. */
+  readonly statusTimestampAfter?: string;
+  readonly includeArtifacts?: boolean;
+}
+
 export interface TaskPage {
   readonly tasks: readonly A2ATask[];
   /** Empty on the last page. */

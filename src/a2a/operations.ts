@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { advance } from '../event/advance.ts';
 import { isFinal } from '../event/contract.ts';
 import type { Entry, Snapshot, Turn } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { readAnswers } from './answers.ts';
-import { a2aEncoder } from './encoder.ts';
+import type { TextOptions } from './encoder.ts';
 import { Refusal } from './errors.ts';
-import { follow, seqOf, settled, type Numbered } from './follow.ts';
+import { follow, seqOf, settled, type EventStream, type Start } from './follow.ts';
 import type { A2ATask, TaskPage } from './model.ts';
 import type { Incoming, ListRequest } from './requests.ts';
 import { encodeTask } from './task.ts';
@@ -15,6 +17,8 @@ import { encodeTask } from './task.ts';
 export interface Caller {
   readonly owner?: string;
   readonly tenant?: string;
+  /** The trace that the request came with; it goes with the turn. */
+  readonly trace?: JsonObject | undefined;
 }
 
 export interface OperationsOptions {
@@ -23,6 +27,8 @@ export interface OperationsOptions {
   readonly runner: Runner;
   /** How many messages of a task's history are given at most. */
   readonly maxHistory?: number;
+  /** How the text of a run is shown. */
+  readonly text?: TextOptions;
 }
 
 /** A turn that is in the log, with its entry there. */
@@ -40,17 +46,21 @@ export class Operations {
   readonly #log: TaskLog;
   readonly #runner: Runner;
   readonly #maxHistory: number;
+  readonly #text: TextOptions;
 
-  constructor({ agent, log, runner, maxHistory = 1000 }: OperationsOptions) {
+  constructor({ agent, log, runner, maxHistory = 1000, text = {} }: OperationsOptions) {
     this.#agent = agent;
     this.#log = log;
     this.#runner = runner;
     this.#maxHistory = maxHistory;
+    this.#text = text;
   }
 
   /** Checks a message against its task; nothing is written yet. */
   async prepare(incoming: Incoming, caller: Caller): Promise<Turn> {
-    const { taskId, contextId, messageId, metadata } = incoming;
+    const { taskId, contextId, messageId } = incoming;
+    const { trace, ...place } = caller;
+    const metadata = trace ? { ...trace, ...incoming.metadata } : incoming.metadata;
     const snapshot = taskId === undefined ? undefined : await this.own(taskId, caller);
     // Sent again, it is the message that is there already, whatever has become of the task.
     const again = snapshot?.turns.some((turn) => turn.messageId === messageId) ?? false;
@@ -68,7 +78,7 @@ export class Operations {
       context: snapshot?.context ?? contextId ?? randomUUID(),
       messageId,
       parts,
-      ...caller,
+      ...place,
       ...(answers.length > 0 && { answers }),
       ...(metadata && { metadata }),
     };
@@ -80,12 +90,13 @@ export class Operations {
     return { task: entry.type === 'turn.submitted' ? entry.turn.task : turn.task, entry };
   }
 
-  /** What follows a submitted turn, up to the end or the next wait for a person. */
-  stream(
-    { task, entry }: Submitted,
-    options: Abortable,
-  ): AsyncGenerator<Numbered, void, undefined> {
-    return follow(this.#log, task, { from: entry.seq, entry }, options);
+  /** What follows a turn, up to the end or the next wait for a person; submits it when it is read. */
+  stream(submit: () => Promise<Submitted>, options: Abortable): EventStream {
+    const begin = async (): Promise<{ task: string; start: Start }> => {
+      const { task, entry } = await submit();
+      return { task, start: { from: entry.seq, entry } };
+    };
+    return follow(this.#log, begin, options, this.#text);
   }
 
   /** Resolves when the task has ended or waits for a person. */
@@ -95,30 +106,20 @@ export class Operations {
 
   async get(task: string, caller: Caller, historyLength?: number): Promise<A2ATask> {
     const snapshot = await this.own(task, caller);
-    const view = { historyLength: Math.min(historyLength ?? Infinity, this.#maxHistory) };
-    // The snapshot has the text of the last run only; earlier ones are in the log.
-    const runs = snapshot.turns.filter(({ parts }) => parts.length > 0).length;
-    if (runs < 2) return encodeTask(snapshot, view);
-    const encoder = a2aEncoder();
-    for await (const entry of this.#log.read(task, 0)) {
-      if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) return encodeTask(snapshot, view);
-      encoder.encode(entry);
-      if (entry.seq >= snapshot.seq) break;
-    }
-    return encoder.task(view);
+    return this.#view(snapshot, historyLength);
   }
 
   /** Resolves with the canceled task once its run has ended. */
   async cancel(task: string, caller: Caller, options: Abortable): Promise<A2ATask> {
     const before = await this.own(task, caller);
     if (isFinal(before.state) && before.state !== 'canceled') throw notCancelable(before);
-    const canceled = await this.#log.requestCancel(task).catch(async (error: unknown) => {
-      const now = await this.own(task, caller);
-      throw isFinal(now.state) ? notCancelable(now) : error;
+    let now = await this.#log.requestCancel(task).catch(async (error: unknown) => {
+      const ended = await this.own(task, caller);
+      throw isFinal(ended.state) ? notCancelable(ended) : error;
     });
-    if (!isFinal(canceled.state))
-      for await (const _ of this.#log.read(task, canceled.seq, options));
-    return this.get(task, caller);
+    if (!isFinal(now.state))
+      for await (const entry of this.#log.read(task, now.seq, options)) now = advance(now, entry);
+    return this.#view(now);
   }
 
   /**
@@ -128,39 +129,43 @@ export class Operations {
   async subscribe(
     task: string,
     caller: Caller,
-    { after, ...options }: Abortable & { readonly after?: string | undefined },
-  ): Promise<{ readonly ended: boolean; readonly events: AsyncGenerator<Numbered, void> }> {
+    after: string | undefined,
+    options: Abortable,
+  ): Promise<{ readonly ended: boolean; readonly events: EventStream }> {
     const { seq, state } = await this.own(task, caller);
     if (after !== undefined && seqOf(after) > seq)
       throw new Refusal('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${seq}`);
     const start = after === undefined ? { from: seq, watch: true } : { after };
-    return { ended: isFinal(state), events: follow(this.#log, task, start, options) };
+    const begin = (): Promise<{ task: string; start: Start }> => Promise.resolve({ task, start });
+    const events = follow(this.#log, begin, options, this.#text);
+    return { ended: isFinal(state), events };
   }
 
   /** Newest change first. The first page counts all that match; later ones carry the count along. */
   async list(request: ListRequest, caller: Caller): Promise<TaskPage> {
     const { pageSize, historyLength, artifacts, pageToken, ...filter } = request;
     const { after, total } = parseToken(pageToken);
-    const { owner } = caller;
-    const items = this.#log.list({
-      ...filter,
-      ...(owner !== undefined && { owner }),
-      ...(after !== undefined && { after }),
-    });
+    const { owner = '', tenant = '' } = caller;
+    const query = { ...filter, agent: this.#agent, owner, tenant };
+    const totalSize = total ?? (await this.#log.count(query));
+    const items = this.#log.list({ ...query, ...(after !== undefined && { after }) });
     const tasks: A2ATask[] = [];
     let place: string | undefined;
-    let count = 0;
+    let more = false;
     for await (const snapshot of items) {
-      if (!this.#owns(snapshot, caller)) continue;
-      count++;
-      if (tasks.length < pageSize) {
-        tasks.push(encodeTask(snapshot, { historyLength, artifacts }));
-        place = items.checkpoint;
-      } else if (total !== undefined) break;
+      more = tasks.length === pageSize;
+      if (more) break;
+      tasks.push(encodeTask(snapshot, { historyLength, artifacts, textName: this.#text.artifact }));
+      place = items.checkpoint;
     }
-    const totalSize = total ?? count;
-    const nextPageToken = count > tasks.length ? `${place}.${totalSize}` : '';
-    return { tasks, nextPageToken, pageSize, totalSize };
+    return { tasks, nextPageToken: more ? `${place}.${totalSize}` : '', pageSize, totalSize };
+  }
+
+  #view(snapshot: Snapshot, historyLength = Infinity): A2ATask {
+    return encodeTask(snapshot, {
+      historyLength: Math.min(historyLength, this.#maxHistory),
+      textName: this.#text.artifact,
+    });
   }
 
   /** The task, if it is this caller's. */

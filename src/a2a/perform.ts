@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Part, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
+import type { Abortable } from '../stream/types.ts';
 import type { Operation, Result, Version } from './dialect.ts';
 import { Refusal } from './errors.ts';
-import type { Numbered } from './follow.ts';
+import { eventStream, type EventStream } from './follow.ts';
 import type { A2AMessage } from './model.ts';
 import type { Caller, Operations, Submitted } from './operations.ts';
 import type { PushConfigs } from './push-configs.ts';
@@ -31,9 +32,11 @@ export interface CallOptions extends Caller {
   /** Where the caller's last stream broke off. */
   readonly lastEventId?: string | undefined;
   readonly signal: AbortSignal;
+  /** What a stream listens to instead of `signal`, where that is cheaper. */
+  readonly place?: Abortable | undefined;
 }
 
-export type Streamed = { readonly kind: 'events'; readonly events: AsyncIterable<Numbered> };
+export type Streamed = { readonly kind: 'events'; readonly events: EventStream };
 
 /** One operation, with its parameters in the spelling of 1.0. Throws `Refusal`s. */
 export async function perform(
@@ -43,16 +46,17 @@ export async function perform(
   call: CallOptions,
 ): Promise<Result | Streamed> {
   const { operations } = server;
-  const { signal, version } = call;
+  const { version } = call;
   const tenant = call.tenant ?? text(params, 'tenant');
   const caller: Caller = {
     ...(call.owner !== undefined && { owner: call.owner }),
     ...(tenant !== undefined && { tenant }),
+    ...(call.trace && { trace: call.trace }),
   };
   switch (operation) {
     case 'send':
     case 'stream':
-      return send(operation, params, server, { ...call, caller });
+      return send(operation, params, server, call, caller);
     case 'get': {
       const length = readLength(params['historyLength']);
       return { kind: 'task', task: await operations.get(readTaskId(params), caller, length) };
@@ -60,12 +64,12 @@ export async function perform(
     case 'cancel':
       return {
         kind: 'task',
-        task: await operations.cancel(readTaskId(params), caller, { signal }),
+        task: await operations.cancel(readTaskId(params), caller, { signal: call.signal }),
       };
     case 'subscribe': {
       const task = readTaskId(params);
       const after = call.lastEventId;
-      const { ended, events } = await operations.subscribe(task, caller, { after, signal });
+      const { ended, events } = await operations.subscribe(task, caller, after, leaving(call));
       if (ended && after === undefined && version === '1.0')
         throw new Refusal(
           'UNSUPPORTED_OPERATION',
@@ -106,33 +110,32 @@ async function send(
   operation: 'send' | 'stream',
   params: JsonObject,
   { operations, push, reply, inputModes, maxParts }: Performer,
-  { caller, signal, version }: CallOptions & { readonly caller: Caller },
+  call: CallOptions,
+  caller: Caller,
 ): Promise<Result | Streamed> {
   const incoming = readSend(params, { maxParts });
   for (const { mediaType } of incoming.parts) checkMedia(mediaType, inputModes);
   if (incoming.push) await need(push).check(incoming.push.url);
   const turn = await operations.prepare(incoming, caller);
-  const parts = incoming.taskId === undefined ? await reply?.(turn, { signal }) : undefined;
+  const parts =
+    incoming.taskId === undefined ? await reply?.(turn, { signal: call.signal }) : undefined;
   if (parts) {
     const message = replyMessage(turn, parts);
     if (operation === 'send') return { kind: 'sent', sent: { message } };
-    return { kind: 'events', events: once({ id: '1', out: { message }, last: true }) };
+    const events = eventStream(() => once([{ id: '1', out: { message }, last: true }]));
+    return { kind: 'events', events };
   }
   const submit = async (): Promise<Submitted> => {
     const submitted = await operations.submit(turn);
     if (incoming.push)
-      await need(push).create(submitted.task, incoming.push, version, submitted.entry.seq - 1);
+      await need(push).create(submitted.task, incoming.push, call.version, submitted.entry.seq - 1);
     return submitted;
   };
-  if (operation === 'stream') {
-    // Pulled by the response, so that its headers go out beside the commit, not after it.
-    async function* events(): AsyncGenerator<Numbered, void, undefined> {
-      yield* operations.stream(await submit(), { signal });
-    }
-    return { kind: 'events', events: events() };
-  }
+  // Pulled by the response, so that its headers go out beside the commit, not after it.
+  if (operation === 'stream')
+    return { kind: 'events', events: operations.stream(submit, leaving(call)) };
   const { task } = await submit();
-  if (incoming.blocking) await operations.settled(task, { signal });
+  if (incoming.blocking) await operations.settled(task, { signal: call.signal });
   return {
     kind: 'sent',
     sent: { task: await operations.get(task, caller, incoming.historyLength) },
@@ -164,6 +167,8 @@ const replyMessage = (turn: Turn, parts: readonly Part[]): A2AMessage => ({
   parts: parts.map(encodePart),
 });
 
-async function* once(only: Numbered): AsyncGenerator<Numbered, void, undefined> {
+async function* once<T>(only: T): AsyncGenerator<T, void, undefined> {
   yield only;
 }
+
+const leaving = (call: CallOptions): Abortable => call.place ?? call;

@@ -4,7 +4,7 @@ import type { TaskLog } from '../task/types.ts';
 import { resolveOutside } from './address.ts';
 import { encodeTask03 } from './codec-0.3.ts';
 import type { Version } from './dialect.ts';
-import { a2aEncoder, type A2AEncoder } from './encoder.ts';
+import { a2aEncoder, type A2AEncoder, type TextOptions } from './encoder.ts';
 import { joinChunks } from './join.ts';
 import type { PushConfig } from './model.ts';
 import { post } from './post.ts';
@@ -18,6 +18,8 @@ export interface DeliveryOptions {
   readonly retryMs?: number;
   /** How long one event is tried; then this process gives the receiver up, the next one tries again. */
   readonly giveUpMs?: number;
+  /** How the text of a run is told. */
+  readonly text?: TextOptions;
   readonly onError?: (error: unknown) => void;
 }
 
@@ -40,7 +42,7 @@ export async function deliver(
   signal: AbortSignal,
   options: DeliveryOptions,
 ): Promise<void> {
-  const encoder = a2aEncoder();
+  const encoder = a2aEncoder(options.text);
   const encode = joinChunks(encoder.encode, CHUNK_CHARS);
   const send = (body: unknown): Promise<void> =>
     sendOne(config, version, JSON.stringify(body), signal, options);
@@ -49,10 +51,10 @@ export async function deliver(
     if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
       // Compacted meanwhile: the events are gone, how it ended is not.
       const snapshot = await log.get(config.taskId);
-      if (snapshot)
-        await send(
-          version === '0.3' ? encodeTask03(encodeTask(snapshot)) : { task: encodeTask(snapshot) },
-        );
+      if (snapshot) {
+        const task = encodeTask(snapshot, { textName: options.text?.artifact });
+        await send(version === '0.3' ? encodeTask03(task) : { task });
+      }
       break;
     }
     const state = encoder.snapshot?.state;

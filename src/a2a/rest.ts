@@ -1,9 +1,18 @@
+import { leavingOf } from '../http/request.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { answer, type Binding } from './binding.ts';
+import { answer } from './binding.ts';
+import { refusalOf, type Binding } from './call.ts';
 import { DIALECT_03_REST } from './codec-0.3-rest.ts';
-import { DIALECT_10, type Dialect, type Operation } from './dialect.ts';
+import { DIALECT_10, inSnakeCase, isSnakeCase, type Dialect, type Operation } from './dialect.ts';
 import { REASONS, Refusal } from './errors.ts';
-import { parseJson, readBody, readLastEventId, readVersion } from './exchange.ts';
+import {
+  fieldsOf,
+  parseJson,
+  readBody,
+  readExtensions,
+  readLastEventId,
+  readVersion,
+} from './exchange.ts';
 import type { Caller } from './operations.ts';
 
 interface Route {
@@ -62,21 +71,25 @@ export async function serveRest(
       throw new Refusal('METHOD_NOT_FOUND', `there is no ${request.method} ${path}`);
     const { operation, tenant } = found;
     const given = await readParams(request, binding.maxBodyBytes);
+    // The JSON form of protobuf has two spellings; a caller of 0.3 who writes one may read no other.
+    if (old && isSnakeCase(given)) dialect = inSnakeCase(dialect);
+    const fields = fieldsOf(request);
     const call = {
       operation,
       dialect,
       params: { ...given, ...pathParams(found) },
       caller: { ...caller, ...(tenant !== undefined && { tenant }) },
-      lastEventId: readLastEventId(request, given),
+      lastEventId: readLastEventId(fields, given),
+      extensions: readExtensions(fields),
+      leaving: leavingOf(request),
     };
-    return await answer(request, call, binding, {
+    return await answer(call, binding, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
       event: JSON.stringify,
       error: (refusal) => JSON.stringify(failure(refusal, call.dialect)),
     });
   } catch (error) {
-    const refusal = Refusal.of(error);
-    if (refusal.reason === 'INTERNAL_ERROR') binding.onError(error);
+    const refusal = refusalOf(error, binding.onError);
     const { http } = REASONS[refusal.reason];
     return json(failure(refusal, dialect), http, type);
   }

@@ -1,14 +1,16 @@
 import type { JsonObject } from '../json.ts';
-import type { Binding } from './binding.ts';
+import type { Binding } from './call.ts';
 import {
   agentCard,
   cardResponse,
   DEFAULT_MODES,
   RESUME_EXTENSION,
   type AgentDescription,
+  type GrpcInterface,
 } from './card.ts';
 import type { Version } from './dialect.ts';
 import { readVersion } from './exchange.ts';
+import { traceHeaders } from '../http/trace.ts';
 import { serveJsonRpc } from './json-rpc.ts';
 import { Operations, type Caller, type OperationsOptions } from './operations.ts';
 import type { Reply } from './perform.ts';
@@ -21,6 +23,8 @@ export interface A2AServerOptions extends OperationsOptions {
   readonly description: AgentDescription;
   /** Where callers reach this agent; it stands in the card. */
   readonly url: string;
+  /** Where gRPC is served too (`duolane/a2a/grpc`), and as which tenant; it stands in the card. */
+  readonly grpc?: GrpcInterface;
   /**
    * What callers get who do not say which version they want. `hybrid` (default): the members of 0.3
    * and 1.0, which every client can read. `pure`: those of 1.0 alone.
@@ -61,18 +65,30 @@ export interface A2AServer extends AsyncDisposable {
   drain(): void;
 }
 
+const bindings = new WeakMap<A2AServer, Binding>();
+
+/** What a binding of its own needs of a server, such as gRPC. */
+export const bindingOf = (server: A2AServer): Binding => bindings.get(server) as Binding;
+
 /** An agent behind A2A 0.3 and 1.0, as one function of a web request: mount it wherever you serve. */
 export function a2aServer(options: A2AServerOptions): A2AServer {
   const { description, url, log, agent, onError = () => {} } = options;
   const { extendedCard, push: pushOptions = {} } = options;
   const push =
-    pushOptions === false ? undefined : new PushConfigs(log, agent, { onError, ...pushOptions });
+    pushOptions === false
+      ? undefined
+      : new PushConfigs(log, agent, {
+          onError,
+          ...(options.text && { text: options.text }),
+          ...pushOptions,
+        });
   const cardOf = (more: Partial<AgentDescription>, shape: Version | 'hybrid'): JsonObject => {
     const full = { ...description, ...more };
     const offered = {
       url,
       pushNotifications: push !== undefined,
       extendedCard: extendedCard !== undefined,
+      grpc: options.grpc,
     };
     const card = agentCard(full, { ...offered, shape });
     if (!options.cardKey) return card;
@@ -102,9 +118,9 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     const shape = versionOf(request) ?? (options.card === 'pure' ? '1.0' : 'hybrid');
     return cardResponse(cardOf({}, shape), request, since);
   };
-  return {
+  const server: A2AServer = {
     async handle(request, { path = pathBehind(base, request), owner } = {}) {
-      const caller = owner === undefined ? {} : { owner };
+      const caller = { ...(owner !== undefined && { owner }), trace: traceHeaders(request) };
       if (path === '/.well-known/agent-card.json') return serveCard(request);
       if (isRestPath(path)) return serveRest(request, path, caller, binding);
       if (path !== '' && path !== '/') return new Response('Not found\n', { status: 404 });
@@ -118,6 +134,8 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
       await push?.[Symbol.asyncDispose]();
     },
   };
+  bindings.set(server, binding);
+  return server;
 }
 
 function pathBehind(base: string, request: Request): string {

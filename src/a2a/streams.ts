@@ -1,13 +1,15 @@
-import { setMaxListeners } from 'node:events';
-import { onAbort } from '../stream/abort.ts';
+import { DuolaneError } from '../errors.ts';
+import { Cancellation } from '../stream/cancellation.ts';
+import type { Abortable } from '../stream/types.ts';
 import { Refusal } from './errors.ts';
 
-/** A stream's place among those that are open. Whoever takes it leaves it. */
-export interface Place {
-  /** Aborts when the client leaves, and when the server does. */
+/** A stream's place among those that are open; aborts when the client leaves, and when the server does. */
+export interface Place extends Abortable {
   readonly signal: AbortSignal;
+  readonly aborted: boolean;
   /** Whether it was the server. */
   isLeft(): boolean;
+  /** Whoever takes a place leaves it. Twice is fine. */
   leave(): void;
 }
 
@@ -17,45 +19,71 @@ export interface Place {
  */
 export class Streams {
   readonly #maxPerCaller: number;
-  readonly #open = new Map<string, number>();
-  readonly #leaving = new AbortController();
+  readonly #counts = new Map<string, number>();
+  readonly #open = new Set<OpenPlace>();
+  #draining = false;
 
   constructor(maxPerCaller: number) {
     this.#maxPerCaller = maxPerCaller;
-    setMaxListeners(0, this.#leaving.signal); // one per stream, each taken off again
   }
 
   /** Closes every stream; none begins any more. */
   drain(): void {
-    this.#leaving.abort();
+    this.#draining = true;
+    for (const place of this.#open) place.close();
   }
 
-  /** Takes a place for the caller, or throws `TOO_MANY_STREAMS`. */
-  enter(owner: string | undefined, client: AbortSignal): Place {
+  /** Takes a place for the caller, or throws `TOO_MANY_STREAMS`. `client`: what aborts when it leaves. */
+  enter(owner: string | undefined, client: AbortSignal | Abortable): Place {
     const key = owner ?? '';
-    const count = this.#open.get(key) ?? 0;
+    const count = this.#counts.get(key) ?? 0;
     if (count >= this.#maxPerCaller)
       throw new Refusal(
         'TOO_MANY_STREAMS',
         `${count} streams are open; close one before you open another`,
       );
-    this.#open.set(key, count + 1);
-    const stop = new AbortController();
-    const unlisten = [client, this.#leaving.signal].map((signal) =>
-      onAbort(signal, (reason) => stop.abort(reason)),
-    );
-    let left = false;
-    return {
-      signal: stop.signal,
-      isLeft: () => this.#leaving.signal.aborted && !client.aborted,
-      leave: () => {
-        if (left) return;
-        left = true;
-        for (const off of unlisten) off();
-        const rest = (this.#open.get(key) ?? 1) - 1;
-        if (rest > 0) this.#open.set(key, rest);
-        else this.#open.delete(key);
-      },
-    };
+    this.#counts.set(key, count + 1);
+    const place = new OpenPlace(client instanceof AbortSignal ? { signal: client } : client, () => {
+      this.#open.delete(place);
+      const rest = (this.#counts.get(key) ?? 1) - 1;
+      if (rest > 0) this.#counts.set(key, rest);
+      else this.#counts.delete(key);
+    });
+    this.#open.add(place);
+    // A stream that nobody begins to read has no end of its own to leave by.
+    place.onAbort(() => place.leave());
+    if (this.#draining) place.close();
+    return place;
   }
 }
+
+class OpenPlace extends Cancellation implements Place {
+  readonly #unfollow: () => void;
+  readonly #free: () => void;
+  #closed = false;
+  #left = false;
+
+  constructor(client: Abortable, free: () => void) {
+    super();
+    this.#unfollow = this.follow(client);
+    this.#free = free;
+  }
+
+  close(): void {
+    this.#closed = !this.aborted;
+    this.abort(CLOSING);
+  }
+
+  isLeft(): boolean {
+    return this.#closed;
+  }
+
+  leave(): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.#unfollow();
+    this.#free();
+  }
+}
+
+const CLOSING = new DuolaneError('closed', 'the server is going away; come back and resume');

@@ -1,6 +1,7 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Answer } from '../ask.ts';
-import type { Artifact, Part, Snapshot, TaskState, Turn } from '../event/types.ts';
+import { isFinal } from '../event/contract.ts';
+import type { Artifact, Part, Said, Snapshot, TaskState, Turn } from '../event/types.ts';
 import type { A2AArtifact, A2AMessage, A2APart, A2AState, A2AStatus, A2ATask } from './model.ts';
 
 export const STATES: Readonly<Record<TaskState, A2AState>> = {
@@ -19,12 +20,22 @@ const STATUS_TEXT_CHARS = 16_384;
 
 /** The UUID of a name: the same log gives the same ids on every replica and every replay. */
 export function nameId(name: string): string {
-  const hex = createHash('sha256').update(name).digest('hex');
+  const hex = hash('sha256', name);
   const variant = ((Number.parseInt(hex.slice(16, 18), 16) & 0x3f) | 0x80).toString(16);
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(18, 20)}-${hex.slice(20, 32)}`;
 }
 
-export const timestamp = (at: number): string => new Date(at).toISOString();
+let lastAt = Number.NaN;
+let lastTimestamp = '';
+
+/** Events of one commit have the same time, so it is written once for all of them. */
+export function timestamp(at: number): string {
+  if (at !== lastAt) {
+    lastTimestamp = new Date(at).toISOString();
+    lastAt = at;
+  }
+  return lastTimestamp;
+}
 
 export function encodePart(part: Part): A2APart {
   if ('bytes' in part) {
@@ -72,13 +83,17 @@ export const agentMessage = (
 });
 
 /** The id of the artifact that carries the text of the run that serves `turn`. */
-export const responseId = (turn: Turn | undefined): string =>
+export const responseId = (turn: Pick<Turn, 'task' | 'messageId'> | undefined): string =>
   nameId(`response/${turn?.task ?? ''}/${turn?.messageId ?? ''}`);
 
 /** A piece of that text, or all of it. */
-export const responseArtifact = (artifactId: string, text: string): A2AArtifact => ({
+export const responseArtifact = (
+  artifactId: string,
+  text: string,
+  name: string = 'response',
+): A2AArtifact => ({
   artifactId,
-  name: 'response',
+  name,
   parts: [{ text, mediaType: 'text/markdown' }],
 });
 
@@ -86,26 +101,55 @@ export interface TaskView {
   /** As in the requests: undefined for all, 0 for none. */
   readonly historyLength?: number | undefined;
   readonly artifacts?: boolean;
-  /** What earlier runs of the task said; the snapshot has only the last one. */
-  readonly earlier?: readonly A2AArtifact[];
+  /** What the artifact is called that carries the text. */
+  readonly textName?: string | undefined;
 }
 
 /** A task as the snapshot has it. */
 export function encodeTask(
   snapshot: Snapshot,
-  { historyLength, artifacts = true, earlier = [] }: TaskView = {},
+  { historyLength, artifacts = true, textName }: TaskView = {},
 ): A2ATask {
-  const turns = historyLength === undefined ? snapshot.turns : snapshot.turns.slice(-historyLength);
-  const text =
-    snapshot.text === '' ? [] : [responseArtifact(responseId(snapshot.current), snapshot.text)];
-  const all = artifacts ? [...earlier, ...text, ...snapshot.artifacts.map(encodeArtifact)] : [];
+  const status = encodeStatus(snapshot);
+  const all = artifacts
+    ? [...responses(snapshot, textName), ...snapshot.artifacts.map(encodeArtifact)]
+    : [];
+  const messages = historyLength === 0 ? [] : historyOf(snapshot, status);
+  const history = historyLength === undefined ? messages : messages.slice(-historyLength);
   return {
     id: snapshot.task,
     contextId: snapshot.context,
-    status: encodeStatus(snapshot),
+    status,
     ...(all.length > 0 && { artifacts: all }),
-    ...(historyLength !== 0 && turns.length > 0 && { history: turns.map(userMessage) }),
+    ...(history.length > 0 && { history }),
   };
+}
+
+/** What each run has said, as the artifact that its stream made of it. */
+function responses(
+  { task, said = [], current, text }: Snapshot,
+  name: string | undefined,
+): A2AArtifact[] {
+  const earlier = said.flatMap(({ kind, id, text: words }) =>
+    kind === 'response' ? [responseArtifact(responseId({ task, messageId: id }), words, name)] : [],
+  );
+  return text === '' ? earlier : [...earlier, responseArtifact(responseId(current), text, name)];
+}
+
+/** Both sides of the conversation in its order; the last word of a task that has ended included. */
+function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
+  const { turns, said = [], state, task } = snapshot;
+  const messages: A2AMessage[] = [];
+  let next = 0;
+  for (const [index, turn] of turns.entries()) {
+    messages.push(userMessage(turn));
+    for (; (said[next]?.turns ?? Infinity) <= index + 1; next++) {
+      const { kind, id, text } = said[next] as Said;
+      messages.push(agentMessage(snapshot, nameId(`${kind}/${task}/${id}/said`), [{ text }]));
+    }
+  }
+  if (message && isFinal(state)) messages.push(message);
+  return messages;
 }
 
 /** Where the task stands, with what a person should read beside it. */

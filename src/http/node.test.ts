@@ -1,6 +1,6 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { listen, type Handler, type Listening } from './node.ts';
-import { sseResponse } from './sse.ts';
+import { sseResponse, type SseItem } from './sse.ts';
 
 let listening: Listening | undefined;
 afterEach(async () => {
@@ -100,4 +100,27 @@ test('a stream without node:http is an ordinary web response', async () => {
   }
   const response = sseResponse(events());
   expect(await response.text()).toBe('id: 1\ndata: a\n\n: \n\nretry: 5\n\n');
+});
+
+describe('an SSE response', () => {
+  test('is a web Response for whoever uses it as one, on any runtime', async () => {
+    let left = false;
+    async function* items(): AsyncGenerator<SseItem | readonly SseItem[], void, undefined> {
+      try {
+        yield { id: '1', data: 'a' };
+        yield [{ id: '2', data: 'b' }, 'heartbeat'];
+      } finally {
+        left = true;
+      }
+    }
+    const response = sseResponse(items());
+    expect(response).toBeInstanceOf(Response);
+    expect([response.status, response.ok, response.bodyUsed]).toEqual([200, true, false]);
+    response.headers.set('x-more', 'yes');
+    expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
+    expect(new Response(response.body, response).headers.get('x-more')).toBe('yes');
+    const again = sseResponse(items());
+    expect(await again.text()).toBe('id: 1\ndata: a\n\nid: 2\ndata: b\n\n: \n\n');
+    expect(left).toBe(true);
+  });
 });

@@ -3,9 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
-import { onAbort } from '../stream/abort.ts';
-import { toRequest } from './request.ts';
-import { textsOf } from './sse.ts';
+import { Cancellation } from '../stream/cancellation.ts';
+import { LEFT, toRequest } from './request.ts';
+import { streamSource } from './sse.ts';
+import { wholeOf } from './whole.ts';
 
 /** A server's whole job, in the web's own words. The request's signal aborts when the client leaves. */
 export type Handler = (request: Request) => Promise<Response>;
@@ -109,22 +110,33 @@ async function serveOne(
   outgoing: ServerResponse,
   stallMs: number,
 ): Promise<void> {
-  const gone = new AbortController();
+  const gone = new Cancellation();
   outgoing.once('close', () => {
-    if (!outgoing.writableFinished) gone.abort(new DuolaneError('closed', 'the client left'));
+    if (!outgoing.writableFinished) gone.abort(LEFT);
   });
   outgoing.on('error', () => {}); // the close event says it
-  const response = await handler(toRequest(incoming, gone.signal));
-  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-  const texts = textsOf(response);
-  if (texts) {
-    outgoing.flushHeaders();
-    await pipe(texts, outgoing, gone.signal, stallMs);
-  } else if (response.body) {
+  const response = await handler(toRequest(incoming, gone));
+  const whole = wholeOf(response);
+  if (whole !== undefined) {
+    outgoing.writeHead(response.status, {
+      ...Object.fromEntries(response.headers),
+      'content-length': Buffer.byteLength(whole),
+    });
+    outgoing.end(whole);
+    return;
+  }
+  const stream = streamSource(response);
+  if (stream) {
+    outgoing.writeHead(stream.status, stream.fields);
     // A stream may say nothing for long; who asked is told at once that it stands.
+    outgoing.flushHeaders();
+    await pipe(stream.texts, outgoing, gone, stallMs);
+  } else {
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     if (response.headers.get('content-type')?.startsWith('text/event-stream'))
       outgoing.flushHeaders();
-    await pipe(Readable.fromWeb(response.body as never), outgoing, gone.signal, stallMs);
+    if (response.body)
+      await pipe(Readable.fromWeb(response.body as never), outgoing, gone, stallMs);
   }
   outgoing.end();
 }
@@ -133,24 +145,22 @@ async function serveOne(
 async function pipe(
   chunks: AsyncIterable<string | Uint8Array>,
   outgoing: ServerResponse,
-  gone: AbortSignal,
+  gone: Cancellation,
   stallMs: number,
 ): Promise<void> {
   let corked = false;
-  let first = true;
   const uncork = (): void => {
     corked = false;
     outgoing.uncork();
   };
   for await (const chunk of chunks) {
     if (gone.aborted) return;
-    // What comes in one turn of the loop goes out in one packet, but the first at once.
-    if (!corked && !first) {
+    // What comes in one turn of the loop goes out in one packet.
+    if (!corked) {
       corked = true;
       outgoing.cork();
       setImmediate(uncork);
     }
-    first = false;
     if (outgoing.write(chunk)) continue;
     if (await drained(outgoing, gone, stallMs)) continue;
     if (gone.aborted) return;
@@ -160,7 +170,7 @@ async function pipe(
 }
 
 /** Whether there is room again, before the client leaves or the time is over. */
-function drained(outgoing: ServerResponse, gone: AbortSignal, stallMs: number): Promise<boolean> {
+function drained(outgoing: ServerResponse, gone: Cancellation, stallMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     const settle = (room: boolean): void => {
       clearTimeout(timer);
@@ -170,7 +180,7 @@ function drained(outgoing: ServerResponse, gone: AbortSignal, stallMs: number): 
     };
     const onDrain = (): void => settle(true);
     const timer = setTimeout(() => settle(false), stallMs);
-    const unlisten = onAbort(gone, () => settle(false));
+    const unlisten = gone.onAbort(() => settle(false));
     outgoing.once('drain', onDrain);
   });
 }

@@ -1,5 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { DuolaneError } from '../errors.ts';
+import type { Cancellation } from '../stream/cancellation.ts';
+import type { Abortable } from '../stream/types.ts';
+import { passFor } from './light.ts';
 
 /** What is answered from the incoming message itself, without building a whole Request. */
 type Light = Pick<Request, 'method' | 'url' | 'headers' | 'signal' | 'body' | 'text' | 'json'>;
@@ -11,24 +15,32 @@ type Light = Pick<Request, 'method' | 'url' | 'headers' | 'signal' | 'body' | 't
  */
 class NodeRequest implements Light {
   readonly method: string;
-  readonly url: string;
-  readonly signal: AbortSignal;
-  readonly #incoming: IncomingMessage;
+  readonly location: URL;
+  readonly leaving: Cancellation;
+  readonly incoming: IncomingMessage;
   #headers: Headers | undefined;
   #whole: Request | undefined;
 
-  constructor(incoming: IncomingMessage, signal: AbortSignal) {
-    this.#incoming = incoming;
+  constructor(incoming: IncomingMessage, leaving: Cancellation) {
+    this.incoming = incoming;
     this.method = incoming.method ?? 'GET';
-    this.signal = signal;
+    this.leaving = leaving;
     // Express cuts the mount path off `url` and keeps the whole one beside it.
     const { originalUrl = incoming.url } = incoming as { originalUrl?: string };
     const base = `http://${incoming.headers.host ?? 'localhost'}`;
-    this.url = new URL(originalUrl ?? '/', base).href;
+    this.location = new URL(originalUrl ?? '/', base);
+  }
+
+  get url(): string {
+    return this.location.href;
+  }
+
+  get signal(): AbortSignal {
+    return this.leaving.signal;
   }
 
   get headers(): Headers {
-    return (this.#headers ??= readHeaders(this.#incoming));
+    return (this.#headers ??= readHeaders(this.incoming));
   }
 
   get body(): Request['body'] {
@@ -36,10 +48,7 @@ class NodeRequest implements Light {
   }
 
   async text(): Promise<string> {
-    if (this.#whole) return this.#whole.text();
-    const chunks: Buffer[] = [];
-    for await (const chunk of this.#incoming) chunks.push(chunk as Buffer);
-    return Buffer.concat(chunks).toString('utf8');
+    return this.#whole ? this.#whole.text() : readText(this.incoming);
   }
 
   async json(): Promise<unknown> {
@@ -49,29 +58,35 @@ class NodeRequest implements Light {
   /** The real one, made when somebody needs it. */
   get whole(): Request {
     const { method, headers, url } = this;
-    const body = method === 'GET' || method === 'HEAD' ? undefined : Readable.toWeb(this.#incoming);
+    const body = method === 'GET' || method === 'HEAD' ? undefined : Readable.toWeb(this.incoming);
     const init = { method, headers, ...(body && { body, duplex: 'half' }) } as RequestInit;
     return (this.#whole ??= new Request(url, init));
   }
 }
 
-// Whatever else a Request has comes from the real one.
-for (const name of Object.getOwnPropertyNames(Request.prototype)) {
-  if (name in NodeRequest.prototype || ['method', 'url', 'signal'].includes(name)) continue;
-  Object.defineProperty(NodeRequest.prototype, name, {
-    configurable: true,
-    get(this: NodeRequest): unknown {
-      const { whole } = this;
-      const member: unknown = Reflect.get(whole, name);
-      return typeof member === 'function' ? (member.bind(whole) as unknown) : member;
-    },
-  });
-}
-Object.setPrototypeOf(NodeRequest.prototype, Request.prototype);
+passFor<Request>(NodeRequest, Request);
 
-/** `signal` is the request's own: it aborts when the client leaves. */
-export const toRequest = (incoming: IncomingMessage, signal: AbortSignal): Request =>
-  new NodeRequest(incoming, signal) as unknown as Request;
+/** `leaving` aborts when the client leaves; it is the request's `signal`. */
+export const toRequest = (incoming: IncomingMessage, leaving: Cancellation): Request =>
+  new NodeRequest(incoming, leaving) as unknown as Request;
+
+const light = (request: Request): NodeRequest | undefined =>
+  (request as unknown) instanceof NodeRequest ? (request as unknown as NodeRequest) : undefined;
+
+/** What aborts when the client leaves: the request's signal, or what is cheaper to listen to. */
+export const leavingOf = (request: Request): Required<Abortable> =>
+  light(request)?.leaving ?? request;
+
+/** The request's URL, parsed once. Not to be changed. */
+export const urlOf = (request: Request): URL => light(request)?.location ?? new URL(request.url);
+
+/** One header by its name in lower case, without the web's table of all of them. */
+export function headerOf(request: Request, name: string): string | null {
+  const node = light(request);
+  if (!node) return request.headers.get(name);
+  const value = node.incoming.headers[name];
+  return value === undefined ? null : String(value);
+}
 
 function readHeaders({ rawHeaders }: IncomingMessage): Headers {
   const headers = new Headers();
@@ -79,3 +94,21 @@ function readHeaders({ rawHeaders }: IncomingMessage): Headers {
     headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
   return headers;
 }
+
+/** The reason of everything that ends because nobody is there any more. */
+export const LEFT: DuolaneError = new DuolaneError('closed', 'the client left');
+
+/** Rejects when the client leaves in the middle; a body that was read already is empty. */
+function readText(incoming: IncomingMessage): Promise<string> {
+  if (incoming.readableEnded) return Promise.resolve('');
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+    incoming.once('end', () => resolve(toText(chunks)));
+    incoming.once('error', reject);
+    incoming.once('close', () => reject(LEFT));
+  });
+}
+
+const toText = (chunks: readonly Buffer[]): string =>
+  (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).toString('utf8');

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { connectA2A } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AClient } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
-import { all, Caller, mountAgent, taskIdOf } from './support.ts';
+import { all, Caller, httpServer, mountAgent, taskIdOf } from './support.ts';
 
 const hello: Agent = async function* () {
   yield { type: 'text.delta', id: 't', delta: 'hello' };
@@ -67,6 +68,67 @@ describe('with secrets', () => {
     expect((await fetch(`${served.url}/api/tasks`)).status).toBe(401);
   });
 
+  test('the streams of one caller take no place from another', async () => {
+    await using served = await serve(waiting, {
+      log: memoryLog(),
+      page: false,
+      graceMs: 50,
+      auth,
+      a2a: { maxStreams: 1 },
+    });
+    const open = async (token: string): Promise<Response> => {
+      const caller = new Caller(served.url);
+      const headers = { authorization: `Bearer ${token}` };
+      return caller.post('SendStreamingMessage', caller.message('x'), headers);
+    };
+    const ada = await open('token-of-ada');
+    const bob = await open('token-of-bob');
+    for (const response of [ada, bob])
+      expect(response.headers.get('content-type')).toMatch(/event-stream/);
+    expect(await (await open('token-of-ada')).json()).toMatchObject({ error: { code: -32000 } });
+    for (const response of [ada, bob]) await response.body?.cancel();
+  });
+
+  test('tokens of an issuer let callers in, each to their own tasks, and the card says where to get one', async () => {
+    const { privateKey, publicKey } = await generateKeyPair('ES256');
+    const keys = [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }];
+    await using issuer = await httpServer(({ url, headers }, response) => {
+      const own = `http://${headers.host}`;
+      const configuration = { issuer: own, jwks_uri: `${own}/keys` };
+      response.end(JSON.stringify(url === '/keys' ? { keys } : configuration));
+    });
+    const jwt = { issuer: issuer.url, audience: 'agent', scopes: ['run'] };
+    await using served = await serve(hello, { log: memoryLog(), page: false, auth: { jwt } });
+    const connect = async (sub: string, scope = 'run'): Promise<A2AClient> => {
+      const token = await new SignJWT({ scope })
+        .setProtectedHeader({ alg: 'ES256', kid: 'k' })
+        .setIssuer(issuer.url)
+        .setAudience('agent')
+        .setSubject(sub)
+        .setExpirationTime('1m')
+        .sign(privateKey);
+      return connectA2A(served.url, { headers: { authorization: `Bearer ${token}` } });
+    };
+    const ada = await connect('ada');
+    const { id } = (await ada.send('hi')) as { id: string };
+    expect(await served.log.get(id)).toMatchObject({ owner: 'ada' });
+    await expect((await connect('bob')).get(id)).rejects.toMatchObject({ code: 'not_found' });
+    const poor = await connect('ada', 'read');
+    await expect(poor.get(id)).rejects.toMatchObject({ code: 'unauthorized' });
+    const openIdConnectUrl = `${issuer.url}/.well-known/openid-configuration`;
+    expect(ada.card).toMatchObject({
+      securitySchemes: { jwt: { openIdConnectSecurityScheme: { openIdConnectUrl } } },
+      securityRequirements: [{ schemes: { jwt: { list: ['run'] } } }],
+    });
+    const old = await fetch(`${served.url}/.well-known/agent-card.json`, {
+      headers: { 'a2a-version': '0.3' },
+    });
+    expect(await old.json()).toMatchObject({
+      securitySchemes: { jwt: { type: 'openIdConnect', openIdConnectUrl } },
+      security: [{ jwt: ['run'] }],
+    });
+  });
+
   test('a verify function decides who it is', async () => {
     await using served = await serve(hello, {
       log: memoryLog(),
@@ -126,6 +188,69 @@ test('what is too large or too many is refused with a word', async () => {
     })
     .toMatch(/event-stream/);
   await open[1]!.return();
+});
+
+test('a stream that nobody begins to read gives its place back when the caller leaves', async () => {
+  const url = 'http://127.0.0.1/agent';
+  await using mounted = mountAgent(url, waiting, { maxStreams: 1 });
+  const open = (signal?: AbortSignal): Promise<Response> => {
+    const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
+    const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hi' }] };
+    const init = { method: 'POST', headers, body: JSON.stringify({ message }) };
+    const request = new Request(`${url}/message:stream`, { ...init, ...(signal && { signal }) });
+    return mounted.handle(request);
+  };
+  const leave = new AbortController();
+  expect((await open(leave.signal)).status).toBe(200);
+  expect((await open()).status).toBe(429);
+  leave.abort();
+  const second = await open();
+  expect(second.status).toBe(200);
+  await second.body?.cancel();
+});
+
+test.each(['SendMessage', 'GetTask', 'ListTasks', 'SubscribeToTask', 'SendStreamingMessage'])(
+  'what goes wrong inside %s is told to the logger, not to the caller',
+  async (method) => {
+    const told: unknown[] = [];
+    const fail = (): never => {
+      throw new Error('secret of the house');
+    };
+    const log = Object.assign(memoryLog(), { get: fail, list: fail, submit: fail });
+    await using served = await serve(hello, {
+      log,
+      page: false,
+      logger: { debug() {}, info() {}, warn() {}, error: (_, fields) => told.push(fields) },
+    });
+    const caller = new Caller(served.url);
+    const params = method.startsWith('Send') ? caller.message('x') : { id: 'x' };
+    const response = await caller.post(method, params);
+    const text = await response.text();
+    expect(text).toContain('-32603');
+    expect(text).not.toContain('secret');
+    expect(text).not.toMatch(/\.ts:|node_modules/);
+    expect(JSON.stringify(told)).toContain('secret of the house');
+  },
+);
+
+test('an old caller who writes the names of protobuf reads them, too', async () => {
+  const url = 'http://127.0.0.1/agent';
+  await using mounted = mountAgent(url, hello);
+  const send = async (message: unknown): Promise<unknown> => {
+    const headers = { 'content-type': 'application/json' };
+    const init = { method: 'POST', headers, body: JSON.stringify({ message }) };
+    return (await mounted.handle(new Request(`${url}/v1/message:send`, init))).json();
+  };
+  const content = [{ text: 'hi' }];
+  const metadata = { myOwn: 1 };
+  const snake = await send({ message_id: 'a', role: 'ROLE_USER', content, metadata });
+  expect(snake).toHaveProperty('task.context_id');
+  expect(snake).toHaveProperty('task.history.0.message_id', 'a');
+  expect(snake).toHaveProperty('task.history.0.metadata', metadata);
+  expect(snake).not.toHaveProperty('task.contextId');
+  const camel = await send({ messageId: 'b', role: 'ROLE_USER', content });
+  expect(camel).toHaveProperty('task.contextId');
+  expect(camel).not.toHaveProperty('task.context_id');
 });
 
 test('a page of another site is not let in, and no answer invites one', async () => {

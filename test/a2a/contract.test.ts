@@ -349,6 +349,32 @@ test('a second message to a running task waits its turn and harms no stream', as
   expect(wordOf(a.at(-1)!)).toBe('completed');
 });
 
+for (const version of ['1.0', '0.3'] as const)
+  test(`a task of several turns keeps what each run said, in artifacts and in history (${version})`, async () => {
+    const log = memoryLog();
+    await using served = await serveAgent(async function* (turn, ctx) {
+      const [part] = turn.parts;
+      const word = part && 'text' in part ? part.text : '';
+      yield { type: 'text.delta', id: 't', delta: `You said ${word}.` };
+      const turns = async (): Promise<number> => (await log.get(turn.task))?.turns.length ?? 0;
+      while ((await turns()) < 2) await sleep(5, ctx.signal);
+    }, log);
+    const caller = new Caller(served.url, version);
+    const first = caller.say('one');
+    const opening = await first.next();
+    const taskId = taskIdOf([opening.value!]);
+    await Promise.all([all(first), all(caller.say('two', { taskId }))]);
+    const { result } = await caller.call(version === '1.0' ? 'GetTask' : 'tasks/get', {
+      id: taskId,
+    });
+    const { artifacts, history } = result as Record<'artifacts' | 'history', JsonObject[]>;
+    const textIn = ({ parts }: JsonObject): unknown => (parts as JsonObject[])[0]?.['text'];
+    expect(artifacts.map(textIn)).toEqual(['You said one.', 'You said two.']);
+    expect(new Set(artifacts.map(({ artifactId }) => artifactId)).size).toBe(2);
+    expect(history.map(textIn)).toEqual(['one', 'two', 'You said one.', 'You said two.']);
+    expect(new Set(history.map(({ messageId }) => messageId)).size).toBe(4);
+  });
+
 test('the same message sent twice is one task', async () => {
   await using served = await serveAgent(counting(2));
   const caller = new Caller(served.url);

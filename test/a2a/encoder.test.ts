@@ -1,13 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { a2aEncoder, TaskFold, type A2AArtifact, type StreamEvent } from '../../src/a2a/index.ts';
+import {
+  a2aEncoder,
+  TaskFold,
+  type A2AArtifact,
+  type StreamEvent,
+  type TextOptions,
+} from '../../src/a2a/index.ts';
 import { joinChunks } from '../../src/a2a/join.ts';
+import type { TaskEvent } from '../../src/event/types.ts';
 import { lawfulLog } from '../arbitraries.ts';
 import { encoderContract } from '../encoder.contract.ts';
 import { verifies } from '../verifies.ts';
 
 encoderContract('A2A', () => a2aEncoder().encode);
 encoderContract('A2A with joined chunks', () => joinChunks(a2aEncoder().encode, 40));
+encoderContract('A2A, throttled', () => a2aEncoder({ pattern: 'artifact', chars: 4 }).encode);
+encoderContract('A2A, text as status', () => a2aEncoder({ pattern: 'status', chars: 4 }).encode);
 
 const artifactsOf = (artifacts: readonly A2AArtifact[] = []): unknown =>
   artifacts
@@ -23,17 +32,22 @@ const joinTexts = (parts: A2AArtifact['parts']): unknown[] =>
     return typeof last === 'string' ? [...out.slice(0, -1), last + part.text] : [...out, part.text];
   }, []);
 
-describe.each([
-  ['as they come', (encode: ReturnType<typeof a2aEncoder>['encode']) => encode],
-  ['joined', (encode: ReturnType<typeof a2aEncoder>['encode']) => joinChunks(encode, 10)],
-])('events %s', (_name, wrap) => {
+type Encode = ReturnType<typeof a2aEncoder>['encode'];
+const asItIs = (encode: Encode): Encode => encode;
+
+describe.each<[string, (encode: Encode) => Encode, TextOptions]>([
+  ['as they come', asItIs, {}],
+  ['joined', (encode) => joinChunks(encode, 10), {}],
+  ['throttled', asItIs, { pattern: 'artifact', chars: 4, artifact: 'result' }],
+  ['with text as status', asItIs, { pattern: 'status', chars: 4 }],
+])('events %s', (_name, wrap, options) => {
   verifies(
     ['S126', 'S173', 'S139'],
     `a client that folds them has at the end what the server has`,
     () => {
       fc.assert(
         fc.property(lawfulLog, (entries) => {
-          const encoder = a2aEncoder();
+          const encoder = a2aEncoder(options);
           const encode = wrap(encoder.encode);
           const fold = new TaskFold();
           for (const entry of entries) for (const event of encode(entry)) fold.apply(event);
@@ -47,6 +61,30 @@ describe.each([
       );
     },
   );
+});
+
+test('text as status is whole at the end, also when the run has waited in between', () => {
+  const { encode } = a2aEncoder({ pattern: 'status' });
+  const fold = new TaskFold();
+  const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
+  const request = { id: 'ok', kind: 'approval' } as const;
+  const answers = [{ id: 'ok', action: 'accept' }] as const;
+  const events: readonly TaskEvent[] = [
+    { type: 'turn.submitted', turn },
+    { type: 'run.started', turn: 'm' },
+    { type: 'text.delta', id: 'x', delta: 'one ' },
+    { type: 'input.required', request },
+    { type: 'text.end', id: 'x', text: 'one ' },
+    { type: 'run.finished', outcome: 'input-required', text: 'one ', pending: [request] },
+    { type: 'turn.submitted', turn: { ...turn, messageId: 'n', parts: [], answers } },
+    { type: 'run.started', turn: 'm' },
+    { type: 'text.delta', id: 'y', delta: 'two' },
+    { type: 'text.end', id: 'y', text: 'two' },
+    { type: 'run.finished', outcome: 'completed', text: 'one two' },
+  ];
+  for (const [i, event] of events.entries())
+    for (const out of encode({ ...event, seq: i + 1, at: i })) fold.apply(out);
+  expect(JSON.stringify(fold.task?.artifacts)).toContain('"one two"');
 });
 
 test('text of sub-agents, reasoning and frames are not shown', () => {

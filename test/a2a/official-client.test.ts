@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect } from 'vitest';
+import type { ClientBinding } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve, type Served } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
@@ -44,10 +45,14 @@ interface ClientModule {
   RestTransportFactory: new (options?: unknown) => unknown;
 }
 
+interface GrpcModule {
+  GrpcTransportFactory: new (options?: unknown) => unknown;
+}
+
 interface Speaker {
   readonly name: string;
   readonly module: string;
-  readonly binding: 'JSONRPC' | 'HTTP+JSON';
+  readonly binding: ClientBinding;
   message(text: string): unknown;
 }
 
@@ -55,8 +60,13 @@ const message10 = (text: string): unknown => ({
   message: {
     messageId: crypto.randomUUID(),
     role: 1,
-    parts: [{ content: { $case: 'text', value: text } }],
+    parts: [{ content: { $case: 'text', value: text }, mediaType: '', filename: '' }],
+    contextId: '',
+    taskId: '',
+    extensions: [],
+    referenceTaskIds: [],
   },
+  tenant: '',
 });
 const message03 = (text: string): unknown => ({
   message: {
@@ -66,10 +76,12 @@ const message03 = (text: string): unknown => ({
     parts: [{ kind: 'text', text }],
   },
 });
-const SPEAKERS: readonly Speaker[] = (['JSONRPC', 'HTTP+JSON'] as const).flatMap((binding) => [
-  { name: `1.3.0 over ${binding}`, module: '@a2a-js/sdk/client', binding, message: message10 },
-  { name: `0.3.14 over ${binding}`, module: 'a2a-sdk-03/client', binding, message: message03 },
-]);
+const SPEAKERS: readonly Speaker[] = (['JSONRPC', 'HTTP+JSON', 'GRPC'] as const).flatMap(
+  (binding) => [
+    { name: `1.3.0 over ${binding}`, module: '@a2a-js/sdk/client', binding, message: message10 },
+    { name: `0.3.14 over ${binding}`, module: 'a2a-sdk-03/client', binding, message: message03 },
+  ],
+);
 
 /** The words of a stream, whichever way the SDK presents its events. */
 const words = (events: readonly unknown[]): string =>
@@ -96,21 +108,22 @@ suite('a2a-sdk', sdk.reason, () => {
       log: memoryLog(),
       page: false,
       graceMs: 200,
+      grpc: {},
       a2a: { push: { allowInside: true } },
     });
   });
   afterAll(() => served[Symbol.asyncDispose]());
 
   const open = async ({ module, binding }: Speaker): Promise<Client> => {
-    const { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } = (await sdk.import(
-      module,
-    )) as unknown as ClientModule;
+    const { ClientFactory, ...http } = (await sdk.import(module)) as unknown as ClientModule;
+    const grpc = (await sdk.import(`${module}/grpc`)) as unknown as GrpcModule;
     const legacyCompat = { enabled: false };
-    const transports =
-      binding === 'JSONRPC'
-        ? [new JsonRpcTransportFactory({ legacyCompat })]
-        : [new RestTransportFactory({ legacyCompat })];
-    const options = { transports, preferredTransports: [binding] };
+    const transports = {
+      JSONRPC: () => new http.JsonRpcTransportFactory({ legacyCompat }),
+      'HTTP+JSON': () => new http.RestTransportFactory({ legacyCompat }),
+      GRPC: () => new grpc.GrpcTransportFactory({ legacyCompat }),
+    };
+    const options = { transports: [transports[binding]()], preferredTransports: [binding] };
     return new ClientFactory(options).createFromUrl(served.url);
   };
 
@@ -126,12 +139,13 @@ suite('a2a-sdk', sdk.reason, () => {
           if (words(seen).includes('w5 ')) break;
         }
         const rest: unknown[] = [];
-        for await (const event of client.resubscribeTask({ id: idOf(seen) })) rest.push(event);
+        for await (const event of client.resubscribeTask({ id: idOf(seen), tenant: '' }))
+          rest.push(event);
         // The snapshot has all words so far as one text, the events behind it the rest.
         const all = [...JSON.stringify(rest).matchAll(/w\d+ /g)].map(([word]) => word);
         expect(new Set(all)).toEqual(new Set(Array.from({ length: 40 }, (_, n) => `w${n} `)));
         expect(COMPLETED).toContain(stateOf(rest.at(-1)));
-        const task = await client.getTask({ id: idOf(seen) });
+        const task = await client.getTask({ id: idOf(seen), tenant: '' });
         expect(COMPLETED).toContain(stateOf(task));
       },
     );
@@ -156,7 +170,9 @@ suite('a2a-sdk', sdk.reason, () => {
         for await (const event of client.sendMessageStream(speaker.message('wait'))) {
           seen.push(event);
           if (seen.length === 3)
-            expect(CANCELED).toContain(stateOf(await client.cancelTask({ id: idOf(seen) })));
+            expect(CANCELED).toContain(
+              stateOf(await client.cancelTask({ id: idOf(seen), tenant: '' })),
+            );
         }
         expect(CANCELED).toContain(stateOf(seen.at(-1)));
       },

@@ -8,10 +8,25 @@ import type { JsonObject } from '../../src/json.ts';
 import { serve, type Served } from '../../src/serve/index.ts';
 import type { TaskLog } from '../../src/task/types.ts';
 import { createRunner, memoryLog } from '../../src/task/index.ts';
-import { a2aServer, type A2AServer, type A2AServerOptions } from '../../src/a2a/index.ts';
+import {
+  a2aServer,
+  type A2AServer,
+  type A2AServerOptions,
+  type ClientBinding,
+} from '../../src/a2a/index.ts';
 import { Noise, SseDecoder } from '../../src/wire/index.ts';
 
 export type Version = '0.3' | '1.0';
+
+export interface Way {
+  readonly version: Version;
+  readonly binding: ClientBinding;
+}
+
+/** Every way in which our client can talk to our server. */
+export const WAYS: readonly Way[] = (['1.0', '0.3'] as const).flatMap((version) =>
+  (['JSONRPC', 'HTTP+JSON', 'GRPC'] as const).map((binding) => ({ version, binding })),
+);
 
 /** An event of a stream as it came, and the id that resumes behind it. */
 export interface Seen {

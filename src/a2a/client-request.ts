@@ -1,0 +1,98 @@
+import { DuolaneError, type ErrorCode } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { ClientDialect } from './client-dialect.ts';
+import type { Operation } from './dialect.ts';
+import { REASONS, Refusal, type Reason } from './errors.ts';
+import { METHODS } from './json-rpc.ts';
+
+/** A request of the client before it is sent. */
+export interface Prepared {
+  readonly url: string;
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly body?: string;
+}
+
+export interface Target {
+  readonly url: string;
+  readonly dialect: ClientDialect;
+  readonly tenant?: string | undefined;
+}
+
+/** An operation as a JSON-RPC request. Throws `unsupported` for one that the version does not have. */
+export function rpcRequest(
+  { url, dialect, tenant }: Target,
+  id: number,
+  operation: Operation,
+  params: JsonObject,
+): Prepared {
+  const method = METHODS[dialect.version][operation];
+  if (method === undefined)
+    throw new DuolaneError('unsupported', `A2A ${dialect.version} cannot ${operation}`);
+  const given = dialect.version === '1.0' && tenant !== undefined ? { tenant, ...params } : params;
+  const body = { jsonrpc: '2.0', id, method, params: dialect.encode(operation, given) };
+  return { url, method: 'POST', body: JSON.stringify(body) };
+}
+
+/** An operation as a REST request: ids in the path, filters in the query, the rest in the body. */
+export function restRequest(
+  { url, dialect, tenant }: Target,
+  operation: Operation,
+  params: JsonObject,
+): Prepared {
+  const old = dialect.version === '0.3';
+  const prefix = old ? '/v1' : tenant === undefined ? '' : `/${encodeURIComponent(tenant)}`;
+  const base = `${url.replace(/\/$/, '')}${prefix}`;
+  const { id, taskId = id, historyLength, ...more } = params;
+  const task = `${base}/tasks/${segment(taskId)}`;
+  const configs = `${task}/pushNotificationConfigs`;
+  const body = (): string => JSON.stringify(dialect.encode(operation, params));
+  switch (operation) {
+    case 'send':
+    case 'stream':
+      return { url: `${base}/message:${operation}`, method: 'POST', body: body() };
+    case 'get':
+      return { url: `${task}${query({ historyLength })}`, method: 'GET' };
+    case 'list':
+      return { url: `${base}/tasks${query({ historyLength, ...more })}`, method: 'GET' };
+    case 'cancel':
+      return { url: `${task}:cancel`, method: 'POST', body: '{}' };
+    case 'subscribe':
+      return { url: `${task}:subscribe`, method: 'GET' };
+    case 'createPush':
+      return { url: configs, method: 'POST', body: body() };
+    case 'getPush':
+      return { url: `${configs}/${segment(id)}`, method: 'GET' };
+    case 'listPush':
+      return { url: configs, method: 'GET' };
+    case 'deletePush':
+      return { url: `${configs}/${segment(id)}`, method: 'DELETE' };
+    case 'extendedCard':
+      return { url: `${base}/${old ? 'card' : 'extendedAgentCard'}`, method: 'GET' };
+  }
+}
+
+/** What both kinds of error object say: by the reason that 1.0 names, else by number. */
+export function refused(
+  { message, code, data, details }: JsonObject,
+  status: number,
+): DuolaneError {
+  const infos = [data, details].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
+  const named = infos.map((info) => (isObject(info) ? info['reason'] : undefined));
+  const known = Object.keys(REASONS) as Reason[];
+  const reason =
+    known.find((each) => named.includes(each)) ?? known.find((each) => REASONS[each].rpc === code);
+  const text = typeof message === 'string' ? message : `the server refused with ${status}`;
+  if (reason !== undefined) return new Refusal(reason, text);
+  const byStatus: Record<number, ErrorCode> = { 401: 'unauthorized', 403: 'unauthorized' };
+  return new DuolaneError(byStatus[status] ?? 'server', text, { status });
+}
+
+const segment = (id: unknown): string => encodeURIComponent(String(id));
+
+function query(params: JsonObject): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(params))
+    if (value !== undefined)
+      search.set(name, typeof value === 'string' ? value : JSON.stringify(value));
+  return search.size === 0 ? '' : `?${search.toString()}`;
+}

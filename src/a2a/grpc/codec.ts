@@ -1,0 +1,75 @@
+import {
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  fromJson,
+  type JsonValue,
+  toBinary,
+  toJson,
+} from '@bufbuild/protobuf';
+import type { Codec, Method } from '../../grpc/index.ts';
+import type { JsonObject } from '../../json.ts';
+import { METHODS } from '../json-rpc.ts';
+import type { Operation, Version } from '../dialect.ts';
+import { A2AService as A2AService03 } from './gen/a2a/0.3/a2a_pb.ts';
+import { A2AService as A2AService10 } from './gen/a2a/1.0/a2a_pb.ts';
+
+/** What both ends call: messages in, messages out, each in the JSON form of its protobuf. */
+export type JsonMethod = Method<JsonObject, JsonObject>;
+
+/** The service of each version; a server offers both side by side. */
+export const SERVICES: Readonly<Record<Version, DescService>> = {
+  '1.0': A2AService10,
+  '0.3': A2AService03,
+};
+
+const NAMES: Readonly<Record<Version, Partial<Record<Operation, string>>>> = {
+  '1.0': METHODS['1.0'],
+  '0.3': {
+    send: 'SendMessage',
+    stream: 'SendStreamingMessage',
+    get: 'GetTask',
+    cancel: 'CancelTask',
+    subscribe: 'TaskSubscription',
+    createPush: 'CreateTaskPushNotificationConfig',
+    getPush: 'GetTaskPushNotificationConfig',
+    listPush: 'ListTaskPushNotificationConfig',
+    deletePush: 'DeleteTaskPushNotificationConfig',
+    extendedCard: 'GetAgentCard',
+  },
+};
+
+/** The operations of a version, as methods of its service. */
+export const methodsOf = (version: Version): readonly (readonly [Operation, JsonMethod])[] =>
+  SERVICES[version].methods.flatMap((descriptor) => {
+    const operation = OPERATIONS[version].get(descriptor.name);
+    return operation ? [[operation, jsonMethod(descriptor, version)] as const] : [];
+  });
+
+const operationsOf = (version: Version): ReadonlyMap<string, Operation> =>
+  new Map(
+    Object.entries(NAMES[version]).map(([operation, name]) => [name, operation as Operation]),
+  );
+
+const OPERATIONS: Readonly<Record<Version, ReadonlyMap<string, Operation>>> = {
+  '1.0': operationsOf('1.0'),
+  '0.3': operationsOf('0.3'),
+};
+
+const jsonMethod = ({ parent, name, input, output }: DescMethod, version: Version): JsonMethod => ({
+  path: `/${parent.typeName}/${name}`,
+  // 0.3 has no way to leave a scalar out: `blocking: false` is what was said.
+  request: jsonCodec(input, version === '0.3'),
+  response: jsonCodec(output, false),
+});
+
+/** The dialects speak the JSON form of these messages; what is no part of a message is left out. */
+const jsonCodec = (schema: DescMessage, alwaysEmitImplicit: boolean): Codec<JsonObject> => ({
+  encode: (json) =>
+    toBinary(schema, fromJson(schema, json as JsonValue, { ignoreUnknownFields: true })),
+  decode: (bytes) =>
+    toJson(schema, fromBinary(schema, bytes, { readUnknownFields: false }), {
+      alwaysEmitImplicit,
+    }) as JsonObject,
+});

@@ -1,0 +1,99 @@
+import { isObject, type JsonObject } from '../../json.ts';
+import { DIALECT_03_REST } from '../codec-0.3-rest.ts';
+import { CLIENT_03_REST, type ClientDialect } from '../client-dialect.ts';
+import { DIALECT_10, type Dialect, type Operation } from '../dialect.ts';
+
+/** A2A 1.0 on gRPC: its JSON form is the model itself. */
+export const DIALECT_10_GRPC: Dialect = { ...DIALECT_10, decode: (_operation, params) => params };
+
+/** A2A 0.3 on gRPC: the dialect of its REST, but what stands in a path there has a resource name here. */
+export const DIALECT_03_GRPC: Dialect = {
+  ...DIALECT_03_REST,
+  decode: (operation, params) => DIALECT_03_REST.decode(operation, withIds(operation, params)),
+  encode: (result) =>
+    result.kind === 'card'
+      ? // The protobuf has the shape that 1.0 took over, under the old name.
+        { ...result.card, security: result.card['securityRequirements'] ?? [] }
+      : DIALECT_03_REST.encode(result),
+};
+
+const NAME = /^tasks\/([^/]+)(?:\/pushNotificationConfigs(?:\/(.*))?)?$/;
+
+function withIds(operation: Operation, params: JsonObject): JsonObject {
+  const { name, parent, historyLength, ...rest } = params;
+  const given = name ?? parent;
+  const [, task, config] = (typeof given === 'string' && NAME.exec(given)) || [];
+  switch (operation) {
+    case 'get':
+      // An integer that was not set is 0 on this wire: it cannot mean "none".
+      return { id: task, ...(historyLength !== 0 && { historyLength }) };
+    case 'cancel':
+    case 'subscribe':
+      return { id: task };
+    case 'createPush':
+      return { ...rest, taskId: task };
+    case 'getPush':
+    case 'deletePush':
+      return { taskId: task, id: config };
+    case 'listPush':
+      return { taskId: task };
+    case 'send':
+    case 'stream':
+    case 'list':
+    case 'extendedCard':
+      return params;
+  }
+}
+
+/** The other end of `DIALECT_03_GRPC`. */
+export const CLIENT_03_GRPC: ClientDialect = {
+  ...CLIENT_03_REST,
+  encode(operation, params) {
+    const { id, taskId = id, historyLength } = params;
+    const parent = `tasks/${String(taskId)}`;
+    const name = `${parent}/pushNotificationConfigs/${String(id)}`;
+    switch (operation) {
+      case 'get':
+        return { name: parent, ...(historyLength !== undefined && { historyLength }) };
+      case 'cancel':
+      case 'subscribe':
+        return { name: parent };
+      case 'createPush': {
+        const config = CLIENT_03_REST.encode(operation, params);
+        return { parent, config, ...(id !== undefined && { configId: id }) };
+      }
+      case 'getPush':
+      case 'deletePush':
+        return { name };
+      case 'listPush':
+        return { parent };
+      case 'send':
+      case 'stream':
+      case 'list':
+      case 'extendedCard':
+        return CLIENT_03_REST.encode(operation, params);
+    }
+  },
+};
+
+/** Where the id of an event stands, for callers who speak the resume extension: gRPC has no `id:`. */
+const EVENT_ID = 'urn:duolane:a2a:resume:v1/id';
+
+/** The event with its id in its metadata. */
+export function withEventId(event: JsonObject, id: string): JsonObject {
+  const [[kind, inner] = []] = Object.entries(event);
+  if (kind === undefined || !isObject(inner)) return event;
+  const metadata = isObject(inner['metadata']) ? inner['metadata'] : {};
+  return { [kind]: { ...inner, metadata: { ...metadata, [EVENT_ID]: id } } };
+}
+
+/** An event as every other binding has it, and its id; empty if the server gave none. */
+export function takeEventId(event: JsonObject): readonly [event: JsonObject, id: string] {
+  const [[kind, inner] = []] = Object.entries(event);
+  if (kind === undefined || !isObject(inner) || !isObject(inner['metadata'])) return [event, ''];
+  const { metadata, ...rest } = inner;
+  const { [EVENT_ID]: id, ...others } = metadata as JsonObject;
+  if (typeof id !== 'string') return [event, ''];
+  const kept = Object.keys(others).length > 0 && { metadata: others };
+  return [{ [kind]: { ...rest, ...kept } }, id];
+}

@@ -1,0 +1,42 @@
+import { create } from '@bufbuild/protobuf';
+import { DuolaneError } from '../../errors.ts';
+import { detailedStatus, detailsIn, STATUS, statusOf } from '../../grpc/index.ts';
+import { ErrorInfoSchema } from '../../grpc/gen/google/rpc/error_details_pb.ts';
+import type { Operation } from '../dialect.ts';
+import { REASONS, Refusal, type Reason } from '../errors.ts';
+
+const DOMAIN = 'a2a-protocol.org';
+
+/** A refusal as the end of a call: the status of its kind, and in the details the reason. */
+export function statusError(refusal: Refusal): DuolaneError {
+  const { reason, message, code } = refusal;
+  const status = STATUS[camelCase(REASONS[reason].status)];
+  const info = create(ErrorInfoSchema, { reason, domain: DOMAIN });
+  const cause = detailedStatus(status, message, [{ schema: ErrorInfoSchema, message: info }]);
+  // Whoever serves it was told already; `internal` would be told again.
+  return new DuolaneError(code === 'internal' ? 'server' : code, message, { cause });
+}
+
+const camelCase = (status: string): keyof typeof STATUS =>
+  status
+    .toLowerCase()
+    .replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()) as keyof typeof STATUS;
+
+/** What a server without details can have meant. */
+const BY_STATUS: ReadonlyMap<number, Reason> = new Map([
+  [STATUS.notFound, 'TASK_NOT_FOUND'],
+  [STATUS.invalidArgument, 'INVALID_PARAMS'],
+  [STATUS.failedPrecondition, 'UNSUPPORTED_OPERATION'],
+  [STATUS.unimplemented, 'UNSUPPORTED_OPERATION'],
+]);
+
+/** How a call ended, in this protocol's words; what is none of them stays as it is. */
+export function refusalIn(error: unknown, operation: Operation): unknown {
+  const status = statusOf(error);
+  if (!status) return error;
+  const named = detailsIn(status, ErrorInfoSchema).find(({ domain }) => domain === DOMAIN)?.reason;
+  const ended = operation === 'cancel' && status.status === STATUS.failedPrecondition;
+  const guessed = ended ? 'TASK_NOT_CANCELABLE' : BY_STATUS.get(status.status);
+  const reason = named !== undefined && named in REASONS ? (named as Reason) : guessed;
+  return reason === undefined ? error : new Refusal(reason, status.message, { cause: error });
+}
