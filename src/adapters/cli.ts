@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer, Ask } from '../ask.ts';
+import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import type { Agent, AgentContext, AgentEvent, OpenCall, Part, Turn } from '../event/types.ts';
+import type { Agent, AgentContext, AgentEvent, OpenCall, Turn } from '../event/types.ts';
 import { openSession, type Session, type SessionOptions } from '../host/index.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { parseToolName } from '../mcp/names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
+import { contentBlock } from './content-block.ts';
 import { frameReader } from './stream-json.ts';
+import { callTool, resultEvent, wordsIn } from './tool-call.ts';
 
 export interface CliOptions extends SessionOptions {
   /** Run again what died half-way. Off, since half a shell command may have run. */
@@ -29,10 +31,12 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
   ): AsyncGenerator<AgentEvent, void, undefined> {
     const place = await sessionPlace(turn, ctx);
     yield { type: 'run.started', sessionId: place.sessionId };
+    yield { type: 'status', message: 'Starting...' };
     const finished = yield* finishCalls(sourcesOf(options), ctx);
     const questions = new Questions(options.ask ?? ctx.ask);
     await using session = await openSession({
       ...options,
+      ...traceEnv(options, ctx),
       ...place.options,
       lanes: 'both',
       includePartialMessages: true,
@@ -69,6 +73,16 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
     }
   };
   return Object.assign(agent, { continues: true, resumable });
+}
+
+/** The CLI goes on with the trace of the run, which it takes from its environment. */
+function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext): SessionOptions {
+  if (!trace) return {};
+  const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace;
+  return {
+    env: { ...env, TRACEPARENT, ...(TRACESTATE !== undefined && { TRACESTATE }) },
+    inheritEnv: inheritEnv ?? env === undefined,
+  };
 }
 
 /** What was asked in a session. Its CLI may withdraw a question, but not by dying. */
@@ -162,17 +176,15 @@ async function* finishCalls(
       const message = `${call.name} was interrupted before it answered`;
       yield {
         type: 'tool.failed',
-        ...named(call),
+        callId: call.callId,
+        name: call.name,
         error: { code: 'interrupted', message, retryable: true },
       };
       finished.push({ call });
       continue;
     }
-    const result = yield* finishCall(source, { ...call, name: tool }, ctx);
-    if (result.isError) {
-      const error = { code: 'tool', message: wordsOf(result), retryable: false } as const;
-      yield { type: 'tool.failed', ...named(call), error };
-    } else yield { type: 'tool.completed', ...named(call), output: result.content };
+    const result = yield* callTool(source, { ...call, name: tool }, ctx);
+    yield resultEvent(call, result);
     finished.push({ call, result });
   }
   return finished;
@@ -198,60 +210,9 @@ async function report(finished: readonly FinishedCall[], session: Session): Prom
 function inWords({ callId, name }: OpenCall, result: ToolResult | undefined): string {
   if (!result)
     return `${name} was interrupted. It has been approved meanwhile: call it again if it is still needed.`;
-  return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${wordsOf(result)}`;
+  return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${wordsIn(result)}`;
 }
-
-const named = ({ callId, name }: OpenCall): { readonly callId: string; readonly name: string } => ({
-  callId,
-  name,
-});
-
-async function* finishCall(
-  source: ToolSource,
-  { callId, name, args }: OpenCall,
-  ctx: AgentContext,
-): AsyncGenerator<AgentEvent, ToolResult, undefined> {
-  let answers: readonly Answer[] = ctx.task.answers.filter(({ id }) => id.startsWith(`${callId}/`));
-  let state: string | undefined;
-  for (;;) {
-    const call = {
-      id: callId,
-      name,
-      args: isObject(args) ? args : {},
-      answers,
-      ...(state !== undefined && { state }),
-    };
-    let asked: readonly Answer[] | undefined;
-    for await (const event of source.callTool(call, { signal: ctx.signal })) {
-      if (event.type === 'result') return event.result;
-      if (event.type === 'progress') yield { ...event, type: 'tool.progress', callId };
-      if (event.type !== 'input') continue;
-      asked = await Promise.all(
-        event.requests.map((request) => ctx.ask(request, { signal: ctx.signal })),
-      );
-      state = event.state;
-    }
-    if (!asked) throw new DuolaneError('malformed', `the tool ${name} ended without a result`);
-    answers = [...answers, ...asked];
-  }
-}
-
-const wordsOf = ({ content }: ToolResult): string =>
-  content
-    .map((block) => (typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block)))
-    .join('\n');
 
 function userMessage(turn: Turn): JsonObject {
   return { type: 'user', message: { role: 'user', content: turn.parts.map(contentBlock) } };
-}
-
-function contentBlock(part: Part): JsonObject {
-  if ('text' in part) return { type: 'text', text: part.text };
-  if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };
-  if ('url' in part) return { type: 'text', text: part.url };
-  const data = Buffer.from(part.bytes).toString('base64');
-  const source = { type: 'base64', media_type: part.mediaType, data };
-  return part.mediaType.startsWith('image/')
-    ? { type: 'image', source }
-    : { type: 'document', source };
 }

@@ -1,2 +1,3 @@
 export { cli, type CliOptions } from './cli.ts';
+export { growingText } from './growing-text.ts';
 export { frameReader, type FrameReader, readResult } from './stream-json.ts';

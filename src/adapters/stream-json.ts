@@ -1,7 +1,7 @@
-import type { ErrorCode, Failure } from '../errors.ts';
-import { RETRYABLE } from '../errors.ts';
+import type { ErrorCode } from '../errors.ts';
 import type { AgentEvent, AgentEventBody, FinishReason, Frame, Usage } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { failure, list, number, object, plain, text } from './read.ts';
 
 /** One frame of an agent CLI's pipe to what it says about the run. */
 export type FrameReader = (frame: Frame) => readonly AgentEvent[];
@@ -56,6 +56,8 @@ export function frameReader(): FrameReader {
         reason = STOP[text(object(event['delta'])['stop_reason'])] ?? 'other';
         return [];
       case 'message_stop':
+        // Withdrawn: the retry that follows takes back the text of a step that is still open.
+        if (frame['abandoned_blocks'] !== undefined) return [];
         return [
           {
             type: 'step.finished',
@@ -244,13 +246,6 @@ function codeOf(status: number | undefined, word: string): ErrorCode {
   return status === undefined && word !== '' ? 'network' : 'server';
 }
 
-const failure = (code: ErrorCode, message: string, status?: number): Failure => ({
-  code,
-  message,
-  retryable: RETRYABLE[code],
-  ...(status !== undefined && { status }),
-});
-
 function readUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const pick = (name: string, wire: string): Usage => {
@@ -266,17 +261,3 @@ function readUsage(value: unknown): Usage | undefined {
 }
 
 const cost = (value: unknown): Usage => (typeof value === 'number' ? { costUsd: value } : {});
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-const number = (value: unknown): number | undefined =>
-  typeof value === 'number' ? value : undefined;
-const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
-const list = (value: unknown): readonly JsonObject[] =>
-  Array.isArray(value) ? value.filter(isObject) : [];
-
-/** The words of a tool result, whose content is a string or blocks. */
-const plain = (content: unknown): string =>
-  typeof content === 'string'
-    ? content
-    : list(content)
-        .map((block) => text(block['text']))
-        .join('\n');

@@ -1,0 +1,14 @@
+// The frameworks are installed beside an app that uses them, not beside Duolane: here without types.
+declare module '@ai-sdk/openai-compatible';
+declare module '@anthropic-ai/sdk';
+declare module '@google/adk';
+declare module '@langchain/core/tools';
+declare module '@langchain/langgraph';
+declare module '@langchain/langgraph/prebuilt';
+declare module '@langchain/openai';
+declare module '@mastra/core';
+declare module '@mastra/core/agent';
+declare module '@mastra/core/tools';
+declare module '@openai/agents';
+declare module 'ai';
+declare module 'openai';

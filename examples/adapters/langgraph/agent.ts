@@ -1,0 +1,17 @@
+import { tool } from '@langchain/core/tools';
+import { MemorySaver } from '@langchain/langgraph';
+import { createReactAgent } from '@langchain/langgraph/prebuilt';
+import { ChatOpenAI } from '@langchain/openai';
+import { langgraph } from 'duolane/adapters/langgraph';
+import { type Agent, withRetry } from 'duolane/event';
+import { description, schema, weather } from '../weather.ts';
+
+const graph = createReactAgent({
+  // For names of OpenAI it knows, LangChain loads token tables from the network.
+  llm: new ChatOpenAI({ model: process.env['OPENAI_MODEL'] ?? 'gpt-5', maxRetries: 0 }),
+  tools: [tool(weather, { name: 'weather', description, schema })],
+  checkpointer: new MemorySaver(),
+});
+
+const served: Agent = withRetry(langgraph(graph));
+export default served;

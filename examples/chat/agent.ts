@@ -1,0 +1,19 @@
+import type { Agent } from 'duolane/event';
+
+/** Buys what it is told to, if a person agrees. */
+export const shopper: Agent = async function* (turn, ctx) {
+  const [part] = turn.parts;
+  const what = part && 'text' in part ? part.text : 'nothing';
+  yield { type: 'text.delta', id: 'plan', delta: `I would like to buy ${what}. ` };
+  const callId = `buy-${turn.messageId}`;
+  yield { type: 'tool.called', callId, name: 'buy', args: { what } };
+  const { action } = await ctx.ask({ id: `${callId}/ok`, kind: 'approval', callId });
+  if (action !== 'accept') {
+    const error = { code: 'tool', message: 'not allowed', retryable: false } as const;
+    yield { type: 'tool.failed', callId, name: 'buy', error };
+    yield { type: 'text.delta', id: 'end', delta: 'Then not.' };
+    return;
+  }
+  yield { type: 'tool.completed', callId, name: 'buy', output: { bought: what } };
+  yield { type: 'text.delta', id: 'end', delta: `There is your ${what}.` };
+};

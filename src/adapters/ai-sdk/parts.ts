@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto';
+import { modelError } from '../../event/model-error.ts';
+import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
+import { type JsonObject } from '../../json.ts';
+import { defined, failure, number, object, plain, text, toolFailure } from '../read.ts';
+
+/** A tool call that a person must allow first. */
+export interface Approval {
+  readonly approvalId: string;
+  readonly callId: string;
+  readonly name: string;
+  readonly args: unknown;
+}
+
+/**
+ * Reads the parts of a stream of the AI SDK, versions 5 to 7, one at a time. One reader for all
+ * rounds of a run, so that steps count on. An error part is thrown as ours: the SDK goes on after
+ * it as if nothing had happened, or just ends.
+ */
+export class PartReader {
+  /** What waits for a person since the last `take`. */
+  #approvals: Approval[] = [];
+  #step = 0;
+
+  takeApprovals(): readonly Approval[] {
+    const approvals = this.#approvals;
+    this.#approvals = [];
+    return approvals;
+  }
+
+  read(part: JsonObject): readonly AgentEvent[] {
+    const id = `${this.#step}:${text(part['id'])}`;
+    const callId = text(part['toolCallId']) || text(part['id']);
+    const name = text(part['toolName']);
+    switch (part['type']) {
+      case 'start-step':
+        return [{ type: 'step.started', step: ++this.#step }];
+      case 'text-delta':
+        return [{ type: 'text.delta', id, delta: text(part['text']) }];
+      case 'reasoning-delta':
+        return [{ type: 'reasoning.delta', id, delta: text(part['text']) }];
+      case 'tool-input-start':
+        return [{ type: 'tool.started', callId, name }];
+      case 'tool-input-delta':
+        return [{ type: 'tool.args', callId, delta: text(part['delta']) }];
+      case 'tool-call':
+        return [{ type: 'tool.called', callId, name, args: part['input'] }];
+      case 'tool-result':
+        return [result(part, callId, name)];
+      case 'tool-error':
+        return [{ type: 'tool.failed', callId, name, error: toolFailure(part['error']) }];
+      case 'tool-output-denied':
+        return [
+          { type: 'tool.failed', callId, name, error: failure('tool', 'it was not allowed') },
+        ];
+      case 'tool-approval-request':
+        this.#ask(part);
+        return [];
+      case 'file':
+      case 'reasoning-file':
+        return file(object(part['file']));
+      case 'source':
+        return [{ type: 'custom', name: 'source', data: part }];
+      case 'finish-step':
+        return [finished(part, this.#step)];
+      case 'error':
+        throw modelError(part['error'], 'internal');
+      default:
+        return [];
+    }
+  }
+
+  #ask(part: JsonObject): void {
+    // One that the SDK has answered itself, by a rule of the app.
+    if (part['isAutomatic'] === true) return;
+    const call = object(part['toolCall']);
+    this.#approvals.push({
+      approvalId: text(part['approvalId']),
+      callId: text(call['toolCallId']),
+      name: text(call['toolName']),
+      args: call['input'],
+    });
+  }
+}
+
+function result(part: JsonObject, callId: string, name: string): AgentEvent {
+  const output = part['output'];
+  if (part['preliminary'] === true) return { type: 'tool.progress', callId, data: output };
+  const { isError, content } = object(output);
+  if (isError !== true) return { type: 'tool.completed', callId, name, output };
+  return { type: 'tool.failed', callId, name, error: toolFailure(plain(content)) };
+}
+
+function file({ mediaType, uint8Array, base64 }: JsonObject): AgentEvent[] {
+  const bytes = uint8Array instanceof Uint8Array ? uint8Array : Buffer.from(text(base64), 'base64');
+  const part = { bytes, mediaType: text(mediaType) || 'application/octet-stream' };
+  return [{ type: 'artifact', artifactId: randomUUID(), name: 'file', parts: [part], last: true }];
+}
+
+const REASONS: ReadonlySet<unknown> = new Set<FinishReason>([
+  'stop',
+  'tool-calls',
+  'length',
+  'content-filter',
+  'error',
+]);
+
+function finished(part: JsonObject, step: number): AgentEvent {
+  const reason = part['finishReason'];
+  const firstChunkMs = number(object(part['performance'])['timeToFirstOutputMs']);
+  return {
+    type: 'step.finished',
+    step,
+    reason: REASONS.has(reason) ? (reason as FinishReason) : 'other',
+    usage: readUsage(object(part['usage'])),
+    ...(firstChunkMs !== undefined && { firstChunkMs }),
+  };
+}
+
+/** Version 5 has flat fields for what is cached and thought; later ones have details. */
+export function readUsage(usage: JsonObject): Usage {
+  const input = object(usage['inputTokenDetails']);
+  const output = object(usage['outputTokenDetails']);
+  return defined<Usage>({
+    inputTokens: number(usage['inputTokens']),
+    outputTokens: number(usage['outputTokens']),
+    reasoningTokens: number(output['reasoningTokens']) ?? number(usage['reasoningTokens']),
+    cacheReadTokens: number(input['cacheReadTokens']) ?? number(usage['cachedInputTokens']),
+    cacheWriteTokens: number(input['cacheWriteTokens']),
+  });
+}

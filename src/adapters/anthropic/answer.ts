@@ -1,0 +1,61 @@
+import type { JsonObject } from '../../json.ts';
+import { number, object, parsed, text } from '../read.ts';
+
+/** A call that the model wants to be made. */
+export interface WantedCall {
+  readonly callId: string;
+  readonly name: string;
+  readonly args: unknown;
+}
+
+/** One answer of the Messages API, put together from its events, as the next request repeats it. */
+export class StreamedAnswer {
+  readonly #blocks = new Map<number, { block: JsonObject; json: string }>();
+  /** In the words of the API; undefined while the answer is not whole. */
+  stopReason: string | undefined;
+
+  take(event: JsonObject): void {
+    const index = number(event['index']) ?? 0;
+    switch (event['type']) {
+      case 'content_block_start':
+        this.#blocks.set(index, { block: object(event['content_block']), json: '' });
+        return;
+      case 'content_block_delta':
+        this.#extend(index, object(event['delta']));
+        return;
+      case 'message_delta':
+        this.stopReason = text(object(event['delta'])['stop_reason']);
+        return;
+      default:
+        return;
+    }
+  }
+
+  get content(): readonly JsonObject[] {
+    return [...this.#blocks.values()].map(({ block, json }) =>
+      json === '' ? block : { ...block, input: parsed(json) },
+    );
+  }
+
+  get calls(): readonly WantedCall[] {
+    return this.content
+      .filter(({ type }) => type === 'tool_use')
+      .map(({ id, name, input }) => ({ callId: text(id), name: text(name), args: input }));
+  }
+
+  get text(): string {
+    return this.content
+      .filter(({ type }) => type === 'text')
+      .map((block) => text(block['text']))
+      .join('');
+  }
+
+  #extend(index: number, delta: JsonObject): void {
+    const known = this.#blocks.get(index);
+    if (!known) return;
+    known.json += text(delta['partial_json']);
+    for (const field of ['text', 'thinking', 'signature'])
+      if (typeof delta[field] === 'string')
+        known.block = { ...known.block, [field]: text(known.block[field]) + delta[field] };
+  }
+}

@@ -1,0 +1,151 @@
+import { DuolaneError } from '../../errors.ts';
+import { modelError } from '../../event/model-error.ts';
+import type { AgentEvent, Usage } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { defined, list, number, object, text, toolFailure } from '../read.ts';
+
+/** A call of ADK's own by which a run waits for a person: `adk_request_confirmation` and its like. */
+export interface Request {
+  /** Under this id ADK expects the answer. */
+  readonly id: string;
+  readonly name: string;
+  readonly args: JsonObject;
+}
+
+interface Step {
+  readonly step: number;
+  readonly author: string;
+  usage: Usage;
+  /** The answer of the model is whole: what comes next is of another call. */
+  over: boolean;
+}
+
+const REQUEST = /^adk_request_/;
+const FILTERED = /SAFETY|PROHIBITED|BLOCKLIST|RECITATION|SPII/;
+
+/**
+ * Reads the events of a runner. Text comes as deltas (`partial`) and then whole again, usage on
+ * every event, so the last of a model call counts: a step is closed when the next one begins. An
+ * event with an error is thrown as ours.
+ */
+export class EventReader {
+  readonly #names = new Map<string, string>();
+  readonly #branches = new Map<string, Step>();
+  #requests: Request[] = [];
+  #count = 0;
+  #author = '';
+  /** What was said last, whole. */
+  answer = '';
+
+  takeRequests(): readonly Request[] {
+    const requests = this.#requests;
+    this.#requests = [];
+    return requests;
+  }
+
+  read(event: JsonObject): readonly AgentEvent[] {
+    throwFailure(event);
+    const path = text(event['branch']).split('.').filter(Boolean);
+    const parts = list(object(event['content'])['parts']);
+    const usage = readUsage(object(event['usageMetadata']));
+    const isAnswer = parts.some((part) => 'text' in part || isCall(part));
+    const before = isAnswer ? this.#step(text(event['author']), path) : [];
+    const step = this.#branches.get(path.join('.'));
+    if (step && usage) step.usage = usage;
+    const said = step ? this.#words(parts, step, event['partial'] === true) : [];
+    const tools = parts.flatMap((part) => this.#tool(part));
+    if (step && (event['finishReason'] !== undefined || parts.some(isResponse))) step.over = true;
+    const common = path.length > 0 ? { path } : {};
+    return [...before, ...said, ...tools].map((each) => ({ ...each, ...common }));
+  }
+
+  /** Nothing more comes: the last model calls are over. */
+  end(): readonly AgentEvent[] {
+    return [...this.#branches.keys()].flatMap((branch) => this.#close(branch));
+  }
+
+  #step(author: string, path: readonly string[]): readonly AgentEvent[] {
+    const branch = path.join('.');
+    const open = this.#branches.get(branch);
+    if (open && !open.over && open.author === author) return [];
+    const closed = this.#close(branch);
+    const step: Step = { step: ++this.#count, author, usage: {}, over: false };
+    this.#branches.set(branch, step);
+    const handed: AgentEvent[] =
+      this.#author !== '' && this.#author !== author
+        ? [{ type: 'status', message: `Agent: ${author}` }]
+        : [];
+    this.#author = author;
+    return [...closed, ...handed, { type: 'step.started', step: step.step, name: author }];
+  }
+
+  #close(branch: string): readonly AgentEvent[] {
+    const open = this.#branches.get(branch);
+    this.#branches.delete(branch);
+    if (!open) return [];
+    const path = branch === '' ? {} : { path: branch.split('.') };
+    return [{ type: 'step.finished', step: open.step, usage: open.usage, ...path }];
+  }
+
+  #words(parts: readonly JsonObject[], { step }: Step, partial: boolean): readonly AgentEvent[] {
+    const join = (thought: boolean): string =>
+      parts
+        .filter((part) => (part['thought'] === true) === thought)
+        .map((part) => text(part['text']))
+        .join('');
+    const [thoughts, words] = [join(true), join(false)];
+    const [thinking, speaking] = [`${step}:thought`, `${step}:text`];
+    const events: AgentEvent[] = [];
+    if (partial) {
+      if (thoughts !== '') events.push({ type: 'reasoning.delta', id: thinking, delta: thoughts });
+      if (words !== '') events.push({ type: 'text.delta', id: speaking, delta: words });
+    } else {
+      if (thoughts !== '') events.push({ type: 'reasoning.end', id: thinking, text: thoughts });
+      if (words !== '') events.push({ type: 'text.end', id: speaking, text: words });
+      if (words !== '') this.answer = words;
+    }
+    return events;
+  }
+
+  #tool(part: JsonObject): readonly AgentEvent[] {
+    if (isCall(part)) {
+      const { id, name, args } = object(part['functionCall']);
+      const callId = text(id);
+      this.#names.set(callId, text(name));
+      if (!REQUEST.test(text(name)))
+        return [{ type: 'tool.called', callId, name: text(name), args: args ?? {} }];
+      this.#requests.push({ id: callId, name: text(name), args: object(args) });
+      return [];
+    }
+    if (!isResponse(part)) return [];
+    const { id, name, response } = object(part['functionResponse']);
+    const callId = text(id);
+    if (REQUEST.test(text(name))) return [];
+    const { error, isError, result } = object(response);
+    const common = { callId, name: text(name) };
+    const failed = isError === true || error !== undefined;
+    if (failed) return [{ type: 'tool.failed', ...common, error: toolFailure(error ?? result) }];
+    return [{ type: 'tool.completed', ...common, output: result ?? response }];
+  }
+}
+
+const isCall = (part: JsonObject): boolean => part['functionCall'] !== undefined;
+const isResponse = (part: JsonObject): boolean => part['functionResponse'] !== undefined;
+
+/** The code is an HTTP status in words, the reason why the model stopped, or UNKNOWN_ERROR. */
+function throwFailure({ errorCode, errorMessage }: JsonObject): void {
+  if (errorCode === undefined && errorMessage === undefined) return;
+  const message = text(errorMessage) || `the model stopped: ${text(errorCode)}`;
+  if (FILTERED.test(text(errorCode))) throw new DuolaneError('content_filter', message);
+  throw modelError({ errorCode, message });
+}
+
+function readUsage(usage: JsonObject): Usage | undefined {
+  const found = defined<Usage>({
+    inputTokens: number(usage['promptTokenCount']),
+    outputTokens: number(usage['candidatesTokenCount']),
+    reasoningTokens: number(usage['thoughtsTokenCount']),
+    cacheReadTokens: number(usage['cachedContentTokenCount']),
+  });
+  return Object.keys(found).length > 0 ? found : undefined;
+}

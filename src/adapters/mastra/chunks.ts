@@ -1,0 +1,36 @@
+import type { JsonObject } from '../../json.ts';
+import { object } from '../read.ts';
+
+/**
+ * A chunk of Mastra as the part of the AI SDK that means the same: Mastra has the same vocabulary,
+ * one word apart, and its members in a `payload`.
+ */
+export function partOf(chunk: JsonObject): JsonObject {
+  const { type } = chunk;
+  const payload = object(chunk['payload']);
+  const { toolCallId, toolName } = payload;
+  switch (type) {
+    case 'step-start':
+      return { type: 'start-step' };
+    case 'step-finish': {
+      const finishReason = object(payload['stepResult'])['reason'];
+      return { type: 'finish-step', finishReason, usage: object(payload['output'])['usage'] };
+    }
+    case 'tool-call-input-streaming-start':
+      return { type: 'tool-input-start', id: toolCallId, toolName };
+    case 'tool-call-delta':
+      return { type: 'tool-input-delta', id: toolCallId, delta: payload['argsTextDelta'] };
+    case 'tool-call':
+      return { ...payload, type, input: payload['args'] };
+    case 'tool-result':
+      return { ...payload, type, output: payload['result'] };
+    case 'tool-output':
+      return { ...payload, type: 'tool-result', preliminary: true, output: payload['output'] };
+    case 'tool-call-approval': {
+      const toolCall = { toolCallId, toolName, input: payload['args'] };
+      return { type: 'tool-approval-request', approvalId: toolCallId, toolCall };
+    }
+    default:
+      return { ...payload, type };
+  }
+}

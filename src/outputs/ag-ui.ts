@@ -1,0 +1,357 @@
+import type { InputRequest } from '../ask.ts';
+import { advance } from '../event/advance.ts';
+import type { Entry, Snapshot, Turn, Usage } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import type { Message, Output } from './types.ts';
+import { compact, sayPart, wordsOf } from './words.ts';
+
+type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
+type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
+
+/** A message of the agent that is being said. */
+interface Block {
+  readonly kind: 'text' | 'reasoning';
+  readonly id: string;
+  readonly messageId: string;
+}
+
+/**
+ * A log as AG-UI events, of 1.0 and readable to clients of 0.0.59: each run from `RUN_STARTED` to
+ * `RUN_FINISHED` or `RUN_ERROR`, with every message, call and step closed before its end. A wait
+ * for a person is the outcome `interrupt` with all that is asked. Where AG-UI has no word, `CUSTOM`
+ * carries ours: `status`, `retry`, `discard` (messages that are void), `artifact`, `tool.progress`.
+ * The outcome `cancelled` is said only to who declared protocol 1; others get an end without one.
+ * Tool calls of sub-agents are shown, what they say is not.
+ */
+export function agUiEncoder(): Output {
+  const encoder = new AgUiEncoder();
+  return {
+    encode: (entry) => encoder.encode(entry),
+    pause: () => encoder.pause(),
+    get openedAt() {
+      return encoder.openedAt;
+    },
+    get snapshot() {
+      return encoder.snapshot;
+    },
+  };
+}
+
+class AgUiEncoder {
+  openedAt = 0;
+  #now: Snapshot | undefined;
+  /** The turn that the client's open run serves. */
+  #run: Turn | undefined;
+  #block: Block | undefined;
+  #step: string | undefined;
+  /** Calls whose arguments are still coming; whether some of them came. */
+  readonly #arguing = new Map<string, boolean>();
+  /** What a discard makes void: of the run all of it, of the step what came after the mark. */
+  readonly #said: string[] = [];
+  #mark = 0;
+
+  get snapshot(): Snapshot | undefined {
+    return this.#now;
+  }
+
+  encode(entry: Entry): readonly Message[] {
+    const before = this.#now;
+    const now = (this.#now = advance(before, entry));
+    if (entry.type === 'turn.submitted') return this.#submitted(entry, before, now);
+    if (entry.type === 'run.started') return this.#started(entry, now);
+    if (entry.type === 'cancel.requested') return [];
+    return this.#run ? this.#tell(entry, now) : [];
+  }
+
+  pause(): readonly Message[] {
+    const now = this.#now;
+    if (!this.#run || !now) return [];
+    const interrupts = now.pending.map(interruptOf);
+    const outcome = interrupts.length > 0 && { outcome: { type: 'interrupt', interrupts } };
+    return [...this.#closing(now.updatedAt), this.#finished(now.updatedAt, { ...outcome })];
+  }
+
+  #submitted(
+    { turn, at, seq }: Of<'turn.submitted'>,
+    before: Snapshot | undefined,
+    now: Snapshot,
+  ): Message[] {
+    const answers = before !== undefined && before.pending.length > now.pending.length;
+    if (this.#run && !answers) return [];
+    // The pending questions of a moment ago are what the client was asked.
+    this.#now = before;
+    const paused = answers ? this.pause() : [];
+    this.#now = now;
+    this.#forget();
+    return [...paused, this.#open(turn, now, seq, at)];
+  }
+
+  #started({ at, seq, discard }: Of<'run.started'>, now: Snapshot): Message[] {
+    const turn = now.current;
+    if (!turn) return [];
+    if (!this.#run) return [this.#open(turn, now, seq, at)];
+    // The run lost its owner and starts again: what it left open is closed for the client too.
+    const closing = this.#closing(at);
+    this.#forget();
+    return [...closing, ...(discard ? this.#discard(0, at) : [])];
+  }
+
+  #open(turn: Turn, { context }: Snapshot, seq: number, at: number): Message {
+    this.#run = turn;
+    this.openedAt = seq;
+    this.#said.length = this.#mark = 0;
+    return event('RUN_STARTED', at, { threadId: context, runId: runIdOf(turn) });
+  }
+
+  #tell(entry: Told, now: Snapshot): Message[] {
+    const { at } = entry;
+    const inner = entry.path !== undefined && entry.path.length > 0;
+    switch (entry.type) {
+      case 'step.started': {
+        if (inner) return [];
+        const ending = this.#endStep(at);
+        this.#step = entry.name ?? `step ${entry.step}`;
+        this.#mark = this.#said.length;
+        return [...ending, event('STEP_STARTED', at, { stepName: this.#step })];
+      }
+      case 'step.finished':
+        return inner ? [] : this.#endStep(at);
+      case 'text.delta':
+      case 'reasoning.delta':
+        return inner ? [] : this.#delta(entry, now);
+      case 'text.end':
+      case 'reasoning.end':
+        return inner ? [] : this.#endBlock(at);
+      case 'tool.started':
+        this.#arguing.set(entry.callId, false);
+        return [...this.#endBlock(at), callStart(entry)];
+      case 'tool.args':
+        if (!this.#arguing.has(entry.callId)) return [];
+        this.#arguing.set(entry.callId, true);
+        return [event('TOOL_CALL_ARGS', at, { toolCallId: entry.callId, delta: entry.delta })];
+      case 'tool.called':
+        return [...this.#endBlock(at), ...this.#called(entry)];
+      case 'tool.completed':
+        return [...this.#endArgs(entry.callId, at), resultOf(entry, now, wordsOf(entry.output))];
+      case 'tool.failed': {
+        const { code, message } = entry.error;
+        const failed = { ...resultOf(entry, now, message), metadata: { failed: true, code } };
+        return [...this.#endArgs(entry.callId, at), failed];
+      }
+      case 'retry': {
+        const { attempt, delayMs, error, discard } = entry;
+        const value = compact({ attempt, delayMs, code: error.code });
+        return [
+          ...(discard && !inner ? [...this.#endBlock(at), ...this.#discard(this.#mark, at)] : []),
+          event('CUSTOM', at, { name: 'retry', value }),
+        ];
+      }
+      case 'run.finished':
+        return this.#end(entry);
+      case 'input.required':
+      case 'frame':
+        return []; // questions are in the outcome of the run
+      case 'custom':
+        return [event('CUSTOM', at, { name: entry.name, value: entry.data ?? null })];
+      case 'status':
+      case 'artifact':
+      case 'tool.progress':
+        return [event('CUSTOM', at, { name: entry.type, value: plainly(entry) })];
+    }
+  }
+
+  #delta({ type, id, delta, seq, at }: Of<'text.delta' | 'reasoning.delta'>, now: Snapshot) {
+    const kind = type === 'text.delta' ? 'text' : 'reasoning';
+    const opening: Message[] = [];
+    if (this.#block?.id !== id || this.#block.kind !== kind) {
+      opening.push(...this.#endBlock(at));
+      const messageId = `${now.task}/${seq}`;
+      this.#block = { kind, id, messageId };
+      this.#said.push(messageId);
+      if (kind === 'text')
+        opening.push(event('TEXT_MESSAGE_START', at, { messageId, role: 'assistant' }));
+      else
+        opening.push(
+          event('REASONING_START', at, { messageId }),
+          event('REASONING_MESSAGE_START', at, { messageId, role: 'reasoning' }),
+        );
+    }
+    const { messageId } = this.#block as Block;
+    const word = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
+    return [...opening, event(word, at, { messageId, delta })];
+  }
+
+  #called({ callId, name, args, at }: Of<'tool.called'>): Message[] {
+    const streamed = this.#arguing.get(callId);
+    this.#arguing.delete(callId);
+    return [
+      ...(streamed === undefined ? [callStart({ callId, name, at })] : []),
+      ...(streamed
+        ? []
+        : [
+            event('TOOL_CALL_ARGS', at, {
+              toolCallId: callId,
+              delta: JSON.stringify(args ?? {}),
+            }),
+          ]),
+      event('TOOL_CALL_END', at, { toolCallId: callId }),
+    ];
+  }
+
+  #end({ outcome, at, error, output, usage }: Of<'run.finished'>): Message[] {
+    const closing = this.#closing(at);
+    const used = usageOf(usage);
+    const now = this.#now as Snapshot;
+    const last = (): Message => {
+      switch (outcome) {
+        case 'input-required':
+          return this.#finished(at, {
+            ...(now.pending.length > 0 && {
+              outcome: { type: 'interrupt', interrupts: now.pending.map(interruptOf) },
+            }),
+            ...used,
+          });
+        case 'completed':
+          return this.#finished(at, { ...(output !== undefined && { result: output }), ...used });
+        case 'canceled':
+          return this.#finished(at, {
+            ...(speaks1(this.#run) && { outcome: { type: 'cancelled' } }),
+            ...used,
+          });
+        case 'failed':
+        case 'rejected':
+          return event('RUN_ERROR', at, {
+            message: error?.message ?? `The run was ${outcome}.`,
+            code: error?.code ?? outcome,
+            ...used,
+          });
+      }
+    };
+    const ended = [...closing, last()];
+    this.#forget();
+    this.#run = undefined;
+    return ended;
+  }
+
+  #finished(at: number, more: JsonObject): Message {
+    const { context } = this.#now as Snapshot;
+    return event('RUN_FINISHED', at, {
+      threadId: context,
+      runId: runIdOf(this.#run as Turn),
+      ...more,
+    });
+  }
+
+  /** Ends everything that the client holds open; says so, but does not note it. */
+  #closing(at: number): Message[] {
+    return [
+      ...blockEnd(this.#block, at),
+      ...[...this.#arguing.keys()].map((toolCallId) => event('TOOL_CALL_END', at, { toolCallId })),
+      ...(this.#step === undefined ? [] : [event('STEP_FINISHED', at, { stepName: this.#step })]),
+    ];
+  }
+
+  #forget(): void {
+    this.#block = undefined;
+    this.#step = undefined;
+    this.#arguing.clear();
+  }
+
+  #endBlock(at: number): Message[] {
+    const ended = blockEnd(this.#block, at);
+    this.#block = undefined;
+    return ended;
+  }
+
+  #endArgs(callId: string, at: number): Message[] {
+    return this.#arguing.delete(callId) ? [event('TOOL_CALL_END', at, { toolCallId: callId })] : [];
+  }
+
+  #endStep(at: number): Message[] {
+    const stepName = this.#step;
+    this.#step = undefined;
+    return stepName === undefined ? [] : [event('STEP_FINISHED', at, { stepName })];
+  }
+
+  #discard(from: number, at: number): Message[] {
+    const messageIds = this.#said.splice(from);
+    return messageIds.length === 0
+      ? []
+      : [event('CUSTOM', at, { name: 'discard', value: { messageIds } })];
+  }
+}
+
+const event = (type: string, at: number, fields: JsonObject): Message => ({
+  type,
+  ...fields,
+  timestamp: at,
+});
+
+function blockEnd(block: Block | undefined, at: number): Message[] {
+  if (!block) return [];
+  const { kind, messageId } = block;
+  if (kind === 'text') return [event('TEXT_MESSAGE_END', at, { messageId })];
+  return [
+    event('REASONING_MESSAGE_END', at, { messageId }),
+    event('REASONING_END', at, { messageId }),
+  ];
+}
+
+const callStart = ({
+  callId,
+  name,
+  at,
+}: Pick<Of<'tool.started'>, 'callId' | 'name' | 'at'>): Message =>
+  event('TOOL_CALL_START', at, { toolCallId: callId, toolCallName: name });
+
+const resultOf = (
+  { callId, seq, at }: Of<'tool.completed' | 'tool.failed'>,
+  { task }: Snapshot,
+  content: string,
+): Message =>
+  event('TOOL_CALL_RESULT', at, {
+    messageId: `${task}/${seq}`,
+    toolCallId: callId,
+    content,
+    role: 'tool',
+  });
+
+const interruptOf = ({ id, kind, message, callId, schema, data }: InputRequest): JsonObject =>
+  compact({
+    id,
+    reason: kind,
+    message,
+    toolCallId: callId,
+    responseSchema: schema,
+    metadata: data === undefined ? undefined : { data },
+  });
+
+/** The client's own name for the run, where it gave one. */
+const runIdOf = ({ metadata, messageId }: Turn): string =>
+  typeof metadata?.['runId'] === 'string' ? metadata['runId'] : messageId;
+
+function speaks1(turn: Turn | undefined): boolean {
+  const version = turn?.metadata?.['protocolVersion'];
+  return typeof version === 'string' && /^1(\.|$)/.test(version);
+}
+
+function usageOf(usage: Usage | undefined): JsonObject {
+  const { inputTokens, outputTokens, reasoningTokens, cacheReadTokens } = usage ?? {};
+  const counts = compact({
+    inputTokens: count(inputTokens),
+    outputTokens: count(outputTokens),
+    reasoningTokens: count(reasoningTokens),
+    cachedInputTokens: count(cacheReadTokens),
+  });
+  return Object.keys(counts).length > 0 ? { usage: [counts] } : {};
+}
+
+/** The schema takes whole numbers only, and one wrong count would fail the run at its last event. */
+const count = (n: number | undefined): number | undefined =>
+  n !== undefined && Number.isSafeInteger(n) && n >= 0 ? n : undefined;
+
+/** Our own event without what only the log needs. */
+function plainly(entry: Of<'status' | 'artifact' | 'tool.progress'>): JsonObject {
+  const { type: _type, seq: _seq, at: _at, path: _path, ...value } = entry;
+  return 'parts' in value ? { ...value, parts: value.parts.map(sayPart) } : value;
+}

@@ -1,0 +1,191 @@
+import type { Entry } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import { STOP, toolBlock, usageOf } from './api-words.ts';
+import type { Message } from './types.ts';
+import { compact } from './words.ts';
+
+type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
+
+/** One API message of one speaker: the agent, or a sub-agent by the call that it works for. */
+interface Speaking {
+  readonly id: string;
+  readonly parent: string | null;
+  /** Open blocks by their text's id or their call's. */
+  readonly blocks: Map<string, Block>;
+  count: number;
+}
+
+interface Block {
+  readonly index: number;
+  /** Arguments came as pieces. */
+  streamed: boolean;
+}
+
+/**
+ * The messages of the model's API that the speakers of a run are in: opened by a step or by the
+ * first word, with their blocks, pieces and ends. `line` finishes each line.
+ */
+export class ApiMessages {
+  model = 'agent';
+  /** Messages begun so far. */
+  steps = 0;
+  readonly #speaking = new Map<string, Speaking>();
+  readonly #task: string;
+  readonly #line: (fields: Message) => Message;
+
+  constructor(task: string, line: (fields: Message) => Message) {
+    this.#task = task;
+    this.#line = line;
+  }
+
+  /** The message that this speaker is in; begun if the agent tells no steps. */
+  #in(parent: string | null, seq: number): { readonly speaking: Speaking; opening: Message[] } {
+    const known = this.#speaking.get(parent ?? '');
+    if (known) return { speaking: known, opening: [] };
+    const opening = this.start(parent, seq);
+    return { speaking: this.#speaking.get(parent ?? '') as Speaking, opening };
+  }
+
+  start(parent: string | null, seq: number): Message[] {
+    const id = `msg_${this.#task}_${seq}`;
+    const speaking: Speaking = { id, parent, blocks: new Map(), count: 0 };
+    this.#speaking.set(parent ?? '', speaking);
+    this.steps += 1;
+    const message = { ...this.#message(speaking, []), usage: usageOf(undefined) };
+    return this.#event(speaking, { type: 'message_start', message });
+  }
+
+  close(parent: string | null, end?: Of<'step.finished'>): Message[] {
+    const speaking = this.#speaking.get(parent ?? '');
+    this.forget(parent);
+    return speaking ? this.#closing(speaking, end) : [];
+  }
+
+  closeAll(): Message[] {
+    const closing = this.closing();
+    this.#speaking.clear();
+    return closing;
+  }
+
+  /** What would close everything; it stays open. */
+  closing(): Message[] {
+    return [...this.#speaking.values()].flatMap((speaking) => this.#closing(speaking));
+  }
+
+  /** The message is void; the next word begins another. */
+  forget(parent: string | null): void {
+    this.#speaking.delete(parent ?? '');
+  }
+
+  #closing(speaking: Speaking, end?: Of<'step.finished'>): Message[] {
+    const stops = [...speaking.blocks.values()].flatMap(({ index }) =>
+      this.#event(speaking, { type: 'content_block_stop', index }),
+    );
+    const stop_reason = end?.reason === undefined ? 'end_turn' : STOP[end.reason];
+    return [
+      ...stops,
+      ...this.#event(speaking, {
+        type: 'message_delta',
+        delta: { stop_reason, stop_sequence: null },
+        usage: usageOf(end?.usage),
+      }),
+      ...this.#event(speaking, { type: 'message_stop' }),
+    ];
+  }
+
+  openBlock(parent: string | null, seq: number, key: string, content_block: JsonObject): Message[] {
+    const { speaking, opening } = this.#in(parent, seq);
+    const index = speaking.count++;
+    speaking.blocks.set(key, { index, streamed: false });
+    return [
+      ...opening,
+      ...this.#event(speaking, { type: 'content_block_start', index, content_block }),
+    ];
+  }
+
+  piece(
+    parent: string | null,
+    { id, seq }: Of<'text.delta' | 'reasoning.delta'>,
+    kind: 'text' | 'thinking',
+    delta: JsonObject,
+  ): Message[] {
+    const key = `${kind} ${id}`;
+    const opening = this.#speaking.get(parent ?? '')?.blocks.has(key)
+      ? []
+      : this.openBlock(parent, seq, key, { type: kind, [kind]: '' });
+    return [...opening, ...this.#blockDelta(parent, key, delta)];
+  }
+
+  #blockDelta(parent: string | null, key: string, delta: JsonObject): Message[] {
+    const speaking = this.#speaking.get(parent ?? '');
+    const block = speaking?.blocks.get(key);
+    if (!speaking || !block) return [];
+    block.streamed = true;
+    return this.#event(speaking, { type: 'content_block_delta', index: block.index, delta });
+  }
+
+  args(parent: string | null, callId: string, partial_json: string): Message[] {
+    return this.#blockDelta(parent, callId, { type: 'input_json_delta', partial_json });
+  }
+
+  whole(
+    parent: string | null,
+    { type, id, text, signature }: Of<'text.end' | 'reasoning.end'>,
+  ): Message[] {
+    const kind = type === 'text.end' ? 'text' : 'thinking';
+    const key = `${kind} ${id}`;
+    if (!this.#speaking.get(parent ?? '')?.blocks.has(key)) return [];
+    const signed =
+      signature === undefined
+        ? []
+        : this.#blockDelta(parent, key, { type: 'signature_delta', signature });
+    const block = compact({ type: kind, [kind]: text, signature });
+    return [...signed, ...this.#stopBlock(parent, key, block)];
+  }
+
+  called(parent: string | null, entry: Of<'tool.called'>): Message[] {
+    const { callId, args } = entry;
+    const input = args ?? {};
+    const opening = this.#speaking.get(parent ?? '')?.blocks.has(callId)
+      ? []
+      : this.openBlock(parent, entry.seq, callId, toolBlock(entry));
+    const { blocks } = this.#speaking.get(parent ?? '') as Speaking;
+    const { streamed } = blocks.get(callId) as Block;
+    return [
+      ...opening,
+      ...(streamed ? [] : this.args(parent, callId, JSON.stringify(input))),
+      ...this.#stopBlock(parent, callId, { ...toolBlock(entry), input }),
+    ];
+  }
+
+  /** The whole block comes before its stop, as the CLI does it. */
+  #stopBlock(parent: string | null, key: string, content: JsonObject): Message[] {
+    const speaking = this.#speaking.get(parent ?? '') as Speaking;
+    const { index } = speaking.blocks.get(key) as Block;
+    speaking.blocks.delete(key);
+    const message = this.#message(speaking, [content]);
+    return [
+      this.#line({ type: 'assistant', message, parent_tool_use_id: parent }),
+      ...this.#event(speaking, { type: 'content_block_stop', index }),
+    ];
+  }
+
+  #message({ id }: Speaking, content: readonly JsonObject[]): JsonObject {
+    return {
+      id,
+      type: 'message',
+      role: 'assistant',
+      model: this.model,
+      content,
+      stop_reason: null,
+      stop_sequence: null,
+      usage: usageOf(undefined),
+    };
+  }
+
+  /** A sub-agent's pieces are not told, only its whole blocks. */
+  #event({ parent }: Speaking, event: JsonObject): Message[] {
+    if (parent !== null) return [];
+    return [this.#line({ type: 'stream_event', event, parent_tool_use_id: null })];
+  }
+}

@@ -1,0 +1,175 @@
+import { DuolaneError } from '../errors.ts';
+import type { Part } from '../event/types.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import {
+  filePart,
+  type Given,
+  meant,
+  object,
+  objects,
+  type Posted,
+  required,
+  string,
+} from './posted.ts';
+
+/**
+ * What `useChat` posts (also through assistant-ui): the chat with its messages, of which the last is
+ * new. A message of the user is a turn; one of the assistant carries approvals and tool outputs.
+ * Regenerating, and a message that was edited, are turns of their own. Other members of the body
+ * are the turn's metadata. Throws `invalid`.
+ */
+export function readUiPost(body: JsonObject): Posted {
+  const { id: _id, messages, trigger, messageId, ...metadata } = body;
+  const context = required(body, 'id');
+  const last = objects(messages).at(-1);
+  const parts = objects(last?.['parts']);
+  if (last?.['role'] === 'assistant') {
+    const within = required(last, 'id');
+    const given = parts.flatMap(uiAnswer);
+    return { context, messageId: undefined, parts: [], given, within, metadata };
+  }
+  if (last?.['role'] !== 'user')
+    throw new DuolaneError('invalid', 'the last of the messages must be the new one');
+  const again = trigger === 'regenerate-message' || string(messageId) !== undefined;
+  return {
+    context,
+    messageId: again ? undefined : `${context}/${required(last, 'id')}`,
+    parts: parts.flatMap(uiPart),
+    given: [],
+    metadata,
+  };
+}
+
+function uiPart(part: JsonObject): Part[] {
+  const type = string(part['type']) ?? '';
+  if (type === 'text') return [{ text: string(part['text']) ?? '' }];
+  if (type === 'file')
+    return [filePart(required(part, 'url'), string(part['mediaType']), string(part['filename']))];
+  return type.startsWith('data-') ? [{ data: part['data'] }] : [];
+}
+
+function uiAnswer(part: JsonObject): Given[] {
+  const approval = object(part['approval']);
+  switch (part['state']) {
+    case 'approval-responded': {
+      const action = approval['approved'] === true ? 'accept' : 'decline';
+      return [{ id: required(approval, 'id'), action }];
+    }
+    case 'output-available':
+      return part['providerExecuted'] === true
+        ? []
+        : [{ id: required(part, 'toolCallId'), content: part['output'] }];
+    case 'output-error':
+      return part['providerExecuted'] === true
+        ? []
+        : [{ id: required(part, 'toolCallId'), action: 'decline', content: part['errorText'] }];
+    default:
+      return [];
+  }
+}
+
+/**
+ * What an AG-UI client posts (`RunAgentInput`). A user message that stands last is a turn; `resume`
+ * and tool messages that stand last are answers. `state`, `context`, `tools` and `forwardedProps`
+ * are in the turn's metadata. The same run posted again is the same turn. Throws `invalid`.
+ */
+export function readAgUiPost(body: JsonObject): Posted {
+  const context = required(body, 'threadId');
+  const runId = required(body, 'runId');
+  const messages = objects(body['messages']);
+  const last = messages.at(-1);
+  const given = objects(body['resume']).map(resumed);
+  for (const message of messages.toReversed()) {
+    if (message['role'] !== 'tool') break;
+    given.push({
+      id: required(message, 'toolCallId'),
+      content: message['error'] ?? message['content'],
+      ...(message['error'] !== undefined && { action: 'decline' as const }),
+    });
+  }
+  const { protocolVersion, state, tools, forwardedProps } = body;
+  return {
+    context,
+    messageId: `${context}/${runId}`,
+    parts: last?.['role'] === 'user' && given.length === 0 ? agUiParts(last['content']) : [],
+    given,
+    metadata: {
+      runId,
+      ...meant({ protocolVersion, state, tools, forwardedProps, context: body['context'] }),
+    },
+  };
+}
+
+function resumed(entry: JsonObject): Given {
+  return {
+    id: required(entry, 'interruptId'),
+    content: entry['payload'],
+    ...(entry['status'] === 'cancelled' && { action: 'cancel' as const }),
+  };
+}
+
+function agUiParts(content: unknown): Part[] {
+  if (typeof content === 'string') return [{ text: content }];
+  return objects(content).flatMap((part): Part[] => {
+    if (part['type'] === 'text') return [{ text: string(part['text']) ?? '' }];
+    const source = isObject(part['source']) ? part['source'] : part;
+    const mediaType = string(source['mimeType']);
+    const filename = string(part['filename']);
+    const bytes = source['type'] === 'data' ? string(source['value']) : string(source['data']);
+    if (bytes !== undefined) return [filePart(asUrl(bytes, mediaType), mediaType, filename)];
+    const url = source['type'] === 'url' ? string(source['value']) : string(source['url']);
+    return url === undefined ? [] : [filePart(url, mediaType, filename)];
+  });
+}
+
+const asUrl = (base64: string, mediaType = 'application/octet-stream'): string =>
+  `data:${mediaType};base64,${base64}`;
+
+/**
+ * A user message as an agent CLI takes it with `--input-format stream-json`: its session is the
+ * conversation, its uuid makes it the same turn when posted again. Tool results in it, and
+ * `answers` beside it, answer what is asked. Throws `invalid`.
+ */
+export function readStreamJsonPost(body: JsonObject): Posted {
+  const { type, message, session_id, uuid, answers, parent_tool_use_id: _, ...metadata } = body;
+  if (type !== 'user')
+    throw new DuolaneError('invalid', 'post one line of stream-json: a message of type user');
+  const context = string(session_id);
+  const id = string(uuid);
+  const content = object(message)['content'];
+  const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : objects(content);
+  return {
+    context,
+    messageId: id === undefined ? undefined : `${context ?? ''}/${id}`,
+    parts: blocks.flatMap(blockPart),
+    given: [...objects(answers).map(givenAnswer), ...blocks.flatMap(blockAnswer)],
+    metadata,
+  };
+}
+
+const ACTIONS = ['accept', 'decline', 'cancel'] as const;
+
+function givenAnswer(answer: JsonObject): Given {
+  const action = ACTIONS.find((each) => each === answer['action']);
+  return { id: required(answer, 'id'), content: answer['content'], ...(action && { action }) };
+}
+
+const blockAnswer = (block: JsonObject): Given[] =>
+  block['type'] === 'tool_result'
+    ? [
+        {
+          id: required(block, 'tool_use_id'),
+          content: block['content'],
+          ...(block['is_error'] === true && { action: 'decline' as const }),
+        },
+      ]
+    : [];
+
+function blockPart(block: JsonObject): Part[] {
+  if (block['type'] === 'text') return [{ text: string(block['text']) ?? '' }];
+  const source = object(block['source']);
+  const mediaType = string(source['media_type']);
+  if (source['type'] === 'base64')
+    return [filePart(asUrl(required(source, 'data'), mediaType), mediaType)];
+  return source['type'] === 'url' ? [filePart(required(source, 'url'), mediaType)] : [];
+}

@@ -1,0 +1,92 @@
+import type { Answer, InputRequest } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import { belongsTo } from '../event/contract.ts';
+import type { Part } from '../event/types.ts';
+import { isObject, type JsonObject } from '../json.ts';
+
+/** What a front end posted, in our words. */
+export interface Posted {
+  /** The conversation: a chat, a thread, a session. Undefined begins one. */
+  readonly context: string | undefined;
+  /** Posted again it is the same turn. Undefined: a turn of its own, whatever was posted before. */
+  readonly messageId: string | undefined;
+  readonly parts: readonly Part[];
+  /** What may answer a question; front ends send old results along, which answer nothing. */
+  readonly given: readonly Given[];
+  /** Our own message that the answers stand in. */
+  readonly within?: string;
+  /** What else was posted, for the agent. */
+  readonly metadata: JsonObject;
+}
+
+export interface Given {
+  /** Of the question, or of the call that it is about. */
+  readonly id: string;
+  /** Left to the content if not said. */
+  readonly action?: Answer['action'];
+  readonly content?: unknown;
+}
+
+const NO = /^(n|no|reject|rejected|decline|declined|deny|denied|false)\b/i;
+
+/** The pending questions that are answered by what was given, each with its answer. */
+export function answersTo(
+  pending: readonly InputRequest[],
+  given: readonly Given[],
+): readonly Answer[] {
+  return pending.flatMap((request): Answer[] => {
+    const found =
+      given.find(({ id }) => id === request.id) ??
+      given.find(({ id }) => id === request.callId || belongsTo(request.id, id));
+    return found ? [answer(request, found)] : [];
+  });
+}
+
+function answer({ id, kind }: InputRequest, { action, content }: Given): Answer {
+  if (kind !== 'approval')
+    return { id, action: action ?? 'accept', ...(content !== undefined && { content }) };
+  const said = isObject(content) ? content['approved'] : content;
+  const refuses = said === false || (typeof said === 'string' && NO.test(said.trim()));
+  const edited = isObject(content) ? content['editedArgs'] : undefined;
+  return {
+    id,
+    action: action ?? (refuses ? 'decline' : 'accept'),
+    ...(edited !== undefined && { content: edited }),
+  };
+}
+
+export const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
+export const objects = (value: unknown): readonly JsonObject[] =>
+  Array.isArray(value) ? value.filter(isObject) : [];
+export const string = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined;
+
+export function required(body: JsonObject, name: string): string {
+  const value = string(body[name]);
+  if (value !== undefined) return value;
+  throw new DuolaneError('invalid', `the body needs ${name}, a string`);
+}
+
+/** A file that a front end sent: bytes where the URL holds them. */
+export function filePart(url: string, mediaType?: string, filename?: string): Part {
+  const named = filename === undefined ? {} : { filename };
+  const [, type, base64] = /^data:([^;,]*)[^,]*;base64,(.*)$/s.exec(url) ?? [];
+  if (base64 !== undefined)
+    return {
+      bytes: new Uint8Array(Buffer.from(base64, 'base64')),
+      mediaType: mediaType ?? (type || 'application/octet-stream'),
+      ...named,
+    };
+  return { url, ...(mediaType !== undefined && { mediaType }), ...named };
+}
+
+/** The members that say something: not the empty lists and objects that clients send along. */
+export const meant = (fields: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(fields).filter(
+      ([, value]) =>
+        value !== undefined &&
+        value !== null &&
+        !(typeof value === 'object' && Object.keys(value).length === 0),
+    ),
+  );

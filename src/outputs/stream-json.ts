@@ -1,0 +1,255 @@
+import { advance } from '../event/advance.ts';
+import type { Entry, Snapshot } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import { ApiMessages } from './api-messages.ts';
+import { contentOf, RETRY_WORDS, toolBlock, usageOf } from './api-words.ts';
+import type { Message, Output } from './types.ts';
+import { compact, sayPart } from './words.ts';
+
+type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
+type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
+
+/**
+ * A log as the lines that an agent CLI writes with `--output-format stream-json
+ * --include-partial-messages`: `system init`, `stream_event`s with the whole block behind its
+ * pieces, tool results as `user`, one `result`. A wait for a person ends as a `result` whose
+ * `terminal_reason` is `tool_deferred`, with the questions in `pending`. The session is the context.
+ * Sub-agents speak in whole blocks, with the `parent_tool_use_id` of their call.
+ */
+export function streamJsonEncoder(): Output {
+  const encoder = new StreamJsonEncoder();
+  return {
+    encode: (entry) => encoder.encode(entry),
+    pause: () => encoder.pause(),
+    get openedAt() {
+      return encoder.openedAt;
+    },
+    get snapshot() {
+      return encoder.snapshot;
+    },
+  };
+}
+
+class StreamJsonEncoder {
+  openedAt = 0;
+  #now: Snapshot | undefined;
+  #open = false;
+  #startedAt = 0;
+  #firstTextAt: number | undefined;
+  #api = new ApiMessages('', (fields) => fields);
+
+  get snapshot(): Snapshot | undefined {
+    return this.#now;
+  }
+
+  encode(entry: Entry): readonly Message[] {
+    const before = this.#now;
+    const now = (this.#now = advance(before, entry));
+    switch (entry.type) {
+      case 'turn.submitted': {
+        const answers = before !== undefined && before.pending.length > now.pending.length;
+        if (this.#open && !answers) return [];
+        const paused = answers ? this.#ending(before, entry.at) : [];
+        this.#begin(entry);
+        return paused;
+      }
+      case 'run.started': {
+        const left = this.#api.closeAll();
+        if (!this.#open) this.#begin(entry);
+        this.#api.model = entry.model ?? this.#api.model;
+        return [...left, this.#line({ type: 'system', ...this.#init(entry) })];
+      }
+      case 'cancel.requested':
+        return [];
+      default:
+        return this.#tell(entry);
+    }
+  }
+
+  pause(): readonly Message[] {
+    return this.#now ? this.#ending(this.#now, this.#now.updatedAt) : [];
+  }
+
+  #begin({ seq, at }: Entry): void {
+    this.#open = true;
+    this.openedAt = seq;
+    this.#startedAt = at;
+    this.#firstTextAt = undefined;
+    const { model } = this.#api;
+    this.#api = new ApiMessages((this.#now as Snapshot).task, (fields) => this.#line(fields));
+    this.#api.model = model;
+  }
+
+  #init({ sessionId }: Of<'run.started'>): JsonObject {
+    return {
+      subtype: 'init',
+      model: this.#api.model,
+      cwd: '',
+      tools: [],
+      mcp_servers: [],
+      slash_commands: [],
+      permissionMode: 'default',
+      apiKeySource: 'none',
+      ...(sessionId !== undefined && { agent_session_id: sessionId }),
+    };
+  }
+
+  #tell(entry: Told): Message[] {
+    const parent = entry.path?.at(-1) ?? null;
+    switch (entry.type) {
+      case 'step.started':
+        return [...this.#api.close(parent), ...this.#api.start(parent, entry.seq)];
+      case 'step.finished':
+        return this.#api.close(parent, entry);
+      case 'text.delta':
+        this.#firstTextAt ??= entry.at;
+        return this.#api.piece(parent, entry, 'text', { type: 'text_delta', text: entry.delta });
+      case 'reasoning.delta':
+        return this.#api.piece(parent, entry, 'thinking', {
+          type: 'thinking_delta',
+          thinking: entry.delta,
+        });
+      case 'text.end':
+      case 'reasoning.end':
+        return this.#api.whole(parent, entry);
+      case 'tool.started':
+        return this.#api.openBlock(parent, entry.seq, entry.callId, toolBlock(entry));
+      case 'tool.args':
+        return this.#api.args(parent, entry.callId, entry.delta);
+      case 'tool.called':
+        return this.#api.called(parent, entry);
+      case 'tool.completed':
+        return [
+          this.#result(parent, entry.callId, contentOf(entry.output), {
+            tool_use_result: entry.output ?? null,
+          }),
+        ];
+      case 'tool.failed':
+        return [
+          this.#result(
+            parent,
+            entry.callId,
+            entry.error.message,
+            {
+              tool_use_result: `Error: ${entry.error.message}`,
+            },
+            true,
+          ),
+        ];
+      case 'tool.progress': {
+        const { callId, message, progress, total } = entry;
+        const fields = compact({ tool_use_id: callId, message, progress, total });
+        return [this.#line({ type: 'tool_progress', parent_tool_use_id: parent, ...fields })];
+      }
+      case 'retry': {
+        const { attempt, delayMs, error, discard } = entry;
+        const fields = compact({ attempt, retry_delay_ms: delayMs, error_status: error.status });
+        const word = RETRY_WORDS[error.code] ?? error.code;
+        if (discard) this.#api.forget(parent);
+        return [this.#line({ type: 'system', subtype: 'api_retry', ...fields, error: word })];
+      }
+      case 'status':
+        return [this.#line({ type: 'system', subtype: 'informational', content: entry.message })];
+      case 'artifact': {
+        const { artifactId, name, append, last } = entry;
+        const fields = compact({ artifact_id: artifactId, name, append, last });
+        const parts = entry.parts.map(sayPart);
+        return [this.#line({ type: 'system', subtype: 'artifact', ...fields, parts })];
+      }
+      case 'run.finished':
+        return this.#finish(entry);
+      case 'input.required':
+      case 'frame':
+      case 'custom':
+        return [];
+    }
+  }
+
+  #result(
+    parent: string | null,
+    tool_use_id: string,
+    content: unknown,
+    extra: JsonObject,
+    is_error = false,
+  ): Message {
+    const block = { type: 'tool_result', tool_use_id, content, ...(is_error && { is_error }) };
+    const message = { role: 'user', content: [block] };
+    return this.#line({ type: 'user', message, parent_tool_use_id: parent, ...extra });
+  }
+
+  #finish(entry: Of<'run.finished'>): Message[] {
+    const now = this.#now as Snapshot;
+    if (entry.outcome === 'input-required') {
+      const ending = this.#ending(now, entry.at);
+      this.#open = false;
+      return ending;
+    }
+    const closing = this.#api.closeAll();
+    this.#open = false;
+    return [...closing, this.#line(this.#ended(entry))];
+  }
+
+  #ended({ outcome, text, error, output, usage, at }: Of<'run.finished'>): Message {
+    const base = {
+      ...this.#figures(at),
+      usage: usageOf(usage),
+      total_cost_usd: usage?.costUsd ?? 0,
+    };
+    if (outcome === 'completed')
+      return {
+        type: 'result',
+        subtype: 'success',
+        is_error: false,
+        result: text,
+        stop_reason: 'end_turn',
+        terminal_reason: 'completed',
+        ...base,
+        ...(output !== undefined && { structured_output: output }),
+      };
+    return {
+      type: 'result',
+      subtype: error?.code === 'max_steps' ? 'error_max_turns' : 'error_during_execution',
+      is_error: true,
+      errors: [error?.message ?? text],
+      stop_reason: null,
+      terminal_reason: outcome === 'canceled' ? 'aborted_streaming' : 'model_error',
+      ...(error?.status !== undefined && { api_error_status: error.status }),
+      ...base,
+    };
+  }
+
+  /** What ends a stream where the task waits; says so, but does not note it. */
+  #ending(now: Snapshot, at: number): Message[] {
+    if (!this.#open) return [];
+    const { pending, text } = now;
+    return [
+      ...this.#api.closing(),
+      this.#line({
+        type: 'result',
+        subtype: 'success',
+        is_error: false,
+        result: text,
+        stop_reason: 'tool_use',
+        terminal_reason: 'tool_deferred',
+        pending,
+        ...this.#figures(at),
+        usage: usageOf(now.usage),
+        total_cost_usd: now.usage?.costUsd ?? 0,
+      }),
+    ];
+  }
+
+  #figures(at: number): JsonObject {
+    const first = this.#firstTextAt;
+    return {
+      duration_ms: Math.max(0, at - this.#startedAt),
+      num_turns: this.#api.steps,
+      permission_denials: [],
+      ...(first !== undefined && { ttft_ms: Math.max(0, first - this.#startedAt) }),
+    };
+  }
+
+  #line(fields: Message): Message {
+    return { ...fields, session_id: (this.#now as Snapshot).context };
+  }
+}

@@ -1,0 +1,378 @@
+import type { InputRequest } from '../ask.ts';
+import { advance } from '../event/advance.ts';
+import type { Entry, OpenCall, Part, Snapshot, Turn } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
+import type { Message, Output } from './types.ts';
+import { compact, dataUrl, sayPart } from './words.ts';
+
+type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
+type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
+
+export interface UiMessageOptions {
+  /**
+   * The major version of the AI SDK that reads, if it is known. From 7 on, a failed attempt's text
+   * is taken back by `reset-step`; older ones stumble over that and get a `data-discard` part.
+   */
+  readonly version?: number;
+}
+
+const REFUSALS = { decline: 'declined', cancel: 'canceled' } as const;
+
+/** The name of the calls that we make up for questions that belong to no call of the agent. */
+const ASK = 'ask';
+
+/**
+ * A log as the UI message stream of the AI SDK (protocol v1, SDK 5 and later; approvals from 6 on):
+ * one message of the assistant for each message of the user, over waits and restarts. Tools are the
+ * agent's, so their parts are `providerExecuted` and no client tries to run or resend them; a
+ * question that is about a call's own result hands that call to the client. Other questions are
+ * calls of a tool `ask`, which the client answers with its output or an approval. Status, retries,
+ * artifacts and structured output are data parts. What sub-agents say is not shown, their calls are.
+ */
+export function uiMessageEncoder({ version = 0 }: UiMessageOptions = {}): Output {
+  const encoder = new UiMessageEncoder(version >= 7);
+  return {
+    encode: (entry) => encoder.encode(entry),
+    pause: () => encoder.pause(),
+    get openedAt() {
+      return encoder.openedAt;
+    },
+    get snapshot() {
+      return encoder.snapshot;
+    },
+  };
+}
+
+class UiMessageEncoder {
+  openedAt = 0;
+  readonly #resets: boolean;
+  #now: Snapshot | undefined;
+  #open = false;
+  /** The message of the assistant that the client builds. */
+  #id = '';
+  #messages = 0;
+  #block: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined;
+  #inStep = false;
+  /** Calls that the message has a part for. */
+  readonly #parts = new Set<string>();
+  /** Those whose arguments the client puts together. */
+  readonly #arguing = new Set<string>();
+  /** Those of the open step. */
+  #stepParts: string[] = [];
+  /** Questions that are calls of `ask` in it. */
+  readonly #asks = new Map<string, InputRequest>();
+  /** Calls that a person did not allow. */
+  readonly #denied = new Set<string>();
+
+  constructor(resets: boolean) {
+    this.#resets = resets;
+  }
+
+  get snapshot(): Snapshot | undefined {
+    return this.#now;
+  }
+
+  encode(entry: Entry): readonly Message[] {
+    const before = this.#now;
+    const now = (this.#now = advance(before, entry));
+    if (entry.type === 'turn.submitted') return this.#submitted(entry, before, now);
+    if (entry.type === 'run.started') return this.#started(entry, now);
+    if (entry.type === 'cancel.requested') return [];
+    return this.#open ? this.#tell(entry, now) : [];
+  }
+
+  pause(): readonly Message[] {
+    return this.#open ? [...this.#closing(), { type: 'finish', finishReason: 'tool-calls' }] : [];
+  }
+
+  #submitted(
+    { turn, seq }: Of<'turn.submitted'>,
+    before: Snapshot | undefined,
+    now: Snapshot,
+  ): Message[] {
+    const asked = before?.pending ?? [];
+    const answers = asked.length > now.pending.length;
+    if (this.#open && !answers) return [];
+    const paused = answers ? this.pause() : [];
+    this.#forget();
+    const opening = this.#start(turn, seq, now);
+    return [...paused, ...opening, ...this.#answered(turn, asked)];
+  }
+
+  #started({ seq, discard }: Of<'run.started'>, now: Snapshot): Message[] {
+    if (!this.#open) return now.current ? this.#start(now.current, seq, now) : [];
+    // The run lost its owner and starts again: what it left open is closed for the client too.
+    const closing = this.#closing();
+    this.#forget();
+    return [...closing, ...(discard ? [discarded('message')] : [])];
+  }
+
+  /** Answers that the client put into its message go on in that message; anything else begins one. */
+  #start(turn: Turn, seq: number, now: Snapshot): Message[] {
+    this.#open = true;
+    if (this.#id === '' || !turn.messageId.startsWith(`${this.#id}/`)) {
+      this.#messages += 1;
+      this.#id = this.#messages === 1 ? now.task : `${now.task}.${this.#messages}`;
+      this.openedAt = seq;
+      this.#parts.clear();
+      this.#arguing.clear();
+      this.#asks.clear();
+      return [this.#begin(now), ...this.#carryOver(now)];
+    }
+    return [this.#begin(now)];
+  }
+
+  #begin({ task, context }: Snapshot): Message {
+    return { type: 'start', messageId: this.#id, messageMetadata: { task, context } };
+  }
+
+  /** What an earlier message left open: its result comes in this one, so its call must be here. */
+  #carryOver(now: Snapshot): Message[] {
+    return [
+      ...now.calls.map((call) => (call.partial ? this.#calling(call) : this.#called(call))),
+      ...now.pending.flatMap((request) => this.#ask(request, now)),
+    ];
+  }
+
+  #answered({ answers = [] }: Turn, asked: readonly InputRequest[]): Message[] {
+    return answers.flatMap(({ id, action, content }): Message[] => {
+      const request = asked.find((each) => each.id === id);
+      if (!request) return [];
+      const callId = request.callId;
+      if (action !== 'accept' && callId !== undefined) this.#denied.add(callId);
+      if (!this.#asks.delete(id)) return [];
+      // Done with: a client that resends complete calls would else resend this one for ever.
+      const done = { toolCallId: id, providerExecuted: true };
+      if (action === 'accept')
+        return [{ type: 'tool-output-available', ...done, output: content ?? action }];
+      return request.kind === 'approval'
+        ? [{ type: 'tool-output-denied', toolCallId: id }]
+        : [{ type: 'tool-output-error', ...done, errorText: REFUSALS[action] }];
+    });
+  }
+
+  #tell(entry: Told, now: Snapshot): Message[] {
+    const inner = entry.path !== undefined && entry.path.length > 0;
+    switch (entry.type) {
+      case 'step.started': {
+        if (inner) return [];
+        const ending = this.#endStep();
+        this.#inStep = true;
+        this.#stepParts = [];
+        return [...ending, { type: 'start-step' }];
+      }
+      case 'step.finished':
+        return inner ? [] : this.#endStep();
+      case 'text.delta':
+      case 'reasoning.delta':
+        return inner ? [] : this.#delta(entry);
+      case 'text.end':
+      case 'reasoning.end':
+        return inner ? [] : this.#endBlock();
+      case 'tool.started':
+        return [...this.#endBlock(), this.#calling(entry)];
+      case 'tool.args':
+        if (!this.#arguing.has(entry.callId)) return [];
+        return [
+          { type: 'tool-input-delta', toolCallId: entry.callId, inputTextDelta: entry.delta },
+        ];
+      case 'tool.called':
+        return [...this.#endBlock(), this.#called(entry)];
+      case 'tool.progress': {
+        const { callId, message, progress, total, data } = entry;
+        const value = compact({ toolCallId: callId, message, progress, total, data });
+        return [{ type: 'data-tool-progress', data: value, transient: true }];
+      }
+      case 'tool.completed':
+      case 'tool.failed':
+        return this.#closed(entry);
+      case 'retry':
+        return this.#retry(entry, inner);
+      case 'status': {
+        const value = compact({ message: entry.message, data: entry.data });
+        return [{ type: 'data-status', data: value, transient: true }];
+      }
+      case 'artifact':
+        return artifactParts(entry);
+      case 'custom':
+        return [{ type: `data-${entry.name}`, data: entry.data ?? null }];
+      case 'input.required':
+        return this.#ask(entry.request, now);
+      case 'run.finished':
+        return this.#end(entry);
+      case 'frame':
+        return [];
+    }
+  }
+
+  #delta({ type, id, delta }: Of<'text.delta' | 'reasoning.delta'>): Message[] {
+    const kind = type === 'text.delta' ? 'text' : 'reasoning';
+    const opening: Message[] = [];
+    if (this.#block?.id !== id || this.#block.kind !== kind) {
+      opening.push(...this.#endBlock(), { type: `${kind}-start`, id });
+      this.#block = { kind, id };
+    }
+    return [...opening, { type: `${kind}-delta`, id, delta }];
+  }
+
+  #calling({ callId, name }: Pick<OpenCall, 'callId' | 'name'>): Message {
+    this.#parts.add(callId);
+    this.#arguing.add(callId);
+    this.#stepParts.push(callId);
+    return {
+      type: 'tool-input-start',
+      toolCallId: callId,
+      toolName: name,
+      providerExecuted: true,
+    };
+  }
+
+  #called({ callId, name, args }: Pick<OpenCall, 'callId' | 'name' | 'args'>): Message {
+    this.#parts.add(callId);
+    this.#stepParts.push(callId);
+    return {
+      type: 'tool-input-available',
+      toolCallId: callId,
+      toolName: name,
+      input: args ?? {},
+      providerExecuted: true,
+    };
+  }
+
+  #closed(entry: Of<'tool.completed' | 'tool.failed'>): Message[] {
+    const { callId: toolCallId, name } = entry;
+    // Its part went with a step that was taken back; a result without one would break the reader.
+    const call = this.#parts.has(toolCallId)
+      ? []
+      : [this.#called({ callId: toolCallId, name, args: {} })];
+    const denied = this.#denied.delete(toolCallId);
+    if (entry.type === 'tool.completed')
+      return [
+        ...call,
+        {
+          type: 'tool-output-available',
+          toolCallId,
+          output: entry.output ?? null,
+          providerExecuted: true,
+        },
+      ];
+    return [
+      ...call,
+      denied
+        ? { type: 'tool-output-denied', toolCallId }
+        : {
+            type: 'tool-output-error',
+            toolCallId,
+            errorText: entry.error.message,
+            providerExecuted: true,
+          },
+    ];
+  }
+
+  #retry({ attempt, delayMs, error, discard }: Of<'retry'>, inner: boolean): Message[] {
+    const data = compact({ attempt, delayMs, code: error.code });
+    const notice = { type: 'data-retry', data, transient: true };
+    if (!discard || inner) return [notice];
+    if (!this.#resets) return [...this.#endBlock(), discarded('step'), notice];
+    this.#block = undefined;
+    this.#arguing.clear();
+    for (const callId of this.#stepParts.splice(0)) this.#parts.delete(callId);
+    return [{ type: 'reset-step' }, notice];
+  }
+
+  #ask(request: InputRequest, now: Snapshot): Message[] {
+    const { id, kind, message, schema, data, callId } = request;
+    const call = now.calls.find((each) => each.callId === callId && !each.partial);
+    if (call && kind === 'approval')
+      return [
+        ...(this.#parts.has(call.callId) ? [] : [this.#called(call)]),
+        { type: 'tool-approval-request', approvalId: id, toolCallId: call.callId },
+      ];
+    // A question without words about a call: its result is wanted, from whoever shows it.
+    if (call && kind === 'question' && message === undefined)
+      return [{ ...this.#called(call), providerExecuted: false }];
+    this.#asks.set(id, request);
+    const input = compact({ kind, message, schema, data });
+    return [
+      ...this.#endBlock(),
+      { type: 'tool-input-available', toolCallId: id, toolName: ASK, input },
+      ...(kind === 'approval'
+        ? [{ type: 'tool-approval-request', approvalId: id, toolCallId: id }]
+        : []),
+    ];
+  }
+
+  #end({ outcome, error, output, usage, text }: Of<'run.finished'>): Message[] {
+    if (outcome === 'input-required') {
+      const paused = this.pause();
+      this.#forget();
+      this.#open = false;
+      return [...paused];
+    }
+    const closing = this.#closing();
+    this.#forget();
+    this.#open = false;
+    const messageMetadata = compact({ outcome, usage });
+    if (outcome === 'canceled') return [...closing, { type: 'abort', reason: text }];
+    if (outcome === 'completed')
+      return [
+        ...closing,
+        ...(output === undefined ? [] : [{ type: 'data-output', data: output }]),
+        { type: 'finish', finishReason: 'stop', messageMetadata },
+      ];
+    return [
+      ...closing,
+      { type: 'error', errorText: error?.message ?? `The run was ${outcome}.` },
+      { type: 'finish', finishReason: 'error', messageMetadata },
+    ];
+  }
+
+  /** Ends everything that the client holds open; says so, but does not note it. */
+  #closing(): Message[] {
+    return [...blockEnd(this.#block), ...(this.#inStep ? [{ type: 'finish-step' }] : [])];
+  }
+
+  #forget(): void {
+    this.#block = undefined;
+    this.#inStep = false;
+  }
+
+  #endBlock(): Message[] {
+    const ended = blockEnd(this.#block);
+    this.#block = undefined;
+    return ended;
+  }
+
+  #endStep(): Message[] {
+    const was = this.#inStep;
+    this.#inStep = false;
+    return was ? [...this.#endBlock(), { type: 'finish-step' }] : [];
+  }
+}
+
+const blockEnd = (
+  block: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined,
+): Message[] => (block ? [{ type: `${block.kind}-end`, id: block.id }] : []);
+
+/** What stands before it in the message, back to the last step or to the beginning, is void. */
+const discarded = (scope: 'step' | 'message'): Message => ({
+  type: 'data-discard',
+  data: { scope },
+});
+
+/** Files as file parts, the rest as one data part; pieces of one artifact share its id. */
+function artifactParts({ artifactId, name, parts, append, last }: Of<'artifact'>): Message[] {
+  const isFile = (part: Part): boolean => 'url' in part || 'bytes' in part;
+  const rest = parts.filter((part) => !isFile(part)).map(sayPart);
+  const data = compact({ artifactId, name, append, last, parts: rest });
+  return [
+    ...parts.flatMap((part): Message[] => {
+      const mediaType = part.mediaType ?? 'application/octet-stream';
+      if ('url' in part) return [{ type: 'file', url: part.url, mediaType }];
+      return 'bytes' in part
+        ? [{ type: 'file', url: dataUrl(part.bytes, mediaType), mediaType }]
+        : [];
+    }),
+    ...(rest.length > 0 ? [{ type: 'data-artifact', data: data as JsonObject }] : []),
+  ];
+}

@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import { anthropic, type AnthropicClient } from '../../src/adapters/anthropic/index.ts';
+import type { Ask } from '../../src/ask.ts';
+import { lawful } from '../../src/event/index.ts';
+import type { Agent } from '../../src/event/types.ts';
+import { createSdkMcpServer, tool } from '../../src/host/index.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { createRegistry, dialHttp, offerHttp } from '../../src/mcp/index.ts';
+import type { ToolContext } from '../../src/mcp/types.ts';
+import { all } from '../a2a/support.ts';
+import { contextFor, newTask } from '../agent.contract.ts';
+import { turnOf } from '../arbitraries.ts';
+import { adapterContract, only, type Scene } from './adapter.contract.ts';
+import { peer } from '../peers.ts';
+import { startModelServer } from '../support/model-server.ts';
+import { suite, verifies } from '../verifies.ts';
+
+const sdk = await peer('anthropic');
+
+async function client(baseURL: string): Promise<AnthropicClient> {
+  const { default: Anthropic } = (await sdk.import('@anthropic-ai/sdk')) as {
+    default: new (options: JsonObject) => AnthropicClient;
+  };
+  return new Anthropic({ apiKey: 'dummy', baseURL });
+}
+
+async function build({ url, tools, output }: Scene): Promise<Agent> {
+  const { instance } = createSdkMcpServer({
+    name: 'scene',
+    tools: tools.map(({ name, description, schema, run }) =>
+      tool(name, description, schema, async (args: JsonObject, { signal }: ToolContext) =>
+        String(await run(args, signal)),
+      ),
+    ),
+  });
+  return anthropic(await client(url), {
+    model: 'scripted',
+    tools: instance,
+    needsApproval: ({ name }) => tools.some((each) => each.name === name && each.approval === true),
+    ...(output && {
+      params: { output_config: { format: { type: 'json_schema', schema: output } } },
+    }),
+  });
+}
+
+suite('anthropic', sdk.reason, () => {
+  adapterContract('the client of the Messages API', { build });
+
+  verifies('S233', 'the tools of an MCP server reach the agent as its toolset', async () => {
+    const registry = createRegistry({
+      name: 'moon',
+      tools: [tool('landing', 'When it landed', {}, async () => '20 July 1969')],
+    });
+    await using offered = await offerHttp(registry, {});
+    await using dialled = await dialHttp({ url: offered.url });
+    await using model = await startModelServer([
+      { tools: [{ id: 'call_1', name: 'landing' }] },
+      { text: 'In 1969.' },
+    ]);
+    const agent = anthropic(await client(model.url), { model: 'scripted', tools: dialled });
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    expect(model.calls[0]?.body['tools']).toMatchObject([
+      { name: 'landing', description: 'When it landed' },
+    ]);
+    expect(JSON.stringify(model.calls[1]?.body['messages'])).toContain('20 July 1969');
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'In 1969.' });
+  });
+
+  test('a tool that asks in the middle of its call is asked again with the answer', async () => {
+    const registry = createRegistry({
+      name: 'desk',
+      tools: [
+        tool('book', 'Books', {}, async (_args, { ask }) => {
+          const { content } = await ask({ id: 'day', kind: 'question', message: 'When?' });
+          return `booked for ${String(content)}`;
+        }),
+      ],
+    });
+    await using model = await startModelServer([
+      { tools: [{ id: 'call_1', name: 'book' }] },
+      { text: 'Done.' },
+    ]);
+    const agent = anthropic(await client(model.url), { model: 'scripted', tools: registry });
+    const answer: Ask = async ({ id }) => ({ id, action: 'accept', content: 'Monday' });
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor(newTask(), answer).ctx));
+    expect(only(events, 'input.required')).toMatchObject([{ request: { id: 'call_1/day' } }]);
+    expect(JSON.stringify(only(events, 'tool.completed'))).toContain('booked for Monday');
+  });
+});

@@ -1,0 +1,208 @@
+import { expect, test } from 'vitest';
+import { langgraph, type LangGraph } from '../../src/adapters/langgraph/index.ts';
+import { lawful } from '../../src/event/index.ts';
+import type { Agent, AgentEvent } from '../../src/event/types.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { toA2A } from '../../src/serve/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
+import { all, Caller } from '../a2a/support.ts';
+import { contextFor } from '../agent.contract.ts';
+import { turnOf } from '../arbitraries.ts';
+import { peer } from '../peers.ts';
+import { startModelServer } from '../support/model-server.ts';
+import { statusesIn } from '../support/served.ts';
+import { suite, verifies } from '../verifies.ts';
+import { adapterContract, only, type Scene, type SceneTool } from './adapter.contract.ts';
+
+const lib = await peer('langgraph');
+
+interface Message {
+  readonly content: string;
+  readonly tool_calls?: readonly unknown[];
+}
+interface State {
+  readonly messages: readonly Message[];
+}
+interface Builder {
+  addNode(name: string, node: unknown): Builder;
+  addEdge(from: string, to: string): Builder;
+  addConditionalEdges(from: string, choose: (state: State) => string): Builder;
+  compile(options?: JsonObject): LangGraph;
+}
+/** What the tests use of LangGraph.js. */
+interface Lib {
+  readonly StateGraph: new (state: unknown) => Builder;
+  readonly MessagesAnnotation: { readonly spec: JsonObject };
+  readonly Annotation: (() => unknown) & { readonly Root: (spec: JsonObject) => unknown };
+  readonly MemorySaver: new () => unknown;
+  readonly interrupt: (value: unknown) => unknown;
+  readonly START: string;
+  readonly END: string;
+}
+interface ChatModel {
+  bindTools(tools: readonly unknown[]): ChatModel;
+  invoke(messages: unknown, config?: unknown): Promise<Message>;
+}
+
+const load = async <T>(name: string): Promise<T> => (await lib.import(name)) as T;
+
+async function chatModel(url: string): Promise<ChatModel> {
+  const { ChatOpenAI } = await load<{ ChatOpenAI: new (options: JsonObject) => ChatModel }>(
+    '@langchain/openai',
+  );
+  const configuration = { baseURL: `${url}/v1` };
+  return new ChatOpenAI({ model: 'scripted', apiKey: 'dummy', maxRetries: 0, configuration });
+}
+
+/** The loop of a model and its tools, as LangGraph's own documentation writes it. */
+async function build({ url, tools, output }: Scene): Promise<Agent> {
+  const graph = await load<Lib>('@langchain/langgraph');
+  const { ToolNode } = await load<{ ToolNode: new (tools: readonly unknown[]) => unknown }>(
+    '@langchain/langgraph/prebuilt',
+  );
+  const { tool } = await load<{
+    tool: (run: unknown, definition: JsonObject) => unknown;
+  }>('@langchain/core/tools');
+  const made = tools.map(({ name, description, schema, ...rest }) =>
+    tool(running(graph, rest), { name, description, schema }),
+  );
+  const model = (await chatModel(url)).bindTools(made);
+  const { START, END } = graph;
+  const state = graph.Annotation.Root({
+    ...graph.MessagesAnnotation.spec,
+    structuredResponse: graph.Annotation(),
+  });
+  const compiled = new graph.StateGraph(state)
+    .addNode('agent', async ({ messages }: State) => ({ messages: [await model.invoke(messages)] }))
+    .addNode('tools', new ToolNode(made))
+    .addNode('respond', ({ messages }: State) => ({
+      ...(output && { structuredResponse: JSON.parse(messages.at(-1)?.content ?? '') as unknown }),
+    }))
+    .addEdge(START, 'agent')
+    .addConditionalEdges('agent', ({ messages }) =>
+      messages.at(-1)?.tool_calls?.length ? 'tools' : 'respond',
+    )
+    .addEdge('tools', 'agent')
+    .addEdge('respond', END)
+    .compile({ checkpointer: new graph.MemorySaver() });
+  return langgraph(compiled);
+}
+
+const running =
+  ({ interrupt }: Lib, { approval, run }: Pick<SceneTool, 'approval' | 'run'>) =>
+  async (args: JsonObject, { signal }: { readonly signal?: AbortSignal }): Promise<unknown> => {
+    if (approval && interrupt({ args }) !== true) throw new Error('it was not allowed');
+    return run(args, signal);
+  };
+
+/** What the adapter itself yields, before the laws tidy it up. */
+const raw = (agent: Agent): Promise<AgentEvent[]> => all(agent(turnOf('m1'), contextFor().ctx));
+
+suite('langgraph', lib.reason, () => {
+  adapterContract('LangGraph', { build });
+
+  verifies(
+    ['S155', 'S157', 'S158'],
+    'mode messages: a word when it starts, then every token once, and no empty chunk',
+    async () => {
+      await using model = await startModelServer([{ text: ['to', 'ken', ' by token'] }]);
+      const events = await raw(await build({ url: model.url, tools: [] }));
+      expect(events[0]).toEqual({ type: 'status', message: 'Running graph...' });
+      const deltas = only(events, 'text.delta').map(({ delta }) => delta);
+      expect(deltas).toEqual(['to', 'ken', ' by token']);
+    },
+  );
+
+  verifies(
+    ['S157', 'S159', 'S160'],
+    'served: a word at the start, previews by the rule, the artifact result, then completed',
+    async () => {
+      const text = Array.from({ length: 30 }, (_, i) => `${String(i).padStart(19, '.')} `);
+      await using model = await startModelServer([{ text, pieceDelayMs: 2 }]);
+      const agent = await build({ url: model.url, tools: [] });
+      const options = { artifact: 'result', preview: 'head120', log: memoryLog() } as const;
+      await using served = await toA2A(agent, options);
+      const events = await all(new Caller(served.url).say('hi'));
+      expect(statusesIn(events)[0]).toBe('Running graph...');
+      const seen = events.map(({ result }) => result);
+      const said = JSON.stringify(seen);
+      const whole = text.join('');
+      expect(said).toContain(`"text":"${whole.slice(0, 120)}..."`);
+      expect(seen.at(-2)).toMatchObject({
+        artifactUpdate: {
+          lastChunk: true,
+          artifact: {
+            name: 'result',
+            artifactId: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+          },
+        },
+      });
+      expect(seen.at(-1)).toMatchObject({
+        statusUpdate: {
+          status: { state: 'TASK_STATE_COMPLETED', message: { parts: [{ text: whole }] } },
+        },
+      });
+    },
+  );
+
+  verifies('S156', 'mode updates: one status per finished node, then the state', async () => {
+    const { StateGraph, Annotation, START, END } = await load<Lib>('@langchain/langgraph');
+    const state = Annotation.Root({ topic: Annotation(), outline: Annotation() });
+    const graph = new StateGraph(state)
+      .addNode('choose', () => ({ topic: 'moon' }))
+      .addNode('write', ({ topic }: { readonly topic: string }) => ({ outline: `on the ${topic}` }))
+      .addEdge(START, 'choose')
+      .addEdge('choose', 'write')
+      .addEdge('write', END)
+      .compile();
+    const agent = langgraph(graph, {
+      mode: 'updates',
+      input: () => ({ topic: '' }),
+      say: (_node, { outline }) => (typeof outline === 'string' ? outline : undefined),
+    });
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    expect(only(events, 'status').map(({ message }) => message)).toEqual([
+      'Running graph...',
+      'choose',
+      'write',
+    ]);
+    expect(events.at(-1)).toMatchObject({
+      outcome: 'completed',
+      text: 'on the moon',
+      output: { topic: 'moon', outline: 'on the moon' },
+    });
+  });
+
+  test('what a subgraph says is a sub-agent’s; what the graph answers is the text', async () => {
+    const { StateGraph, MessagesAnnotation, START, END } = await load<Lib>('@langchain/langgraph');
+    await using server = await startModelServer([{ text: 'Found it.' }]);
+    const model = await chatModel(server.url);
+    const inner = new StateGraph(MessagesAnnotation)
+      .addNode('search', async ({ messages }: State) => ({
+        messages: [await model.invoke(messages)],
+      }))
+      .addEdge(START, 'search')
+      .addEdge('search', END)
+      .compile();
+    const outer = new StateGraph(MessagesAnnotation)
+      .addNode('researcher', inner)
+      .addEdge(START, 'researcher')
+      .addEdge('researcher', END)
+      .compile();
+    const events = await all(lawful(langgraph(outer))(turnOf('m1'), contextFor().ctx));
+    const inside = only(events, 'text.delta').filter(({ path }) => path?.[0] === 'researcher');
+    expect(inside.map(({ delta }) => delta).join('')).toBe('Found it.');
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'Found it.' });
+  });
+
+  test('a checkpointer remembers the conversation of a context', async () => {
+    await using model = await startModelServer([{ text: 'Hello Ada.' }, { text: 'Ada.' }]);
+    const agent = await build({ url: model.url, tools: [] });
+    const say = (words: string, messageId: string): Promise<AgentEvent[]> =>
+      all(lawful(agent)(turnOf(messageId, { parts: [{ text: words }] }), contextFor().ctx));
+    await say('I am Ada.', 'm1');
+    await say('Who am I?', 'm2');
+    const seen = JSON.stringify(model.calls[1]?.body['messages']);
+    for (const words of ['I am Ada.', 'Hello Ada.', 'Who am I?']) expect(seen).toContain(words);
+  });
+});
