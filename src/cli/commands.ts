@@ -37,6 +37,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'List and call the tools of an MCP server',
     load: async () => (await import('./tools.ts')).tools,
   },
+  bridge: {
+    summary: 'Offer an MCP server on another wire: stdio, HTTP, SSE, gRPC',
+    load: async () => (await import('./bridge.ts')).bridge,
+  },
   new: {
     summary: 'Make a small agent with one tool and one test',
     load: async () => (await import('./new/new.ts')).newAgent,

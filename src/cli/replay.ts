@@ -1,8 +1,10 @@
+import { once } from 'node:events';
 import { createReadStream, existsSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { encodeEntry } from '../event/json.ts';
 import { sleep } from '../stream/abort.ts';
 import { readTrace, type TraceItem } from '../trace/index.ts';
+import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, type Command } from './command.ts';
 import { lanePrinter } from './lanes.ts';
 import { plain, Printer } from './printer.ts';
@@ -16,17 +18,31 @@ export const replay: Command = {
   options: {
     speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
     json: { text: 'print the records as JSON, one per line, at the same pace' },
+    page: { text: 'show it on the page instead, until Ctrl-C' },
+    port: { value: 'number', text: 'of the page; a free one by default' },
+    open: { text: 'as --page, and open the browser, if there is one' },
   },
   details: [
     'Takes what duolane doctor takes: frames are shown as both lanes, entries of a log as the run\n' +
       `that they tell. Pauses are cut at ${LONGEST_PAUSE_MS / 1000} s before the speed is applied.`,
   ],
-  examples: ['duolane replay run.jsonl --speed 10'],
+  examples: ['duolane replay run.jsonl --speed 10', 'duolane replay run.jsonl --open'],
   async run({ args, flags, terminal, signal }) {
     const [file] = args;
     if (file === undefined) throw new DuolaneError('invalid', 'replay what? Give a trace file');
     if (!existsSync(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
     const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
+    if (flags['page'] || flags['open']) {
+      const { replayOnPage } = await import('./replay-page.ts');
+      const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
+      await using shown = await replayOnPage(readTrace(createReadStream(file)), { speed, port });
+      if (flags['json']) terminal.out.line(JSON.stringify({ url: shown.url }));
+      else terminal.out.line(`${terminal.out.style('bold', shown.url)}  Ctrl-C stops`);
+      if (flags['open'] && !openBrowser(shown.url))
+        terminal.err.line('There is no browser here to open.');
+      if (!signal.aborted) await once(signal, 'abort');
+      return EXIT.ok;
+    }
     const show = flags['json'] ? asJson(terminal.out) : asText(terminal.out);
     let last: number | undefined;
     for await (const item of readTrace(createReadStream(file))) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
-import { openStore, serve } from '../serve/index.ts';
+import { openStore, serve, type Auth } from '../serve/index.ts';
 import type { AgentModule } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
 import type { TaskLog } from '../task/types.ts';
@@ -17,8 +17,21 @@ export const serveCommand: Command = {
   options: {
     host: { value: 'address', text: '127.0.0.1 by default; any other needs --auth' },
     port: { value: 'number', text: 'a free one by default' },
-    store: { value: 'file', text: `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none` },
-    auth: { value: 'bearer:token', text: 'callers must send this token' },
+    grpc: { value: 'port', text: 'A2A over gRPC too, on this port; 0 is a free one' },
+    store: {
+      value: 'file',
+      text: `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none, postgres://… shares them with other replicas`,
+    },
+    'max-runs': { value: 'number', text: 'runs at once here, 100 by default; 0 only accepts' },
+    queue: { text: 'tasks wait in the store for a replica with room, in fair order' },
+    'public-url': {
+      value: 'url',
+      text: 'where callers reach this server, if a proxy or balancer stands before it',
+    },
+    auth: {
+      value: 'scheme',
+      text: 'bearer:<token>, or jwt:<audience>@<issuer> for tokens of an OpenID issuer',
+    },
     open: { text: 'open the page in the browser, if there is one' },
     json: { text: 'print the addresses as one JSON object' },
   },
@@ -31,6 +44,7 @@ export const serveCommand: Command = {
   examples: [
     'duolane serve ai-doctor --open',
     'duolane serve ./agent.js ./second.js --port 8003 --store tasks.sqlite',
+    'duolane serve ./agent.js --store postgres://duolane@db.internal/duolane --queue',
   ],
   async run({ args, flags, terminal, signal }) {
     if (args.length === 0) {
@@ -43,8 +57,14 @@ export const serveCommand: Command = {
     const loaded = await Promise.all(args.map((each) => loadAgent(each)));
     const store = textFlag(flags, 'store') ?? DEFAULT_STORE;
     const host = textFlag(flags, 'host');
+    const publicUrl = textFlag(flags, 'public-url');
     const auth = readAuth(textFlag(flags, 'auth'));
     const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
+    const grpc =
+      flags['grpc'] === undefined
+        ? undefined
+        : { port: numberFlag(flags, 'grpc', { min: 0, max: 65_535, otherwise: 0 }) };
+    const maxRuns = numberFlag(flags, 'max-runs', { min: 0, max: 100_000, otherwise: 100 });
     const agents = nameAll(loaded).map(([name, found]): [string, AgentModule] => {
       if (found.sample || process.env['NODE_ENV'] === 'production') return [name, found.module];
       const agent = reloadable(found, signal, {
@@ -57,17 +77,24 @@ export const serveCommand: Command = {
     await using served = await serve(Object.fromEntries(agents), {
       log,
       port,
+      maxRuns,
+      queue: flags['queue'] === true,
       ...(host !== undefined && { host }),
+      ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
+      ...(grpc && { grpc }),
     });
     const names = agents.map(([name]) => name);
-    if (flags['json']) out.line(JSON.stringify({ url: served.url, agents: names }));
+    const { url, grpcUrl } = served;
+    if (flags['json'])
+      out.line(JSON.stringify({ url, ...(grpcUrl && { grpcUrl }), agents: names }));
     else {
-      out.line(`${out.style('bold', served.url)}  the page`);
-      for (const name of names) out.line(`${served.url}/a2a/${name}  A2A`);
-      out.line(`Tasks are kept in ${store}. Ctrl-C drains and stops.`);
+      out.line(`${out.style('bold', url)}  the page`);
+      for (const name of names) out.line(`${url}/a2a/${name}  A2A`);
+      if (grpcUrl !== undefined) out.line(`${grpcUrl}  A2A over gRPC`);
+      out.line(`Tasks are kept in ${withoutPassword(store)}. Ctrl-C drains and stops.`);
     }
-    if (flags['open'] && !openBrowser(served.url)) err.line('There is no browser here to open.');
+    if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');
     if (!signal.aborted) await once(signal, 'abort');
     return EXIT.ok;
   },
@@ -80,11 +107,17 @@ async function openLog(store: string): Promise<TaskLog> {
   } catch (cause) {
     const { code, message } = DuolaneError.from(cause, 'server');
     if (code !== 'conflict') {
-      throw new DuolaneError(code, `the store ${store} cannot be opened: ${message}`, { cause });
+      throw new DuolaneError(
+        code,
+        `the store ${withoutPassword(store)} cannot be opened: ${message}`,
+        { cause },
+      );
     }
     throw new DuolaneError(code, `${message} (--store)`, { cause });
   }
 }
+
+const withoutPassword = (store: string): string => store.replace(/(:\/\/[^:@/]*):[^@/]*@/, '$1:…@');
 
 /** Two modules of one name cannot share an address. */
 function nameAll<T extends { readonly name: string }>(found: readonly T[]): [string, T][] {
@@ -94,9 +127,11 @@ function nameAll<T extends { readonly name: string }>(found: readonly T[]): [str
   throw new DuolaneError('invalid', `two of these agents are called ${twice}; rename one file`);
 }
 
-function readAuth(value: string | undefined): { readonly bearer: string } | undefined {
+function readAuth(value: string | undefined): Auth | undefined {
   if (value === undefined) return undefined;
   const bearer = /^bearer:(.+)$/.exec(value)?.[1];
   if (bearer) return { bearer };
-  throw new DuolaneError('invalid', '--auth must be bearer:<token>');
+  const [, audience, issuer] = /^jwt:(.+)@(.+)$/.exec(value) ?? [];
+  if (audience && issuer) return { jwt: { audience, issuer } };
+  throw new DuolaneError('invalid', '--auth must be bearer:<token> or jwt:<audience>@<issuer>');
 }

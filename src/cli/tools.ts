@@ -2,18 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { Answer } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import {
-  dialHttp,
-  dialSse,
-  dialTransport,
-  type ToolEvent,
-  type ToolResult,
-  type ToolSource,
-} from '../mcp/index.ts';
-import { buildEnv, spawnProcess } from '../process/index.ts';
+import type { ToolEvent, ToolResult, ToolSource } from '../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { decide } from './person.ts';
 import { plain } from './printer.ts';
+import { dialSource, SOURCES } from './source.ts';
 import type { Channel } from './terminal.ts';
 
 export const tools: Command = {
@@ -23,14 +16,14 @@ export const tools: Command = {
     json: { text: 'print tools, or the events of the call, as JSON, one per line' },
   },
   details: [
-    'The source is an MCP server: stdio:<command line>, http(s)://… for Streamable HTTP, or sse://…\n' +
-      '(sses://… with TLS) for the transport before it.',
+    `The source is ${SOURCES}.`,
     'Without a tool, all of them are listed as they come; with one, it is called, and its progress is\n' +
       'shown on stderr while it works. Exit code 1 if the tool failed.',
   ],
   examples: [
     "duolane tools 'stdio:node server.js'",
     'duolane tools http://127.0.0.1:3000/mcp',
+    'duolane tools grpc://127.0.0.1:50051',
     `duolane tools 'stdio:node server.js' add '{"a":2,"b":3}'`,
   ],
   async run(call) {
@@ -39,45 +32,12 @@ export const tools: Command = {
       throw new DuolaneError('invalid', `the tools of what? duolane tools 'stdio:node server.js'`);
     }
     const args = readArguments(text);
-    await using source = await dial(given, call);
+    const { signal, flags } = call;
+    await using source = await dialSource(given, { signal, token: textFlag(flags, 'token') });
     // Awaited here: the source closes with this scope.
     return await (name === undefined ? list(source, call) : use(source, { name, args }, call));
   },
 };
-
-async function dial(
-  given: string,
-  { flags, signal }: CommandCall,
-): Promise<ToolSource & AsyncDisposable> {
-  const [, scheme, rest = ''] = /^(stdio|https?|sse|sses):(.+)$/s.exec(given) ?? [];
-  const token = textFlag(flags, 'token');
-  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  switch (scheme) {
-    case 'stdio': {
-      const [command = '', ...args] = words(rest);
-      const server = spawnProcess({ command, args, env: buildEnv() });
-      if (server.pid === undefined) throw (await server.exited).startError;
-      return dialTransport(server, { signal });
-    }
-    case 'http':
-    case 'https':
-      return dialHttp({ url: given, headers, signal });
-    case 'sse':
-    case 'sses':
-      return dialSse({ url: `${scheme === 'sse' ? 'http' : 'https'}:${rest}`, headers, signal });
-    default:
-      throw new DuolaneError(
-        'invalid',
-        `${given} is no source: write stdio:<command line>, http://…, or sse://…`,
-      );
-  }
-}
-
-/** A command line as its words; quotes keep blanks. */
-const words = (line: string): string[] =>
-  [...line.matchAll(/"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+)/g)].map(
-    ([, double, single, bare]) => double?.replace(/\\(.)/g, '$1') ?? single ?? bare ?? '',
-  );
 
 function readArguments(text: string): JsonObject {
   try {

@@ -1,11 +1,14 @@
 import { a2aServer, type A2AServer, type AgentDescription } from '../a2a/index.ts';
+import { urlOf } from '../http/request.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
-import { authSchemes } from './guard.ts';
+import { authSchemes, authScopes } from './guard.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
 /** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a` and the well-known card. */
 export interface MountedAgents extends AsyncDisposable {
   readonly agents: readonly { readonly name: string; readonly description: AgentDescription }[];
+  /** Who serves a tenant over gRPC: the agent of that name, or the first one and a tenant of it. */
+  byTenant(tenant: string | undefined): { readonly server: A2AServer; readonly tenant?: string };
   /** Undefined when the path is none of theirs. */
   handle(request: Request, owner: string | undefined): Promise<Response> | undefined;
   /** Closes open streams with a hint to come back. */
@@ -16,12 +19,12 @@ export const CARD_PATH = '/.well-known/agent-card.json';
 
 export function mountAgents(
   modules: Readonly<Record<string, AgentModule>>,
-  url: string,
+  { url, grpcUrl }: { readonly url: string; readonly grpcUrl?: string | undefined },
   log: TaskLog,
   runner: Runner,
   options: ServeOptions,
 ): MountedAgents {
-  const mounted = Object.entries(modules).map(([name, module]) => {
+  const mounted = Object.entries(modules).map(([name, module], index) => {
     const description = describe(name, module, options);
     const path = `/a2a/${encodeURIComponent(name)}`;
     const server = a2aServer({
@@ -31,6 +34,10 @@ export function mountAgents(
       agent: name,
       description,
       url: `${url}${path}`,
+      ...(grpcUrl !== undefined && {
+        // gRPC has no path to tell agents apart by.
+        grpc: { url: grpcUrl, ...(index > 0 && { tenant: name }) },
+      }),
       log,
       runner,
     });
@@ -47,8 +54,13 @@ export function mountAgents(
   };
   return {
     agents: mounted,
+    byTenant(tenant) {
+      const named = mounted.slice(1).find(({ name }) => name === tenant);
+      if (named) return { server: named.server };
+      return { server: first.server, ...(tenant !== undefined && { tenant }) };
+    },
     handle(request, owner) {
-      const found = find(new URL(request.url).pathname);
+      const found = find(urlOf(request).pathname);
       return found?.server.handle(request, { path: found.rest, owner });
     },
     drain() {
@@ -63,7 +75,7 @@ export function mountAgents(
 function describe(name: string, module: AgentModule, { auth }: ServeOptions): AgentDescription {
   const card = module.options?.card ?? {};
   return {
-    ...(auth && { securitySchemes: authSchemes(auth) }),
+    ...(auth && { securitySchemes: authSchemes(auth), securityScopes: authScopes(auth) }),
     ...card,
     name: card.name ?? name,
     description: card.description ?? `The agent ${name}.`,

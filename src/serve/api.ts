@@ -2,20 +2,31 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/contract.ts';
 import { encodeEntry } from '../event/json.ts';
-import type { Part, Snapshot } from '../event/types.ts';
+import type { Entry, Part, Snapshot } from '../event/types.ts';
 import { sseResponse, type SseItem } from '../http/sse.ts';
+import { traceHeaders } from '../http/trace.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
-import type { Runner, TaskLog } from '../task/types.ts';
-import type { AgentCardLite, StreamHead, TaskRow } from './page-types.ts';
+import type { Abortable } from '../stream/types.ts';
+import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
+import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';
 import type { Call, Route } from './router.ts';
 
-export interface ApiOptions {
+/** What of a log the page reads. */
+export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'replicas'> {
+  read(task: string, after: number, options?: Abortable): AsyncIterable<Entry>;
+}
+
+export interface ReadApiOptions {
   readonly agents: readonly AgentCardLite[];
+  readonly log: ReadableLog;
+  readonly heartbeatMs: number;
+}
+
+export interface ApiOptions extends ReadApiOptions {
   readonly log: TaskLog;
   readonly runner: Runner;
-  readonly heartbeatMs: number;
 }
 
 /** How soon the page comes back to a stream that was cut. */
@@ -24,16 +35,20 @@ const RETRY_MS = 1000;
 /** Of a trace, at a time: a chunk for each small entry would cost more than the entry. */
 const CHUNK_CHARS = 64 * 1024;
 
+/** The task of a call, for its owner; for anybody else there is none. */
+async function ownTask(log: ReadableLog, call: Call): Promise<Snapshot> {
+  const snapshot = await log.get(call.params['task'] ?? '');
+  if (snapshot && snapshot.owner === call.owner) return snapshot;
+  throw new DuolaneError('not_found', `there is no task ${call.params['task']}`);
+}
+
 /**
  * What the page asks of its own server: entries as the log has them, with the log's own ids, so the
  * page sees both lanes, resumes without a gap and needs no protocol of its own.
  */
-export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): readonly Route[] {
-  const own = async (call: Call): Promise<Snapshot> => {
-    const snapshot = await log.get(call.params['task'] ?? '');
-    if (snapshot && snapshot.owner === call.owner) return snapshot;
-    throw new DuolaneError('not_found', `there is no task ${call.params['task']}`);
-  };
+export function apiRoutes(options: ApiOptions): readonly Route[] {
+  const { agents, log, runner } = options;
+  const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: Call,
     place: { readonly agent: string; readonly task: string; readonly context: string },
@@ -41,12 +56,14 @@ export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): rea
   ): Promise<Response> => {
     const { parts, answers } = readTurn(body);
     const messageId = typeof body['messageId'] === 'string' ? body['messageId'] : randomUUID();
+    const metadata = traceHeaders(call.request);
     const entry = await runner.submit({
       ...place,
       messageId,
       parts,
       ...(call.owner !== undefined && { owner: call.owner }),
       ...(answers.length > 0 && { answers }),
+      ...(metadata && { metadata }),
     });
     return Response.json(
       { task: place.task, context: place.context, seq: entry.seq },
@@ -54,7 +71,58 @@ export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): rea
     );
   };
   const routes: readonly Route[] = [
+    {
+      method: 'POST',
+      path: '/api/agents/:agent/turns',
+      handle: async (call) => {
+        const agent = call.params['agent'] ?? '';
+        const card = agents.find(({ name }) => name === agent);
+        if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
+        const body = await readJson(call.request);
+        if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
+        const context = typeof body['context'] === 'string' ? body['context'] : randomUUID();
+        return submit(call, { agent, task: randomUUID(), context }, body);
+      },
+    },
+    {
+      method: 'POST',
+      path: '/api/tasks/:task/turns',
+      handle: async (call) => {
+        const { agent, task, context } = await own(call);
+        return submit(call, { agent, task, context }, await readJson(call.request));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/api/tasks/:task/cancel',
+      handle: async (call) => {
+        await readJson(call.request);
+        const { task } = await own(call);
+        return Response.json(taskRow(await log.requestCancel(task)));
+      },
+    },
+  ];
+  return [...readRoutes(options), ...routes.map(answered)];
+}
+
+const answered = (route: Route): Route => ({
+  ...route,
+  handle: (call) => answering(() => route.handle(call)),
+});
+
+/** The half that changes nothing: who is here, the tasks, their entries. */
+export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readonly Route[] {
+  const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
+  const routes: readonly Route[] = [
     { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
+    {
+      method: 'GET',
+      path: '/api/replicas',
+      handle: async ({ owner }) => {
+        const replicas = (await log.replicas?.()) ?? [];
+        return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+      },
+    },
     {
       method: 'GET',
       path: '/api/tasks',
@@ -100,41 +168,8 @@ export function apiRoutes({ agents, log, runner, heartbeatMs }: ApiOptions): rea
       path: '/api/tasks/:task/trace',
       handle: async (call) => trace(log, await own(call), call.request.signal),
     },
-    {
-      method: 'POST',
-      path: '/api/agents/:agent/turns',
-      handle: async (call) => {
-        const agent = call.params['agent'] ?? '';
-        const card = agents.find(({ name }) => name === agent);
-        if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
-        const body = await readJson(call.request);
-        if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
-        const context = typeof body['context'] === 'string' ? body['context'] : randomUUID();
-        return submit(call, { agent, task: randomUUID(), context }, body);
-      },
-    },
-    {
-      method: 'POST',
-      path: '/api/tasks/:task/turns',
-      handle: async (call) => {
-        const { agent, task, context } = await own(call);
-        return submit(call, { agent, task, context }, await readJson(call.request));
-      },
-    },
-    {
-      method: 'POST',
-      path: '/api/tasks/:task/cancel',
-      handle: async (call) => {
-        await readJson(call.request);
-        const { task } = await own(call);
-        return Response.json(taskRow(await log.requestCancel(task)));
-      },
-    },
   ];
-  return routes.map((route) => ({
-    ...route,
-    handle: (call) => answering(() => route.handle(call)),
-  }));
+  return routes.map(answered);
 }
 
 /** One line of the task list. */
@@ -157,6 +192,15 @@ function taskRow(snapshot: Snapshot): TaskRow {
   };
 }
 
+/** Others learn how much a replica has to do, not what. */
+function replicaRow({ tasks, ...replica }: ReplicaInfo, caller = ''): ReplicaRow {
+  const own = tasks.filter(({ owner }) => owner === caller);
+  return {
+    ...replica,
+    tasks: own.map(({ task, agent, state, leaseMs }) => ({ task, agent, state, leaseMs })),
+  };
+}
+
 function titleOf(part: Part | undefined): string {
   if (!part) return '';
   if ('text' in part) return part.text;
@@ -168,7 +212,7 @@ function titleOf(part: Part | undefined): string {
 
 /** First how far the log is, so that a reader knows what is replay; then the entries; then the end. */
 async function* entries(
-  log: TaskLog,
+  log: ReadableLog,
   { task, seq, state }: Snapshot,
   after: number,
   signal: AbortSignal,
@@ -188,7 +232,7 @@ async function* entries(
 }
 
 /** The log up to now as JSON lines, oldest first, for a file; a task that goes on is cut there. */
-function trace(log: TaskLog, { task, seq }: Snapshot, signal: AbortSignal): Response {
+function trace(log: ReadableLog, { task, seq }: Snapshot, signal: AbortSignal): Response {
   const lines = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
     const encoder = new TextEncoder();
     let chunk = '';
@@ -216,9 +260,11 @@ const STATUS: Partial<Record<DuolaneError['code'], number>> = {
   conflict: 409,
   too_large: 413,
   unauthorized: 401,
+  rate_limited: 429,
 };
 
-async function answering(handle: () => Promise<Response> | Response): Promise<Response> {
+/** What was thrown as an answer; the text of our own failures stays here. */
+export async function answering(handle: () => Promise<Response> | Response): Promise<Response> {
   try {
     return await handle();
   } catch (error) {

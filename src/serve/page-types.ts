@@ -1,5 +1,6 @@
 import type { Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
+import type { ReplicaInfo, ReplicaTask } from '../task/types.ts';
 
 /** What the page is told about an agent. */
 export interface AgentCardLite {
@@ -33,3 +34,22 @@ export type TaskRow = Pick<
   | 'usage'
   | 'pending'
 > & { readonly title: string };
+
+/** What anyone may know about signing in. */
+export interface SessionHead {
+  /** Whether the server wants to know who asks. */
+  readonly wanted: boolean;
+  /** The header that a key belongs in. */
+  readonly header: string;
+  /** Who this browser is signed in as. */
+  readonly owner?: string;
+}
+
+/**
+ * One runner of those that share the log. A `beatAgeMs` of more than three heartbeats (15 s) means
+ * that it died or cannot reach the database. `claims` counts all that it runs; `tasks` are those that
+ * the caller may see.
+ */
+export type ReplicaRow = Omit<ReplicaInfo, 'tasks'> & {
+  readonly tasks: readonly Omit<ReplicaTask, 'owner'>[];
+};

@@ -23,6 +23,10 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
+/** The page itself, which says nothing about any task. */
+export const isPage = (pathname: string): boolean =>
+  pathname === '/' || pathname.startsWith('/assets/');
+
 export const pageRoutes: readonly Route[] = [
   { method: 'GET', path: '/', handle: () => file('index.html', 'no-cache') },
   {

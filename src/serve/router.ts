@@ -1,3 +1,5 @@
+import { urlOf } from '../http/request.ts';
+
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** `:name` stands for one segment. */
@@ -18,7 +20,7 @@ export function createRouter(
 ): (request: Request, owner: string | undefined) => Promise<Response> {
   const table = routes.map((route) => ({ route, segments: route.path.split('/') }));
   return async (request, owner) => {
-    const url = new URL(request.url);
+    const url = urlOf(request);
     const given = url.pathname.split('/');
     let known = false;
     for (const { route, segments } of table) {

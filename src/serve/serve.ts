@@ -2,20 +2,28 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import type { Agent } from '../event/types.ts';
+import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node.ts';
+import { urlOf } from '../http/request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
 import { createRunner } from '../task/runner.ts';
 import type { TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
-import { CARD_PATH, mountAgents } from './agents.ts';
+import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createGuard } from './guard.ts';
-import { pageRoutes } from './page.ts';
+import { observe } from './observe.ts';
+import { mountOutputs } from './outputs.ts';
+import { isPage, pageRoutes } from './page.ts';
 import { createRouter, plain, type Route } from './router.ts';
+import { createSessions } from './session.ts';
+import { withSkills } from './skills.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
 export interface Served extends AsyncDisposable {
   readonly url: string;
+  /** `grpc://host:port`, when gRPC is served. */
+  readonly grpcUrl?: string;
   readonly log: TaskLog;
 }
 
@@ -23,7 +31,8 @@ const HEARTBEAT_MS = 15_000;
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 
 /**
- * From an agent to a running server: A2A 0.3 and 1.0, the page, health, and with `tools`, its own or
+ * From an agent to a running server: A2A 0.3 and 1.0, front ends of the AI SDK (`/ui/<name>`), AG-UI
+ * (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`), the page, health, metrics, and with `tools`, its own or
  * those of the first module that has some, an MCP endpoint at `/mcp`. Several agents by name share one log and one page; the first is the one whose
  * card stands at the well-known address. Disposing drains: runs that can sleep are suspended in the
  * log, others get their final event; then the listener, the log (when it is ours) and `resources`
@@ -37,11 +46,19 @@ export async function serve(
   const names = Object.keys(modules);
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
-  const guard = createGuard(host, options.auth);
+  const guard = createGuard(host, options.auth, {
+    onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
+  });
+  const sessions = createSessions(options.auth);
   const log = options.log ?? (await openStore(DEFAULT_STORE));
+  const observed = await observe(options);
   const runner = createRunner({
     log,
+    observer: observed.observer,
     ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
+    ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
+    ...(options.queue !== undefined && { queue: options.queue }),
+    ...(options.logger && { logger: options.logger }),
     agents: Object.fromEntries(names.map((name) => [name, (modules[name] as AgentModule).default])),
   });
 
@@ -50,8 +67,11 @@ export async function serve(
     plain(503, 'starting');
   const listening = await listen(
     async (request) => {
-      const { response, owner } = await guard(request, { open: isOpen(request) });
-      return response ?? route(request, owner);
+      const { response, owner } = await guard(request, {
+        open: isOpen(request),
+        owner: sessions.ownerOf(request),
+      });
+      return response ?? observed.watch(request, await route(request, owner));
     },
     {
       host,
@@ -59,12 +79,23 @@ export async function serve(
       onError: (error) => options.logger?.warn('a response ended early', { error: String(error) }),
     },
   );
+  let ready: MountedAgents | undefined;
+  const openGrpc = async (): Promise<GrpcListening> => {
+    const { listenAgents } = await import('./grpc.ts');
+    return listenAgents(host, options, guard, () => ready);
+  };
+  const grpc = options.grpc && (await openGrpc().catch(closing(listening)));
   // Host and Origin are the guard's business, for all routes alike.
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
   )?.tools;
   const mcp = tools && mcpHandler(tools, { hosts: ['*'] });
-  const mounted = mountAgents(modules, options.publicUrl ?? listening.url, log, runner, options);
+  const described = await withSkills(modules);
+  const url = options.publicUrl ?? listening.url;
+  const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
+  const mounted = mountAgents(described, { url, grpcUrl }, log, runner, options);
+  ready = mounted;
+  const outputs = mountOutputs({ agents: names, log, runner, heartbeatMs: HEARTBEAT_MS });
   const routes: readonly Route[] = [
     { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
     {
@@ -72,8 +103,11 @@ export async function serve(
       path: '/readyz',
       handle: () => plain(state === 'ready' ? 200 : 503, state),
     },
+    observed.route,
     ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
-      mcp ? [{ method, path: '/mcp', handle: ({ request }) => mcp.handle(request) }] : [],
+      mcp
+        ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
+        : [],
     ),
     ...apiRoutes({
       agents: mounted.agents.map(({ name, description }) => ({
@@ -85,20 +119,23 @@ export async function serve(
       runner,
       heartbeatMs: HEARTBEAT_MS,
     }),
+    ...outputs.routes,
     ...blobRoutes(Object.values(modules).flatMap((module) => module.options?.blobs ?? [])),
-    ...(options.page === false ? [] : pageRoutes),
+    ...(options.page === false ? [] : [...pageRoutes, ...sessions.routes]),
   ];
   const router = createRouter(routes);
   route = async (request, owner) =>
     (await mounted.handle(request, owner)) ?? router(request, owner);
   state = 'ready';
 
-  let closing: Promise<void> | undefined;
+  let closed: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     state = 'draining';
     await runner[Symbol.asyncDispose]();
     await mounted[Symbol.asyncDispose]();
+    outputs.drain();
     await mcp?.[Symbol.asyncDispose]();
+    await grpc?.[Symbol.asyncDispose]();
     await listening[Symbol.asyncDispose]();
     if (!options.log) await log[Symbol.asyncDispose]();
     const resources = [
@@ -109,20 +146,38 @@ export async function serve(
   };
   return {
     url: listening.url,
+    ...(grpc && { grpcUrl: grpc.url }),
     log,
-    [Symbol.asyncDispose]: () => (closing ??= close()),
+    [Symbol.asyncDispose]: () => (closed ??= close()),
   };
 }
 
-/** The log in a file, made with its folder; the embedded default. */
+/** Rethrows, once what was opened before the failure is closed. */
+const closing =
+  (opened: AsyncDisposable) =>
+  async (error: unknown): Promise<never> => {
+    await opened[Symbol.asyncDispose]();
+    throw error;
+  };
+
+/** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
 export async function openStore(file: string): Promise<TaskLog> {
+  if (/^postgres(ql)?:\/\//.test(file)) {
+    const { postgresLog } = await import('../task/postgres/index.ts');
+    return postgresLog({ connectionString: file });
+  }
   const { sqliteLog } = await import('../task/sqlite.ts');
   await mkdir(dirname(file), { recursive: true });
   return sqliteLog({ file });
 }
 
-/** What anyone may see: who is here, and whether it is well. */
+/** What anyone may see: who is here, whether it is well, and the page before anything is on it. */
 function isOpen(request: Request): boolean {
-  const { pathname } = new URL(request.url);
-  return pathname === '/healthz' || pathname === '/readyz' || pathname.endsWith(CARD_PATH);
+  const { pathname } = urlOf(request);
+  return (
+    pathname === '/healthz' ||
+    pathname === '/readyz' ||
+    pathname.endsWith(CARD_PATH) ||
+    (request.method !== 'POST' && (isPage(pathname) || pathname === '/api/session'))
+  );
 }

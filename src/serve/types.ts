@@ -1,5 +1,6 @@
 import type { A2AServerOptions, AgentDescription } from '../a2a/index.ts';
 import type { Agent, Logger } from '../event/types.ts';
+import type { ListenGrpcOptions } from '../grpc/index.ts';
 import type { JsonObject } from '../json.ts';
 import type { ToolSource } from '../mcp/types.ts';
 import type { BlobStore } from '../task/blob.ts';
@@ -17,11 +18,22 @@ export interface ServeOptions {
   readonly page?: boolean;
   /** How long an agent may take to heed a cancel or a stop before it is left behind. */
   readonly graceMs?: number;
+  /** How many runs at once here; what is beyond waits in the log for whoever has room. 0: a front that runs nothing. */
+  readonly maxRuns?: number;
+  /** Every task waits its turn in the log instead of starting where it was accepted. */
+  readonly queue?: boolean;
   readonly card?: Partial<AgentDescription>;
+  /** A2A over gRPC too, on a port of its own. */
+  readonly grpc?: GrpcOptions;
   /** How A2A is served: webhooks, limits, heartbeats, the shape of the card. */
   readonly a2a?: Partial<
-    Omit<A2AServerOptions, 'agent' | 'log' | 'runner' | 'url' | 'description'>
+    Omit<A2AServerOptions, 'agent' | 'log' | 'runner' | 'url' | 'grpc' | 'description'>
   >;
+  /**
+   * Runs as spans and metrics of OpenTelemetry, through `@opentelemetry/api`, for the SDK that the
+   * process has set up. `/metrics` is there in any case.
+   */
+  readonly telemetry?: boolean;
   /** Hears what callers are not told; silent by default. */
   readonly logger?: Logger;
   /** Served over MCP too, and as skills of the card. */
@@ -32,6 +44,11 @@ export interface ServeOptions {
   readonly blobs?: BlobStore;
   /** Closed after the last run, in reverse order. */
   readonly resources?: readonly AsyncDisposable[];
+}
+
+export interface GrpcOptions extends Pick<ListenGrpcOptions, 'port' | 'tls'> {
+  /** Where callers reach it, as `host:port`, if not at its own address; it stands in the cards. */
+  readonly publicUrl?: string;
 }
 
 /** What `duolane serve <module>` loads; set-up is top-level await. */

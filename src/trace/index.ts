@@ -5,6 +5,7 @@ export { checkPipe } from './pipe.ts';
 export { readTrace, type TraceItem } from './read.ts';
 export { type Rule, type RuleId, RULES } from './rules.ts';
 export { checkStream, type StreamOptions } from './stream.ts';
+export { type RecordedTask, recordedTasks } from './tasks.ts';
 export { PipeTap } from './tap.ts';
 export { checkHeaders, checkTiming, type StreamTiming } from './timing.ts';
 export type { Checker, Finding, Severity, StreamRecord } from './types.ts';

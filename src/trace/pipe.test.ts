@@ -294,3 +294,19 @@ test('frames are put into words, and an answer says what it answers', () => {
     'MSG ← assistant five or so',
   ]);
 });
+
+test('a SessionEnd hook that is told at the end need not be answered; any other must', () => {
+  const hook = (event: string): Line => [
+    'in',
+    ask('h', { subtype: 'hook_callback', callback_id: 'b', input: { hook_event_name: event } }),
+  ];
+  const before: Line[] = [
+    ['out', user],
+    ['in', good],
+    ['out', host('input_ended')],
+  ];
+  expect(judge(...before, hook('SessionEnd'), ['in', host('exited', { code: 0 })])).toEqual([]);
+  expect(judge(...before, hook('Stop'), ['in', host('exited', { code: 0 })])).toEqual([
+    expect.stringContaining('request-unanswered 4'),
+  ]);
+});

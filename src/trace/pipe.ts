@@ -41,6 +41,12 @@ function closedEarly(line: number, waiting: readonly string[], needsInput: boole
   return [finding('input-closed-early', line, what)];
 }
 
+/** A CLI that leaves calls SessionEnd hooks, and may wait for no answer. */
+function isAwaited({ request: { subtype, input } }: Open): boolean {
+  const event = isObject(input) ? input['hook_event_name'] : undefined;
+  return subtype !== 'hook_callback' || event !== 'SessionEnd';
+}
+
 /** Requests and answers of both directions. A request of the CLI has direction `in`, its answer `out`. */
 class Requests {
   readonly #open = { in: new Map<string, Open>(), out: new Map<string, Open>() };
@@ -71,7 +77,8 @@ class Requests {
 
   /** `over`: the CLI has ended, or its turn has: nobody will answer any more. */
   end(over: (line: number) => boolean): Finding[] {
-    return [...this.#open.in.values(), ...this.#open.out.values()].map(({ line, request }) => {
+    const open = [...this.#open.in.values(), ...this.#open.out.values()];
+    return open.filter(isAwaited).map(({ line, request }) => {
       const what = requestWords(request);
       if (!over(line))
         return finding(

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -161,14 +163,27 @@ describe('duolane tools', () => {
   });
 });
 
-test('the first words of a demo come within a second, its end within ten', async () => {
-  const begun = performance.now();
+/** How long an empty program takes here and now: a busy machine is no fault of ours. */
+async function nodeStartMs(): Promise<number> {
+  const start = performance.now();
+  await once(spawn(process.execPath, ['-e', '0']), 'exit');
+  return performance.now() - start;
+}
+
+test('the demo says something within a second and is done within ten', async () => {
+  const bare = Math.max(await nodeStartMs(), await nodeStartMs());
+  const start = performance.now();
   const running = place.start(['demo']);
+  running.child.stdin?.end();
   await running.says(/\S/);
-  const first = performance.now() - begun;
+  const first = performance.now() - start;
   const { code } = await running.end();
+  const end = performance.now() - start;
+  process.stderr.write(
+    `demo: first output after ${first.toFixed(0)} ms, end after ${end.toFixed(0)} ms; an empty node takes ${bare.toFixed(0)} ms\n`,
+  );
   expect(code).toBe(0);
-  // Generous, for a machine that does much else; on an idle one it is half a second and three.
-  expect(first).toBeLessThan(3000);
-  expect(performance.now() - begun).toBeLessThan(10_000);
-});
+  // On the quiet class of machine an empty node takes some 50 ms.
+  expect(first).toBeLessThan(Math.max(1000, 20 * bare));
+  expect(end).toBeLessThan(Math.max(10_000, 200 * bare));
+}, 60_000);

@@ -229,6 +229,6 @@ test('bash completes commands, flags and values with it', async () => {
     return text.split('\n').filter((word) => word !== '');
   };
   expect(await complete('wr')).toEqual(['wrap']);
-  expect(await complete('serve', '--p')).toEqual(['--port']);
+  expect(await complete('serve', '--po')).toEqual(['--port']);
   expect(await complete('completion', 'f')).toEqual(['fish']);
 });

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { suite, verifies } from '../verifies.ts';
-import { openBrowser, type Locator, type Page, type PageOptions } from './browser.ts';
+import { openBrowser, type Page, type PageOptions } from './browser.ts';
+import { answer, pageKit, run, state, ticks, words } from './kit.ts';
 import { startServer, type TestServer } from './server.ts';
 
 // The page as a person uses it: a real browser, the real command, real processes.
@@ -11,57 +12,12 @@ if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
 
 suite('browser', opened.missing, () => {
   let server: TestServer;
-  let problems: string[] = [];
-  let strangers: string[] = [];
-  let pages: Page[] = [];
-  let expected: RegExp | undefined; // what a test provokes on purpose
-
   beforeAll(async () => {
     server = await startServer(['page-agent', 'form-agent', 'path-agent', 'ai-doctor']);
   });
-  afterAll(async () => {
-    if (opened.missing === undefined) await opened.browser.close();
-    await server[Symbol.asyncDispose]();
-  });
-  // Every test, whatever it is about: a silent console, and no word to anybody else.
-  afterEach(async () => {
-    for (const page of pages) await page.close();
-    const noise = [...problems.filter((text) => !expected?.test(text)), ...strangers];
-    [problems, strangers, pages, expected] = [[], [], [], undefined];
-    if (noise.length > 0) throw new Error(`The console or the network had:\n${noise.join('\n')}`);
-  });
-
-  const open = async (url = server.url, options: PageOptions = {}): Promise<Page> => {
-    if (opened.missing !== undefined) throw new Error(opened.missing);
-    const page = await opened.browser.newPage({
-      viewport: { width: 1280, height: 800 },
-      ...options,
-    });
-    pages.push(page);
-    page.on('console', (message: { type(): string; text(): string }) => {
-      if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text());
-    });
-    page.on('pageerror', (error: Error) => problems.push(String(error)));
-    page.on('request', (request: { url(): string }) => {
-      const from = new URL(request.url());
-      if (from.protocol.startsWith('http') && from.origin !== new URL(url).origin)
-        strangers.push(request.url());
-    });
-    await page.goto(url);
-    return page;
-  };
-  const run = async (page: Page, agent: string, input: string): Promise<void> => {
-    await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
-    await page.getByLabel(`Input for ${agent}`).fill(input);
-    await page.getByRole('button', { name: 'Run', exact: true }).click();
-  };
-  const state = (page: Page, word: string): Promise<void> =>
-    page.locator(`.strip .state.${word}`).waitFor();
-  const answer = (page: Page): Locator => page.locator('.answer');
-  const ticks = (page: Page, kind: string): Promise<number> =>
-    page.locator(`.contract .${kind}`).count();
-  const words = async (page: Page): Promise<readonly number[]> =>
-    Array.from((await answer(page).innerText()).matchAll(/\bw(\d+)\b/g), ([, n]) => Number(n));
+  afterAll(() => server[Symbol.asyncDispose]());
+  const { open: openAt, expectNoise, serious } = pageKit(opened);
+  const open = (url = server.url, options: PageOptions = {}): Promise<Page> => openAt(url, options);
 
   verifies(
     ['S118', 'S119', 'S231'],
@@ -170,7 +126,7 @@ suite('browser', opened.missing, () => {
       const [edits, rejects] = (await Promise.all(cards)) as [Page, Page];
       await rejects.reload();
       await rejects.getByText('Your approval is needed').waitFor();
-      expected = /^Failed to load resource: net::ERR_/;
+      expectNoise(/^Failed to load resource: net::ERR_/);
       await own.kill();
       await edits.getByText('line lost, trying again').waitFor();
       await own.start();
@@ -267,7 +223,7 @@ suite('browser', opened.missing, () => {
   });
 
   test('an address of a task that is not here is said to be one', async () => {
-    expected = /404 \(Not Found\)/;
+    expectNoise(/404 \(Not Found\)/);
     const page = await open();
     await page.goto(`${server.url}/#nobody`);
     await page.getByText('There is no such task here.').waitFor();
@@ -276,7 +232,7 @@ suite('browser', opened.missing, () => {
 
   test('a form gives its samples, and the server says what does not fit', async () => {
     const page = await open();
-    expected = /400 \(Bad Request\)/;
+    expectNoise(/400 \(Bad Request\)/);
     await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption('form-agent');
     await page.getByLabel('Samples for form-agent').selectOption('Grace');
     expect(await page.getByLabel('Input for form-agent').inputValue()).toContain('"age": 85');
@@ -328,13 +284,6 @@ suite('browser', opened.missing, () => {
     const width = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
     expect(width).toBeLessThanOrEqual(0);
   });
-
-  const serious = async (page: Page): Promise<string[]> => {
-    if (opened.missing === undefined) await page.evaluate(`${opened.axe}; undefined`);
-    return page.evaluate(`axe.run().then(({ violations }) => violations
-      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).join(', ')))`);
-  };
 });
 
 /** Scrolls to the top in 120 leaps; how long the page renders and lays out after each. */

@@ -17,7 +17,10 @@ export interface TestServer extends AsyncDisposable {
 }
 
 /** Agents are fixtures, or samples of the package, by name. */
-export async function startServer(agents: readonly string[]): Promise<TestServer> {
+export async function startServer(
+  agents: readonly string[],
+  flags: readonly string[] = [],
+): Promise<TestServer> {
   const folder = await mkdtemp(join(tmpdir(), 'duolane-page-'));
   const modules = agents.map((name) => {
     const fixture = fileURLToPath(new URL(`../fixtures/${name}.mjs`, import.meta.url));
@@ -27,7 +30,7 @@ export async function startServer(agents: readonly string[]): Promise<TestServer
   let url = '';
   const start = async (): Promise<void> => {
     const port = url === '' ? '0' : new URL(url).port;
-    const options = ['--json', '--store', join(folder, 'tasks.sqlite'), '--port', port];
+    const options = ['--json', '--store', join(folder, 'tasks.sqlite'), '--port', port, ...flags];
     child = spawn(process.execPath, [COMMAND, 'serve', ...modules, ...options], {
       cwd: folder,
       env: {

@@ -1,9 +1,39 @@
 import type { Answer } from '../../src/ask.ts';
 import type { Entry } from '../../src/event/types.ts';
 import { isObject } from '../../src/json.ts';
-import type { AgentCardLite, StreamHead, TaskRow } from '../../src/serve/page-types.ts';
+import type {
+  AgentCardLite,
+  ReplicaRow,
+  SessionHead,
+  StreamHead,
+  TaskRow,
+} from '../../src/serve/page-types.ts';
 
-export type { AgentCardLite, StreamHead, TaskRow };
+export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow };
+
+/** The server wants to know who asks. */
+export class SignedOut extends Error {
+  constructor() {
+    super('You are signed out.');
+  }
+}
+
+export const readSession = (): Promise<SessionHead> => json('/api/session');
+
+/** Shows a secret once, in every way that the server may want it; from then on a cookie says who asks. */
+export async function signIn(secret: string): Promise<void> {
+  const { header } = await readSession();
+  const { ok, status } = await fetch('/api/session', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}`, [header]: secret },
+  });
+  if (status === 401 || status === 403) throw new Error('The server does not know this secret.');
+  if (!ok) throw new Error(`the server answered ${status}`);
+}
+
+export const signOut = async (): Promise<void> => {
+  await fetch('/api/session', { method: 'DELETE' });
+};
 
 async function json<T>(path: string, body?: unknown): Promise<T> {
   const response = await fetch(path, {
@@ -13,6 +43,7 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
       body: JSON.stringify(body),
     }),
   });
+  if (response.status === 401) throw new SignedOut();
   const value = (await response.json()) as T & { error?: { message: string } };
   if (!response.ok)
     throw new Error(value.error?.message ?? `the server answered ${response.status}`);
@@ -24,6 +55,9 @@ export const listAgents = async (): Promise<readonly AgentCardLite[]> =>
 
 export const listTasks = async (): Promise<readonly TaskRow[]> =>
   (await json<{ tasks: TaskRow[] }>('/api/tasks')).tasks;
+
+export const listReplicas = async (): Promise<readonly ReplicaRow[]> =>
+  (await json<{ replicas: ReplicaRow[] }>('/api/replicas')).replicas;
 
 export const startTask = (
   agent: string,
@@ -104,6 +138,7 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
       ({ status }) => {
         if (closed) return;
         if (status === 404) on.line('gone');
+        else if (status === 401) on.failed(new SignedOut());
         else source = open();
       },
       () => {

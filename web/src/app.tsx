@@ -1,29 +1,63 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { listAgents, listTasks, type AgentCardLite, type TaskRow } from './api.ts';
+import {
+  listAgents,
+  listTasks,
+  readSession,
+  SignedOut,
+  signOut,
+  type AgentCardLite,
+  type SessionHead,
+  type TaskRow,
+} from './api.ts';
+import { Replicas } from './replicas.tsx';
 import { RunForm } from './run-form.tsx';
+import { SignIn } from './sign-in.tsx';
 import { TaskList } from './task-list.tsx';
 import { Task } from './task.tsx';
 
 const POLL_MS = 1000;
 
 export function App(): VNode {
+  const [session, setSession] = useState<SessionHead>();
+  const look = (): void => {
+    readSession().then(setSession, () => setTimeout(look, POLL_MS));
+  };
+  useEffect(look, []);
+  if (!session) return <p class="empty">Connecting …</p>;
+  const { wanted, owner } = session;
+  if (wanted && owner === undefined) return <SignIn onDone={look} />;
+  const leave = (): void => void signOut().finally(look);
+  return <Tasks onSignedOut={look} leave={wanted ? leave : undefined} />;
+}
+
+function Tasks({
+  onSignedOut,
+  leave,
+}: {
+  readonly onSignedOut: () => void;
+  /** How to sign out, where people sign in. */
+  readonly leave: (() => void) | undefined;
+}): VNode {
   const [agents, setAgents] = useState<readonly AgentCardLite[]>([]);
   const [tasks, setTasks] = useState<readonly TaskRow[]>([]);
   const [chosen, setChosen] = useState(0);
   const [open, setOpen] = useState(() => location.hash.slice(1));
   const [offline, setOffline] = useState(false);
   const [error, setError] = useState('');
-  const fail = (reason: unknown): void =>
-    setError(reason instanceof Error ? reason.message : String(reason));
+  const fail = (reason: unknown): void => {
+    if (reason instanceof SignedOut) onSignedOut();
+    else setError(reason instanceof Error ? reason.message : String(reason));
+  };
 
   useEffect(() => {
     const look = async (): Promise<void> => {
       try {
         setTasks(await listTasks());
         setOffline(false);
-      } catch {
-        setOffline(true); // the server may be on its way back: go on asking
+      } catch (reason) {
+        if (reason instanceof SignedOut) onSignedOut();
+        else setOffline(true); // the server may be on its way back: go on asking
       }
     };
     listAgents().then(setAgents, fail);
@@ -59,6 +93,12 @@ export function App(): VNode {
         {agent && <RunForm key={agent.name} agent={agent} />}
         <h2>Tasks</h2>
         <TaskList tasks={tasks} open={open} />
+        <Replicas />
+        {leave && (
+          <button type="button" onClick={leave}>
+            Sign out
+          </button>
+        )}
       </nav>
       <main>
         {offline && (

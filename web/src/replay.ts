@@ -7,6 +7,10 @@ const LONGEST_GAP_MS = 2000;
 export const SPEEDS = [1, 2, 5, 10, 50] as const;
 export type Speed = (typeof SPEEDS)[number];
 
+/** The speed that is nearest to a wish, such as that of the address. */
+export const nearestSpeed = (wish: number): Speed =>
+  SPEEDS.reduce((best, speed) => (Math.abs(speed - wish) < Math.abs(best - wish) ? speed : best));
+
 /** When each entry comes in a replay at 1x: as recorded, but never backwards and long waits cut short. */
 export function schedule(entries: readonly Entry[]): readonly number[] {
   let at = 0;

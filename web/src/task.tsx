@@ -1,10 +1,10 @@
 import type { VNode } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Answer } from './answer.tsx';
 import { cancelTask, tracePath } from './api.ts';
 import type { Rule } from './contract.ts';
 import { Dialog } from './dialog.tsx';
-import { SPEEDS, type Speed } from './replay.ts';
+import { nearestSpeed, SPEEDS, type Speed } from './replay.ts';
 import { State } from './task-list.tsx';
 import { describeRow, Timeline, wordsOf } from './timeline.tsx';
 import { useTask, type Line, type LiveTask } from './use-task.ts';
@@ -30,6 +30,10 @@ export function Task({
 }): VNode {
   const live = useTask(task, onError);
   const [picked, setPicked] = useState<Row>();
+  useEffect(() => {
+    const wish = new URLSearchParams(location.search).get('replay');
+    if (wish !== null) live.startReplay(nearestSpeed(Number(wish) || 1));
+  }, [task]);
   const { view, replay } = live;
   return (
     <section class={replay ? 'task replaying' : 'task'} aria-label="Task">
@@ -107,7 +111,8 @@ function Buttons({
   readonly onError: (error: unknown) => void;
 }): VNode {
   const { view, line, replay } = live;
-  const [speed, setSpeed] = useState<Speed>(10);
+  const [chosen, setChosen] = useState<Speed>(10);
+  const speed = replay?.speed ?? chosen;
   const over = view.contract.over || view.snapshot?.canceling === true;
   const cancel = (): void => void cancelTask(task).catch(onError);
   return (
@@ -128,9 +133,9 @@ function Buttons({
         aria-label="Replay speed"
         value={speed}
         onChange={(event) => {
-          const chosen = SPEEDS[event.currentTarget.selectedIndex] ?? 1;
-          setSpeed(chosen);
-          if (replay) replay.speed = chosen;
+          const wanted = SPEEDS[event.currentTarget.selectedIndex] ?? 1;
+          setChosen(wanted);
+          if (replay) replay.speed = wanted;
         }}
       >
         {SPEEDS.map((one) => (

@@ -2,6 +2,7 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Answer, InputRequest } from '../../src/ask.ts';
 import { sendAnswer } from './api.ts';
+import { contentOf, draftOf, Fields, fieldsOf, type Field } from './fields.tsx';
 
 const WORDS = {
   approval: { title: 'Your approval is needed', yes: 'Approve', no: 'Reject' },
@@ -9,28 +10,42 @@ const WORDS = {
   auth: { title: 'A sign-in is needed', yes: 'Done', no: 'Decline' },
 } as const;
 
+/** How a person answers: in fields, in words, as JSON, or only with yes and no. */
+interface Editor {
+  readonly view?: VNode;
+  readonly edited: boolean;
+  /** What goes with a yes; throws, in words, what is wrong with it. */
+  readonly read: () => { readonly content?: unknown };
+}
+
+interface Asked {
+  readonly request: InputRequest;
+  readonly task: string;
+}
+
 /**
  * A card for one question to a person. It is drawn from the log, so it is there again after a
  * reload or a restart, on any replica, until somebody has answered.
  */
-export function Waiting({
-  request,
-  task,
-}: {
-  readonly request: InputRequest;
-  readonly task: string;
-}): VNode {
-  const { kind, data, schema } = request;
-  const asksText = kind === 'question' && schema === undefined;
-  const offered = asksText ? '' : JSON.stringify(data ?? (schema && blank(schema)), null, 2);
-  const [text, setText] = useState(offered ?? '');
+export function Waiting(asked: Asked): VNode {
+  const fields = fieldsOf(asked.request.schema);
+  return fields ? <InFields {...asked} fields={fields} /> : <InText {...asked} />;
+}
+
+const InFields = ({ fields, ...asked }: Asked & { readonly fields: readonly Field[] }): VNode => (
+  <Card {...asked} editor={useFields(asked.request, fields)} />
+);
+
+const InText = (asked: Asked): VNode => <Card {...asked} editor={useText(asked.request)} />;
+
+function Card({ request, task, editor }: Asked & { readonly editor: Editor }): VNode {
   const [sent, setSent] = useState(false);
   const [error, setError] = useState('');
-  const words = WORDS[kind];
+  const words = WORDS[request.kind];
   const say = async (action: Answer['action']): Promise<void> => {
     setError('');
     try {
-      const content = action === 'accept' ? contentOf(text, asksText, offered, schema) : {};
+      const content = action === 'accept' ? editor.read() : {};
       setSent(true);
       await sendAnswer(task, { id: request.id, action, ...content });
     } catch (reason) {
@@ -39,25 +54,25 @@ export function Waiting({
     }
   };
   return (
-    <form class="waiting" aria-label={words.title} onSubmit={(event) => event.preventDefault()}>
+    <form
+      class="waiting"
+      aria-label={words.title}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void say('accept');
+      }}
+    >
       <h2>{words.title}</h2>
       {request.message && <p>{request.message}</p>}
-      {(asksText || offered !== undefined) && (
-        <textarea
-          aria-label={asksText ? 'Your answer' : 'What is decided about; you may edit it'}
-          rows={asksText ? 2 : Math.min(10, text.split('\n').length + 1)}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-      )}
+      {editor.view}
       {error && (
         <p class="error" role="alert">
           {error}
         </p>
       )}
       <span class="buttons">
-        <button type="button" class="primary" disabled={sent} onClick={() => void say('accept')}>
-          {kind === 'approval' && text !== (offered ?? '') ? 'Approve as edited' : words.yes}
+        <button type="submit" class="primary" disabled={sent} formNoValidate>
+          {request.kind === 'approval' && editor.edited ? 'Approve as edited' : words.yes}
         </button>
         <button type="button" disabled={sent} onClick={() => void say('decline')}>
           {words.no}
@@ -67,30 +82,43 @@ export function Waiting({
   );
 }
 
-/** What goes with a yes: the words, or the JSON where it was edited or is asked for. */
-function contentOf(
-  text: string,
-  asksText: boolean,
-  offered: string | undefined,
-  schema: unknown,
-): { readonly content?: unknown } {
-  if (asksText) return { content: text };
-  if (offered === undefined || (text === offered && schema === undefined)) return {};
-  try {
-    return { content: JSON.parse(text) as unknown };
-  } catch {
-    throw new Error('The edited text is not JSON: mend it, or reject.');
-  }
+/** A schema of simple properties: one field each. */
+function useFields({ schema = {}, data }: InputRequest, fields: readonly Field[]): Editor {
+  const [offered] = useState(() => draftOf(fields, schema, data));
+  const [draft, setDraft] = useState(offered);
+  return {
+    view: <Fields fields={fields} draft={draft} onChange={setDraft} />,
+    edited: fields.some(({ name }) => draft[name] !== offered[name]),
+    read: () => ({ content: contentOf(fields, draft) }),
+  };
 }
 
-/** The properties of a schema, each with its default or an empty value, to be filled in. */
-function blank(schema: InputRequest['schema']): unknown {
-  const properties = (schema?.['properties'] ?? {}) as Record<string, Record<string, unknown>>;
-  const empty: Readonly<Record<string, unknown>> = { boolean: false, number: 0, integer: 0 };
-  return Object.fromEntries(
-    Object.entries(properties).map(([name, { default: given, enum: choices, type }]) => [
-      name,
-      given ?? (Array.isArray(choices) ? (choices[0] as unknown) : (empty[String(type)] ?? '')),
-    ]),
-  );
+/** Words where a question has no shape, JSON where there is something to edit, else nothing. */
+function useText({ kind, data, schema }: InputRequest): Editor {
+  const asksWords = kind === 'question' && schema === undefined;
+  const json =
+    data === undefined && schema === undefined ? undefined : JSON.stringify(data ?? {}, null, 2);
+  const offered = asksWords ? '' : json;
+  const [text, setText] = useState(offered ?? '');
+  if (offered === undefined) return { edited: false, read: () => ({}) };
+  return {
+    view: (
+      <textarea
+        aria-label={asksWords ? 'Your answer' : 'What is decided about; you may edit it'}
+        rows={asksWords ? 2 : Math.min(10, text.split('\n').length + 1)}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    ),
+    edited: text !== offered,
+    read() {
+      if (asksWords) return { content: text };
+      if (text === offered && schema === undefined) return {};
+      try {
+        return { content: JSON.parse(text) as unknown };
+      } catch {
+        throw new Error('The edited text is not JSON: mend it, or reject.');
+      }
+    },
+  };
 }

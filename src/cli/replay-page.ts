@@ -1,0 +1,73 @@
+import { frameReader } from '../adapters/stream-json.ts';
+import { advance } from '../event/advance.ts';
+import type { Entry, Snapshot } from '../event/types.ts';
+import { listen } from '../http/node.ts';
+import { readRoutes, type ReadableLog } from '../serve/api.ts';
+import { createGuard } from '../serve/guard.ts';
+import { pageRoutes } from '../serve/page.ts';
+import { createRouter } from '../serve/router.ts';
+import { createSessions } from '../serve/session.ts';
+import { type RecordedTask, recordedTasks, type TraceItem } from '../trace/index.ts';
+
+const HOST = '127.0.0.1';
+const HEARTBEAT_MS = 15_000;
+
+/** The page over a recording: what it shows is played at `speed`, and nothing can be changed. */
+export async function replayOnPage(
+  items: AsyncIterable<TraceItem>,
+  { speed, port }: { readonly speed: number; readonly port: number },
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const tasks = await recordedTasks(items, frameReader());
+  const guard = createGuard(HOST);
+  const route = createRouter([
+    ...readRoutes({ agents: [], log: recordedLog(tasks), heartbeatMs: HEARTBEAT_MS }),
+    ...createSessions().routes,
+    ...pageRoutes,
+  ]);
+  const listening = await listen(
+    async (request) => (await guard(request)).response ?? route(request, undefined),
+    { host: HOST, port },
+  );
+  return {
+    url: `${listening.url}/?replay=${speed}#${tasks[0]?.id}`,
+    [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose](),
+  };
+}
+
+function recordedLog(tasks: readonly RecordedTask[]): ReadableLog {
+  const known = new Map(
+    tasks.map(({ id, entries }) => [id, { entries, snapshot: fold(id, entries) }] as const),
+  );
+  return {
+    get: async (task) => known.get(task)?.snapshot,
+    list: () => listed([...known.values()].map(({ snapshot }) => snapshot)),
+    async *read(task, after) {
+      for (const entry of known.get(task)?.entries ?? []) if (entry.seq > after) yield entry;
+    },
+  };
+}
+
+async function* listed(snapshots: readonly Snapshot[]): AsyncGenerator<Snapshot, void, undefined> {
+  yield* snapshots;
+}
+
+/** As far as the entries are lawful; the page shows the rest, and which rule they break. */
+function fold(task: string, entries: readonly Entry[]): Snapshot {
+  let snapshot: Snapshot | undefined;
+  for (const entry of entries) {
+    try {
+      snapshot = advance(snapshot, entry);
+    } catch {
+      continue;
+    }
+  }
+  return { ...(snapshot ?? nothing(task)), task, seq: entries.at(-1)?.seq ?? 0 };
+}
+
+const nothing = (task: string): Snapshot =>
+  advance(undefined, {
+    type: 'turn.submitted',
+    turn: { messageId: task, agent: 'trace', task, context: task, parts: [] },
+    seq: 1,
+    at: 0,
+  });

@@ -1,0 +1,53 @@
+import { DuolaneError } from '../errors.ts';
+import { listenA2A, type FindAgent } from '../a2a/grpc/index.ts';
+import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../grpc/index.ts';
+import type { MountedAgents } from './agents.ts';
+import type { Guard } from './guard.ts';
+import type { ServeOptions } from './types.ts';
+
+/** Health and reflection say who is here and whether it is well, as the card and `/healthz` do. */
+const OPEN = /^\/grpc\.(health|reflection)\./;
+
+/** The gRPC listener of a server, behind the same guard. `agents` is undefined while they start. */
+export function listenAgents(
+  host: string,
+  { grpc = {}, a2a, logger }: ServeOptions,
+  guard: Guard,
+  agents: () => MountedAgents | undefined,
+): Promise<GrpcListening> {
+  const find: FindAgent = (tenant) => {
+    const found = agents()?.byTenant(tenant);
+    if (found) return found;
+    throw new DuolaneError('interrupted', 'the server is starting; try again');
+  };
+  return listenA2A(find, {
+    host,
+    ...(grpc.port !== undefined && { port: grpc.port }),
+    ...(grpc.tls && { tls: grpc.tls }),
+    maxMessageBytes: a2a?.maxBodyBytes ?? 16 * 1024 * 1024,
+    authorize: (call) => ownerOf(call, host, guard),
+    onError: (error) => logger?.error('a gRPC call failed', { error: String(error) }),
+  });
+}
+
+/** Who calls, by the guard that HTTP has; what refuses there refuses here. */
+async function ownerOf(call: CallContext, host: string, guard: Guard): Promise<string | undefined> {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(call.metadata))
+    if (typeof value === 'string') headers.set(name, value);
+  const name = host.includes(':') ? `[${host}]` : host;
+  const request = new Request(new URL(call.path, `http://${name}`), { method: 'POST', headers });
+  const { owner, response } = await guard(request, { open: OPEN.test(call.path) });
+  if (!response) return owner;
+  const text = (await response.text()).trim();
+  const challenge = response.headers.get('www-authenticate');
+  const trailers = challenge === null ? {} : { 'www-authenticate': challenge };
+  const cause = new GrpcStatus(STATUS_OF[response.status] ?? STATUS.unknown, text, trailers);
+  throw new DuolaneError('unauthorized', text, { cause });
+}
+
+const STATUS_OF: Readonly<Record<number, number>> = {
+  401: STATUS.unauthenticated,
+  403: STATUS.permissionDenied,
+  503: STATUS.unavailable,
+};

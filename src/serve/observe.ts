@@ -1,0 +1,67 @@
+import { watchStream } from '../http/sse.ts';
+import {
+  observeAll,
+  observeRuns,
+  observeStreams,
+  openTelemetry,
+  Registry,
+  type StreamMeter,
+} from '../metrics/index.ts';
+import type { RunObserver } from '../task/types.ts';
+import type { Route } from './router.ts';
+
+/** What a server says about itself. */
+export interface Observed {
+  readonly observer: RunObserver;
+  readonly route: Route;
+  /** Measures the stream that answers a request, if it is one. */
+  watch(request: Request, response: Response): Response;
+}
+
+/**
+ * Metrics of all runs and streams at `GET /metrics` in the text format of Prometheus, behind the
+ * same guard as everything else; with `telemetry`, runs as spans and all of it as OpenTelemetry
+ * metrics, too.
+ */
+export async function observe({
+  telemetry = false,
+}: {
+  readonly telemetry?: boolean | undefined;
+}): Promise<Observed> {
+  const registry = new Registry();
+  const otel = telemetry ? await openTelemetry() : undefined;
+  const meters = [registry, ...(otel ? [otel.meter] : [])];
+  const observers = [
+    ...meters.map((meter) => observeRuns(meter)),
+    ...(otel ? [otel.observer] : []),
+  ];
+  const streams = meters.map((meter) => observeStreams(meter));
+
+  return {
+    observer: observers.length === 1 ? (observers[0] as RunObserver) : observeAll(observers),
+    route: {
+      method: 'GET',
+      path: '/metrics',
+      handle: () =>
+        new Response(registry.text(), {
+          headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
+        }),
+    },
+    watch(request, response) {
+      let open: readonly StreamMeter[] = [];
+      const streamed = watchStream(response, {
+        chunk() {
+          for (const stream of open) stream.chunk();
+        },
+        end() {
+          for (const stream of open) stream.end();
+        },
+      });
+      if (!streamed) return response;
+      const protocol = new URL(request.url).pathname.split('/')[1] ?? '';
+      const resumed = request.headers.has('last-event-id');
+      open = streams.map((begin) => begin(protocol, resumed));
+      return response;
+    },
+  };
+}

@@ -1,0 +1,276 @@
+import { randomUUID } from 'node:crypto';
+import { readAnswers } from '../a2a/answers.ts';
+import { Streams } from '../a2a/streams.ts';
+import { DuolaneError } from '../errors.ts';
+import { isFinal } from '../event/contract.ts';
+import { parseId } from '../event/encode.ts';
+import type { Snapshot, Turn } from '../event/types.ts';
+import { sseResponse, streamResponse } from '../http/sse.ts';
+import { traceHeaders } from '../http/trace.ts';
+import type { JsonObject } from '../json.ts';
+import {
+  agUiEncoder,
+  answersTo,
+  type Output,
+  type Posted,
+  readAgUiPost,
+  readStreamJsonPost,
+  readUiPost,
+  streamJsonEncoder,
+  uiMessageEncoder,
+} from '../outputs/index.ts';
+import { keepAlive } from '../stream/keep-alive.ts';
+import type { Runner, TaskLog } from '../task/types.ts';
+import { answering } from './api.ts';
+import { readJson } from './body.ts';
+import { follow, type Line, messageStart } from './follow.ts';
+import type { Call, Route } from './router.ts';
+
+export interface OutputsOptions {
+  readonly agents: readonly string[];
+  readonly log: TaskLog;
+  readonly runner: Runner;
+  readonly heartbeatMs: number;
+  /** Open streams of one caller. */
+  readonly maxStreams?: number;
+}
+
+export interface MountedOutputs {
+  readonly routes: readonly Route[];
+  /** Closes open streams; clients come back and resume. */
+  drain(): void;
+}
+
+/** A front end's protocol: how it asks, what it is told, how that is written. */
+interface Protocol {
+  readonly path: string;
+  readonly read: (body: JsonObject) => Posted;
+  readonly output: (url: URL) => Output;
+  readonly respond: (lines: AsyncIterable<Line | 'heartbeat'>) => Response;
+}
+
+const PROTOCOLS: readonly Protocol[] = [
+  { path: '/ag-ui', read: readAgUiPost, output: () => agUiEncoder(), respond: sse },
+  {
+    path: '/ui',
+    read: readUiPost,
+    output: ({ searchParams }) => uiMessageEncoder({ version: Number(searchParams.get('ai')) }),
+    respond(lines) {
+      const response = sse(lines, '[DONE]');
+      response.headers.set('x-vercel-ai-ui-message-stream', 'v1');
+      return response;
+    },
+  },
+  {
+    path: '/stream-json',
+    read: readStreamJsonPost,
+    output: () => streamJsonEncoder(),
+    respond: jsonLines,
+  },
+];
+
+/**
+ * Front ends at `/ui/<agent>` (AI SDK), `/ag-ui/<agent>` and `/stream-json/<agent>`: a POST is a turn
+ * or answers, and its response the stream of what follows, read from the log. `<path>/<conversation>/stream` goes
+ * on with what runs or waits there (204 if nothing does), `…/stop` cancels it; a client that only leaves
+ * cancels nothing. Each message has an id; sent back as `Last-Event-ID`, exactly the rest follows.
+ */
+export function mountOutputs(options: OutputsOptions): MountedOutputs {
+  const streams = new Streams(options.maxStreams ?? 5000);
+  const routes = options.agents.flatMap((agent) =>
+    PROTOCOLS.flatMap((protocol) => new FrontEnd(agent, protocol, options, streams).routes),
+  );
+  return { routes, drain: () => streams.drain() };
+}
+
+class FrontEnd {
+  readonly #agent: string;
+  readonly #protocol: Protocol;
+  readonly #options: OutputsOptions;
+  readonly #streams: Streams;
+
+  constructor(agent: string, protocol: Protocol, options: OutputsOptions, streams: Streams) {
+    this.#agent = agent;
+    this.#protocol = protocol;
+    this.#options = options;
+    this.#streams = streams;
+  }
+
+  get routes(): readonly Route[] {
+    const base = `${this.#protocol.path}/${encodeURIComponent(this.#agent)}`;
+    const route = (
+      method: Route['method'],
+      path: string,
+      handle: (call: Call) => Promise<Response>,
+    ): Route => ({ method, path, handle: (call) => answering(() => handle(call)) });
+    return [
+      route('POST', base, (call) => this.#post(call)),
+      route('GET', `${base}/:context/stream`, (call) => this.#reconnect(call)),
+      route('POST', `${base}/:context/stop`, (call) => this.#stop(call)),
+    ];
+  }
+
+  async #post(call: Call): Promise<Response> {
+    const resumed = await this.#resume(call);
+    if (resumed) return resumed;
+    const posted = this.#protocol.read(await readJson(call.request));
+    const metadata = { ...traceHeaders(call.request), ...posted.metadata };
+    const turn = await this.#turn({ ...posted, metadata }, call.owner);
+    const entry = await this.#options.runner.submit(turn);
+    const { task } = entry.type === 'turn.submitted' ? entry.turn : turn;
+    return this.#stream(call, task, { from: entry.seq });
+  }
+
+  /** Goes on behind the id that the client has, if it says one. */
+  async #resume(call: Call): Promise<Response | undefined> {
+    const last = call.request.headers.get('last-event-id');
+    if (last === null) return undefined;
+    const colon = last.lastIndexOf(':');
+    const { task, seq } = await this.#own(last.slice(0, colon), call.owner);
+    const after = last.slice(colon + 1);
+    if (parseId(after).seq > seq)
+      throw new DuolaneError('invalid', `there is no event ${last}; the last is ${task}:${seq}`);
+    return this.#stream(call, task, { after });
+  }
+
+  async #reconnect(call: Call): Promise<Response> {
+    const resumed = await this.#resume(call);
+    if (resumed) return resumed;
+    const newest = await this.#newest(call.params['context'], call.owner);
+    if (!newest || isFinal(newest.state)) return new Response(null, { status: 204 });
+    const { signal } = call.request;
+    const output = this.#protocol.output(call.url);
+    const from = await messageStart(this.#options.log, newest, output, signal);
+    return this.#stream(call, newest.task, { from });
+  }
+
+  async #stop(call: Call): Promise<Response> {
+    const newest = await this.#newest(call.params['context'], call.owner);
+    if (!newest || isFinal(newest.state)) return new Response(null, { status: 204 });
+    const { task, state } = await this.#options.log.requestCancel(newest.task);
+    return Response.json({ task, state });
+  }
+
+  #stream(
+    { request, url, owner }: Call,
+    task: string,
+    start: { readonly from: number } | { readonly after: string },
+  ): Response {
+    const { log, heartbeatMs } = this.#options;
+    const place = this.#streams.enter(owner, request.signal);
+    const output = this.#protocol.output(url);
+    const lines = async function* (): AsyncGenerator<Line, void, undefined> {
+      try {
+        for await (const { id, message } of follow(log, task, output, start, place.signal))
+          yield id === undefined ? { message } : { id: `${task}:${id}`, message };
+      } catch (error) {
+        if (!place.signal.aborted) throw error;
+      } finally {
+        place.leave();
+      }
+    };
+    return this.#protocol.respond(keepAlive(lines(), heartbeatMs, () => 'heartbeat' as const));
+  }
+
+  /** What was posted as a turn: an answer to what the conversation waits for, or a task of its own. */
+  async #turn(posted: Posted, owner: string | undefined): Promise<Turn> {
+    const { messageId, parts, given, within, metadata } = posted;
+    const asking = await this.#asking(posted, owner);
+    const answers = asking ? answersTo(asking.pending, given) : [];
+    const base = {
+      agent: this.#agent,
+      context: asking?.context ?? posted.context ?? randomUUID(),
+      metadata,
+      ...(owner !== undefined && { owner }),
+    };
+    if (asking && answers.length > 0) {
+      const ids = answers.map(({ id }) => id).join(',');
+      // Ids that say which message they go on with, and that the same answers are the same turn.
+      const id = within === undefined ? (messageId ?? randomUUID()) : `${within}/${ids}`;
+      return { ...base, task: asking.task, messageId: id, parts: [], answers };
+    }
+    if (parts.length === 0) {
+      const again = asking?.turns.find((turn) => isWithin(turn, within, given));
+      if (again) return again;
+      throw new DuolaneError(
+        'invalid',
+        given.length > 0
+          ? 'nothing in this conversation waits for what was given; it was answered, or canceled'
+          : 'nothing new was posted: the last message must be one of the user, or carry answers',
+      );
+    }
+    if (asking && asking.pending.length > 0 && messageId !== undefined) {
+      const read = readAnswers(asking, { parts, answers: [] });
+      return { ...base, ...read, task: asking.task, messageId };
+    }
+    return { ...base, task: randomUUID(), messageId: messageId ?? randomUUID(), parts };
+  }
+
+  /** The task that an answer may be for: the one that the message says, or the conversation's last. */
+  async #asking({ context, within }: Posted, owner: string | undefined) {
+    if (within !== undefined) {
+      const said = await this.#options.log.get(within.replace(/\.\d+$/, ''));
+      if (said && this.#owns(said, owner)) return said;
+    }
+    return context === undefined ? undefined : this.#newest(context, owner);
+  }
+
+  async #newest(context = '', owner: string | undefined): Promise<Snapshot | undefined> {
+    const query = { context, ...(owner !== undefined && { owner }) };
+    for await (const snapshot of this.#options.log.list(query))
+      if (this.#owns(snapshot, owner)) return snapshot;
+    return undefined;
+  }
+
+  async #own(task: string, owner: string | undefined): Promise<Snapshot> {
+    const snapshot = await this.#options.log.get(task);
+    if (snapshot && this.#owns(snapshot, owner)) return snapshot;
+    throw new DuolaneError('not_found', `there is no task ${task}`);
+  }
+
+  #owns(snapshot: Snapshot, owner: string | undefined): boolean {
+    return snapshot.agent === this.#agent && snapshot.owner === owner;
+  }
+}
+
+/** The turn that the same answers made when they were posted before. */
+const isWithin = (
+  { messageId, answers = [] }: Turn,
+  within: string | undefined,
+  given: Posted['given'],
+): boolean =>
+  within !== undefined &&
+  messageId.startsWith(`${within}/`) &&
+  answers.some(({ id }) => given.some((each) => each.id === id));
+
+function sse(lines: AsyncIterable<Line | 'heartbeat'>, last?: string): Response {
+  const items = async function* () {
+    for await (const line of lines) {
+      if (line === 'heartbeat') yield line;
+      else
+        yield {
+          ...(line.id !== undefined && { id: line.id }),
+          data: JSON.stringify(line.message),
+        };
+    }
+    if (last !== undefined) yield { data: last };
+  };
+  return sseResponse(items());
+}
+
+const JSONL_HEADERS = {
+  'content-type': 'application/jsonl; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+};
+
+/** The id of a line is its `uuid`; a blank line keeps a silent stream from being cut. */
+function jsonLines(lines: AsyncIterable<Line | 'heartbeat'>): Response {
+  const texts = async function* (): AsyncGenerator<string, void, undefined> {
+    for await (const line of lines) {
+      if (line === 'heartbeat') yield '\n';
+      else yield `${JSON.stringify({ ...line.message, uuid: line.id ?? randomUUID() })}\n`;
+    }
+  };
+  return streamResponse(texts(), JSONL_HEADERS);
+}
