@@ -5,12 +5,14 @@ import { defineConfig } from 'vitest/config';
 const source = fileURLToPath(new URL('./src/', import.meta.url));
 const alias = [
   { find: /^duolane$/, replacement: `${source}index.ts` },
-  { find: /^duolane\/([\w-]+)$/, replacement: `${source}$1/index.ts` },
+  { find: /^duolane\/([\w/-]+)$/, replacement: `${source}$1/index.ts` },
 ];
 
 /** `unit`: beside the code, in seconds. `system`: crosses parts, starts processes, talks to peers. */
 export default defineConfig({
   test: {
+    // Most of them wait for processes and sockets, so even two cores have room for two files.
+    maxWorkers: 2,
     projects: [
       {
         test: {

@@ -1,6 +1,6 @@
 /**
  * Our MCP ends against those of the official SDK (v2), each pair with its server in a process of
- * its own, in turns: `npx tsx bench/mcp.ts [--json]`. Needs `peers/mcp-sdk` installed.
+ * its own, in turns: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs `peers/mcp-sdk` installed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,22 +11,25 @@ import type { JsonObject } from '../src/json.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { dialStdio } from '../src/mcp/json-rpc/stdio.ts';
 import type { ToolSource } from '../src/mcp/types.ts';
+import { median, report, type Row } from './support.ts';
 
 const TOOLS = 10_000;
 const CALLS = 1_000;
 const IN_FLIGHT = 64;
 const BURSTS = 200;
-const ROUNDS = 3;
+const LISTS = 5;
+const LONG = 200_000;
+const ROUNDS = Number(/--rounds=(\d+)/.exec(process.argv.join(' '))?.[1] ?? 3);
 
 const server = fileURLToPath(new URL('./mcp-server.ts', import.meta.url));
 const load = createRequire(new URL('../peers/mcp-sdk/package.json', import.meta.url));
-const argsOf = (who: string, road: string): string[] => [
+const argsOf = (who: string, road: string, tools: number): string[] => [
   '--import',
   'tsx',
   server,
   who,
   road,
-  String(TOOLS),
+  String(tools),
 ];
 
 interface Pair extends AsyncDisposable {
@@ -36,21 +39,24 @@ interface Pair extends AsyncDisposable {
   burst(): Promise<number>;
 }
 
-async function httpServer(who: string): Promise<{ url: string; child: ChildProcess }> {
-  const child = spawn(process.execPath, argsOf(who, 'http'), {
+async function httpServer(
+  who: string,
+  tools: number,
+): Promise<{ url: string; child: ChildProcess }> {
+  const child = spawn(process.execPath, argsOf(who, 'http', tools), {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const [url] = (await once(createInterface(child.stdout!), 'line')) as [string];
   return { url, child };
 }
 
-async function ours(road: string): Promise<Pair> {
-  const http = road === 'http' ? await httpServer('ours') : undefined;
+async function ours(road: string, tools = TOOLS): Promise<Pair> {
+  const http = road === 'http' ? await httpServer('ours', tools) : undefined;
   const source: ToolSource & AsyncDisposable = http
     ? await dialHttp({ url: http.url, era: 'legacy' })
     : await dialStdio({
         command: process.execPath,
-        args: argsOf('ours', 'stdio'),
+        args: argsOf('ours', 'stdio', tools),
         cwd: process.cwd(),
         env: process.env as Record<string, string>,
       });
@@ -95,11 +101,11 @@ async function sdk(road: string): Promise<Pair> {
     StdioClientTransport: new (options: JsonObject) => unknown;
   };
   const client = new Client({ name: 'bench', version: '1' });
-  const http = road === 'http' ? await httpServer('sdk') : undefined;
+  const http = road === 'http' ? await httpServer('sdk', TOOLS) : undefined;
   await client.connect(
     http
       ? new Http(new URL(http.url))
-      : new Stdio({ command: process.execPath, args: argsOf('sdk', 'stdio') }),
+      : new Stdio({ command: process.execPath, args: argsOf('sdk', 'stdio', TOOLS) }),
   );
   return {
     async list() {
@@ -141,35 +147,59 @@ interface Figures {
 async function measure(open: () => Promise<Pair>): Promise<Figures> {
   await using pair = await open();
   await pair.call('warm');
-  const start = performance.now();
-  const { firstMs, count } = await pair.list();
-  const listMs = performance.now() - start;
-  if (count !== TOOLS) throw new Error(`${count} tools of ${TOOLS}`);
+  const lists: { readonly firstMs: number; readonly listMs: number }[] = [];
+  for (let n = 0; n < LISTS; n += 1) {
+    const start = performance.now();
+    const { firstMs, count } = await pair.list();
+    if (count !== TOOLS) throw new Error(`${count} tools of ${TOOLS}`);
+    lists.push({ firstMs, listMs: performance.now() - start });
+  }
   const callsPerSecond = await callAll(pair);
   const bursts = await Promise.all(Array.from({ length: BURSTS }, () => pair.burst()));
-  return { firstMs, listMs, callsPerSecond, progress: bursts.reduce((sum, n) => sum + n, 0) };
+  return {
+    firstMs: median(lists.map(({ firstMs }) => firstMs)),
+    listMs: median(lists.map(({ listMs }) => listMs)),
+    callsPerSecond,
+    progress: bursts.reduce((sum, n) => sum + n, 0),
+  };
 }
 
-const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+/** How much a process grows that reads a list of a hundred times as many pages. */
+async function growth(road: string): Promise<number> {
+  await using pair = await ours(road, LONG);
+  await pair.list();
+  globalThis.gc?.();
+  const before = process.memoryUsage().rss;
+  let peak = before;
+  const timer = setInterval(() => (peak = Math.max(peak, process.memoryUsage().rss)), 5);
+  await pair.list();
+  clearInterval(timer);
+  return (peak - before) / 1024 / 1024;
+}
 
-const report: JsonObject[] = [];
+const rows: Row[] = [];
 for (const road of ['stdio', 'http']) {
   const rounds: { ours: Figures; sdk: Figures }[] = [];
   for (let round = 0; round < ROUNDS; round += 1)
     rounds.push({ ours: await measure(() => ours(road)), sdk: await measure(() => sdk(road)) });
-  for (const who of ['ours', 'sdk'] as const) {
-    const of = (key: keyof Figures): number =>
-      Math.round(median(rounds.map((round) => round[who][key])));
-    report.push({
-      road,
-      who,
-      'first tool, ms': of('firstMs'),
-      [`${TOOLS} tools, ms`]: of('listMs'),
-      [`calls/s, ${IN_FLIGHT} in flight`]: of('callsPerSecond'),
-      [`progress of ${BURSTS * 10}`]: of('progress'),
-    });
-  }
+  const of = (who: 'ours' | 'sdk', key: keyof Figures): number =>
+    median(rounds.map((round) => round[who][key]));
+  // A ratio is of two neighbours in time: whatever else the machine does, it does to both.
+  const ratio = (key: keyof Figures): number =>
+    median(rounds.map((round) => round.ours[key] / round.sdk[key]));
+  const add = (name: string, value: number, unit: string, limit: Partial<Row> = {}): unknown =>
+    rows.push({ name: `${road}: ${name}`, value, unit, ...limit });
+  add('first tool', of('ours', 'firstMs'), 'ms');
+  add('first tool, SDK', of('sdk', 'firstMs'), 'ms');
+  add(`${TOOLS} tools`, of('ours', 'listMs'), 'ms');
+  add(`${TOOLS} tools, SDK`, of('sdk', 'listMs'), 'ms');
+  add(`${TOOLS} tools / SDK`, ratio('listMs'), '', { ceiling: 0.6 });
+  add(`calls, ${IN_FLIGHT} in flight`, of('ours', 'callsPerSecond'), '/s');
+  add('calls, SDK', of('sdk', 'callsPerSecond'), '/s');
+  add('calls / SDK', ratio('callsPerSecond'), '', road === 'stdio' ? { floor: 1.5 } : {});
+  const all = BURSTS * 10;
+  add(`progress messages of ${all}`, of('ours', 'progress'), '', { floor: all });
+  add(`progress messages of ${all}, SDK`, of('sdk', 'progress'), '');
+  add(`memory for ${LONG} tools`, await growth(road), 'MB', { ceiling: 60 });
 }
-if (process.argv.includes('--json')) process.stdout.write(`${JSON.stringify(report)}\n`);
-else console.table(report);
+report(rows);

@@ -6,8 +6,14 @@ import { serve } from '../src/serve/index.ts';
 import { tckAgent, tckReply } from '../test/a2a/tck-agent.ts';
 
 const [port = '41241', shape = 'pure'] = process.argv.slice(2);
+const grpcPort = Number(port) + 1;
 const served = await serve(tckAgent, {
   port: Number(port),
+  // As a target that gRPC clients take; the kit for 0.3 wants a URL.
+  grpc: {
+    port: grpcPort,
+    publicUrl: `${shape === 'hybrid' ? 'http://' : ''}127.0.0.1:${grpcPort}`,
+  },
   page: false,
   log: memoryLog({ dedupe: false }),
   card: {

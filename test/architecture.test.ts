@@ -93,7 +93,8 @@ test('no folder reaches itself through others', () => {
 });
 
 test('no source is longer than 400 lines', () => {
-  const long = sourceFiles().filter((file) => readSource(file).split('\n').length > 401);
+  const written = sourceFiles().filter((file) => !file.includes('/gen/'));
+  const long = written.filter((file) => readSource(file).split('\n').length > 401);
   expect(long).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 const CORE = ['errors', 'json', 'ask', 'stream', 'wire', 'event'] as const;
 const PARTS = ['process', 'mcp', 'host', 'agent-cli', 'task', 'a2a', 'adapters'] as const;
-const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'http'] as const;
+const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'metrics', 'http', 'grpc'] as const;
 
 /**
  * The map of the code: which parts of `src/` a part may import, types included. Read from top to
@@ -14,8 +14,10 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   stream: ['errors'],
   wire: ['errors', 'json'],
   event: ['errors', 'json', 'ask', 'stream'],
+  grpc: ['errors', 'stream'],
   process: ['errors', 'stream'],
   mcp: ['errors', 'json', 'ask', 'stream', 'wire'],
+  'mcp/grpc': ['errors', 'json', 'ask', 'stream', 'wire', 'grpc'],
   'mcp/json-rpc/http': ['errors', 'json', 'ask', 'stream', 'wire', 'http'],
   'mcp/json-rpc/stdio': ['errors', 'json', 'ask', 'stream', 'wire', 'process'],
   host: [...CORE, 'process', 'mcp'],
@@ -23,10 +25,14 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   http: ['errors', 'stream', 'wire'],
   task: ['errors', 'json', 'ask', 'stream', 'event'],
   a2a: [...CORE, 'http', 'task'],
+  'a2a/grpc': [...CORE, 'http', 'task', 'grpc'],
   adapters: ['errors', 'json', 'ask', 'event'],
   'adapters/cli': ['errors', 'json', 'ask', 'event', 'host', 'mcp'],
-  outputs: ['errors', 'json', 'wire', 'event'],
+  'adapters/tool-call': ['errors', 'json', 'ask', 'event', 'mcp'],
+  'adapters/anthropic': ['errors', 'json', 'ask', 'stream', 'event', 'mcp'],
+  outputs: ['errors', 'json', 'ask', 'wire', 'event'],
   trace: ['errors', 'json', 'stream', 'wire', 'event'],
+  metrics: ['errors', 'json', 'event', 'task'],
   serve: BELOW_SERVE,
   index: [...CORE, 'mcp', 'host'],
   cli: [...BELOW_SERVE, 'serve', 'index'],
@@ -46,8 +52,12 @@ export const PACKAGES: Readonly<
   'node:child_process': { loads: ['process'] },
   'node:cluster': {},
   'node:sqlite': {},
+  '@bufbuild/protobuf': { loads: ['grpc', 'mcp/grpc', 'a2a/grpc'], lazily: ['a2a', 'cli'] },
   zod: { lazily: ['mcp', 'agent-cli', 'serve', 'cli'] },
   ajv: { lazily: ['mcp', 'agent-cli', 'serve', 'cli'] },
+  jose: { lazily: ['mcp', 'serve'] },
+  pg: { lazily: ['task/postgres'] },
+  '@opentelemetry/api': { lazily: ['metrics'] },
   '@photostructure/sqlite': { loads: ['task/sqlite'], lazily: ['task', 'serve', 'cli'] },
 };
 

@@ -36,6 +36,28 @@ test('the agent answers with what our function said, and leaves', async () => {
   expect(code).toBe(0);
 });
 
+test('the tools of the guide count, refuse with words that help, and tell how far they are', async () => {
+  const { child, lines } = start('tools');
+  const said: string[] = [];
+  lines.on('line', (line) => said.push(line));
+  await once(lines, 'close');
+  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0);
+  expect(said.slice(0, 2)).toEqual(['count', 'recount']);
+  expect(said.slice(2).map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    { type: 'result', result: { structuredContent: { part: 'bolt', count: 120 } } },
+    {
+      type: 'result',
+      result: {
+        isError: true,
+        content: [{ text: expect.stringContaining('no part "screw"; there are bolt, nut') }],
+      },
+    },
+    { type: 'progress', progress: 1, total: 2, message: 'bolt' },
+    { type: 'progress', progress: 2, total: 2, message: 'nut' },
+    { type: 'result', result: { content: [{ text: '2 kinds of part' }] } },
+  ]);
+});
+
 test('the served agent asks for a name and greets with it', async () => {
   const { lines } = start('serve');
   const [line] = (await once(lines, 'line')) as [string];

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import {
+  asStream,
   createSdkMcpServer,
   expectToolCalled,
   openSession,
   query,
+  type SDKUserMessage,
   type Session,
   type SessionOptions,
   tool,
@@ -82,6 +84,53 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
         expect(results(seen)).toMatchObject([{ subtype: 'success', result: 'done' }]);
         expect(expectToolCalled(await run.session, 'run')).toMatchObject({ input: { n: 5 } });
         expect(JSON.stringify(place.calls[1]?.body['messages'])).toContain('got 5');
+      });
+
+      test('an iterable prompt: two turns with a tool, and stdin open in between', async () => {
+        let answered = (): void => {};
+        const first = new Promise<void>((resolve) => (answered = resolve));
+        async function* prompt(): AsyncGenerator<SDKUserMessage, void, undefined> {
+          yield* asStream('first');
+          await first;
+          yield* asStream('second');
+        }
+        await using place = await placed(
+          [
+            call('mcp__calc__run', { n: 1 }, 'toolu_one'),
+            { text: 'one' },
+            call('mcp__calc__run', { n: 2 }, 'toolu_two'),
+            { text: 'two' },
+          ],
+          { mcpServers: calc(({ n }) => `got ${String(n)}`), allowedTools: ['mcp__calc__*'] },
+        );
+        const run = query({ prompt: prompt(), options: place.options });
+        const seen: JsonObject[] = [];
+        for await (const message of run) {
+          seen.push(message);
+          if (message.type === 'result') answered();
+        }
+        expect(results(seen)).toMatchObject([{ result: 'one' }, { result: 'two' }]);
+        expect((await run.session).calls).toMatchObject([
+          { input: { n: 1 }, isError: false },
+          { input: { n: 2 }, isError: false },
+        ]);
+        expect(JSON.stringify(place.calls.at(-1)?.body['messages'])).toContain('got 2');
+      });
+
+      test('an in-process tool asks the person, though this CLI knows no such thing', async () => {
+        const ask = tool('name', 'Asks who it is', ANY, async (_, { sendRequest }) => {
+          const params = { message: 'Who?', requestedSchema: ANY };
+          const answer = await sendRequest({ method: 'elicitation/create', params });
+          return JSON.stringify(answer['content']);
+        });
+        await using place = await placed([call('mcp__ask__name'), { text: 'done' }], {
+          mcpServers: { ask: createSdkMcpServer({ name: 'ask', tools: [ask] }) },
+          allowedTools: ['mcp__ask__*'],
+          onElicitation: () => ({ action: 'accept', content: { name: 'Ada' } }),
+        });
+        const run = query({ prompt: 'go', options: place.options });
+        expect(results(await collect(run))).toMatchObject([{ result: 'done' }]);
+        expect(JSON.stringify(place.calls[1]?.body['messages'])).toContain('Ada');
       });
 
       test('several turns in one session, each response its own, all servers listed', async () => {

@@ -111,6 +111,13 @@ export const httpV1 = (url: string): SdkTransport =>
 export const httpV2 = (url: string): SdkTransport =>
   clientTransport('@modelcontextprotocol/client', url);
 
+export function sseV1(url: URL): SdkTransport {
+  const { SSEClientTransport } = load('@modelcontextprotocol/sdk/client/sse.js') as {
+    SSEClientTransport: new (url: URL) => SdkTransport;
+  };
+  return new SSEClientTransport(url);
+}
+
 function clientTransport(name: string, url: string): SdkTransport {
   const { StreamableHTTPClientTransport: Transport } = load(name) as {
     StreamableHTTPClientTransport: new (url: URL) => SdkTransport;

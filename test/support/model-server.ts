@@ -7,6 +7,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../../src/json.ts';
+import { gemini } from './gemini-wire.ts';
 import { anthropic, errorType, openai, type ModelWire } from './model-wire.ts';
 
 /** What the model says, in no provider's words; each API writes it in its own. */
@@ -38,7 +39,7 @@ export interface ModelReply {
 export interface ModelRequest {
   readonly method: string;
   readonly path: string;
-  readonly api: 'anthropic' | 'openai' | 'other';
+  readonly api: 'anthropic' | 'openai' | 'gemini' | 'other';
   readonly headers: IncomingHttpHeaders;
   /** Parsed; `{}` without a JSON object. */
   readonly body: JsonObject;
@@ -61,8 +62,8 @@ export interface ModelServer extends AsyncDisposable {
 }
 
 /**
- * A scripted model behind real HTTP on loopback: `POST /v1/messages` and `POST …/chat/completions`,
- * streamed or not. Counting tokens, listing models and the one-token probe with which a CLI checks
+ * A scripted model behind real HTTP on loopback: `POST /v1/messages`, `POST …/chat/completions` and
+ * `POST …:generateContent`, streamed or not. Counting tokens, listing models and the one-token probe with which a CLI checks
  * a model name are answered without using up the script. Past its end the answer is a 400 that
  * says so. Disposing drops every connection.
  */
@@ -77,7 +78,7 @@ export async function startModelServer(script: ModelScript): Promise<ModelServer
     if (path.endsWith('/count_tokens')) return json(response, 200, { input_tokens: 42 });
     if (path.endsWith('/models')) return json(response, 200, { data: [{ id: 'scripted' }] });
     if (api === 'other') return json(response, 404, anthropic.error('not_found_error', path));
-    const wire = api === 'anthropic' ? anthropic : openai;
+    const wire = WIRES[api];
     const isProbe = api === 'anthropic' && body['max_tokens'] === 1 && body['stream'] !== true;
     if (isProbe) return answer(response, wire, { text: 'ok' }, request);
     const index = calls.push(request) - 1;
@@ -117,14 +118,17 @@ async function readRequest(
   for await (const chunk of incoming) chunks.push(chunk as Buffer);
   const path = new URL(incoming.url ?? '/', 'http://localhost').pathname;
   const isPost = incoming.method === 'POST';
-  const api =
-    isPost && path.startsWith('/v1/messages')
-      ? 'anthropic'
-      : isPost && path.endsWith('/chat/completions')
-        ? 'openai'
-        : 'other';
+  const api = isPost ? apiOf(path) : 'other';
   const body = parse(Buffer.concat(chunks).toString());
   return { method: incoming.method ?? '', path, api, headers: incoming.headers, body, closed };
+}
+
+const WIRES = { anthropic, openai, gemini };
+
+function apiOf(path: string): ModelRequest['api'] {
+  if (path.startsWith('/v1/messages')) return 'anthropic';
+  if (path.endsWith('/chat/completions')) return 'openai';
+  return /:(stream)?generateContent$/i.test(path) ? 'gemini' : 'other';
 }
 
 function parse(text: string): JsonObject {
@@ -140,14 +144,15 @@ async function answer(
   response: ServerResponse,
   wire: ModelWire,
   reply: ModelReply,
-  { body }: ModelRequest,
+  { body, path }: ModelRequest,
 ): Promise<void> {
   const { status, message = 'scripted', headers = {}, delayMs = 0 } = reply;
   const model = typeof body['model'] === 'string' ? body['model'] : 'scripted';
   if (delayMs > 0) await sleep(delayMs);
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
   if (status !== undefined) json(response, status, wire.error(errorType(status), message));
-  else if (body['stream'] === true) await stream(response, wire, reply, model);
+  else if (body['stream'] === true || path.endsWith(':streamGenerateContent'))
+    await stream(response, wire, reply, model);
   else if (reply.fail?.how === 'cut') response.destroy();
   else if (reply.fail?.how !== 'hang') json(response, 200, wire.whole(reply, model));
 }

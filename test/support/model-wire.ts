@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../src/json.ts';
 import type { ModelReply } from './model-server.ts';
 
 /** A reply as one provider writes it: the pieces of a stream, the whole answer, an error. */
@@ -11,7 +12,7 @@ export interface ModelWire {
   streamError(type: string, message: string): string;
 }
 
-const ERROR_TYPES: Readonly<Record<number, string>> = {
+export const ERROR_TYPES: Readonly<Record<number, string>> = {
   400: 'invalid_request_error',
   401: 'authentication_error',
   403: 'permission_error',
@@ -24,7 +25,7 @@ const ERROR_TYPES: Readonly<Record<number, string>> = {
 
 export const errorType = (status: number): string => ERROR_TYPES[status] ?? 'api_error';
 
-const pieces = (text: string | readonly string[] | undefined): readonly string[] =>
+export const pieces = (text: string | readonly string[] | undefined): readonly string[] =>
   typeof text === 'string' ? (text.match(/\S*\s*/g)?.filter(Boolean) ?? []) : (text ?? []);
 
 const halves = (json: string): string[] => {
@@ -32,14 +33,18 @@ const halves = (json: string): string[] => {
   return [json.slice(0, middle), json.slice(middle)].filter(Boolean);
 };
 
-const toolsOf = (reply: ModelReply) =>
+export const toolsOf = (
+  reply: ModelReply,
+): readonly { readonly id: string; readonly name: string; readonly input: JsonObject }[] =>
   (reply.tools ?? []).map(({ id, name, input = {} }, index) => ({
     id: id ?? `toolu_${name}_${index}`,
     name,
     input,
   }));
 
-const usageOf = ({ usage: { input = 10, output = 5 } = {} }: ModelReply) => ({ input, output });
+export const usageOf = ({
+  usage: { input = 10, output = 5 } = {},
+}: ModelReply): { readonly input: number; readonly output: number } => ({ input, output });
 
 const event = (type: string, fields: object = {}): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;

@@ -1,9 +1,14 @@
 // Prints what a search costs at many passages: `npx tsx examples/ai-doctor/evaluation/scale.ts`.
 // Passages are shuffled sentences of the corpus, vectors are random: for time and memory, not for quality.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ensurePeer } from '../../../scripts/peers.mjs';
 import { chunk, loadCorpus, sentences } from '../retrieval/corpus.ts';
 import { unit } from '../retrieval/embedder.ts';
 import { openDatabase } from '../../support/sqlite.ts';
-import { flatStore } from '../retrieval/vectors.ts';
+import { flatStore } from '../retrieval/engines/flat.ts';
+import { type Zvec, zvecEngine } from '../retrieval/engines/zvec.ts';
 import { fillWords, searchWords, WORD_TABLE } from '../retrieval/words.ts';
 import { loadQueries } from './measure.ts';
 
@@ -12,6 +17,8 @@ const random = mulberry(1);
 const all = (await loadCorpus()).flatMap(({ text }) => sentences(text));
 const pick = (): string => all[Math.floor(random() * all.length)] ?? '';
 const { heldOut } = await loadQueries();
+const peer = await ensurePeer('vectors');
+const zvec = peer.available ? ((await peer.import('@zvec/zvec')) as unknown as Zvec) : undefined;
 
 for (const size of [225, 10_000, 50_000, 100_000]) {
   const passages = Array.from({ length: size }, (_, at) => ({
@@ -39,6 +46,26 @@ for (const size of [225, 10_000, 50_000, 100_000]) {
     `${size} passages: words built in ${(built / 1000).toFixed(1)} s; words ${words}, vectors ${vectors} ms (best, p50); process ${memory} MB`,
   );
   database.close();
+  if (zvec) await measureZvec(zvec, size, vector);
+}
+
+/** The same with an index; the vectors are made on the way, so that only one copy is held. */
+async function measureZvec(module: Zvec, size: number, vector: () => Float32Array): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'scale-'));
+  const start = performance.now();
+  const source = {
+    fingerprint: { corpus: `${size}`, embedder: 'random', dimensions: DIMENSIONS },
+    size,
+    make: async () => Array.from({ length: size }, vector),
+  };
+  {
+    using store = await zvecEngine(module, folder).open(source);
+    const built = performance.now() - start;
+    const wanted = vector();
+    const vectors = await timed(async () => store.search(wanted, 50));
+    console.log(`  zvec: built in ${(built / 1000).toFixed(1)} s; ${vectors} ms (best, p50)`);
+  }
+  rmSync(folder, { recursive: true });
 }
 
 async function timed(search: (query: string) => Promise<unknown>): Promise<string> {

@@ -1,5 +1,6 @@
 import { type Chunk, chunk, loadCorpus } from './corpus.ts';
 import type { Embedder } from './embedder.ts';
+import type { VectorEngine } from './engines/engine.ts';
 import { hasEncoder, openEncoder } from './encoder.ts';
 import { hashedEmbedder } from './hashed.ts';
 import { type GuidelineIndex, openIndex } from './index.ts';
@@ -12,6 +13,8 @@ export interface GuidelineOptions {
   readonly embedder?: Embedder;
   /** Where the index is kept; without it in memory. */
   readonly file?: string;
+  /** What keeps and searches the vectors; without it the index itself. */
+  readonly engine?: VectorEngine;
   readonly signal?: AbortSignal;
 }
 
@@ -26,9 +29,14 @@ const MISSING =
 
 /** The guidelines, ready to be searched. Disposing also ends the encoder that was started for them. */
 export async function openGuidelines(options: GuidelineOptions = {}): Promise<Guidelines> {
-  const { corpus, file, signal } = options;
+  const { corpus, file, engine, signal } = options;
   const chunks = chunk(await loadCorpus(corpus));
-  const base = { chunks, ...(file !== undefined && { file }), ...(signal && { signal }) };
+  const base = {
+    chunks,
+    ...(file !== undefined && { file }),
+    ...(engine && { engine }),
+    ...(signal && { signal }),
+  };
   if (options.embedder) {
     const index = await openIndex({ ...base, embedder: options.embedder, known: readShipped });
     return named(index, `words and vectors of ${options.embedder.id}`);

@@ -1,9 +1,10 @@
 import { DuolaneError } from 'duolane';
 import { type Chunk, corpusHash } from './corpus.ts';
 import { type Embedder, embedAll } from './embedder.ts';
+import type { VectorEngine, VectorStore } from './engines/engine.ts';
+import { flatEngine } from './engines/flat.ts';
 import type { Fingerprint } from './shipped.ts';
 import { type Database, openDatabase } from '../../support/sqlite.ts';
-import { flatStore, type VectorStore } from './vectors.ts';
 import { fillWords, searchWords, WORD_TABLE } from './words.ts';
 
 export interface Hit {
@@ -33,6 +34,8 @@ export interface IndexOptions {
   readonly textOf?: (chunk: Chunk) => string;
   /** Where the index is kept; without it in memory. Rebuilt when corpus or embedder are not those it was built from. */
   readonly file?: string;
+  /** What keeps and searches the vectors; without it the index's own file, for up to 50,000. */
+  readonly engine?: VectorEngine;
   /** Vectors made earlier, if there are any of this fingerprint. */
   readonly known?: (fingerprint: Fingerprint) => Promise<readonly Float32Array[] | undefined>;
   readonly signal?: AbortSignal;
@@ -51,12 +54,23 @@ export const subjectOf = ({ title, topics, text }: Chunk): string =>
 /** Opens the index of some chunks, building what is missing or outdated. */
 export async function openIndex(options: IndexOptions): Promise<GuidelineIndex> {
   const { chunks, embedder, file = ':memory:', vectorWeight = 0.4 } = options;
+  const { textOf = subjectOf, known, signal } = options;
   if (chunks.length === 0)
     throw new DuolaneError('invalid', 'the corpus is empty: nothing to search');
   const database = openDatabase(file);
+  const engine = options.engine ?? flatEngine(database);
   try {
-    const vectors = flatStore(await buildOrLoad(database, options));
+    const corpus = corpusHash(chunks);
+    buildWords(database, chunks, corpus);
     const words = searchWords(database);
+    const fingerprint = { corpus, embedder: embedder.id, dimensions: embedder.dimensions };
+    const vectors = await engine.open({
+      fingerprint,
+      size: chunks.length,
+      ...(signal && { signal }),
+      make: async () =>
+        (await known?.(fingerprint)) ?? embedAll(embedder, chunks.map(textOf), signal),
+    });
     let closed = false;
     return {
       size: chunks.length,
@@ -76,8 +90,10 @@ export async function openIndex(options: IndexOptions): Promise<GuidelineIndex> 
           });
       },
       [Symbol.dispose]() {
-        if (!closed) database.close();
+        if (closed) return;
         closed = true;
+        vectors[Symbol.dispose]();
+        database.close();
       },
     };
   } catch (error) {
@@ -110,37 +126,14 @@ export function fuse(
   );
 }
 
-async function buildOrLoad(
-  database: Database,
-  { chunks, embedder, textOf = subjectOf, known, signal }: IndexOptions,
-): Promise<readonly Float32Array[]> {
-  const fingerprint: Fingerprint = {
-    corpus: corpusHash(chunks),
-    embedder: embedder.id,
-    dimensions: embedder.dimensions,
-  };
-  const name = JSON.stringify(fingerprint);
-  database.exec('create table if not exists built(fingerprint text not null)');
-  if (database.prepare('select fingerprint from built').get()?.['fingerprint'] === name)
-    return load(database);
-  const vectors =
-    (await known?.(fingerprint)) ?? (await embedAll(embedder, chunks.map(textOf), signal));
-  // One transaction: whoever opens the file finds the old index or the new one, never half of it.
-  database.exec('begin immediate');
-  database.exec(`drop table if exists words; drop table if exists vectors; delete from built;
-    create table vectors(at integer primary key, vector blob not null); ${WORD_TABLE};`);
-  fillWords(database, chunks);
-  const insert = database.prepare('insert into vectors(at, vector) values (?, ?)');
-  vectors.forEach((vector, at) =>
-    insert.run(at, new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength)),
+/** The words of the corpus, in one transaction, unless the file has those of the same corpus. */
+function buildWords(database: Database, chunks: readonly Chunk[], corpus: string): void {
+  database.exec('create table if not exists words_of(corpus text not null)');
+  if (database.prepare('select corpus from words_of').get()?.['corpus'] === corpus) return;
+  database.exec(
+    `begin immediate; drop table if exists words; delete from words_of; ${WORD_TABLE};`,
   );
-  database.prepare('insert into built(fingerprint) values (?)').run(name);
+  fillWords(database, chunks);
+  database.prepare('insert into words_of(corpus) values (?)').run(corpus);
   database.exec('commit');
-  return vectors;
 }
-
-const load = (database: Database): readonly Float32Array[] =>
-  database
-    .prepare('select vector from vectors order by at')
-    .all()
-    .map(({ vector }) => new Float32Array(Uint8Array.from(vector as Uint8Array).buffer));

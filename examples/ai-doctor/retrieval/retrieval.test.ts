@@ -10,7 +10,7 @@ import { openGuidelines } from './guidelines.ts';
 import { hashedEmbedder } from './hashed.ts';
 import { fuse, openIndex } from './index.ts';
 import { isSame, pack, readShipped, unpack } from './shipped.ts';
-import { flatStore } from './vectors.ts';
+import { flatStore } from './engines/flat.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'guidelines-'));
 afterAll(() => rmSync(folder, { recursive: true }));

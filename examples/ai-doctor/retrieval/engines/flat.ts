@@ -1,25 +1,39 @@
 import { DuolaneError } from 'duolane';
-
-/** A place in the list of chunks, and how near it is: the cosine, at most 1. */
-export interface Near {
-  readonly at: number;
-  readonly score: number;
-}
-
-/**
- * Where vectors are searched. This one compares all; pgvector, Qdrant or zvec would be others. May
- * be asked at any time; gives the nearest first.
- */
-export interface VectorStore {
-  readonly size: number;
-  search(query: Float32Array, limit: number, signal?: AbortSignal): Promise<readonly Near[]>;
-}
+import type { Database } from '../../../support/sqlite.ts';
+import { checkWidth, type Near, type VectorEngine, type VectorStore } from './engine.ts';
 
 const MAX_CHUNKS = 50_000;
 
+/** Vectors as rows of the index's own file, read into memory and compared one by one. */
+export const flatEngine = (database: Database): VectorEngine => ({
+  async open({ fingerprint, make }) {
+    const name = JSON.stringify(fingerprint);
+    database.exec(`create table if not exists vectors(at integer primary key, vector blob not null);
+      create table if not exists vectors_of(fingerprint text not null)`);
+    if (database.prepare('select fingerprint from vectors_of').get()?.['fingerprint'] === name)
+      return flatStore(load(database));
+    const vectors = await make();
+    const store = flatStore(vectors);
+    database.exec('begin immediate; delete from vectors; delete from vectors_of');
+    const insert = database.prepare('insert into vectors(at, vector) values (?, ?)');
+    vectors.forEach((vector, at) =>
+      insert.run(at, new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength)),
+    );
+    database.prepare('insert into vectors_of(fingerprint) values (?)').run(name);
+    database.exec('commit');
+    return store;
+  },
+});
+
+const load = (database: Database): readonly Float32Array[] =>
+  database
+    .prepare('select vector from vectors order by at')
+    .all()
+    .map(({ vector }) => new Float32Array(Uint8Array.from(vector as Uint8Array).buffer));
+
 /**
  * Every vector in one array, compared one by one: exact, and at 512 dimensions some 50 ms for
- * 50,000. More than that is refused with `too_large`: it needs an index of another kind.
+ * 50,000. More than that is refused with `too_large`: it needs an engine with an index.
  */
 export function flatStore(
   vectors: readonly Float32Array[],
@@ -28,7 +42,7 @@ export function flatStore(
   if (vectors.length > maxVectors)
     throw new DuolaneError(
       'too_large',
-      `${vectors.length} vectors are more than the ${maxVectors} that are compared one by one: put another VectorStore behind the index`,
+      `${vectors.length} vectors are more than the ${maxVectors} that are compared one by one: give the index the engine of zvec, pgvector or Qdrant`,
     );
   const width = vectors[0]?.length ?? 0;
   const flat = new Float32Array(vectors.length * width);
@@ -38,11 +52,7 @@ export function flatStore(
     async search(query, limit, signal) {
       signal?.throwIfAborted();
       if (vectors.length === 0) return [];
-      if (query.length !== width)
-        throw new DuolaneError(
-          'invalid',
-          `the query has ${query.length} dimensions, the index ${width}: it was built with another embedder`,
-        );
+      checkWidth(query, width);
       const best: Near[] = [];
       for (let at = 0, from = 0; at < vectors.length; at++, from += width) {
         const score = product(flat, from, query);
@@ -53,6 +63,7 @@ export function flatStore(
       }
       return best;
     },
+    [Symbol.dispose]() {},
   };
 }
 

@@ -1,0 +1,67 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { FAULTS } from '../src/cli/break/break.ts';
+import { verifies } from './verifies.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...['docs', 'examples'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.md') && !file.includes('node_modules'))
+      .map((file) => join(folder, file)),
+  ),
+];
+const read = (page: string): string => readFileSync(join(ROOT, page), 'utf8');
+
+/** Where the links of a page lead, as paths from the root; those that leave the repository are left out. */
+function linksOf(page: string): readonly string[] {
+  const prose = read(page).replaceAll(/```.*?```/gs, '');
+  return [...prose.matchAll(/\]\(([^)\s]+)\)/g)]
+    .map(([, to = '']) => to)
+    .filter((to) => !/^\w+:/.test(to))
+    .map((to) => {
+      const [file = '', anchor] = to.split('#');
+      const path = file === '' ? page : join(page, '..', file);
+      return anchor === undefined ? path : `${path}#${anchor}`;
+    });
+}
+
+const anchorsOf = (page: string): readonly string[] =>
+  [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+test.each(pages)('every link of %s leads somewhere', (page) => {
+  for (const link of linksOf(page)) {
+    const [path = '', anchor] = link.split('#');
+    expect(existsSync(join(ROOT, path)), `${page}: ${link}`).toBe(true);
+    if (anchor !== undefined) expect(anchorsOf(path), `${page}: ${link}`).toContain(anchor);
+  }
+});
+
+verifies('S269', 'the index leads to every page, and the guides to each other', () => {
+  const index = linksOf('docs/README.md');
+  const guides = readdirSync(join(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
+  for (const guide of guides) if (guide !== 'README.md') expect(index).toContain(`docs/${guide}`);
+  expect(linksOf('docs/rag.md')).toEqual(
+    expect.arrayContaining(['docs/tools.md', 'docs/host.md', 'examples/ai-doctor/README.md']),
+  );
+  expect(linksOf('docs/tools.md')).toEqual(
+    expect.arrayContaining(['docs/host.md', 'examples/tickets/README.md']),
+  );
+});
+
+verifies('S270', 'each misconception has its row, and each fault can be watched', () => {
+  const [, table = ''] = read('docs/mental-models.md').split('## The misconceptions');
+  const rows = table.split('\n').filter((line) => line.startsWith('| "'));
+  const watched = rows.map((row) => /`([^`]+)`\s*\|$/.exec(row)?.[1] ?? '');
+  expect(watched).toEqual(expect.arrayContaining([...FAULTS]));
+  for (const words of ['text prompt', 'error at shutdown', 'talks to the model'])
+    expect(rows.filter((row) => row.includes(words))).toHaveLength(1);
+});

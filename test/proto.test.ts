@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest';
+import { stale } from '../scripts/proto.ts';
+import { peer } from './peers.ts';
+import { suite } from './verifies.ts';
+
+const generator = await peer('protobuf');
+
+suite('protobuf', generator.reason, () => {
+  test('the generated code is what the .proto files give', async () => {
+    expect(await stale()).toEqual([]);
+  });
+});
