@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Served, serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/memory.ts';
-import { shopper } from './agent.ts';
+import { shopper } from './shopper.ts';
 import { Chat } from './client.ts';
 
 let served: Served;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { serve } from 'duolane/serve';
 import { memoryLog } from 'duolane/task';
-import { shopper } from './agent.ts';
+import { shopper } from './shopper.ts';
 import { Chat } from './client.ts';
 
 await using served = await serve({ shopper: { default: shopper } }, { log: memoryLog() });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ROOT, run, runNpm } from '../../scripts/setup.mjs';
+import { exampleNames } from '../../src/cli/modules.ts';
 import { createRegistry, offerHttp, tool } from '../../src/mcp/index.ts';
 import { all, Caller, textOf } from '../a2a/support.ts';
 import { expectNoStack, PATH_AGENT, Place } from './support.ts';
@@ -70,6 +71,18 @@ describe('duolane serve', () => {
     const [line] = await running.says(/^\{.*\}$/m);
     return { url: (JSON.parse(line) as { url: string }).url, running };
   }
+
+  test('serves every sample at once, which is what npm start does', async () => {
+    const { url } = await serving(...exampleNames());
+    const { agents } = (await (await fetch(`${url}/api/agents`)).json()) as {
+      agents: { name: string }[];
+    };
+    const names = agents.map(({ name }) => name);
+    expect(names).toEqual(
+      expect.arrayContaining(['ai-doctor', 'distill', 'text-to-sql', 'tickets']),
+    );
+    expect(names).toHaveLength(exampleNames().length);
+  }, 60_000);
 
   test('serves several agents, each at its own address', async () => {
     const one = await place.write('one.mjs', says('I am one'));
