@@ -42,8 +42,8 @@ export function createSessions(auth: Auth = {}, now: () => number = Date.now): S
   const read = (cookie: string): string | undefined => {
     const [claim = '', signature = ''] = cookie.split('.');
     const given = Buffer.from(signature, 'base64url');
-    const wanted = sign(claim);
-    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
+    const expected = sign(claim);
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
     const [owner, until] = JSON.parse(Buffer.from(claim, 'base64url').toString()) as [
       string,
       number,

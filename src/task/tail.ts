@@ -173,6 +173,7 @@ class Readings implements Source<Entry> {
   #asked: Seq = -1;
   #failure: { readonly error: unknown } | undefined;
   #failingSince = Infinity;
+  #retry: NodeJS.Timeout | undefined;
   #left = false;
 
   constructor(tails: Tails, task: string, after: Seq, options: Abortable) {
@@ -209,6 +210,7 @@ class Readings implements Source<Entry> {
   leave(): void {
     if (this.#left) return;
     this.#left = true;
+    clearTimeout(this.#retry);
     this.#unfollow();
     if (!this.#tail) return;
     this.#tail.wakes.delete(this.wake);
@@ -257,16 +259,20 @@ class Readings implements Source<Entry> {
       this.wake();
     } catch (error) {
       this.#failingSince = Math.min(this.#failingSince, performance.now());
-      if (this.#bears(error)) return void setTimeout(() => void this.#fetchAgain(tail), RETRY_MS);
+      if (this.#bears(error, tail)) {
+        this.#retry = setTimeout(() => void this.#fetchAgain(tail), RETRY_MS);
+        return;
+      }
       this.#fetching = false;
       this.#fail(error);
     }
   }
 
-  // Whoever was told something already stays through a short failure of the store.
-  #bears(error: unknown): boolean {
+  // Whoever was told something already, by the store or by the tail, stays through a short failure.
+  #bears(error: unknown, tail: Tail): boolean {
     const short = performance.now() - this.#failingSince < PATIENCE_MS;
-    return this.#asked >= 0 && short && DuolaneError.from(error).retryable;
+    const known = this.#asked >= 0 || tail.since <= this.#place;
+    return known && short && DuolaneError.from(error).retryable;
   }
 
   #fetchAgain(tail: Tail): Promise<void> | undefined {
