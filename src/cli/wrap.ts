@@ -30,7 +30,7 @@ export const wrap: Command = {
     }
     const env = buildEnv({ set: { NODE_OPTIONS: process.env['NODE_OPTIONS'] } });
     const file = textFlag(flags, 'trace');
-    using trace = file === undefined ? undefined : openTrace(file, command, rest, env);
+    using trace = file === undefined ? undefined : new Trace(file, { command, args: rest, env });
     const show = file === undefined || flags['show'] === true;
     const tap = tapOf(trace, show ? terminal.err : undefined, terminal.err);
 
@@ -98,26 +98,4 @@ async function drain(child: ProcessTransport, tap: PipeTap): Promise<void> {
     );
   }
   if (child.pid !== undefined) tap.ended('in');
-}
-
-function openTrace(
-  file: string,
-  command: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>>,
-): Trace {
-  const header = {
-    format: 'duolane-trace',
-    version: 1,
-    createdAt: Date.now(),
-    command,
-    args,
-  } as const;
-  try {
-    return new Trace(file, header, env);
-  } catch (cause) {
-    throw new DuolaneError('invalid', `the trace ${file} cannot be written: ${String(cause)}`, {
-      cause,
-    });
-  }
 }

@@ -70,7 +70,7 @@ async function assemble(
     process.env['CLAUDE_AGENT_SDK_DISABLE_MCP_MANIFESTS'] === '1'
       ? {}
       : await bridge.manifests(MANIFEST_MS);
-  const trace = options.trace === undefined ? undefined : openTrace(options.trace, launch);
+  const trace = options.trace === undefined ? undefined : new Trace(options.trace, launch);
   if (trace) scope.use(trace);
   const lanes = lanesOf(options, trace, logger);
   const mirror = mirrorOf(options, scope, (fields) => {
@@ -163,21 +163,6 @@ function limitsOf(options: SessionOptions): Limits {
     exitMs: options.exitMs ?? 10_000,
     cleanupMs: 1000,
   };
-}
-
-function openTrace(path: string, { command, args, env }: Launch): Trace {
-  try {
-    const header = {
-      format: 'duolane-trace',
-      version: 1,
-      createdAt: Date.now(),
-      command,
-      args,
-    } as const;
-    return new Trace(path, header, env);
-  } catch (cause) {
-    throw new DuolaneError('invalid', `the trace file ${path} cannot be written`, { cause });
-  }
 }
 
 function mustBlock(answer: Readonly<Record<string, unknown>>): void {

@@ -1,4 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
 import { isObject } from '../json.ts';
 
@@ -9,6 +10,13 @@ export interface TraceHeader {
   readonly createdAt: number;
   readonly command: string;
   readonly args: readonly string[];
+}
+
+/** The CLI whose pipe is traced; secrets of its environment are redacted. */
+export interface Traced {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
 }
 
 const REDACTED = '[redacted]';
@@ -49,11 +57,18 @@ export class Trace implements Disposable {
   #closed = false;
   #scheduled: NodeJS.Immediate | undefined;
 
-  /** Throws what the file system says if the file cannot be written. */
-  constructor(path: string, header: TraceHeader, env: Readonly<Record<string, string>>) {
+  /** Throws `invalid` if the file cannot be written. */
+  constructor(path: string, { command, args, env }: Traced) {
     this.#redact = redactor(env);
-    this.#file = openSync(path, 'w', 0o600);
-    writeSync(this.#file, `${this.#redact(header)}\n`);
+    const createdAt = Date.now();
+    const header: TraceHeader = { format: 'duolane-trace', version: 1, createdAt, command, args };
+    try {
+      this.#file = openSync(path, 'w', 0o600);
+      writeSync(this.#file, `${this.#redact(header)}\n`);
+    } catch (cause) {
+      const why = `the trace ${path} cannot be written: ${String(cause)}`;
+      throw new DuolaneError('invalid', why, { cause });
+    }
   }
 
   write(frame: Frame): void {

@@ -2,6 +2,7 @@ import type { InputRequest } from '../ask.ts';
 import { advance } from '../event/advance.ts';
 import type { Entry, Snapshot, Turn, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
+import { detached } from './detached.ts';
 import type { Message, Output } from './types.ts';
 import { compact, sayPart, wordsOf } from './words.ts';
 
@@ -24,17 +25,7 @@ interface Block {
  * Tool calls of sub-agents are shown, what they say is not.
  */
 export function agUiEncoder(): Output {
-  const encoder = new AgUiEncoder();
-  return {
-    encode: (entry) => encoder.encode(entry),
-    pause: () => encoder.pause(),
-    get openedAt() {
-      return encoder.openedAt;
-    },
-    get snapshot() {
-      return encoder.snapshot;
-    },
-  };
+  return detached(new AgUiEncoder());
 }
 
 class AgUiEncoder {

@@ -3,6 +3,7 @@ import type { Entry, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { ApiMessages } from './api-messages.ts';
 import { contentOf, RETRY_WORDS, toolBlock, usageOf } from './api-words.ts';
+import { detached } from './detached.ts';
 import type { Message, Output } from './types.ts';
 import { compact, sayPart } from './words.ts';
 
@@ -17,17 +18,7 @@ type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.start
  * Sub-agents speak in whole blocks, with the `parent_tool_use_id` of their call.
  */
 export function streamJsonEncoder(): Output {
-  const encoder = new StreamJsonEncoder();
-  return {
-    encode: (entry) => encoder.encode(entry),
-    pause: () => encoder.pause(),
-    get openedAt() {
-      return encoder.openedAt;
-    },
-    get snapshot() {
-      return encoder.snapshot;
-    },
-  };
+  return detached(new StreamJsonEncoder());
 }
 
 class StreamJsonEncoder {

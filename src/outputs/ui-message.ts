@@ -2,6 +2,7 @@ import type { InputRequest } from '../ask.ts';
 import { advance } from '../event/advance.ts';
 import type { Entry, OpenCall, Part, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
+import { detached } from './detached.ts';
 import type { Message, Output } from './types.ts';
 import { compact, dataUrl, sayPart } from './words.ts';
 
@@ -30,17 +31,7 @@ const ASK = 'ask';
  * artifacts and structured output are data parts. What sub-agents say is not shown, their calls are.
  */
 export function uiMessageEncoder({ version = 0 }: UiMessageOptions = {}): Output {
-  const encoder = new UiMessageEncoder(version >= 7);
-  return {
-    encode: (entry) => encoder.encode(entry),
-    pause: () => encoder.pause(),
-    get openedAt() {
-      return encoder.openedAt;
-    },
-    get snapshot() {
-      return encoder.snapshot;
-    },
-  };
+  return detached(new UiMessageEncoder(version >= 7));
 }
 
 class UiMessageEncoder {
