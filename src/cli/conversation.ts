@@ -4,6 +4,7 @@ import type { Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
 import { createRunner } from '../task/runner.ts';
+import type { TaskLog } from '../task/types.ts';
 import type { Shown } from './printer.ts';
 
 export interface SayOptions {
@@ -21,12 +22,16 @@ export interface Conversation extends AsyncDisposable {
 }
 
 /** With an agent in this process, on a log in memory. Disposing ends what still runs, then the module's resources. */
-export function localConversation(name: string, module: AgentModule): Conversation {
+export function localConversation(
+  name: string,
+  module: AgentModule,
+): Conversation & { readonly log: TaskLog } {
   const log = memoryLog();
   const runner = createRunner({ log, agents: { [name]: module.default } });
   const context = randomUUID();
   return {
     name,
+    log,
     async *say(parts, { ask, signal }) {
       const place = { agent: name, task: randomUUID(), context };
       const submit = (turn: { parts: readonly Part[]; answers?: readonly Answer[] }): unknown =>

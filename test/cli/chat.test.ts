@@ -105,9 +105,29 @@ suite('pty', missingPty, () => {
 
   test('colours are there at a terminal, and gone with NO_COLOR', async () => {
     const colourful = place.start(['demo', PATH_AGENT], { pty: true });
+    await colourful.says(/Enter ends/);
+    colourful.type('\r');
     expect((await colourful.end()).stdout).toContain('\u001b[32m✓');
     const plain = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
+    await plain.says(/Enter ends/);
+    plain.type('\r');
     expect((await plain.end()).stdout).not.toContain('\u001b[');
+  });
+
+  test('a demo ends with a link to the page that has its run, until Enter or Ctrl-C', async () => {
+    for (const key of ['\r', '\u0003']) {
+      const running = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
+      const [, url = '', task = ''] = await running.says(
+        /(http:\/\/127[^#]+)\/#(\S+)[^]*Enter ends/,
+      );
+      expect(await (await fetch(url)).text()).toContain('<title>Duolane');
+      const log = await fetch(`${url}/api/tasks/${task}`);
+      expect(await log.json()).toMatchObject({ task, state: 'completed' });
+      running.type(key);
+      const ended = await running.end();
+      expect(ended.code).toBe(0);
+      expectNoStack(ended);
+    }
   });
 
   test('Ctrl-C at a question of a demo stops it, and the shell gets its terminal back', async () => {
