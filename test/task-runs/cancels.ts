@@ -14,8 +14,14 @@ export function canceledRuns({ replica, start }: Place): void {
         `a cancel on another replica stops the run (deaf: ${deaf}, notify: ${notify})`,
         async () => {
           const [a, b] = [replica({ notify, heartbeatMs: 50 }), replica({ notify })];
+          const stopped: unknown[] = [];
+          const talk = words(100_000, 2, { deaf });
+          const agent: Agent = (given, ctx) => {
+            ctx.signal.addEventListener('abort', () => stopped.push(ctx.signal.reason));
+            return talk(given, ctx);
+          };
           start(b, {});
-          await start(a, { w: words(100_000, 2, { deaf }) }).submit(turn('w', 't'));
+          await start(a, { w: agent }).submit(turn('w', 't'));
           await until(b.log, 't', (snapshot) => snapshot.text.length > 20);
           await b.log.requestCancel('t');
           const entries = await whole(b.log, 't');
@@ -25,6 +31,8 @@ export function canceledRuns({ replica, start }: Place): void {
             'run.finished:canceled',
           ]);
           expect(entries.at(-1)).toMatchObject({ text: 'Response stopped.' });
+          // By its own replica, which heard of it, not by one that took the task over.
+          expect(stopped).toMatchObject([{ code: 'canceled' }]);
           expect(await b.log.requestCancel('t')).toMatchObject({ state: 'canceled' });
         },
       );
