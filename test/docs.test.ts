@@ -53,12 +53,26 @@ verifies('S269', 'the index leads to every page, and the guides to each other', 
     expect.arrayContaining(['docs/tools.md', 'docs/host.md', 'examples/ai-doctor/README.md']),
   );
   expect(linksOf('docs/tools.md')).toEqual(
-    expect.arrayContaining(['docs/host.md', 'examples/tickets/README.md']),
+    expect.arrayContaining([
+      'docs/host.md',
+      'docs/mcp.md',
+      'docs/rag.md',
+      'examples/tickets/README.md',
+    ]),
   );
+  expect(linksOf('docs/mcp.md')).toContain('docs/tools.md');
 });
 
 verifies('S270', 'each misconception has its row, and each fault can be watched', () => {
-  const [, table = ''] = read('docs/mental-models.md').split('## The misconceptions');
+  const [pictures = '', table = ''] = read('docs/mental-models.md').split('## The misconceptions');
+  for (const words of [
+    'does not call a model',
+    'two lanes',
+    'through the input that you opened',
+    'a message, not the end of the process',
+    'a connection is only a reader',
+  ])
+    expect(pictures).toMatch(new RegExp(`\\*\\*[^*]*${words}[^*]*\\*\\*`));
   const rows = table.split('\n').filter((line) => line.startsWith('| "'));
   const watched = rows.map((row) => /`([^`]+)`\s*\|$/.exec(row)?.[1] ?? '');
   expect(watched).toEqual(expect.arrayContaining([...FAULTS]));

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AgentEvent, Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
@@ -110,6 +111,68 @@ test('what a sub-agent says carries its path', () => {
     message: { id: 'm', content: [{ type: 'text', text: 'inner' }] },
   });
   expect(event?.path).toEqual(['task_1']);
+});
+
+/** The raw events of one message of three pieces, by the agent or by the sub-agent of a call. */
+const messageOf = (id: string, call: string | null, pieces: readonly string[]): JsonObject[] => {
+  const by = (event: JsonObject): JsonObject => ({ ...stream(event), parent_tool_use_id: call });
+  return [
+    by({ type: 'message_start', message: { id, usage: { input_tokens: 1 } } }),
+    by({ type: 'content_block_start', index: 0, content_block: { type: 'text' } }),
+    ...pieces.map((words) =>
+      by({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: words } }),
+    ),
+    by({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }),
+    by({ type: 'message_stop' }),
+  ];
+};
+
+test('speakers who talk at the same time keep their own blocks and steps, in any order', () => {
+  const voices = [
+    messageOf('a', null, ['a1 ', 'a2 ', 'a3']),
+    messageOf('b', 'call_1', ['b1 ', 'b2 ', 'b3']),
+    messageOf('c', 'call_2', ['c1 ', 'c2 ', 'c3']),
+  ];
+  fc.assert(
+    fc.property(fc.array(fc.nat(2)), (order) => {
+      const left = voices.map((frames) => [...frames]);
+      const mixed = [...order, ...left.flatMap((frames, i) => frames.map(() => i))].flatMap(
+        (i) => left[i]?.splice(0, 1) ?? [],
+      );
+      const events = read(...mixed);
+      for (const [id, path] of [['a'], ['b', 'call_1'], ['c', 'call_2']] as const) {
+        const own = events.filter((event) => event.path?.[0] === path);
+        const words = own.flatMap((event) => (event.type === 'text.delta' ? [event] : []));
+        expect(words.map(({ delta }) => delta).join('')).toBe(`${id}1 ${id}2 ${id}3`);
+        expect(new Set(words.map((event) => event.id))).toEqual(new Set([`${id}:0`]));
+        const [started, finished] = [own[0], own.at(-1)];
+        expect(started).toMatchObject({ type: 'step.started' });
+        expect(finished).toMatchObject({
+          type: 'step.finished',
+          step: (started as { step: number }).step,
+          usage: { inputTokens: 1, outputTokens: 2 },
+        });
+      }
+    }),
+  );
+});
+
+test('a retry of a sub-agent leaves what the agent has said', () => {
+  const retry = { type: 'system', subtype: 'api_retry', attempt: 1, error: 'overloaded' };
+  const finished = messageOf('a', null, ['I ask for help.']);
+  expect(read(...finished, retry).at(-1)).toMatchObject({ type: 'retry', discard: false });
+});
+
+test.each([
+  [429, '', 'rate_limited'],
+  [503, '', 'overloaded'],
+  [404, '', 'not_found'],
+  [undefined, 'rate_limit', 'rate_limited'],
+  [undefined, 'authentication_failed', 'unauthorized'],
+  [undefined, 'unknown', 'network'],
+])('a retry after status %s and the word %j is %s', (error_status, error, code) => {
+  const frame = { type: 'system', subtype: 'api_retry', error_status, error };
+  expect(read(frame)).toMatchObject([{ type: 'retry', error: { code } }]);
 });
 
 test.each([

@@ -1,15 +1,12 @@
 import type { ErrorCode } from '../errors.ts';
-import type { AgentEvent, AgentEventBody, FinishReason, Frame, Usage } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { codeOfModel } from '../event/model-error.ts';
+import type { AgentEvent, AgentEventBody, Frame, Usage } from '../event/types.ts';
+import type { JsonObject } from '../json.ts';
 import { failure, list, number, object, plain, text } from './read.ts';
+import { readUsage, Speaker, type Talk } from './speaker.ts';
 
 /** One frame of an agent CLI's pipe to what it says about the run. */
 export type FrameReader = (frame: Frame) => readonly AgentEvent[];
-
-interface Block {
-  readonly id: string;
-  readonly callId: string;
-}
 
 /**
  * Reads both lanes of a stream-json pipe as agent events: pure, so the adapter, `wrap` and `replay`
@@ -17,74 +14,17 @@ interface Block {
  * whole block that follows is not said again; with them off, it comes from the block.
  */
 export function frameReader(): FrameReader {
-  const streamed = new Set<string>(); // API messages whose blocks came as deltas
-  const names = new Map<string, string>(); // tool names by call id
-  const blocks = new Map<number, Block>();
-  let message = '';
-  let step = 0;
+  const talk: Talk = { streamed: new Set(), names: new Map(), steps: 0 };
+  const { streamed, names } = talk;
+  const speakers = new Map<string, Speaker>();
   let started = false;
-  let said = false; // text of this step that a retry would void
-  let usage: Usage | undefined;
-  let reason: FinishReason | undefined;
-  let firstChunkMs: number | undefined;
 
-  const streamEvent = (event: JsonObject, frame: JsonObject): AgentEventBody[] => {
-    const index = number(event['index']) ?? 0;
-    switch (event['type']) {
-      case 'message_start': {
-        message = text(object(event['message'])['id']) || `message-${step}`;
-        streamed.add(message);
-        blocks.clear();
-        said = false;
-        usage = readUsage(object(event['message'])['usage']);
-        reason = undefined;
-        firstChunkMs = number(frame['ttft_ms']);
-        return [{ type: 'step.started', step: ++step }];
-      }
-      case 'content_block_start': {
-        const block = object(event['content_block']);
-        const callId = text(block['id']);
-        blocks.set(index, { id: `${message}:${index}`, callId });
-        if (block['type'] !== 'tool_use') return [];
-        names.set(callId, text(block['name']));
-        return [{ type: 'tool.started', callId, name: text(block['name']) }];
-      }
-      case 'content_block_delta':
-        return delta(blocks.get(index), object(event['delta']));
-      case 'message_delta':
-        usage = { ...usage, ...readUsage(event['usage']) };
-        reason = STOP[text(object(event['delta'])['stop_reason'])] ?? 'other';
-        return [];
-      case 'message_stop':
-        // Withdrawn: the retry that follows takes back the text of a step that is still open.
-        if (frame['abandoned_blocks'] !== undefined) return [];
-        return [
-          {
-            type: 'step.finished',
-            step,
-            ...(reason && { reason }),
-            ...(usage && { usage }),
-            ...(firstChunkMs !== undefined && { firstChunkMs }),
-          },
-        ];
-      default:
-        return [];
-    }
-  };
-
-  const delta = (block: Block | undefined, change: JsonObject): AgentEventBody[] => {
-    if (!block) return [];
-    switch (change['type']) {
-      case 'text_delta':
-        said = true;
-        return [{ type: 'text.delta', id: block.id, delta: text(change['text']) }];
-      case 'thinking_delta':
-        return [{ type: 'reasoning.delta', id: block.id, delta: text(change['thinking']) }];
-      case 'input_json_delta':
-        return [{ type: 'tool.args', callId: block.callId, delta: text(change['partial_json']) }];
-      default:
-        return [];
-    }
+  /** Who speaks in a frame; sub-agents go by the id of the call that started them. */
+  const speaker = (frame: JsonObject): Speaker => {
+    const parent = text(frame['parent_tool_use_id']);
+    const known = speakers.get(parent) ?? new Speaker(talk);
+    speakers.set(parent, known);
+    return known;
   };
 
   /** One finished block per frame; several frames share one API message id. */
@@ -115,6 +55,7 @@ export function frameReader(): FrameReader {
       if (block['type'] !== 'tool_result') return [];
       const callId = text(block['tool_use_id']);
       const name = names.get(callId) ?? 'unknown';
+      speakers.delete(callId);
       const output = frame['tool_use_result'] ?? block['content'];
       if (block['is_error'] !== true) return [{ type: 'tool.completed', callId, name, output }];
       const words = plain(block['content']) || 'the tool failed';
@@ -130,8 +71,7 @@ export function frameReader(): FrameReader {
         return [{ type: 'run.started', ...(model && { model }), ...(sessionId && { sessionId }) }];
       }
       case 'api_retry': {
-        const discard = said;
-        said = false;
+        const discard = speaker(frame).takeBack();
         const status = number(frame['error_status']);
         const delayMs = number(frame['retry_delay_ms']);
         const error = failure(codeOf(status, text(frame['error'])), text(frame['error']), status);
@@ -168,7 +108,7 @@ export function frameReader(): FrameReader {
       case 'system':
         return system(frame);
       case 'stream_event':
-        return streamEvent(object(frame['event']), frame);
+        return speaker(frame).read(object(frame['event']), frame);
       case 'assistant':
         return assistant(frame);
       case 'user':
@@ -228,36 +168,8 @@ const RESULTS: Readonly<Record<string, ErrorCode>> = {
   error_during_execution: 'interrupted',
 };
 
-const STOP: Readonly<Record<string, FinishReason>> = {
-  end_turn: 'stop',
-  stop_sequence: 'stop',
-  tool_use: 'tool-calls',
-  max_tokens: 'length',
-  refusal: 'content-filter',
-};
-
-/** What an HTTP status of a provider, or its own word for it, means to us. */
-function codeOf(status: number | undefined, word: string): ErrorCode {
-  if (status === 429 || word === 'rate_limit') return 'rate_limited';
-  if (status === 529 || word === 'overloaded') return 'overloaded';
-  if (status === 401 || status === 403 || word === 'authentication_failed') return 'unauthorized';
-  if (status !== undefined && status >= 500) return 'server';
-  if (status !== undefined && status >= 400) return 'invalid';
-  return status === undefined && word !== '' ? 'network' : 'server';
-}
-
-function readUsage(value: unknown): Usage | undefined {
-  if (!isObject(value)) return undefined;
-  const pick = (name: string, wire: string): Usage => {
-    const n = number(value[wire]);
-    return n === undefined ? {} : { [name]: n };
-  };
-  return {
-    ...pick('inputTokens', 'input_tokens'),
-    ...pick('outputTokens', 'output_tokens'),
-    ...pick('cacheReadTokens', 'cache_read_input_tokens'),
-    ...pick('cacheWriteTokens', 'cache_creation_input_tokens'),
-  };
-}
+/** What a status of a provider, or the CLI's own word for an error, means to us. */
+const codeOf = (status: number | undefined, word: string): ErrorCode =>
+  codeOfModel(status, word) ?? (status === undefined && word !== '' ? 'network' : 'server');
 
 const cost = (value: unknown): Usage => (typeof value === 'number' ? { costUsd: value } : {});

@@ -13,7 +13,7 @@ export function codeOfStatus(status: number): ErrorCode {
   return 'invalid';
 }
 
-/** Names that providers use instead of a status, in error bodies and error events. */
+/** Names that providers, and agent CLIs, use instead of a status. */
 const NAMED: Readonly<Record<string, number>> = {
   rate_limit_error: 429,
   rate_limit_exceeded: 429,
@@ -26,7 +26,18 @@ const NAMED: Readonly<Record<string, number>> = {
   not_found_error: 404,
   request_too_large: 413,
   invalid_request_error: 400,
+  rate_limit: 429,
+  overloaded: 529,
+  authentication_failed: 401,
+  model_not_found: 404,
+  invalid_request: 400,
 };
+
+/** A status, or the name that stands in its place, as one of our codes; undefined if neither is known. */
+export function codeOfModel(status: number | undefined, name: string): ErrorCode | undefined {
+  const known = status ?? NAMED[name];
+  return known === undefined ? undefined : codeOfStatus(known);
+}
 
 /** `Retry-After` in seconds or as a date, in ms from now. */
 export function retryAfterMs(value: string | null | undefined, now: number): number | undefined {

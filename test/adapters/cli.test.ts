@@ -16,6 +16,10 @@ import { adapterContract, type Scene } from './adapter.contract.ts';
 
 // The open agent CLI as built into dist, on the same scripted model as every framework.
 
+interface A2AMessage {
+  readonly parts: readonly { readonly text?: string }[];
+}
+
 const home = mkdtempSync(join(tmpdir(), 'duolane-adapter-cli-'));
 afterAll(() => rmSync(home, { recursive: true, force: true, maxRetries: 5 }));
 
@@ -56,20 +60,31 @@ adapterContract('the agent CLI', {
 
 verifies(
   ['S147', 'S148'],
-  'served: it starts with the word that it does, not final, and ends with the whole text',
+  'served: it starts with the word that it does, not final, tells the text as it comes, and ends with all of it',
   async () => {
-    await using model = await startModelServer([{ text: 'All of it.' }]);
-    await using served = await toA2A(build({ url: model.url, tools: [] }), { log: memoryLog() });
+    const text = Array.from({ length: 20 }, (_, i) => `word ${i}, `);
+    const whole = text.join('');
+    await using model = await startModelServer([{ text, pieceDelayMs: 10 }]);
+    const options = { log: memoryLog(), chars: 1 };
+    await using served = await toA2A(build({ url: model.url, tools: [] }), options);
     const events = await all(new Caller(served.url, '0.3').say('hi'));
     const results = events.map(({ result }) => result);
-    const first = results.find(({ status }) => 'message' in (status as object));
-    expect(first).toMatchObject({
-      final: false,
-      status: { state: 'working', message: { parts: [{ text: 'Starting...' }] } },
+    const said = results.flatMap(({ kind, final, status }) => {
+      if (kind !== 'status-update') return [];
+      const { state, message } = status as { state: string; message?: A2AMessage };
+      if (!message) return [];
+      return [{ state, final, text: message.parts.map((part) => part.text ?? '').join('') }];
     });
-    expect(results.at(-1)).toMatchObject({
-      final: true,
-      status: { state: 'completed', message: { parts: [{ text: 'All of it.' }] } },
-    });
+    expect(said[0]).toEqual({ state: 'working', final: false, text: 'Starting...' });
+    expect(said.at(-1)).toEqual({ state: 'completed', final: true, text: whole });
+    const growing = said.slice(1, -1);
+    for (const [i, { state, final, text: words }] of growing.entries()) {
+      expect([state, final]).toEqual(['working', false]);
+      expect(whole.startsWith(words) && words.length >= (growing[i - 1]?.text.length ?? 1)).toBe(
+        true,
+      );
+    }
+    // Pieces may join on their way; that there were several is what matters.
+    expect(new Set(growing.map(({ text: words }) => words)).size).toBeGreaterThan(2);
   },
 );

@@ -99,6 +99,39 @@ verifies(
 );
 
 verifies(
+  ['S143', 'S145'],
+  'what was said so far is a working status while the agent still talks, the artifact comes at the end',
+  async () => {
+    const half = long.slice(0, 400);
+    let goOn = (): void => {};
+    const seen = new Promise<void>((resolve) => (goOn = resolve));
+    const pausing: Agent = async function* () {
+      yield { type: 'text.delta', id: 't', delta: half };
+      await seen;
+      yield { type: 'text.delta', id: 't', delta: long.slice(400) };
+    };
+    await using served = await serving(pausing);
+    const late = setTimeout(goOn, 5000); // whoever holds the text back must fail, not hang
+    const events: Event[] = [];
+    for await (const { result } of new Caller(served.url, '0.3').say('hi')) {
+      const event = result as unknown as Event;
+      events.push(event);
+      if (event.status?.state === 'working' && words(event) === half) goOn();
+    }
+    clearTimeout(late);
+    const told = events
+      .filter((event) => words(event) !== '')
+      .map((event) => `${event.kind} ${event.status?.state ?? ''} ${words(event)}`);
+    expect([...new Set(told)]).toEqual([
+      `status-update working ${half}`,
+      `status-update working ${long}`,
+      `artifact-update  ${long}`,
+      `status-update completed ${long}`,
+    ]);
+  },
+);
+
+verifies(
   ['S143', 'S145', 'S151', 'S152'],
   'one call serves an agent: working text, an artifact with the whole, completed with it',
   async () => {

@@ -1,0 +1,133 @@
+import type { AgentEventBody, FinishReason, Usage } from '../event/types.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { number, object, text } from './read.ts';
+
+interface Block {
+  readonly id: string;
+  readonly callId: string;
+}
+
+/** What the speakers of one pipe share. */
+export interface Talk {
+  /** API messages whose blocks came as deltas. */
+  readonly streamed: Set<string>;
+  /** Tool names by call id. */
+  readonly names: Map<string, string>;
+  /** Model calls so far. */
+  steps: number;
+}
+
+/**
+ * The raw events of one speaker on a stream-json pipe, as agent events. The agent and each of its
+ * sub-agents have one, since they talk at the same time and number their blocks alike.
+ */
+export class Speaker {
+  readonly #talk: Talk;
+  readonly #blocks = new Map<number, Block>();
+  #message = '';
+  #step = 0;
+  #said = false;
+  #usage: Usage | undefined;
+  #reason: FinishReason | undefined;
+  #firstChunkMs: number | undefined;
+
+  constructor(talk: Talk) {
+    this.#talk = talk;
+  }
+
+  read(event: JsonObject, frame: JsonObject): AgentEventBody[] {
+    const index = number(event['index']) ?? 0;
+    switch (event['type']) {
+      case 'message_start':
+        return [this.#start(object(event['message']), frame)];
+      case 'content_block_start': {
+        const block = object(event['content_block']);
+        const [callId, name] = [text(block['id']), text(block['name'])];
+        this.#blocks.set(index, { id: `${this.#message}:${index}`, callId });
+        if (block['type'] !== 'tool_use') return [];
+        this.#talk.names.set(callId, name);
+        return [{ type: 'tool.started', callId, name }];
+      }
+      case 'content_block_delta':
+        return this.#delta(this.#blocks.get(index), object(event['delta']));
+      case 'message_delta':
+        this.#usage = { ...this.#usage, ...readUsage(event['usage']) };
+        this.#reason = STOP[text(object(event['delta'])['stop_reason'])] ?? 'other';
+        return [];
+      case 'message_stop':
+        // Withdrawn: the retry that follows takes back the text of a step that is still open.
+        return frame['abandoned_blocks'] === undefined ? [this.#stop()] : [];
+      default:
+        return [];
+    }
+  }
+
+  /** Whether a retry voids text of the open step; asked once for each retry. */
+  takeBack(): boolean {
+    const said = this.#said;
+    this.#said = false;
+    return said;
+  }
+
+  #start(message: JsonObject, frame: JsonObject): AgentEventBody {
+    this.#step = ++this.#talk.steps;
+    this.#message = text(message['id']) || `message-${this.#step}`;
+    this.#talk.streamed.add(this.#message);
+    this.#blocks.clear();
+    this.#said = false;
+    this.#usage = readUsage(message['usage']);
+    this.#reason = undefined;
+    this.#firstChunkMs = number(frame['ttft_ms']);
+    return { type: 'step.started', step: this.#step };
+  }
+
+  #delta(block: Block | undefined, change: JsonObject): AgentEventBody[] {
+    if (!block) return [];
+    switch (change['type']) {
+      case 'text_delta':
+        this.#said = true;
+        return [{ type: 'text.delta', id: block.id, delta: text(change['text']) }];
+      case 'thinking_delta':
+        return [{ type: 'reasoning.delta', id: block.id, delta: text(change['thinking']) }];
+      case 'input_json_delta':
+        return [{ type: 'tool.args', callId: block.callId, delta: text(change['partial_json']) }];
+      default:
+        return [];
+    }
+  }
+
+  #stop(): AgentEventBody {
+    // What is finished stays: a later retry is of another call, perhaps of another speaker.
+    this.#said = false;
+    const [usage, reason, firstChunkMs] = [this.#usage, this.#reason, this.#firstChunkMs];
+    return {
+      type: 'step.finished',
+      step: this.#step,
+      ...(reason && { reason }),
+      ...(usage && { usage }),
+      ...(firstChunkMs !== undefined && { firstChunkMs }),
+    };
+  }
+}
+
+const STOP: Readonly<Record<string, FinishReason>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  tool_use: 'tool-calls',
+  max_tokens: 'length',
+  refusal: 'content-filter',
+};
+
+export function readUsage(value: unknown): Usage | undefined {
+  if (!isObject(value)) return undefined;
+  const pick = (name: string, wire: string): Usage => {
+    const n = number(value[wire]);
+    return n === undefined ? {} : { [name]: n };
+  };
+  return {
+    ...pick('inputTokens', 'input_tokens'),
+    ...pick('outputTokens', 'output_tokens'),
+    ...pick('cacheReadTokens', 'cache_read_input_tokens'),
+    ...pick('cacheWriteTokens', 'cache_creation_input_tokens'),
+  };
+}

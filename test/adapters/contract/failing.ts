@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest';
+import type { ModelReply } from '../../support/model-server.ts';
+import { joined, only, type Stage, TEXT, whole } from './stage.ts';
+
+/** What goes wrong at the provider: told with its status, retried by one, said once. */
+export function failing(stage: Stage): void {
+  test('429, then success: one retry that everybody sees, and no text twice', async () => {
+    const script = [{ status: 429, message: 'slow down' }, { text: TEXT }];
+    const { events, end, model } = await stage.play(script, { wrap: stage.retrying });
+    expect(end).toMatchObject({ outcome: 'completed', text: whole });
+    expect(only(events, 'retry')).toMatchObject([
+      { attempt: 1, error: { code: 'rate_limited', status: 429 } },
+    ]);
+    expect(model.calls).toHaveLength(2);
+  });
+
+  test('500 to the last attempt: a failure with its status', async () => {
+    const { events, end, model } = await stage.play(() => ({ status: 500, message: 'broken' }), {
+      wrap: stage.retrying,
+    });
+    expect(end).toMatchObject({
+      outcome: 'failed',
+      error: { code: 'server', status: 500, retryable: true },
+    });
+    expect(only(events, 'retry')).toHaveLength(2);
+    expect(model.calls).toHaveLength(3);
+  });
+
+  test('400: a failure at once', async () => {
+    const { end, model } = await stage.play([{ status: 400, message: 'no' }], {
+      wrap: stage.retrying,
+    });
+    expect(end).toMatchObject({ outcome: 'failed', error: { code: 'invalid', status: 400 } });
+    expect(model.calls).toHaveLength(1);
+  });
+
+  test('cut in mid-stream: a failure of the network, and what was said stays', async () => {
+    const cut: ModelReply = { text: ['one ', 'two ', 'three'], fail: { after: 4, how: 'cut' } };
+    const { events, end } = await stage.play(() => cut);
+    expect(end).toMatchObject({ outcome: 'failed', error: { code: 'network' } });
+    if (stage.harness.retries === 'own') return;
+    expect(joined(events, 'text.delta')).toMatch(/^one /);
+    expect(end.text).toMatch(/^one /);
+  });
+
+  stage.unless('in stream error')(
+    'an error inside the stream: a failure, with its meaning',
+    async () => {
+      const bad: ModelReply = { text: ['one ', 'two'], fail: { after: 4, how: 'error' } };
+      const { end } = await stage.play(() => bad);
+      expect(end).toMatchObject({
+        outcome: 'failed',
+        error: { code: 'overloaded', status: 529 },
+      });
+    },
+  );
+
+  test('an attempt that broke after some text leaves none of it behind', async () => {
+    const cut: ModelReply = { text: ['one ', 'two ', 'three'], fail: { after: 4, how: 'cut' } };
+    const { events, end } = await stage.play([cut, { text: TEXT }], { wrap: stage.retrying });
+    expect(end).toMatchObject({ outcome: 'completed', text: whole });
+    expect(only(events, 'retry')).toMatchObject([{ discard: true, error: { code: 'network' } }]);
+  });
+}
