@@ -1,108 +1,134 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { isWellFormed } from './json.ts';
+import { EXTRA_TAG, type Layout, tagOf } from './layout.ts';
 
-/**
- * How the items of one list are laid out in their message of mcp.proto. Written by hand, straight
- * from and to JSON, because lists are long: generated code goes through an object for every item,
- * at three times the cost. A test holds it against the generated code.
- */
-export interface Layout {
-  readonly fields: ReadonlyMap<string, Field>;
-  /** By number. */
-  readonly keys: readonly (readonly [key: string, kind: Field['kind']] | undefined)[];
+const ITEM_TAG = tagOf(1);
+const CHECKPOINT_TAG = tagOf(2);
+
+const MAX_ITEMS = 32;
+const MAX_BYTES = 256 * 1024;
+/** A buffer that one large item has made longer is not kept. */
+const MAX_KEPT_BYTES = 4 * MAX_BYTES;
+const FIRST_BYTES = 16 * 1024;
+/** The longest tag and length. */
+const HEAD_BYTES = 6;
+
+/** Items that go out together, each written as it comes. */
+export class BatchWriter {
+  readonly #layout: Layout;
+  #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  #at = 0;
+  #items = 0;
+  /** Bytes of the length of an item, as those of the one before: most are alike. */
+  #lengthBytes = 2;
+
+  constructor(layout: Layout) {
+    this.#layout = layout;
+  }
+
+  get empty(): boolean {
+    return this.#items === 0;
+  }
+
+  get full(): boolean {
+    return this.#items >= MAX_ITEMS || this.#at >= MAX_BYTES;
+  }
+
+  /** What JSON has no form for is thrown, and is not in the batch. */
+  add(item: JsonObject): void {
+    const start = this.#at;
+    try {
+      this.#reserve(HEAD_BYTES);
+      this.#at += 1 + this.#lengthBytes;
+      this.#members(item);
+      this.#lengthBytes = this.#close(start, ITEM_TAG, this.#lengthBytes);
+      this.#items += 1;
+    } catch (error) {
+      this.#at = start;
+      throw error;
+    }
+  }
+
+  /** The batch as a message, with the place behind its last item; what comes is the next one. */
+  take(checkpoint: string | undefined): Uint8Array {
+    if (checkpoint !== undefined) this.#text(CHECKPOINT_TAG, checkpoint);
+    const message = Buffer.from(this.#bytes.subarray(0, this.#at));
+    if (this.#bytes.length > MAX_KEPT_BYTES) this.#bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+    this.#at = 0;
+    this.#items = 0;
+    return message;
+  }
+
+  #members(item: JsonObject): void {
+    const { fields } = this.#layout;
+    let extra: Record<string, unknown> | undefined;
+    for (const key of Object.keys(item)) {
+      const value = item[key];
+      if (value === undefined) continue;
+      const field = fields.get(key);
+      if (field?.kind === 'json') this.#text(field.tag, JSON.stringify(value) ?? 'null');
+      else if (field && typeof value === 'string' && isWellFormed(value))
+        this.#text(field.tag, value);
+      else (extra ??= bare())[key] = value;
+    }
+    if (extra) this.#text(EXTRA_TAG, JSON.stringify(extra));
+  }
+
+  #text(tag: number, text: string): void {
+    const start = this.#at;
+    this.#reserve(
+      HEAD_BYTES + (text.length < FIRST_BYTES ? 3 * text.length : Buffer.byteLength(text)),
+    );
+    const guess = varintBytes(text.length);
+    this.#at += 1 + guess;
+    this.#at += this.#bytes.write(text, this.#at);
+    this.#close(start, tag, guess);
+  }
+
+  /** Writes tag and length before what was written behind them, `guess` bytes being left for the length. */
+  #close(start: number, tag: number, guess: number): number {
+    const from = start + 1 + guess;
+    const length = this.#at - from;
+    const needed = varintBytes(length);
+    if (needed !== guess) {
+      this.#reserve(needed);
+      this.#bytes.copyWithin(start + 1 + needed, from, this.#at);
+      this.#at += needed - guess;
+    }
+    this.#bytes[start] = tag;
+    writeVarint(this.#bytes, start + 1, length);
+    return needed;
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#at + bytes;
+    if (needed <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(2 * needed);
+    this.#bytes.copy(larger, 0, 0, this.#at);
+    this.#bytes = larger;
+  }
 }
 
-interface Field {
-  readonly number: number;
-  /** Text as it is, or any value as JSON. */
-  readonly kind: 'text' | 'json';
+/** Without a prototype, for a member may be called __proto__. */
+const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
+
+const varintBytes = (value: number): number =>
+  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
+
+function writeVarint(bytes: Buffer, at: number, value: number): void {
+  let [rest, place] = [value, at];
+  while (rest >= 0x80) {
+    bytes[place] = (rest % 0x80) | 0x80;
+    rest = Math.floor(rest / 0x80);
+    place += 1;
+  }
+  bytes[place] = rest;
 }
-
-/** The last field of every item: the members that have none of their own. */
-const EXTRA = 9;
-
-const layout = (texts: Record<string, number>, jsons: Record<string, number>): Layout => {
-  const all: (readonly [string, Field])[] = [
-    ...Object.entries(texts).map(([key, number]) => [key, { number, kind: 'text' }] as const),
-    ...Object.entries({ icons: 7, _meta: 8, ...jsons }).map(
-      ([key, number]) => [key, { number, kind: 'json' }] as const,
-    ),
-  ];
-  const keys: Layout['keys'][number][] = [];
-  for (const [key, { number, kind }] of all) keys[number] = [key, kind];
-  return { fields: new Map(all), keys };
-};
-
-const COMMON = { name: 2, title: 3, description: 4, mimeType: 5 };
-
-export const TOOL: Layout = layout(
-  { name: 1, title: 2, description: 3 },
-  { inputSchema: 4, outputSchema: 5, annotations: 6 },
-);
-export const RESOURCE: Layout = layout({ uri: 1, ...COMMON }, { annotations: 6 });
-export const RESOURCE_TEMPLATE: Layout = layout({ uriTemplate: 1, ...COMMON }, { annotations: 6 });
-export const PROMPT: Layout = layout({ name: 1, title: 2, description: 3 }, { arguments: 4 });
 
 export interface Batch {
   readonly items: readonly JsonObject[];
   readonly checkpoint: string | undefined;
-}
-
-const ITEM_TAG = (1 << 3) | 2;
-const CHECKPOINT_TAG = (2 << 3) | 2;
-
-/** Room before an item for its tag and its length, which is known when it is written. */
-const HEAD_BYTES = 6;
-const SCRATCH_BYTES = 64 * 1024;
-
-/** Where items are written, one after the other: nothing here waits, so one place serves all. */
-let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-
-/** One item as a field of its batch, so that a batch is its items one after the other. */
-export function encodeItem({ fields }: Layout, item: JsonObject): Buffer {
-  let extra: Record<string, unknown> | undefined;
-  let at = HEAD_BYTES;
-  for (const key of Object.keys(item)) {
-    const value = item[key];
-    if (value === undefined) continue;
-    const field = fields.get(key);
-    if (field?.kind === 'json') at = writeText(at, field.number, JSON.stringify(value));
-    else if (field && typeof value === 'string' && isWellFormed(value))
-      at = writeText(at, field.number, value);
-    else (extra ??= bare())[key] = value;
-  }
-  if (extra) at = writeText(at, EXTRA, JSON.stringify(extra));
-  const size = at - HEAD_BYTES;
-  const start = HEAD_BYTES - 1 - varintBytes(size);
-  scratch[start] = ITEM_TAG;
-  writeVarint(scratch, start + 1, size);
-  const bytes = Buffer.from(scratch.subarray(start, at));
-  if (scratch.length > 16 * SCRATCH_BYTES) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-  return bytes;
-}
-
-function writeText(at: number, number: number, text: string): number {
-  const length = Buffer.byteLength(text);
-  const end = at + HEAD_BYTES + length;
-  if (end > scratch.length) {
-    const larger = Buffer.allocUnsafeSlow(2 * end);
-    scratch.copy(larger, 0, 0, at);
-    scratch = larger;
-  }
-  scratch[at] = (number << 3) | 2;
-  const from = writeVarint(scratch, at + 1, length);
-  scratch.write(text, from);
-  return from + length;
-}
-
-/** A batch of items that are encoded already. */
-export function encodeBatch(items: readonly Buffer[], checkpoint: string | undefined): Uint8Array {
-  if (checkpoint === undefined) return Buffer.concat(items);
-  const text = Buffer.from(checkpoint);
-  const head = Buffer.allocUnsafe(1 + varintBytes(text.length));
-  head[0] = CHECKPOINT_TAG;
-  writeVarint(head, 1, text.length);
-  return Buffer.concat([...items, head, text]);
 }
 
 /** Throws `malformed` for what is no batch, and for JSON that is none. */
@@ -119,16 +145,16 @@ export function decodeBatch(layout: Layout, bytes: Uint8Array): Batch {
   return { items, checkpoint };
 }
 
-function decodeItem({ keys }: Layout, reader: Reader, length: number): JsonObject {
+function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObject {
   const end = reader.within(length);
   const item: Record<string, unknown> = {};
   while (reader.at < end) {
     const tag = reader.varint();
-    const known = (tag & 7) === 2 ? keys[tag >> 3] : undefined;
-    if (known) {
+    const field = byTag[tag];
+    if (field) {
       const text = reader.text();
-      item[known[0]] = known[1] === 'json' ? parse(text) : text;
-    } else if (tag === ((EXTRA << 3) | 2)) {
+      item[field.key] = field.kind === 'json' ? parse(text) : text;
+    } else if (tag === EXTRA_TAG) {
       const extra = parse(reader.text());
       if (!isObject(extra)) throw malformed('extra_json is no object');
       // Not by assignment: a member may be called __proto__.
@@ -158,6 +184,11 @@ class Reader {
   }
 
   varint(): number {
+    const first = this.#bytes[this.at];
+    if (first !== undefined && first < 0x80) {
+      this.at += 1;
+      return first;
+    }
     let value = 0;
     for (let shift = 0; shift < 35; shift += 7) {
       const byte = this.#bytes[this.at];
@@ -211,27 +242,5 @@ function parse(text: string): unknown {
   }
 }
 
-/** Without a prototype, for a member may be called __proto__. */
-const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
-
 const malformed = (what: string): DuolaneError =>
   new DuolaneError('malformed', `the server sent a batch that cannot be read: ${what}`);
-
-/** UTF-8 has no half surrogates; JSON text escapes them. */
-export const isWellFormed = (text: string): boolean =>
-  // Node 20 has it; the types of ES2023 do not.
-  (text as string & { isWellFormed(): boolean }).isWellFormed();
-
-const varintBytes = (value: number): number =>
-  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
-
-function writeVarint(bytes: Buffer, at: number, value: number): number {
-  let [rest, place] = [value, at];
-  while (rest >= 0x80) {
-    bytes[place] = (rest % 0x80) | 0x80;
-    rest = Math.floor(rest / 0x80);
-    place += 1;
-  }
-  bytes[place] = rest;
-  return place + 1;
-}
