@@ -212,7 +212,7 @@ describe('traces', () => {
     const results = (root['events'] as JsonObject[]).map(attributesOf);
     expect(results).toContainEqual({
       'gen_ai.evaluation.name': 'text',
-      'gen_ai.evaluation.score.value': '0',
+      'gen_ai.evaluation.score.value': 0,
       'gen_ai.evaluation.score.label': 'fail',
       'gen_ai.evaluation.explanation': 'does not say "river", but "The word is lane"',
     });

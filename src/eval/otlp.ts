@@ -61,8 +61,17 @@ const nanos = (ms: number): string => `${Math.round(ms)}000000`;
 function encoded(attributes: Attributes): readonly JsonObject[] {
   return Object.entries(attributes)
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => ({ key, value: valueOf(value) }));
+    .map(([key, value]) => ({
+      key,
+      value: FRACTIONS.has(key) ? { doubleValue: value } : valueOf(value),
+    }));
 }
+
+/** What the conventions call a double stays one where it happens to be whole. */
+const FRACTIONS: ReadonlySet<string> = new Set([
+  'gen_ai.evaluation.score.value',
+  'gen_ai.response.time_to_first_chunk',
+]);
 
 function valueOf(value: Value): JsonObject {
   if (typeof value === 'string') return { stringValue: value };
