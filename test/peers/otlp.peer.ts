@@ -19,10 +19,10 @@ interface Wire {
 suite('otel', otel.reason, () => {
   verifies('S268', 'traces have the form that the official serializer gives them', async () => {
     const { JsonTraceSerializer } = (await otel.import('@opentelemetry/otlp-transformer')) as {
-      JsonTraceSerializer: { serializeRequest(spans: readonly object[]): Uint8Array };
+      JsonTraceSerializer: { serializeRequest: (spans: readonly object[]) => Uint8Array };
     };
     const { resourceFromAttributes } = (await otel.import('@opentelemetry/resources')) as {
-      resourceFromAttributes(attributes: object): object;
+      resourceFromAttributes: (attributes: object) => object;
     };
     const runs: Evaluated[] = [];
     for await (const run of evaluate(kitchen, [{ name: 'one', input: 'everything' }]))
