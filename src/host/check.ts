@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { HOOK_EVENTS } from './hooks.ts';
+import { HOOK_EVENTS } from './hook-types.ts';
 import type { SessionOptions } from './options.ts';
 import type { Servers } from './servers.ts';
 

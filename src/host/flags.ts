@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json.ts';
-import type { ProcessServerConfig, SessionOptions, Thinking } from './options.ts';
+import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from './options.ts';
 
 /** The servers of `mcpServers`, parted by who speaks to them. */
 export interface FlagContext {
@@ -77,7 +77,7 @@ export function flagsOf(options: SessionOptions, context: FlagContext): readonly
 
 const isList = (value: unknown): value is readonly string[] => Array.isArray(value);
 
-function thinkingFlags(thinking: Thinking | undefined, maxTokens: number | undefined): Flags {
+function thinkingFlags(thinking: ThinkingConfig | undefined, maxTokens: number | undefined): Flags {
   switch (thinking?.type) {
     case undefined:
       return valued('max-thinking-tokens', maxTokens);

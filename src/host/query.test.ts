@@ -5,7 +5,8 @@ import { collect, FakeCli } from '../../test/support/fake-cli.ts';
 import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
 import { createRegistry } from '../mcp/registry.ts';
-import { asStream, type SDKUserMessage } from './messages.ts';
+import type { UserInput } from './message-types.ts';
+import { asStream } from './messages.ts';
 import { openSession } from './open.ts';
 import type { Options } from './options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';
@@ -21,7 +22,7 @@ function played(
   return { cli, run: query({ prompt, options: { transport: () => cli.transport, ...options } }) };
 }
 
-const user = (text: string, more: JsonObject = {}): SDKUserMessage => ({
+const user = (text: string, more: JsonObject = {}): UserInput => ({
   type: 'user',
   message: { role: 'user', content: text },
   ...more,
@@ -157,7 +158,7 @@ describe('query', () => {
 
   verifies('S11', 'closing stops the input at once, though the iterable never ends', async () => {
     let left = 0;
-    const deaf: AsyncIterator<SDKUserMessage> = {
+    const deaf: AsyncIterator<UserInput> = {
       next: () => new Promise(() => {}),
       return: async () => {
         left += 1;
@@ -209,10 +210,9 @@ describe('query', () => {
     cli.peer.write('noise\n');
     cli.say(life(uuid, 'started'), life('mine', 'started'));
     cli.say(cli.result({ user_message_uuids: [uuid, 'mine'] }), life(uuid, 'completed'));
-    expect((await reading).map(({ type, command_uuid }) => command_uuid ?? type)).toEqual([
-      'mine',
-      'result',
-    ]);
+    expect(
+      (await reading).map((message: JsonObject) => message['command_uuid'] ?? message['type']),
+    ).toEqual(['mine', 'result']);
   });
 
   test('every method is one control request', async () => {
@@ -335,6 +335,24 @@ describe('query', () => {
     await expect(startup({ options: { transport: () => dead.transport } })).rejects.toMatchObject({
       code: 'peer_exited',
     });
+    const mute = new FakeCli();
+    void mute.ended.then(() => mute.peer.exit());
+    const options = { transport: () => mute.transport };
+    await expect(startup({ options, initializeTimeoutMs: 20 })).rejects.toMatchObject({
+      code: 'timeout',
+      message: expect.stringContaining('did not answer initialize') as string,
+    });
+    await mute.ended;
+    const aborted = new FakeCli();
+    void aborted.ended.then(() => aborted.peer.exit());
+    const abortController = new AbortController();
+    const starting = startup({
+      options: { transport: () => aborted.transport, abortController },
+    });
+    await aborted.until('control_request');
+    abortController.abort();
+    await expect(starting).rejects.toBeInstanceOf(AbortError);
+    expect(() => warm.query('again')).toThrow(expect.objectContaining({ code: 'conflict' }));
   });
 
   test('takes a process that the app started itself', async () => {

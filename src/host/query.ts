@@ -2,9 +2,11 @@ import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { textOf } from './text.ts';
 import { type Controls, controlsOf } from './controls.ts';
-import { type SDKMessage, type SDKUserMessage, userMessage } from './messages.ts';
+import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
+import type { SDKMessage, UserInput } from './message-types.ts';
+import { userMessage } from './messages.ts';
 import { startSession } from './open.ts';
-import type { McpServerConfig, Options } from './options.ts';
+import type { McpServerConfig, QueryOptions } from './options.ts';
 import type { AgentSession } from './session.ts';
 import type { InterruptReceipt, Session } from './types.ts';
 import type { View } from './view.ts';
@@ -29,17 +31,17 @@ export interface Query
   readonly session: Promise<Session>;
   interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt>;
   /** More messages, besides those of the prompt; resolves when they are all written. */
-  streamInput(stream: AsyncIterable<SDKUserMessage>): Promise<void>;
+  streamInput(stream: AsyncIterable<UserInput>): Promise<void>;
   /** Replaces all in-process servers of the session, and the others as the CLI sees fit. */
-  setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject>;
-  reinitialize(): Promise<JsonObject>;
+  setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<McpSetServersResult>;
+  reinitialize(): Promise<SDKControlInitializeResponse>;
   close(): void;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface QueryInput {
-  readonly prompt: string | AsyncIterable<SDKUserMessage>;
-  readonly options?: Options;
+  readonly prompt: string | AsyncIterable<UserInput>;
+  readonly options?: QueryOptions;
 }
 
 /**
@@ -128,16 +130,18 @@ class Run implements RunMembers {
     return (await this.session).interrupt(options);
   }
 
-  async streamInput(stream: AsyncIterable<SDKUserMessage>): Promise<void> {
+  async streamInput(stream: AsyncIterable<UserInput>): Promise<void> {
     await this.#feed(await this.session, stream);
   }
 
-  async setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
-    return (await this.session).setServers(servers);
+  async setMcpServers(
+    servers: Readonly<Record<string, McpServerConfig>>,
+  ): Promise<McpSetServersResult> {
+    return (await (await this.session).setServers(servers)) as McpSetServersResult;
   }
 
-  async reinitialize(): Promise<JsonObject> {
-    return (await this.session).reinitialize();
+  async reinitialize(): Promise<SDKControlInitializeResponse> {
+    return (await (await this.session).reinitialize()) as SDKControlInitializeResponse;
   }
 
   async #drive(prompt: QueryInput['prompt']): Promise<void> {
@@ -158,7 +162,7 @@ class Run implements RunMembers {
     session.endInput();
   }
 
-  async #feed(session: AgentSession, stream: AsyncIterable<SDKUserMessage>): Promise<void> {
+  async #feed(session: AgentSession, stream: AsyncIterable<UserInput>): Promise<void> {
     const { closing } = session;
     let onClosing = (): void => {};
     const closed = new Promise<undefined>((resolve) => {
@@ -180,7 +184,7 @@ class Run implements RunMembers {
   }
 
   /** With a uuid of ours, whose life cycle the app did not ask to see. */
-  #named(given: string | SDKUserMessage): JsonObject {
+  #named(given: string | UserInput): JsonObject {
     const message = userMessage(given);
     if (typeof given === 'string' || given.uuid === undefined) this.#minted.add(message.uuid);
     return message;

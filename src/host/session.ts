@@ -16,7 +16,7 @@ import { isGoodbye } from './hooks.ts';
 import { userMessage } from './messages.ts';
 import type { McpServerConfig } from './options.ts';
 import type { SessionParts } from './parts.ts';
-import type { PermissionDecision } from './permissions.ts';
+import type { PermissionDecision } from './permission-types.ts';
 import { FrameReader } from './reader.ts';
 import { replaceServers } from './servers.ts';
 import { lastEnded, type Turns } from './turns.ts';

@@ -89,7 +89,9 @@ await eachRealCli('ends', (placed) => {
     test(`the model fails with ${status}, then answers`, async () => {
       await using place = await placed([{ status, message: 'boom' }, { text: 'after all' }]);
       const seen = await collect(query({ prompt: 'go', options: place.options }));
-      expect(seen.some(({ subtype }) => subtype === 'api_retry')).toBe(true);
+      expect(seen.some((each) => each.type === 'system' && each.subtype === 'api_retry')).toBe(
+        true,
+      );
       expect(results(seen)).toMatchObject([{ result: 'after all' }]);
     });
   }
