@@ -97,12 +97,12 @@ function sourceOf(
     (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
   ]);
   const streamResource = (uri: string, options?: ReadOptions): AsyncIterable<ResourcePart> =>
-    failing(resourceParts(client, uri, options), fromGrpcError);
+    failing(() => resourceParts(client, uri, options), fromGrpcError);
   return {
     listTools: () => none<Tool>(),
     ...(Object.fromEntries(lists) as Partial<ToolSource>),
     info: { name, version, ...member('instructions', instructions) },
-    callTool: (call, options) => failing(callTool(client, call, options), fromGrpcError),
+    callTool: (call, options) => failing(() => callTool(client, call, options), fromGrpcError),
     ...(has.has(Mcp.method.readResource.name) && {
       streamResource,
       readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
@@ -114,7 +114,7 @@ function sourceOf(
       complete: (request, options) => orRpcError(complete(client, request, options)),
     }),
     ...(has.has(Mcp.method.listen.name) && {
-      listen: (options) => failing(listen(client, options), fromGrpcError),
+      listen: (options) => failing(() => listen(client, options), fromGrpcError),
     }),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };

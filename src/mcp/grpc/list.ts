@@ -100,7 +100,9 @@ export class ListItems<T extends JsonObject> implements Items<T> {
       decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
     };
     const request = create(ListRequestSchema, member('startAfter', this.#mark));
-    const batches = this.#client.stream({ ...method, response }, { one: request }, { signal });
-    return failing(batches, fromGrpcError);
+    return failing(
+      () => this.#client.stream({ ...method, response }, { one: request }, { signal }),
+      fromGrpcError,
+    );
   }
 }

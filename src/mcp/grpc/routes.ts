@@ -34,13 +34,13 @@ export function mcpRoutes(source: ToolSource): Route[] {
     unary(methodOf(Mcp.method.discover), () => discover(source)),
     ...LISTS.flatMap((method) => listRoute(source, method)),
     serverStream(methodOf(Mcp.method.callTool), (request, call) =>
-      failing(callEvents(source, request, call), toGrpcError),
+      failing(() => callEvents(source, request, call), toGrpcError),
     ),
   ];
   if (source.readResource)
     routes.push(
       serverStream(methodOf(Mcp.method.readResource), (request, call) =>
-        failing(resourceChunks(source, request, call), toGrpcError),
+        failing(() => resourceChunks(source, request, call), toGrpcError),
       ),
     );
   if (source.getPrompt)
@@ -71,8 +71,8 @@ export function mcpRoutes(source: ToolSource): Route[] {
   if (source.listen)
     routes.push(
       serverStream(methodOf(Mcp.method.listen), async function* ({ resources }, { signal }) {
-        const changes = source.listen!({ signal, ...(resources.length > 0 && { resources }) });
-        for await (const { type, uri } of failing(changes, toGrpcError))
+        const options = { signal, ...(resources.length > 0 && { resources }) };
+        for await (const { type, uri } of failing(() => source.listen!(options), toGrpcError))
           yield create(ChangeSchema, { kind: type, ...member('uri', uri) });
       }),
     );
@@ -104,9 +104,7 @@ function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Ro
       : batchesOf(layout, items);
   };
   return [
-    serverStream(method, async function* (request, call) {
-      yield* failing(serve(request, call), toGrpcError);
-    }),
+    serverStream(method, (request, call) => failing(() => serve(request, call), toGrpcError)),
   ];
 }
 
