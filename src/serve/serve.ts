@@ -15,6 +15,7 @@ import { createGuard } from './guard.ts';
 import { observe } from './observe.ts';
 import { mountOutputs } from './outputs.ts';
 import { isPage, pageRoutes } from './page.ts';
+import { RESOURCE_PATH, resourceRoute } from './resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
 import { createSessions } from './session.ts';
 import { withSkills } from './skills.ts';
@@ -47,6 +48,7 @@ export async function serve(
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
   const guard = createGuard(host, options.auth, {
+    ...(options.publicUrl !== undefined && { publicUrl: options.publicUrl }),
     onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
   });
   const sessions = createSessions(options.auth);
@@ -109,6 +111,7 @@ export async function serve(
         ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
         : [],
     ),
+    ...(mcp && options.auth?.jwt ? [resourceRoute(url, options.auth.jwt)] : []),
     ...apiRoutes({
       agents: mounted.agents.map(({ name, description }) => ({
         name,
@@ -177,6 +180,7 @@ function isOpen(request: Request): boolean {
   return (
     pathname === '/healthz' ||
     pathname === '/readyz' ||
+    pathname === RESOURCE_PATH ||
     pathname.endsWith(CARD_PATH) ||
     (request.method !== 'POST' && (isPage(pathname) || pathname === '/api/session'))
   );
