@@ -194,6 +194,9 @@ suite('replicas on postgres', postgresMissing, () => {
       expect(shape(seen)).toEqual(['turn.submitted', 'run.started', 'run.finished:completed']);
       expect(textOf(seen)).toBe(manyWords(10));
     }
+    // Nor was one begun by two of them and then stopped in one: who claims, has it alone.
+    const fenced = replicas.flatMap(({ stops }) => stops.filter(({ code }) => code === 'fenced'));
+    expect(fenced).toEqual([]);
   }, 120_000);
 
   test('who runs what is told by every replica, and a dead one grows old', async () => {

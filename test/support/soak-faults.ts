@@ -71,7 +71,7 @@ export async function begin(node: Node): Promise<void> {
     try {
       node.replica = await Replica.start(node.settings);
     } catch (error) {
-      if (tries === 10) throw error;
+      if (tries === 30) throw error;
     }
   }
 }

@@ -157,7 +157,7 @@ class Client {
   async follow(wordMs: number): Promise<string> {
     const words = 5 + Math.floor(Math.random() * 25);
     const agent = Math.random() < 0.5 ? 'again' : 'count';
-    const cancelAt = Math.random() < 0.2 ? 2 + Math.floor(Math.random() * words) : Infinity;
+    const cancelAt = Math.random() < 0.2 ? 2 + Math.floor(Math.random() * 10) : Infinity;
     const ms = Math.ceil(wordMs * (0.2 + 1.6 * Math.random()));
     const messageId = randomUUID();
     const task = await this.#again(
