@@ -19,7 +19,7 @@ export interface OpenAiStream extends AsyncIterable<unknown> {
 }
 
 /** What `onStream` of `agent.asTool()` is called with, as far as we use it. */
-export interface OpenAiNested {
+interface OpenAiNested {
   readonly event: unknown;
   readonly toolCall?: unknown;
 }
