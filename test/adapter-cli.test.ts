@@ -7,7 +7,9 @@ import { cli } from '../src/adapters/cli.ts';
 import { checkLaws, lawful } from '../src/event/index.ts';
 import type { Agent, AgentEvent, Turn } from '../src/event/types.ts';
 import { createSdkMcpServer, tool, type SessionOptions } from '../src/host/index.ts';
+import type { JsonObject } from '../src/json.ts';
 import { agentContract, contextFor, newTask } from './agent.contract.ts';
+import { STUB_CLI, stubEnv, type StubStep } from './support/stub-cli.ts';
 import { verifies } from './verifies.ts';
 
 // The adapter over the open CLI as built into dist; the model is test/fixtures/path-model.mjs.
@@ -92,4 +94,66 @@ test('the text of a run is said once, whether it came in pieces or whole', async
   const events = await run(told('count 5')());
   const text = events.map((event) => (event.type === 'text.delta' ? event.delta : '')).join('');
   expect(text).toBe('w0 w1 w2 w3 w4');
+});
+
+test('a sub-agent that talks while the agent does keeps its words and its calls apart', async () => {
+  const by = (call: string | null, frame: JsonObject): StubStep => ({
+    send: { parent_tool_use_id: call, session_id: 's', ...frame },
+  });
+  const raw = (call: string | null, event: JsonObject): StubStep =>
+    by(call, { type: 'stream_event', event });
+  const open = (call: string | null, id: string): readonly StubStep[] => [
+    raw(call, { type: 'message_start', message: { id, usage: { input_tokens: 1 } } }),
+    raw(call, { type: 'content_block_start', index: 0, content_block: { type: 'text' } }),
+  ];
+  const say = (call: string | null, text: string): StubStep =>
+    raw(call, { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } });
+  const close = (call: string | null): readonly StubStep[] => [
+    raw(call, { type: 'content_block_stop', index: 0 }),
+    raw(call, { type: 'message_stop' }),
+  ];
+  const task = { type: 'tool_use', id: 'task_1', name: 'Task', input: { prompt: 'Find it.' } };
+  const inner = { type: 'tool_use', id: 'read_1', name: 'Read', input: { file_path: 'a' } };
+  const use = (call: string | null, block: JsonObject): StubStep =>
+    by(call, { type: 'assistant', message: { id: `use-${String(call)}`, content: [block] } });
+  const result = (call: string | null, id: string, content: string): StubStep => {
+    const block = { type: 'tool_result', tool_use_id: id, content };
+    return by(call, { type: 'user', message: { role: 'user', content: [block] } });
+  };
+  const steps: readonly StubStep[] = [
+    use(null, task),
+    ...open(null, 'main'),
+    ...open('task_1', 'sub'),
+    say(null, 'I '),
+    say('task_1', 'Found '),
+    say(null, 'wait. '),
+    use('task_1', inner),
+    result('task_1', 'read_1', 'A file.'),
+    say('task_1', 'it.'),
+    ...close('task_1'),
+    say(null, 'Done.'),
+    ...close(null),
+    result(null, 'task_1', 'Found it.'),
+    { result: { result: 'I wait. Done.' } },
+  ];
+  const events = await run(
+    cli({
+      cwd: home,
+      env: { ...stubEnv({ turns: [steps] }), HOME: home },
+      pathToClaudeCodeExecutable: STUB_CLI,
+    }),
+  );
+  expect(checkLaws(events)).toEqual([]);
+  const said = (path?: string): string =>
+    events
+      .filter((event) => event.path?.[0] === path)
+      .map((event) => (event.type === 'text.delta' ? event.delta : ''))
+      .join('');
+  expect([said(), said('task_1')]).toEqual(['I wait. Done.', 'Found it.']);
+  const calls = events.flatMap((event) => (event.type === 'tool.completed' ? [event] : []));
+  expect(calls.map(({ name, path }) => [name, path?.[0]])).toEqual([
+    ['Read', 'task_1'],
+    ['Task', undefined],
+  ]);
+  expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'I wait. Done.' });
 });

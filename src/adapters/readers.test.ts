@@ -10,12 +10,22 @@ import { PartReader } from './ai-sdk/parts.ts';
 import { StreamedAnswer } from './anthropic/answer.ts';
 import { EventReader } from './google-adk/reader.ts';
 import { GraphReader } from './langgraph/reader.ts';
-import { partOf } from './mastra/chunks.ts';
+import { Voice } from './mastra/voice.ts';
 import { RunReader } from './openai-agents/reader.ts';
 
 // What comes from a framework is read without trust: any value in any place must not break a run.
 
-const word = fc.constantFrom('', 'a', 'call_1', 'call_2', 'ai', 'tool', '{"a":1}', '0');
+const word = fc.constantFrom(
+  '',
+  'a',
+  'call_1',
+  'call_2',
+  'ai',
+  'tool',
+  '{"a":1}',
+  'AGENT',
+  'assistant',
+);
 const leaf = fc.oneof(word, fc.nat(3), fc.boolean(), fc.constant(null), fc.constant(undefined));
 
 const words = (...lines: readonly string[]): readonly string[] =>
@@ -46,6 +56,7 @@ const parts = shaped(
   words(
     'id toolCallId toolName text delta input output error',
     'toolCall file usage finishReason preliminary isError content performance',
+    'role parts state',
   ),
 );
 const chunks = shaped(
@@ -58,6 +69,7 @@ const chunks = shaped(
     'result',
     'output',
     'stepResult',
+    'from',
     'usage',
     'reason',
   ],
@@ -112,7 +124,7 @@ const events = shaped(
 type Read = (value: never) => readonly AgentEvent[];
 const READERS: readonly [string, fc.Arbitrary<unknown>, () => Read][] = [
   ['the AI SDK', parts, () => bound(new PartReader())],
-  ['Mastra', chunks, openMastra],
+  ['Mastra', chunks, () => bound(new Voice())],
   ['LangGraph', items, () => bound(new GraphReader())],
   ['OpenAI Agents', runs, () => bound(new RunReader())],
   ['Google ADK', events, () => bound(new EventReader())],
@@ -120,11 +132,6 @@ const READERS: readonly [string, fc.Arbitrary<unknown>, () => Read][] = [
 
 function bound(reader: { read(value: never): readonly AgentEvent[] }): Read {
   return (value) => reader.read(value);
-}
-
-function openMastra(): Read {
-  const read = bound(new PartReader());
-  return (chunk) => read(partOf(chunk) as never);
 }
 
 describe.each(READERS)('whatever %s says', (_name, arbitrary, open) => {

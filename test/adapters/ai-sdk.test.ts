@@ -20,12 +20,18 @@ const sdk = await peer('ai-sdk');
 
 /** What we use of `ai`, in all three versions. */
 interface Ai {
-  readonly streamText: (options: JsonObject) => AiSdkResult;
+  readonly streamText: (options: JsonObject) => AiSdkResult & {
+    readonly toUIMessageStream: () => unknown;
+  };
+  readonly readUIMessageStream: (options: JsonObject) => AsyncIterable<unknown>;
   readonly tool: (definition: JsonObject) => unknown;
   readonly jsonSchema: (schema: JsonObject) => unknown;
   readonly stepCountIs: (count: number) => unknown;
   readonly ToolLoopAgent: new (options: JsonObject) => AiSdkAgent;
   readonly Output: { readonly object: (options: JsonObject) => unknown };
+}
+interface Executing {
+  readonly abortSignal?: AbortSignal;
 }
 interface Provider {
   readonly createOpenAICompatible: (options: JsonObject) => (model: string) => unknown;
@@ -39,7 +45,7 @@ const VERSIONS = [
 
 suite('ai-sdk', sdk.reason, () => {
   for (const [version, name, provider, gaps] of VERSIONS) {
-    const build = async ({ url, tools, output }: Scene) => {
+    const options = async ({ url, tools, output }: Scene) => {
       const ai = (await sdk.import(name)) as unknown as Ai;
       const { createOpenAICompatible } = (await sdk.import(provider)) as unknown as Provider;
       const model = createOpenAICompatible({
@@ -54,11 +60,10 @@ suite('ai-sdk', sdk.reason, () => {
           description: each.description,
           inputSchema: ai.jsonSchema(each.schema),
           needsApproval: each.approval ?? false,
-          execute: (args: JsonObject, options: { readonly abortSignal?: AbortSignal }) =>
-            each.run(args, options.abortSignal),
+          execute: (args: JsonObject, { abortSignal }: Executing) => each.run(args, abortSignal),
         }),
       ]);
-      const options = {
+      return {
         model,
         tools: Object.fromEntries(made) as JsonObject,
         stopWhen: ai.stepCountIs(5),
@@ -66,9 +71,31 @@ suite('ai-sdk', sdk.reason, () => {
         // The SDK prints every error otherwise.
         onError: () => {},
       };
-      return aiSdk((call) => ai.streamText({ ...options, ...call }));
     };
-    adapterContract(`the AI SDK ${version}`, { build, gaps });
+    const build = async (scene: Scene): Promise<Agent> => {
+      const ai = (await sdk.import(name)) as unknown as Ai;
+      const own = await options(scene);
+      return aiSdk((call) => ai.streamText({ ...own, ...call }));
+    };
+    /** A tool that runs another agent and yields its message as it grows, as the SDK's guide has it. */
+    const subAgent = async (scene: Scene): Promise<Agent> => {
+      const ai = (await sdk.import(name)) as unknown as Ai;
+      const helping = await options(scene);
+      const helper = ai.tool({
+        inputSchema: ai.jsonSchema({ type: 'object', properties: { prompt: { type: 'string' } } }),
+        async *execute({ prompt }: JsonObject, { abortSignal }: Executing) {
+          const asked = ai.streamText({ ...helping, prompt, abortSignal, maxRetries: 0 });
+          yield* ai.readUIMessageStream({ stream: asked.toUIMessageStream() });
+        },
+      });
+      const own = await options({ ...scene, tools: [] });
+      return aiSdk((call) => ai.streamText({ ...own, tools: { helper }, ...call }));
+    };
+    adapterContract(`the AI SDK ${version}`, {
+      build,
+      gaps,
+      subAgent: { build: subAgent, uncounted: 'a UI message has no usage' },
+    });
   }
 
   type Start = (call: AiSdkCall, more?: JsonObject) => AiSdkResult;

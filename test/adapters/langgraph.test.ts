@@ -23,11 +23,14 @@ interface Message {
 interface State {
   readonly messages: readonly Message[];
 }
+interface Compiled extends LangGraph {
+  invoke(input: unknown): Promise<State>;
+}
 interface Builder {
   addNode(name: string, node: unknown): Builder;
   addEdge(from: string, to: string): Builder;
   addConditionalEdges(from: string, choose: (state: State) => string): Builder;
-  compile(options?: JsonObject): LangGraph;
+  compile(options?: JsonObject): Compiled;
 }
 /** What the tests use of LangGraph.js. */
 interface Lib {
@@ -55,7 +58,24 @@ async function chatModel(url: string): Promise<ChatModel> {
 }
 
 /** The loop of a model and its tools, as LangGraph's own documentation writes it. */
-async function build({ url, tools, output }: Scene): Promise<Agent> {
+async function build(scene: Scene): Promise<Agent> {
+  const { MemorySaver } = await load<Lib>('@langchain/langgraph');
+  return langgraph(await loop(scene, { checkpointer: new MemorySaver() }));
+}
+
+/** A graph with a tool that runs another graph. */
+async function asking(scene: Scene): Promise<Agent> {
+  const helper = await loop(scene);
+  const schema = { type: 'object', properties: { prompt: { type: 'string' } } };
+  const ask: SceneTool['run'] = async ({ prompt }) => {
+    const { messages } = await helper.invoke({ messages: [{ role: 'user', content: prompt }] });
+    return messages.at(-1)?.content;
+  };
+  const tools = [{ name: 'helper', description: 'Helps', schema, run: ask }];
+  return langgraph(await loop({ ...scene, tools }));
+}
+
+async function loop({ url, tools, output }: Scene, options?: JsonObject): Promise<Compiled> {
   const graph = await load<Lib>('@langchain/langgraph');
   const { ToolNode } = await load<{ ToolNode: new (tools: readonly unknown[]) => unknown }>(
     '@langchain/langgraph/prebuilt',
@@ -72,7 +92,7 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
     ...graph.MessagesAnnotation.spec,
     structuredResponse: graph.Annotation(),
   });
-  const compiled = new graph.StateGraph(state)
+  return new graph.StateGraph(state)
     .addNode('agent', async ({ messages }: State) => ({ messages: [await model.invoke(messages)] }))
     .addNode('tools', new ToolNode(made))
     .addNode('respond', ({ messages }: State) => ({
@@ -84,8 +104,7 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
     )
     .addEdge('tools', 'agent')
     .addEdge('respond', END)
-    .compile({ checkpointer: new graph.MemorySaver() });
-  return langgraph(compiled);
+    .compile(options);
 }
 
 const running =
@@ -99,7 +118,7 @@ const running =
 const raw = (agent: Agent): Promise<AgentEvent[]> => all(agent(turnOf('m1'), contextFor().ctx));
 
 suite('langgraph', lib.reason, () => {
-  adapterContract('LangGraph', { build });
+  adapterContract('LangGraph', { build, subAgent: { build: asking } });
 
   verifies(
     ['S155', 'S157', 'S158'],

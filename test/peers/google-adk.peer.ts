@@ -1,9 +1,14 @@
-import { afterAll } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { googleAdk, type AdkRunner } from '../../src/adapters/google-adk/index.ts';
+import { checkLaws, lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { adapterContract, type Scene } from '../adapters/adapter.contract.ts';
+import { all } from '../a2a/support.ts';
+import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
+import { contextFor } from '../agent.contract.ts';
+import { turnOf } from '../arbitraries.ts';
 import { peer } from '../peers.ts';
+import { startModelServer } from '../support/model-server.ts';
 import { suite } from '../verifies.ts';
 
 const sdk = await peer('google-adk');
@@ -13,6 +18,8 @@ afterAll(() => void delete process.env['GOOGLE_GEMINI_BASE_URL']);
 interface Lib {
   readonly LlmAgent: new (options: JsonObject) => unknown;
   readonly InMemoryRunner: new (options: JsonObject) => AdkRunner;
+  readonly ParallelAgent: new (options: JsonObject) => unknown;
+  readonly AgentTool: new (options: JsonObject) => unknown;
   readonly FunctionTool: new (options: JsonObject) => unknown;
   readonly Gemini: new (options: JsonObject) => unknown;
   readonly setLogLevel: (level: number) => void;
@@ -33,12 +40,16 @@ const schemaOf = ({ type, properties, required }: JsonObject): JsonObject => ({
   ...(Array.isArray(required) && { required: required as readonly string[] }),
 });
 
-async function build({ url, tools, output }: Scene): Promise<Agent> {
+async function load(url: string): Promise<Lib> {
   // The base URL of the client of Gemini can only be set here.
   process.env['GOOGLE_GEMINI_BASE_URL'] = url;
   const lib = (await sdk.import('@google/adk')) as unknown as Lib;
   lib.setLogLevel(lib.LogLevel.ERROR);
-  const agent = new lib.LlmAgent({
+  return lib;
+}
+
+function agentOf(lib: Lib, { tools, output }: Scene, options: JsonObject): unknown {
+  return new lib.LlmAgent({
     name: 'scene',
     model: new lib.Gemini({ model: 'gemini-scripted', apiKey: 'dummy' }),
     instruction: 'Answer.',
@@ -54,13 +65,76 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
         }),
     ),
     ...(output && { outputSchema: schemaOf(output) }),
+    ...options,
   });
-  return googleAdk(new lib.InMemoryRunner({ agent, appName: 'scene' }));
+}
+
+const run = (lib: Lib, agent: unknown): Agent =>
+  googleAdk(new lib.InMemoryRunner({ agent, appName: 'scene' }));
+
+async function build(scene: Scene): Promise<Agent> {
+  const lib = await load(scene.url);
+  return run(lib, agentOf(lib, scene, {}));
+}
+
+/** An agent that has another as a tool. */
+async function asking(scene: Scene): Promise<Agent> {
+  const lib = await load(scene.url);
+  const helper = agentOf(lib, scene, { name: 'helper', description: 'Helps' });
+  const tools = [new lib.AgentTool({ agent: helper })];
+  return run(lib, agentOf(lib, { ...scene, tools: [] }, { tools }));
 }
 
 suite('google-adk', sdk.reason, () => {
   adapterContract('Google ADK', {
     build,
     gaps: { arguments: 'it gives a call whole' },
+    subAgent: {
+      build: asking,
+      handOver: { tools: [{ id: 'call_helper', name: 'helper', input: { request: 'Find it.' } }] },
+      unheard: 'AgentTool keeps the events of the agent to itself',
+    },
+  });
+
+  test('an agent that takes over goes on with the text, and is told by its name', async () => {
+    const transfer = { id: 'call_1', name: 'transfer_to_agent', input: { agentName: 'helper' } };
+    await using model = await startModelServer([
+      { text: 'I ask. ', tools: [transfer] },
+      { text: 'Found it. ' },
+      { text: 'Done.' },
+    ]);
+    const scene = { url: model.url, tools: [] };
+    const lib = await load(model.url);
+    const helper = agentOf(lib, scene, { name: 'helper', description: 'Helps' });
+    const agent = run(lib, agentOf(lib, scene, { subAgents: [helper] }));
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    expect(checkLaws(events)).toEqual([]);
+    expect(only(events, 'tool.completed')).toMatchObject([{ name: 'transfer_to_agent' }]);
+    expect(only(events, 'status').map(({ message }) => message)).toContain('Agent: helper');
+    expect(only(events, 'step.started').map(({ name }) => name)).toContain('helper');
+    expect(events.at(-1)).toMatchObject({
+      outcome: 'completed',
+      text: expect.stringMatching(/^I ask. Found it. /) as string,
+    });
+  });
+
+  test('agents in parallel each have their branch as their path', async () => {
+    await using model = await startModelServer(({ body }) => ({
+      text: JSON.stringify(body).includes('First.') ? ['one ', 'half'] : ['two ', 'halves'],
+    }));
+    const scene = { url: model.url, tools: [] };
+    const lib = await load(model.url);
+    const subAgents = ['First', 'Second'].map((name) =>
+      agentOf(lib, scene, { name, instruction: `${name}.` }),
+    );
+    const agent = run(lib, new lib.ParallelAgent({ name: 'both', subAgents }));
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    expect(checkLaws(events)).toEqual([]);
+    const said = (name: string): string =>
+      only(events, 'text.delta')
+        .filter(({ path }) => path?.at(-1) === name)
+        .map(({ delta }) => delta)
+        .join('');
+    expect([said('First'), said('Second')]).toEqual(['one half', 'two halves']);
   });
 });

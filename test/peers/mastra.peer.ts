@@ -9,7 +9,12 @@ process.env['MASTRA_TELEMETRY_DISABLED'] = '1';
 const sdk = await peer('mastra');
 const load = async <T>(name: string): Promise<T> => (await sdk.import(name)) as T;
 
-async function build({ url, tools, output }: Scene): Promise<Agent> {
+interface AgentOptions extends JsonObject {
+  readonly id: string;
+}
+
+/** An agent of Mastra on the scripted model, with the tools of the scene. */
+async function open({ url, tools }: Scene, options: AgentOptions): Promise<MastraAgent> {
   const [{ Agent: MastraAgentClass }, { createTool }, { Mastra }, { InMemoryStore }, provider] =
     await Promise.all([
       load<{ Agent: new (options: JsonObject) => MastraAgent }>('@mastra/core/agent'),
@@ -41,19 +46,34 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
     }),
   ]);
   const agent = new MastraAgentClass({
-    id: 'scene',
-    name: 'scene',
+    name: options.id,
     instructions: 'Answer.',
     model,
     tools: Object.fromEntries(made) as JsonObject,
+    ...options,
   });
   // It keeps suspended runs; without a logger it does not print every failure.
-  void new Mastra({ agents: { scene: agent }, logger: false, storage: new InMemoryStore() });
-  return mastra(agent, {
+  const agents = { [options.id]: agent };
+  void new Mastra({ agents, logger: false, storage: new InMemoryStore() });
+  return agent;
+}
+
+const build = async (scene: Scene): Promise<Agent> => {
+  const { output } = scene;
+  return mastra(await open(scene, { id: 'scene' }), {
     options: () => (output ? { structuredOutput: { schema: output } } : {}),
   });
+};
+
+/** An agent that has another among its `agents`. */
+async function asking(scene: Scene): Promise<Agent> {
+  const helper = await open(scene, { id: 'helper', description: 'Helps' });
+  return mastra(await open({ ...scene, tools: [] }, { id: 'scene', agents: { helper } }));
 }
 
 suite('mastra', sdk.reason, () => {
-  adapterContract('Mastra', { build });
+  const handOver = {
+    tools: [{ id: 'call_helper', name: 'agent-helper', input: { prompt: 'Find it.' } }],
+  };
+  adapterContract('Mastra', { build, subAgent: { build: asking, handOver } });
 });

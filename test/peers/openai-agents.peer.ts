@@ -1,42 +1,57 @@
+import { expect, test } from 'vitest';
 import { openaiAgents, type OpenAiStream } from '../../src/adapters/openai-agents/index.ts';
+import { checkLaws, lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { adapterContract, type Scene } from '../adapters/adapter.contract.ts';
+import { all } from '../a2a/support.ts';
+import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
+import { contextFor } from '../agent.contract.ts';
+import { turnOf } from '../arbitraries.ts';
 import { peer } from '../peers.ts';
+import { startModelServer } from '../support/model-server.ts';
 import { suite } from '../verifies.ts';
 
 const sdk = await peer('openai-agents');
 
 /** What the tests use of the SDK. */
 interface Lib {
-  readonly Agent: new (options: JsonObject) => unknown;
+  readonly Agent: new (options: JsonObject) => { asTool(options: JsonObject): unknown };
   readonly OpenAIChatCompletionsModel: new (client: unknown, model: string) => unknown;
   readonly tool: (options: JsonObject) => unknown;
   readonly run: (agent: unknown, input: unknown, options: unknown) => Promise<OpenAiStream>;
   readonly setTracingDisabled: (disabled: boolean) => void;
 }
 
-async function build({ url, tools, output }: Scene): Promise<Agent> {
+async function load(url: string): Promise<{ readonly lib: Lib; readonly model: unknown }> {
   const lib = (await sdk.import('@openai/agents')) as unknown as Lib;
   const { default: OpenAI } = (await sdk.import('openai')) as {
     default: new (options: JsonObject) => unknown;
   };
   lib.setTracingDisabled(true);
   const client = new OpenAI({ apiKey: 'dummy', baseURL: `${url}/v1`, maxRetries: 0 });
+  return { lib, model: new lib.OpenAIChatCompletionsModel(client, 'scripted') };
+}
+
+const toolsOf = ({ tool }: Lib, { tools }: Scene): readonly unknown[] =>
+  tools.map(({ name, description, schema, approval = false, run }) =>
+    tool({
+      name,
+      description,
+      parameters: { ...schema, additionalProperties: false },
+      strict: true,
+      needsApproval: approval,
+      execute: (args: JsonObject, _run: unknown, details?: { signal?: AbortSignal }) =>
+        run(args, details?.signal),
+    }),
+  );
+
+async function build(scene: Scene): Promise<Agent> {
+  const { lib, model } = await load(scene.url);
+  const { output } = scene;
   const agent = new lib.Agent({
     name: 'scene',
-    model: new lib.OpenAIChatCompletionsModel(client, 'scripted'),
-    tools: tools.map(({ name, description, schema, approval = false, run }) =>
-      lib.tool({
-        name,
-        description,
-        parameters: { ...schema, additionalProperties: false },
-        strict: true,
-        needsApproval: approval,
-        execute: (args: JsonObject, _run: unknown, details?: { signal?: AbortSignal }) =>
-          run(args, details?.signal),
-      }),
-    ),
+    model,
+    tools: toolsOf(lib, scene),
     ...(output && {
       outputType: { type: 'json_schema', name: 'answer', strict: true, schema: output },
     }),
@@ -44,10 +59,42 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
   return openaiAgents((input, options) => lib.run(agent, input, options));
 }
 
+/** An agent as a tool of another, heard through `onStream`. */
+async function asking(scene: Scene): Promise<Agent> {
+  const { lib, model } = await load(scene.url);
+  const helper = new lib.Agent({ name: 'helper', model, tools: toolsOf(lib, scene) });
+  return openaiAgents((input, options, { onStream }) => {
+    const tools = [helper.asTool({ toolName: 'helper', toolDescription: 'Helps', onStream })];
+    return lib.run(new lib.Agent({ name: 'scene', model, tools }), input, options);
+  });
+}
+
 suite('openai-agents', sdk.reason, () => {
   adapterContract('the OpenAI Agents SDK', {
     build,
     startsOver: true,
     toolError: 'An error occurred while running the tool',
+    subAgent: {
+      build: asking,
+      handOver: { tools: [{ id: 'call_helper', name: 'helper', input: { input: 'Find it.' } }] },
+    },
+  });
+
+  test('a handoff is a call that completes, and who takes over goes on with the text', async () => {
+    await using server = await startModelServer([
+      { text: 'I ask. ', tools: [{ id: 'call_1', name: 'transfer_to_helper', input: {} }] },
+      { text: 'Found it.' },
+    ]);
+    const { lib, model } = await load(server.url);
+    const helper = new lib.Agent({ name: 'helper', model });
+    const agent = new lib.Agent({ name: 'scene', model, handoffs: [helper] });
+    const served = openaiAgents((input, options) => lib.run(agent, input, options));
+    const events = await all(lawful(served)(turnOf('m1'), contextFor().ctx));
+    expect(checkLaws(events)).toEqual([]);
+    expect(only(events, 'tool.called')).toMatchObject([{ name: 'transfer_to_helper' }]);
+    expect(only(events, 'tool.completed')).toMatchObject([{ name: 'transfer_to_helper' }]);
+    expect(only(events, 'tool.failed')).toEqual([]);
+    expect(only(events, 'status').map(({ message }) => message)).toContain('Handed over to helper');
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'I ask. Found it.' });
   });
 });

@@ -46,7 +46,8 @@ export type AiSdkRun = (
  *
  * A tool that needs approval becomes a question to a person; with the answer the run goes on where
  * it was, in this process with all messages of the run, after a restart with the calls and the text
- * that the log has. Structured output (6 and 7) is the run's `output`.
+ * that the log has. Structured output (6 and 7) is the run's `output`. A tool that asks another
+ * agent and yields its UI messages is heard: what that agent says has the id of the call as its path.
  */
 export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
   const start: AiSdkRun =

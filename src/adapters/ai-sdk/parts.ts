@@ -3,6 +3,7 @@ import { modelError } from '../../event/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
 import { type JsonObject } from '../../json.ts';
 import { defined, failure, number, object, plain, text, toolFailure } from '../read.ts';
+import { GrowingMessage, isUiMessage } from './sub-agent.ts';
 
 /** A tool call that a person must allow first. */
 export interface Approval {
@@ -20,6 +21,7 @@ export interface Approval {
 export class PartReader {
   /** What waits for a person since the last `take`. */
   #approvals: Approval[] = [];
+  readonly #asked = new Map<string, GrowingMessage>();
   #step = 0;
 
   takeApprovals(): readonly Approval[] {
@@ -46,7 +48,7 @@ export class PartReader {
       case 'tool-call':
         return [{ type: 'tool.called', callId, name, args: part['input'] }];
       case 'tool-result':
-        return [result(part, callId, name)];
+        return this.#result(part, callId, name);
       case 'tool-error':
         return [{ type: 'tool.failed', callId, name, error: toolFailure(part['error']) }];
       case 'tool-output-denied':
@@ -70,6 +72,21 @@ export class PartReader {
     }
   }
 
+  #result(part: JsonObject, callId: string, name: string): readonly AgentEvent[] {
+    const { output } = part;
+    const isLast = part['preliminary'] !== true;
+    const said = isUiMessage(output) ? this.#askedBy(callId).read(output) : undefined;
+    if (!isLast) return said ?? [{ type: 'tool.progress', callId, data: output }];
+    this.#asked.delete(callId);
+    return [...(said ?? []), ended(output, callId, name)];
+  }
+
+  #askedBy(callId: string): GrowingMessage {
+    const known = this.#asked.get(callId) ?? new GrowingMessage(callId);
+    this.#asked.set(callId, known);
+    return known;
+  }
+
   #ask(part: JsonObject): void {
     // One that the SDK has answered itself, by a rule of the app.
     if (part['isAutomatic'] === true) return;
@@ -83,9 +100,7 @@ export class PartReader {
   }
 }
 
-function result(part: JsonObject, callId: string, name: string): AgentEvent {
-  const output = part['output'];
-  if (part['preliminary'] === true) return { type: 'tool.progress', callId, data: output };
+function ended(output: unknown, callId: string, name: string): AgentEvent {
   const { isError, content } = object(output);
   if (isError !== true) return { type: 'tool.completed', callId, name, output };
   return { type: 'tool.failed', callId, name, error: toolFailure(plain(content)) };

@@ -3,11 +3,11 @@ import { modelError } from '../../event/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { contentOf } from '../ai-sdk/messages.ts';
-import { type Approval, PartReader } from '../ai-sdk/parts.ts';
+import type { Approval } from '../ai-sdk/parts.ts';
 import { approve } from '../approval.ts';
 import { conversation } from '../conversation.ts';
 import { object, text } from '../read.ts';
-import { partOf } from './chunks.ts';
+import { Voice } from './voice.ts';
 
 /** What we use of the output of a stream of Mastra. */
 export interface MastraStream {
@@ -33,7 +33,8 @@ export interface MastraOptions {
 /**
  * An agent of Mastra 1. A tool that requires approval becomes a question to a person; with the
  * answer the suspended run goes on, after a restart too if the storage of Mastra keeps it.
- * Structured output is the run's `output`. Mastra retries only if told so; `withRetry` does it
+ * Structured output is the run's `output`. What its `agents` say has the id of their call as its
+ * path. Mastra retries only if told so; `withRetry` does it
  * where every attempt can be seen.
  */
 export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptions = {}): Agent {
@@ -73,7 +74,7 @@ interface Suspended extends Approval {
 
 class ChunkReader {
   readonly #signal: AbortSignal;
-  readonly #parts = new PartReader();
+  readonly #voice = new Voice();
   output: unknown;
 
   constructor(signal: AbortSignal) {
@@ -89,9 +90,9 @@ class ChunkReader {
       for await (const item of fullStream) {
         const chunk = object(item);
         this.#notice(text(chunk['type']), object(chunk['payload']), chunk);
-        yield* this.#parts.read(partOf(chunk));
+        yield* this.#voice.read(chunk);
       }
-      return this.#parts.takeApprovals().map((approval) => ({ ...approval, runId }));
+      return this.#voice.takeApprovals().map((approval) => ({ ...approval, runId }));
     } catch (error) {
       this.#signal.throwIfAborted();
       throw modelError(error, 'internal');

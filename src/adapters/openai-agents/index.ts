@@ -2,6 +2,7 @@ import { modelError } from '../../event/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { approve, byContent } from '../approval.ts';
+import { Aside } from '../aside.ts';
 import { conversation } from '../conversation.ts';
 import { object, parsed, text } from '../read.ts';
 import { RunReader } from './reader.ts';
@@ -17,30 +18,43 @@ export interface OpenAiStream extends AsyncIterable<unknown> {
   };
 }
 
+/** What `onStream` of `agent.asTool()` is called with, as far as we use it. */
+interface OpenAiNested {
+  readonly event: unknown;
+  readonly toolCall?: unknown;
+}
+
 /** Starts a run: `(input, options) => run(agent, input, options)`; hand both on as they are. */
 export type OpenAiRun = (
   input: never,
   options: { readonly stream: true; readonly signal: AbortSignal },
-  run: { readonly turn: Turn; readonly ctx: AgentContext },
+  run: {
+    readonly turn: Turn;
+    readonly ctx: AgentContext;
+    /** For `asTool({ onStream })`: what that agent says is heard, with the id of its call as path. */
+    readonly onStream: (nested: OpenAiNested) => Promise<void>;
+  },
 ) => PromiseLike<OpenAiStream>;
 
 /**
  * An agent of the OpenAI Agents SDK. A tool that needs approval becomes a question to a person, and
  * the run goes on with the answer; after a restart it starts over, and an answer counts for the
- * same call with the same arguments. Give the model a client with `maxRetries: 0` under `withRetry`.
+ * same call with the same arguments. An agent that takes over (a handoff) goes on with the text of
+ * the run; one that is asked as a tool is heard if it was given `onStream`. Give the model a client with `maxRetries: 0` under `withRetry`.
  */
 export function openaiAgents(start: OpenAiRun): Agent {
   return async function* (turn, ctx) {
     yield { type: 'run.started' };
     const { signal } = ctx;
     const reader = new RunReader();
+    const { aside, onStream } = nestedRuns();
     let input: unknown = await opening(turn, ctx);
     for (;;) {
       const result = await guarded(
-        start(input as never, { stream: true, signal }, { turn, ctx }),
+        start(input as never, { stream: true, signal }, { turn, ctx, onStream }),
         signal,
       );
-      yield* read(result, reader, signal);
+      for await (const events of aside.with(read(result, reader, signal))) yield* events;
       if (result.interruptions.length === 0) return yield* ending(result);
       const calls = result.interruptions.map((interruption) => ({
         ...callOf(interruption),
@@ -58,16 +72,33 @@ export function openaiAgents(start: OpenAiRun): Agent {
   };
 }
 
+/** Runs of agents that were asked as tools; their events come beside the stream of the run. */
+function nestedRuns(): {
+  readonly aside: Aside<readonly AgentEvent[]>;
+  readonly onStream: (nested: OpenAiNested) => Promise<void>;
+} {
+  const aside = new Aside<readonly AgentEvent[]>();
+  const readers = new Map<string, RunReader>();
+  const onStream = ({ event, toolCall }: OpenAiNested): Promise<void> => {
+    const callId = text(object(toolCall)['callId']) || 'agent';
+    const reader = readers.get(callId) ?? new RunReader();
+    readers.set(callId, reader);
+    const events = reader.read(object(event));
+    return aside.tell(events.map((each) => ({ ...each, path: [callId] })));
+  };
+  return { aside, onStream };
+}
+
 async function* read(
   result: OpenAiStream,
   reader: RunReader,
   signal: AbortSignal,
-): AsyncGenerator<AgentEvent, void, undefined> {
+): AsyncGenerator<readonly AgentEvent[], void, undefined> {
   // The iterator ends in silence when the run is aborted; whether it was well is only known here.
   const completed = guarded(result.completed, signal);
   completed.catch(() => {});
   try {
-    for await (const event of result) yield* reader.read(object(event));
+    for await (const event of result) yield reader.read(object(event));
   } catch (error) {
     signal.throwIfAborted();
     throw modelError(error, 'internal');

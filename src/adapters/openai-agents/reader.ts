@@ -101,6 +101,7 @@ export class RunReader {
     const name = text(raw['name']);
     switch (kind) {
       case 'tool_called':
+      case 'handoff_requested':
         return [{ type: 'tool.called', callId, name, args: parsed(text(raw['arguments'])) }];
       case 'tool_output': {
         const output = item['output'] ?? raw['output'];
@@ -111,7 +112,10 @@ export class RunReader {
       }
       case 'handoff_occurred': {
         const target = text(object(item['targetAgent'])['name']);
-        return [{ type: 'status', message: `Handed over to ${target}` }];
+        return [
+          { type: 'tool.completed', callId, name, output: object(raw['output'])['text'] ?? target },
+          { type: 'status', message: `Handed over to ${target}` },
+        ];
       }
       default:
         return [];

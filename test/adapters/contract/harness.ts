@@ -60,4 +60,6 @@ export interface SubAgentHarness {
   readonly toolName?: (name: string) => string;
   /** The sub-agent is not heard, only its answer, and why. */
   readonly unheard?: string;
+  /** What the sub-agent uses is not told, and why. */
+  readonly uncounted?: string;
 }

@@ -38,7 +38,7 @@ export const broken: SceneTool = {
   },
 };
 
-export type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
+export type Of<Type extends AgentEvent['type']> = AgentEvent & { readonly type: Type };
 export const only = <Type extends AgentEvent['type']>(
   events: readonly AgentEvent[],
   type: Type,

@@ -1,0 +1,72 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Aside } from './aside.ts';
+
+test('whatever the order, all of both comes, each in its own order', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 20 }), fc.scheduler(), async (plan, s) => {
+      const aside = new Aside<string>();
+      const told: Promise<void>[] = [];
+      async function* source(): AsyncGenerator<string, void, undefined> {
+        for (const [i, own] of plan.entries()) {
+          await s.schedule(Promise.resolve());
+          if (own) yield `s${i}`;
+          else told.push(aside.tell(`a${i}`));
+        }
+      }
+      const seen: string[] = [];
+      const reading = (async () => {
+        for await (const item of aside.with(source())) seen.push(item);
+      })();
+      await s.waitFor(reading);
+      await Promise.all(told);
+      const expected = plan.map((own, i) => `${own ? 's' : 'a'}${i}`);
+      for (const kind of ['s', 'a'])
+        expect(seen.filter((item) => item.startsWith(kind))).toEqual(
+          expected.filter((item) => item.startsWith(kind)),
+        );
+    }),
+  );
+});
+
+test('what is told is heard while the source is silent, and the teller waits for that', async () => {
+  const aside = new Aside<string>();
+  let end = (): void => {};
+  async function* source(): AsyncGenerator<string, void, undefined> {
+    await new Promise<void>((resolve) => (end = resolve));
+  }
+  const reader = aside.with(source());
+  const first = reader.next();
+  await Promise.resolve();
+  const told = aside.tell('word');
+  expect(await first).toEqual({ done: false, value: 'word' });
+  await told;
+  end();
+  expect(await reader.next()).toEqual({ done: true, value: undefined });
+});
+
+test('a reader who leaves frees whoever tells, then and later', async () => {
+  const aside = new Aside<string>();
+  async function* source(): AsyncGenerator<string, void, undefined> {
+    yield 'one';
+    yield 'two';
+  }
+  const told: Promise<void>[] = [];
+  for await (const item of aside.with(source())) {
+    expect(item).toBe('one');
+    told.push(aside.tell('unheard'));
+    break;
+  }
+  await Promise.all([...told, aside.tell('too late')]);
+});
+
+test('the failure of the source is that of both', async () => {
+  const aside = new Aside<string>();
+  async function* source(): AsyncGenerator<string, void, undefined> {
+    yield 'one';
+    throw new Error('broken');
+  }
+  const reader = aside.with(source());
+  await reader.next();
+  await expect(reader.next()).rejects.toThrow('broken');
+});

@@ -1,0 +1,50 @@
+/** What is told beside a stream while it is silent. Each `tell` waits until it was taken. */
+export class Aside<T> {
+  readonly #told: { readonly item: T; readonly taken: () => void }[] = [];
+  #wake: () => void = () => {};
+  #open = false;
+
+  readonly tell = (item: T): Promise<void> =>
+    new Promise((taken) => {
+      if (!this.#open) return taken();
+      this.#told.push({ item, taken });
+      this.#wake();
+    });
+
+  /** Both, as they come, for one source at a time; what is told while there is none is dropped. */
+  async *with<S>(source: AsyncIterable<S>): AsyncGenerator<S | T, void, undefined> {
+    const iterator = source[Symbol.asyncIterator]();
+    this.#open = true;
+    try {
+      for (;;) {
+        const next = iterator.next();
+        yield* this.#until(next);
+        const { done, value } = await next;
+        if (done) return;
+        yield value;
+      }
+    } finally {
+      this.#open = false;
+      for (const { taken } of this.#told.splice(0)) taken();
+      await iterator.return?.();
+    }
+  }
+
+  async *#until(next: Promise<unknown>): AsyncGenerator<T, void, undefined> {
+    let settled = false;
+    const settle = (): void => {
+      settled = true;
+      this.#wake();
+    };
+    next.then(settle, settle);
+    for (;;) {
+      const woken = new Promise<void>((resolve) => (this.#wake = resolve));
+      for (let told = this.#told.shift(); told; told = this.#told.shift()) {
+        told.taken();
+        yield told.item;
+      }
+      if (settled) return;
+      await woken;
+    }
+  }
+}
