@@ -49,7 +49,24 @@ export interface QueryInput {
  * run is idle either way, so tools, hooks and permissions work with both.
  */
 export function query({ prompt, options = {} }: QueryInput): Query {
-  return runOn(startSession(options), prompt, options.abortController?.signal);
+  checkPrompt(prompt);
+  return runOn(startSession(options), prompt, signalOf(options));
+}
+
+/** Of what may be no options at all: the session says so. */
+const signalOf = (options: QueryOptions | null): AbortSignal | undefined =>
+  options?.abortController?.signal;
+
+/** Throws `invalid` for what is neither a text nor an async iterable, before anything is started. */
+export function checkPrompt(prompt: unknown): void {
+  if (typeof prompt === 'string') return;
+  const isList = Array.isArray(prompt);
+  if (typeof prompt === 'object' && prompt !== null && Symbol.asyncIterator in prompt) return;
+  const got = isList ? 'a list; yield its messages from an async generator' : String(prompt);
+  throw new DuolaneError(
+    'invalid',
+    `prompt must be a text or an async iterable of user messages, got ${got}`,
+  );
 }
 
 /** A query on a session that was started before. */

@@ -40,6 +40,7 @@ export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
         ...(given.timeout !== undefined && { timeout: given.timeout }),
       });
     } else if ('command' in given || 'url' in given) {
+      checkServer(name, given);
       external[name] = given as ProcessServerConfig;
     } else {
       throw invalid(
@@ -48,6 +49,14 @@ export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
     }
   }
   return { process: external, sdk };
+}
+
+function checkServer(name: string, given: object): void {
+  const { type, url } = given as { readonly type?: unknown; readonly url?: unknown };
+  if (type !== undefined && !['stdio', 'http', 'sse'].includes(String(type)))
+    throw invalid(`mcpServers.${name}.type must be stdio, http, sse or sdk, got ${String(type)}`);
+  if (url !== undefined && !URL.canParse(String(url)))
+    throw invalid(`mcpServers.${name}.url is no URL: ${String(url)}`);
 }
 
 /** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them. */
