@@ -2,6 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { HOOK_EVENTS } from './hook-types.ts';
 import { checkKinds } from './kinds.ts';
+import { told } from './text.ts';
 import type { SessionOptions } from './options.ts';
 import type { Servers } from './servers.ts';
 
@@ -15,7 +16,7 @@ const MISSING = ['toolConfig', 'verbatimPrompts', 'pluginDelivery'] as const;
 
 /** The options under today's names; throws `invalid` for what cannot be meant, saying the fix, and `unsupported` for what is not there. */
 export function checkedOptions(given: SessionOptions): SessionOptions {
-  if (!isObject(given)) throw invalid(`options must be an object, got ${String(given)}`);
+  if (!isObject(given)) throw invalid(`options must be an object, got ${told(given)}`);
   let options = given;
   for (const [old, name] of Object.entries(RENAMED)) {
     const value = (given as Readonly<Record<string, unknown>>)[old];

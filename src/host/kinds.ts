@@ -1,6 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import type { QueryOptions } from './options.ts';
+import { told } from './text.ts';
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
@@ -203,14 +204,4 @@ function checkSpelling(name: string): void {
   const meant = Object.keys(KINDS).find((each) => letters(each) === letters(name));
   if (meant !== undefined)
     throw new DuolaneError('invalid', `there is no option ${name}; ${meant} is meant`);
-}
-
-function told(value: unknown): string {
-  if (typeof value === 'function') return 'a function';
-  if (Array.isArray(value)) return 'a list';
-  return isObject(value)
-    ? 'an object'
-    : isText(value)
-      ? JSON.stringify(value.slice(0, 80))
-      : String(value);
 }

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { textOf } from './text.ts';
+import { textOf, told } from './text.ts';
 import { type Controls, controlsOf } from './controls.ts';
 import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
 import type { SDKMessage, UserInput } from './message-types.ts';
@@ -60,12 +60,11 @@ const signalOf = (options: QueryOptions | null): AbortSignal | undefined =>
 /** Throws `invalid` for what is neither a text nor an async iterable, before anything is started. */
 export function checkPrompt(prompt: unknown): void {
   if (typeof prompt === 'string') return;
-  const isList = Array.isArray(prompt);
   if (typeof prompt === 'object' && prompt !== null && Symbol.asyncIterator in prompt) return;
-  const got = isList ? 'a list; yield its messages from an async generator' : String(prompt);
+  const fix = Array.isArray(prompt) ? '; yield its messages from an async generator' : '';
   throw new DuolaneError(
     'invalid',
-    `prompt must be a text or an async iterable of user messages, got ${got}`,
+    `prompt must be a text or an async iterable of user messages, got ${told(prompt)}${fix}`,
   );
 }
 

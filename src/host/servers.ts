@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { told } from './text.ts';
 import type { McpBridge } from './mcp.ts';
 import type {
   McpServerConfig,
@@ -53,10 +54,10 @@ export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
 
 function checkServer(name: string, given: object): void {
   const { type, url } = given as { readonly type?: unknown; readonly url?: unknown };
-  if (type !== undefined && !['stdio', 'http', 'sse'].includes(String(type)))
-    throw invalid(`mcpServers.${name}.type must be stdio, http, sse or sdk, got ${String(type)}`);
-  if (url !== undefined && !URL.canParse(String(url)))
-    throw invalid(`mcpServers.${name}.url is no URL: ${String(url)}`);
+  if (type !== undefined && !['stdio', 'http', 'sse'].includes(type as string))
+    throw invalid(`mcpServers.${name}.type must be stdio, http, sse or sdk, got ${told(type)}`);
+  if (url !== undefined && !(typeof url === 'string' && URL.canParse(url)))
+    throw invalid(`mcpServers.${name}.url is no URL: ${told(url)}`);
 }
 
 /** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them. */
