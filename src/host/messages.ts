@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { JsonObject } from '../json.ts';
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
 import type { SDKUserMessage } from './message-types.ts';
 
 /**
@@ -53,8 +54,19 @@ export function userMessage(prompt: string | JsonObject): JsonObject & { readonl
     typeof prompt === 'string'
       ? { type: 'user', message: { role: 'user', content: [{ type: 'text', text: prompt }] } }
       : prompt;
+  checkMessage(given);
   const uuid = typeof given['uuid'] === 'string' ? given['uuid'] : randomUUID();
   return { session_id: '', parent_tool_use_id: null, ...given, uuid };
+}
+
+/** A CLI leaves at once over a line that is no user message. */
+function checkMessage(given: unknown): void {
+  const message = isObject(given) && given['type'] === 'user' ? given['message'] : undefined;
+  if (isObject(message) && message['role'] === 'user' && message['content'] !== undefined) return;
+  throw new DuolaneError(
+    'invalid',
+    "a user message must be { type: 'user', message: { role: 'user', content } }",
+  );
 }
 
 /** A text as the one-element stream of user messages that it stands for. */

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { textOf } from './text.ts';
+import { textOf, told } from './text.ts';
 import { type Controls, controlsOf } from './controls.ts';
 import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
 import type { SDKMessage, UserInput } from './message-types.ts';
@@ -49,7 +49,23 @@ export interface QueryInput {
  * run is idle either way, so tools, hooks and permissions work with both.
  */
 export function query({ prompt, options = {} }: QueryInput): Query {
-  return runOn(startSession(options), prompt, options.abortController?.signal);
+  checkPrompt(prompt);
+  return runOn(startSession(options), prompt, signalOf(options));
+}
+
+/** Of what may be no options at all: the session says so. */
+const signalOf = (options: QueryOptions | null): AbortSignal | undefined =>
+  options?.abortController?.signal;
+
+/** Throws `invalid` for what is neither a text nor an async iterable, before anything is started. */
+export function checkPrompt(prompt: unknown): void {
+  if (typeof prompt === 'string') return;
+  if (typeof prompt === 'object' && prompt !== null && Symbol.asyncIterator in prompt) return;
+  const fix = Array.isArray(prompt) ? '; yield its messages from an async generator' : '';
+  throw new DuolaneError(
+    'invalid',
+    `prompt must be a text or an async iterable of user messages, got ${told(prompt)}${fix}`,
+  );
 }
 
 /** A query on a session that was started before. */

@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { orAborted } from './handshake.ts';
 import { startSession } from './open.ts';
 import type { QueryOptions } from './options.ts';
-import { AbortError, type Query, type QueryInput, runOn } from './query.ts';
+import { AbortError, checkPrompt, type Query, type QueryInput, runOn } from './query.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -40,6 +40,7 @@ export async function startup({
   return {
     query(prompt) {
       if (isTaken) throw new DuolaneError('conflict', 'a warm query has one prompt; start another');
+      checkPrompt(prompt);
       isTaken = true;
       return runOn(Promise.resolve(session), prompt, signal);
     },
