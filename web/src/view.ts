@@ -180,7 +180,10 @@ export class TaskView {
     const row: Row = { kind, seq, at, text: '', growing: true, ...(path?.length && { path }) };
     this.#blocks.set(key, row);
     this.rows.push(row);
-    if (kind === 'text' && !path?.length) this.talk.push(row);
+    if (kind === 'text' && !path?.length) {
+      this.talk.push(row);
+      this.status = ''; // what it says now is what it does now
+    }
     return row;
   }
 
