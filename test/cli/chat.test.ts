@@ -55,7 +55,9 @@ test('lines of stdin are turns with a module, and its questions are declined', a
 test('a server that is not there is said in one line', async () => {
   const ended = await place.run(['chat', 'http://127.0.0.1:1', 'hello']);
   expect(ended.code).toBe(1);
-  expect(ended.stderr).toMatch(/^duolane: http:\/\/127\.0\.0\.1:1\S* cannot be reached/);
+  expect(ended.stderr).toMatch(
+    /^duolane: http:\/\/127\.0\.0\.1:1\S* cannot be reached: is the server running\?/,
+  );
   expectNoStack(ended);
 });
 

@@ -15,6 +15,8 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Run under a pseudo terminal: what it prints arrives as on a screen. */
   readonly pty?: boolean;
+  /** Another installation of the command. */
+  readonly command?: string;
 }
 
 /** An empty folder to run the command in; everything that was started in it ends with it. */
@@ -40,8 +42,8 @@ export class Place implements AsyncDisposable {
   }
 
   start(args: readonly string[], options: StartOptions = {}): Running {
-    const { env = {}, pty = false } = options;
-    const line = [process.execPath, COMMAND, ...args];
+    const { env = {}, pty = false, command = COMMAND } = options;
+    const line = [process.execPath, command, ...args];
     const [file = '', ...rest] = pty
       ? // Without `exec`, a shell in between would remember Ctrl-C and leave with a code of its own.
         ['script', '-q', '-e', '-c', `exec ${line.map(quoted).join(' ')}`, '/dev/null']
