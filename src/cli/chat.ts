@@ -45,12 +45,16 @@ export const chat: Command = {
   },
 };
 
-async function connect(where: string, { flags, signal }: CommandCall): Promise<Conversation> {
+async function connect(
+  where: string,
+  { flags, signal, terminal: { err } }: CommandCall,
+): Promise<Conversation> {
   if (/^https?:\/\//.test(where)) {
     if (!URL.canParse(where)) throw new DuolaneError('invalid', `${where} is no address`);
     const token = textFlag(flags, 'token');
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    return remoteConversation(where, { headers, signal });
+    const onLost = (): void => err.line(err.style('yellow', '\nThe line is lost. Trying again …'));
+    return remoteConversation(where, { headers, signal, onLost });
   }
   const { name, module } = await loadAgent(where);
   return localConversation(name, module);

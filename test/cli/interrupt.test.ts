@@ -68,7 +68,11 @@ const CASES: readonly (readonly [string, () => readonly string[], RegExp])[] = [
   ['serve', () => ['serve', PATH_AGENT, '--store', 'tasks.sqlite'], /drains and stops/],
   ['chat, here', () => ['chat', PATH_AGENT, 'count 100000'], /w3 /],
   ['chat, elsewhere', () => ['chat', served.url, 'go'], /n3 /],
-  ['wrap', () => ['wrap', '--', process.execPath, '-e', 'console.log(7); setInterval(() => {}, 1e3)'], /7/],
+  [
+    'wrap',
+    () => ['wrap', '--', process.execPath, '-e', 'console.log(7); setInterval(() => {}, 1e3)'],
+    /7/,
+  ],
   ['doctor', () => ['doctor'], /sqlite/],
   ['doctor of a server', () => ['doctor', served.url, '--json'], /never/],
   ['replay', () => ['replay', 'log.jsonl'], /\S/],
@@ -81,27 +85,31 @@ const CASES: readonly (readonly [string, () => readonly string[], RegExp])[] = [
 const MOMENTS = [0.2, 0.5, 1, 'work'] as const;
 
 describe.skipIf(process.platform !== 'linux')('Ctrl-C at any moment', () => {
-  test.each(CASES)('of %s', async (_name, args, atWork) => {
-    const start = performance.now();
-    await place.run(['--version']);
-    const startMs = performance.now() - start;
-    await Promise.all(
-      MOMENTS.map(async (moment) => {
-        const running = place.start(args());
-        const ended = running.end();
-        const said =
-          moment === 'work' ? running.says(atWork).catch(() => {}) : sleep(startMs * moment * 2);
-        await Promise.race([said, ended, sleep(4000)]);
-        running.child.kill('SIGINT');
-        const { code, signal, stderr, stdout } = await ended;
-        const how = { moment, code, signal, stderr };
-        expectNoStack({ code, signal, stdout, stderr });
-        // Before our own first line runs, the system ends it; after that, we do.
-        expect(how).toSatisfy(() => signal === 'SIGINT' || [0, 1, 130].includes(code ?? -1));
-      }),
-    );
-    await expect.poll(left, { timeout: 10_000 }).toEqual([]);
-  }, 60_000);
+  test.each(CASES)(
+    'of %s',
+    async (_name, args, atWork) => {
+      const start = performance.now();
+      await place.run(['--version']);
+      const startMs = performance.now() - start;
+      await Promise.all(
+        MOMENTS.map(async (moment) => {
+          const running = place.start(args());
+          const ended = running.end();
+          const said =
+            moment === 'work' ? running.says(atWork).catch(() => {}) : sleep(startMs * moment * 2);
+          await Promise.race([said, ended, sleep(4000)]);
+          running.child.kill('SIGINT');
+          const { code, signal, stderr, stdout } = await ended;
+          const how = { moment, code, signal, stderr };
+          expectNoStack({ code, signal, stdout, stderr });
+          // Before our own first line runs, the system ends it; after that, we do.
+          expect(how).toSatisfy(() => signal === 'SIGINT' || [0, 1, 130].includes(code ?? -1));
+        }),
+      );
+      await expect.poll(left, { timeout: 10_000 }).toEqual([]);
+    },
+    60_000,
+  );
 });
 
 suite('pty', missingPty, () => {
