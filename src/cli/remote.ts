@@ -128,7 +128,7 @@ function* endOf(stream: A2AStream, signal: AbortSignal): Generator<Shown> {
       outcome,
       text: stream.text,
       at,
-      ...(outcome === 'failed' && { error }),
+      ...((outcome === 'failed' || outcome === 'rejected') && { error }),
     };
   }
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DuolaneError } from '../../src/errors.ts';
 import { serve } from '../../src/serve/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { memoryLog } from '../../src/task/memory.ts';
@@ -68,6 +69,16 @@ test('a turn with a server streams text, progress and data', async () => {
   const { code, stdout } = await place.run(['chat', served.url, 'count', '3']);
   expect(stdout).toBe('counting\nn0 n1 n2 \n\nsummary\ncounted: 3\ncompleted\n');
   expect(code).toBe(0);
+});
+
+test('a server that refuses a message is heard out: chat says why', async () => {
+  const picky: Agent = async function* () {
+    const error = new DuolaneError('invalid', 'this is no patient record').toJSON();
+    yield { type: 'run.finished', outcome: 'rejected', text: '', error };
+  };
+  await using served = await serve(picky, { log: memoryLog(), page: false });
+  const ended = await place.run(['chat', served.url, 'hello']);
+  expect(ended).toMatchObject({ code: 1, stdout: 'rejected: this is no patient record\n' });
 });
 
 /** The prompt as the last thing on the screen, whatever moves the cursor there. */
