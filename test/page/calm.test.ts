@@ -57,6 +57,16 @@ suite('browser', opened.missing, () => {
     });
   });
 
+  test('why a run failed is read where the answer would be, in full', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'fail');
+    await state(page, 'failed');
+    const words =
+      'Failed: The warehouse is closed until Monday; ask again then, or ask another one.';
+    expect(await answer(page).locator('.error').innerText()).toContain(words);
+    expect(await answer(page).innerText()).toContain('So far, so good.');
+  });
+
   test('the head of a task keeps its height from the first event to the last', async () => {
     const page = await open();
     await runSample(page, 'ai-doctor');

@@ -47,6 +47,7 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
       {artifacts.map((artifact) => (
         <Artifact key={artifact.artifactId} artifact={artifact} sources={sources} />
       ))}
+      {view.failure && <p class="error">{view.failure}</p>}
     </article>
   );
 }
