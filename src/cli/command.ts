@@ -14,6 +14,8 @@ export interface Option {
 export interface Command {
   /** What stands behind the command's name. */
   readonly usage: string;
+  /** How many words it takes at most; any number without it. */
+  readonly most?: number;
   readonly options?: Readonly<Record<string, Option>>;
   /** What its first word may be, where that can be listed. */
   readonly words?: () => readonly string[];
@@ -71,6 +73,14 @@ export function readArgs(
   } catch (cause) {
     const text = cause instanceof Error ? cause.message.split('. ')[0] : String(cause);
     throw new DuolaneError('invalid', `${text}. See: duolane ${name} --help`, { cause });
+  }
+  const extra = parsed.positionals.slice(command.most ?? Infinity);
+  if (extra.length > 0) {
+    const many = extra.length === 1 ? 'one word' : `${extra.length} words`;
+    throw new DuolaneError(
+      'invalid',
+      `${many} too many: ${extra.join(' ')}. See: duolane ${name} --help`,
+    );
   }
   for (const [flag, { choices }] of options) {
     const given = parsed.values[flag];

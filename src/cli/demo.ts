@@ -6,14 +6,15 @@ import type { TaskLog } from '../task/types.ts';
 import { breakIt, FAULTS } from './break/break.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { localConversation } from './conversation.ts';
-import { exampleNames, loadAgent } from './modules.ts';
+import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { decide, enter } from './person.ts';
 import { Printer } from './printer.ts';
 
 const DEFAULT = 'ai-doctor';
 
 export const demo: Command = {
-  usage: '[sample or module]',
+  usage: '[sample or module] [options]',
+  most: 1,
   words: exampleNames,
   options: {
     break: {
@@ -24,6 +25,7 @@ export const demo: Command = {
     json: { text: 'print the entries of the task log, one JSON object per line' },
   },
   details: [
+    SAMPLES,
     'Without a terminal, what the agent asks a person counts as approved, and the run says so.',
     'At a terminal the page with this run is served until Enter or Ctrl-C.',
   ],

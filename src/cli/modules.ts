@@ -17,6 +17,9 @@ const EXAMPLES = ['../examples/', '../../dist/examples/'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 
+/** For the help, which must not depend on what is built. */
+export const SAMPLES = 'Samples: ai-doctor, distill, text-to-sql, tickets.';
+
 export function exampleNames(): readonly string[] {
   const folder = EXAMPLES.find((path) => existsSync(path));
   if (!folder) return [];

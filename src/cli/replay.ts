@@ -15,6 +15,7 @@ const LONGEST_PAUSE_MS = 10_000;
 
 export const replay: Command = {
   usage: '<trace file> [options]',
+  most: 1,
   options: {
     speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
     json: { text: 'print the records as JSON, one per line, at the same pace' },

@@ -6,7 +6,7 @@ import { memoryLog } from '../task/memory.ts';
 import type { TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, textFlag, type Command } from './command.ts';
-import { exampleNames, loadAgent } from './modules.ts';
+import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { reloadable } from './reload.ts';
 
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
@@ -36,6 +36,7 @@ export const serveCommand: Command = {
     json: { text: 'print the addresses as one JSON object' },
   },
   details: [
+    SAMPLES,
     'The default export of a module is the agent; its export `options` is handed to serve().',
     'A module given by its path is loaded again when its file changes, unless NODE_ENV is production:\n' +
       'new runs get the new agent, running ones end with the old one. What it imports stays as it was.',
@@ -92,6 +93,9 @@ export const serveCommand: Command = {
       out.line(`${out.style('bold', url)}  the page`);
       for (const name of names) out.line(`${url}/a2a/${name}  A2A`);
       if (grpcUrl !== undefined) out.line(`${grpcUrl}  A2A over gRPC`);
+      out.line(
+        'Try there: Run, and in mid-run Cut connection, then Reconnect: nothing is lost. Cancel another.',
+      );
       out.line(`Tasks are kept in ${withoutPassword(store)}. Ctrl-C drains and stops.`);
     }
     if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');

@@ -110,6 +110,15 @@ describe('duolane serve', () => {
     expect(await say()).toContain('the second');
   });
 
+  test('says where it is and what to try, to a person', async () => {
+    const running = place.start(['serve', PATH_AGENT, '--store', 'memory']);
+    await running.says(/Ctrl-C drains and stops/);
+    expect(running.stdout).toMatch(/^http:\/\/127\S+ {2}the page\n/);
+    expect(running.stdout).toMatch(/\nTry there: Run, .*Cut connection.*Reconnect.*Cancel/);
+    running.child.kill('SIGINT');
+    await running.end();
+  });
+
   test('--open without a browser says so and serves', async () => {
     const running = place.start(['serve', PATH_AGENT, '--open', '--store', 'memory']);
     await running.says(/There is no browser here to open/);

@@ -8,6 +8,7 @@ import { isBroken, printChecks, printFindings, summary } from './report.ts';
 
 export const doctor: Command = {
   usage: '[trace file or address] [options]',
+  most: 1,
   options: {
     message: { value: 'text', text: 'what is said to a running agent ("Hello")' },
     token: { value: 'bearer', text: 'sent to a running agent as its bearer token' },
