@@ -125,10 +125,16 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
         if (dealt >= FAULTS.length && Date.now() >= deadline) break;
       }
     }
-    troubled = false;
   };
   const clients = Promise.all(Array.from({ length: options.streams }, client));
-  await trouble();
+  try {
+    await trouble();
+  } catch (error) {
+    over.abort(error); // a replica cannot be had any more, so nobody waits for one
+    throw error;
+  } finally {
+    troubled = false;
+  }
   // Everybody is well again; what is open has to end.
   const late = setTimeout(() => {
     report.losses.push(`some streams did not end within ${END_MS / 1000} s`);
@@ -160,10 +166,15 @@ class Client {
     const cancelAt = Math.random() < 0.2 ? 2 + Math.floor(Math.random() * 10) : Infinity;
     const ms = Math.ceil(wordMs * (0.2 + 1.6 * Math.random()));
     const messageId = randomUUID();
-    const task = await this.#again(
-      (replica) => replica.submit(agent, `${words} words of ${ms} ms`, messageId),
-      () => this.#report.repeats++,
-    );
+    const send = (replica: Replica): Promise<string> =>
+      replica.submit(agent, `${words} words of ${ms} ms`, messageId);
+    const task = await this.#again(send, () => this.#report.repeats++);
+    // Some do not see the answer, and ask somebody else.
+    if (Math.random() < 0.05) {
+      this.#report.repeats++;
+      const same = await this.#again(send);
+      if (same !== task) this.#report.losses.push(`task ${task}: sent again it is ${same}`);
+    }
     this.#report.tasks++;
     const seen: Entry[] = [];
     for await (const entry of follow(() => shuffled(this.#alive()), task, this.#signal)) {
