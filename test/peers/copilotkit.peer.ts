@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { listen } from '../../src/http/index.ts';
 import type { Served } from '../../src/serve/index.ts';
 import { openKitchen } from '../outputs/kitchen.ts';
@@ -86,7 +86,6 @@ suite('copilotkit', kit.reason, () => {
       return fetch(...call);
     });
   });
-  afterEach(() => expect([...asked]).toEqual(['127.0.0.1']));
   afterAll(async () => {
     vi.unstubAllGlobals();
     await runtime?.[Symbol.asyncDispose]();
@@ -105,7 +104,7 @@ suite('copilotkit', kit.reason, () => {
     const said = (role: string): readonly (string | undefined)[] =>
       agent.messages.filter((each) => each.role === role).map(({ content }) => content);
     expect(said('reasoning')).toEqual(['Let me think.']);
-    expect(said('tool').toSorted()).toEqual(['no scales', '{"hits":3}']);
+    expect(new Set(said('tool'))).toEqual(new Set(['no scales', '{"hits":3}']));
     expect(last(agent)).toBe('Three kinds of tea.');
     expect(errors).toEqual([]);
   });
@@ -139,5 +138,9 @@ suite('copilotkit', kit.reason, () => {
     ask(agent, 'fail');
     await core.runAgent({ agent }).catch(() => {});
     await vi.waitFor(() => expect(errors.join()).toContain('the model is busy'));
+  });
+
+  test('nobody but this machine was asked', () => {
+    expect([...asked]).toEqual(['127.0.0.1']);
   });
 });
