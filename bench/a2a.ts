@@ -4,128 +4,24 @@
  * and with bare node:http. Ratios are what counts; absolute figures are this machine's. Exits with 1
  * when a limit is missed.
  */
-import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { Agent, request, type IncomingMessage } from 'node:http';
-import { fileURLToPath } from 'node:url';
+import {
+  agent,
+  inParallel,
+  oneStream,
+  post,
+  type Server,
+  shortTasks,
+  start,
+  stream,
+  type Streamed,
+} from './a2a-load.ts';
+import { median } from './support.ts';
 
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 3 : 7;
 /** `memory` is ours without a disk: what the protocol costs alone. */
 const KINDS = ['bare', 'ours', 'memory', 'sdk'] as const;
 type Kind = (typeof KINDS)[number];
-
-interface Server {
-  readonly url: string;
-  ask(what: 'reset' | 'state'): Promise<{ rss: number; loopP99: number; cpu: number }>;
-  stop(): void;
-}
-
-const SERVERS = fileURLToPath(new URL('fixtures/a2a-servers.mjs', import.meta.url));
-
-async function start(kind: Kind): Promise<Server> {
-  const child: ChildProcess = fork(SERVERS, [kind], {
-    execArgv: ['--expose-gc'],
-  });
-  const [{ url }] = (await once(child, 'message')) as [{ url: string }];
-  return {
-    url,
-    async ask(what) {
-      child.send(what);
-      const [state] = (await once(child, 'message')) as [Awaited<ReturnType<Server['ask']>>];
-      return state;
-    },
-    stop: () => child.disconnect(),
-  };
-}
-
-const agent = new Agent({ keepAlive: true, maxSockets: 2000 });
-let messages = 0;
-
-interface Streamed {
-  readonly headersMs: number;
-  readonly firstMs: number;
-  readonly totalMs: number;
-  /** Characters of deltas: what the agent said, however it was cut into events. */
-  readonly chars: number;
-}
-
-/** Resolves with the headers. */
-async function post(url: string, method: string, params: object): Promise<IncomingMessage> {
-  const sent = request(url, {
-    agent,
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
-  });
-  sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
-  const [response] = (await once(sent, 'response')) as [IncomingMessage];
-  return response;
-}
-
-/** One stream read as fast as it comes; `onText` sees the bytes. */
-async function stream(
-  url: string,
-  work: object,
-  onText: (text: string) => void = () => {},
-): Promise<Streamed> {
-  const startedAt = performance.now();
-  const message = {
-    messageId: `m${messages++}`,
-    role: 'ROLE_USER',
-    parts: [{ text: JSON.stringify(work) }],
-  };
-  const response = await post(url, 'SendStreamingMessage', { message });
-  const headersMs = performance.now() - startedAt;
-  let firstMs = 0;
-  let chars = 0;
-  response.setEncoding('latin1');
-  for await (const chunk of response as AsyncIterable<string>) {
-    if (firstMs === 0) firstMs = performance.now() - startedAt;
-    for (let at = chunk.indexOf('xxxx'); at >= 0; at = chunk.indexOf('xxxx', at)) {
-      let end = at;
-      while (chunk[end] === 'x') end++;
-      chars += end - at;
-      at = end;
-    }
-    onText(chunk);
-  }
-  return { headersMs, firstMs, totalMs: performance.now() - startedAt, chars };
-}
-
-const median = (values: readonly number[]): number => {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
-};
-
-async function inParallel(
-  count: number,
-  width: number,
-  run: () => Promise<unknown>,
-): Promise<void> {
-  let left = count;
-  const worker = async (): Promise<void> => {
-    while (left-- > 0) await run();
-  };
-  await Promise.all(Array.from({ length: width }, worker));
-}
-
-/** Short tasks, 16 at a time: streams per second, and what one costs the server's processor. */
-async function shortTasks(server: Server): Promise<{ rate: number; cpuMs: number }> {
-  const count = quick ? 200 : 400;
-  const { cpu } = await server.ask('state');
-  const startedAt = performance.now();
-  await inParallel(count, 16, () => stream(server.url, { n: 1 }));
-  const rate = count / ((performance.now() - startedAt) / 1000);
-  return { rate, cpuMs: ((await server.ask('state')).cpu - cpu) / count };
-}
-
-/** One stream of `n` deltas of 64 bytes: the agent's deltas per second. */
-const oneStream =
-  (n: number) =>
-  async ({ url }: Server): Promise<number> => {
-    const { totalMs } = await stream(url, { n });
-    return n / (totalMs / 1000);
-  };
 
 async function latencies({ url }: Server): Promise<{ headers: number; first: number }> {
   const seen: Streamed[] = [];
@@ -200,7 +96,7 @@ const compare = async (
 
 for (const kind of KINDS) await inParallel(1500, 16, () => stream(servers[kind].url, { n: 3 }));
 
-const short = await compareAll(shortTasks);
+const short = await compareAll((server) => shortTasks(server, quick ? 200 : 400));
 rows.push({ name: 'short tasks, 16 at once', values: short.rate, unit: '/s', floor: 0.6 });
 rows.push({ name: 'server processor per short task', values: short.cpuMs, unit: 'ms' });
 for (const n of [200, 1000, 10_000]) {
