@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../src/errors.ts';
-import { GrpcClient, methodOf } from '../src/grpc/index.ts';
+import { GrpcClient, methodOf, statusOf } from '../src/grpc/index.ts';
 import type { JsonObject } from '../src/json.ts';
+import { Mcp } from '../src/mcp/grpc/gen/mcp/stream/v1/mcp_pb.ts';
 import { Mcp as GoogleMcp } from '../src/mcp/grpc/gen/model_context_protocol/mcp_pb.ts';
 import { StreamingAdapter } from '../src/mcp/collect.ts';
 import { dialGrpc, offerGrpc, openTunnel } from '../src/mcp/grpc/index.ts';
@@ -206,6 +207,34 @@ describe('over gRPC', () => {
       );
     expect(await sizes({})).toEqual([40]);
     expect(await sizes({ 'mcp-stream': '1' })).toEqual([32, 8]);
+  });
+
+  test('what a call is about is in its metadata too, and must be what the message says', async () => {
+    const seen: unknown[] = [];
+    const read = 'x'.repeat(3_000);
+    await using offered = await offerGrpc(rich, {
+      token: (_, { path, metadata }) =>
+        seen.push([path.split('/')[2], metadata['mcp-method'], metadata['mcp-name']]),
+    });
+    await using far = await dialGrpc({ url: offered.url });
+    await toArray(far.callTool(call('größe')));
+    await toArray(far.readResource!(`file:///${read}`));
+    await far.getPrompt!('p', { mood: 'calm' });
+    expect(seen.slice(1)).toEqual([
+      ['CallTool', 'tools/call', '=?base64?Z3LDtsOfZQ==?='],
+      ['ReadResource', 'resources/read', undefined],
+      ['GetPrompt', 'prompts/get', 'p'],
+    ]);
+    await using client = new GrpcClient(offered.url);
+    const one = create(Mcp.method.callTool.input, { id: 'a', name: 'one' });
+    const asked = (metadata: Record<string, string>): Promise<unknown> =>
+      toArray(client.stream(methodOf(Mcp.method.callTool), { one }, { metadata }));
+    await asked({});
+    await asked({ 'mcp-name': 'one', 'mcp-method': 'tools/call' });
+    for (const metadata of [{ 'mcp-name': 'other' }, { 'mcp-method': 'prompts/get' }]) {
+      const status = statusOf(await asked(metadata).catch((error: unknown) => error));
+      expect(status).toMatchObject({ status: 9, trailers: { 'mcp-error-code': '-32020' } });
+    }
   });
 
   test('over TLS, to whom it trusts', async () => {
