@@ -15,6 +15,7 @@ import { createRegistry } from '../src/mcp/registry.ts';
 import { tool } from '../src/mcp/tool.ts';
 import type { Tool, ToolEvent, ToolSource } from '../src/mcp/types.ts';
 import { Disposer } from '../src/stream/disposer.ts';
+import { fromRpcError, toRpcError } from '../src/wire/rpc-errors.ts';
 import { TLS } from './fixtures/tls.ts';
 import { ourCatalogue } from './support/catalogue.ts';
 import { call, type Opened, toArray, toolSourceContract } from './tool-source.contract.ts';
@@ -120,22 +121,27 @@ async function dialled(source: ToolSource): Promise<{ source: ToolSource } & Asy
 describe('over gRPC', () => {
   verifies(
     ['S250', 'S244'],
-    'all four lists stream, with every member that they have',
+    'all four lists stream with every member that they have, as they do over cursor pages',
     async () => {
-      await using far = await dialled(rich);
-      const adapters = [new StreamingAdapter(rich), new StreamingAdapter(far.source)] as const;
-      for (const list of [
-        'streamListTools',
-        'streamListResources',
-        'streamListResourceTemplates',
-        'streamListPrompts',
-      ] as const) {
-        const [near, there] = await Promise.all(
-          adapters.map((adapter) => toArray<JsonObject>(adapter[list]())),
-        );
-        expect(there).toEqual(near);
+      await using scope = new Disposer();
+      for (const far of [
+        await overGrpc(rich, scope),
+        await overHttp('legacy')(rich, scope),
+        await overHttp('modern')(rich, scope),
+      ]) {
+        for (const list of [
+          'streamListTools',
+          'streamListResources',
+          'streamListResourceTemplates',
+          'streamListPrompts',
+        ] as const) {
+          const [near, there] = await Promise.all(
+            [rich, far].map((source) => toArray<JsonObject>(new StreamingAdapter(source)[list]())),
+          );
+          expect(there).toEqual(near);
+        }
+        expect(far.info).toEqual(rich.info);
       }
-      expect(far.source.info).toEqual(rich.info);
     },
   );
 
@@ -371,20 +377,38 @@ describe('the bridge', () => {
     expect(sizes).toEqual([10, 10, 5]);
   });
 
-  verifies('S266', 'calls and errors pass with their codes, words and data', async () => {
-    await using scope = new Disposer();
-    const { url } = scope.use(await offerHttp(ourCatalogue().source));
-    const near = scope.use(await dialHttp({ url }));
-    const far = await overGrpc(near, scope);
-    for (const source of [near, far]) {
-      const echoed = await toArray(source.callTool(call('echo', { text: 'hi' })));
-      expect(echoed.at(-1)).toMatchObject({ result: { content: [{ text: 'hi' }] } });
-      await expect(toArray(source.callTool(call('nope')))).rejects.toMatchObject({
-        code: 'invalid',
-        message: 'Unknown tool: nope',
-      });
-    }
-  });
+  verifies(
+    'S266',
+    'calls and errors pass both ways, with their codes, words and data; a failing tool is a result',
+    async () => {
+      await using scope = new Disposer();
+      const { source } = ourCatalogue();
+      const error = { code: -32055, message: 'Out of tea ☕', data: { cups: [0] } };
+      const strict: ToolSource = {
+        info: source.info,
+        listTools: (options) => source.listTools(options),
+        async *callTool(each, options) {
+          if (each.name === 'tea') throw fromRpcError(error);
+          yield* source.callTool(each, options);
+        },
+      };
+      const http = await overHttp('modern')(strict, scope);
+      const grpc = await overGrpc(http, scope);
+      const http2 = await overHttp('legacy')(grpc, scope);
+      for (const far of [http, grpc, http2]) {
+        const echoed = await toArray(far.callTool(call('echo', { text: 'hi' })));
+        expect(echoed.at(-1)).toMatchObject({ result: { content: [{ text: 'hi' }] } });
+        const failed = await toArray(far.callTool(call('fail')));
+        expect(failed.at(-1)).toMatchObject({ type: 'result', result: { isError: true } });
+        await expect(toArray(far.callTool(call('nope')))).rejects.toMatchObject({
+          code: 'invalid',
+          message: 'Unknown tool: nope',
+        });
+        const thrown = await toArray(far.callTool(call('tea'))).catch((one: unknown) => one);
+        expect(toRpcError(1, thrown)).toMatchObject({ error });
+      }
+    },
+  );
 
   test('a cancel is through two bridges in well under a second', async () => {
     await using scope = new Disposer();
