@@ -27,6 +27,7 @@ import {
 } from './gen/mcp/stream/v1/mcp_pb.ts';
 import { member, parseObject } from './json.ts';
 import { type ListMethod, LISTS, OPTIONAL } from './methods.ts';
+import { checkMirror } from './mirror.ts';
 
 /** The typed streaming service of a source: what it has, and nothing else. */
 export function mcpRoutes(source: ToolSource): Route[] {
@@ -45,8 +46,10 @@ export function mcpRoutes(source: ToolSource): Route[] {
     );
   if (source.getPrompt)
     routes.push(
-      unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, { signal }) =>
+      unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, call) =>
         orStatus(async () => {
+          checkMirror(call, 'prompts/get', name);
+          const { signal } = call;
           const asking = new Asking(answers);
           const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
           try {
@@ -111,8 +114,10 @@ function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Ro
 async function* callEvents(
   source: ToolSource,
   request: CallToolRequest,
-  { signal, deadline }: CallContext,
+  call: CallContext,
 ): AsyncGenerator<CallToolEvent, void, undefined> {
+  checkMirror(call, 'tools/call', request.name);
+  const { signal, deadline } = call;
   for await (const event of source.callTool(fromCallRequest(request), { signal, deadline })) {
     yield toCallEvent(event);
     if (event.type === 'result' || event.type === 'input') return;
@@ -123,8 +128,10 @@ async function* callEvents(
 async function* resourceChunks(
   source: ToolSource,
   { uri, offset, answers }: ReadResourceRequest,
-  { signal }: CallContext,
+  call: CallContext,
 ): AsyncGenerator<ResourceChunk, void, undefined> {
+  checkMirror(call, 'resources/read', uri);
+  const { signal } = call;
   const asking = new Asking(answers);
   const options = {
     signal,
