@@ -1,6 +1,6 @@
-import { EventEmitter } from 'node:events';
+import { EventEmitter, getEventListeners } from 'node:events';
 import { PassThrough } from 'node:stream';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { collect, FakeCli } from '../../test/support/fake-cli.ts';
 import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
@@ -318,6 +318,28 @@ describe('query', () => {
     cli.answer(frame.request_id, { added: ['late'] });
     expect(await setting).toEqual({ added: ['late'] });
     await run[Symbol.asyncDispose]();
+  });
+
+  test('leaves nothing on a signal that many runs share', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    onTestFinished(() => void process.off('warning', onWarning));
+    const abortController = new AbortController();
+    const one = async (): Promise<void> => {
+      const { cli, run } = played('x', { abortController });
+      const reading = collect(run);
+      await cli.initialize();
+      cli.say(cli.result());
+      await reading;
+    };
+    await Promise.all(Array.from({ length: 15 }, one));
+    expect(getEventListeners(abortController.signal, 'abort')).toEqual([]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(warnings).toEqual([]);
+    const { run } = played('x', { abortController });
+    abortController.abort();
+    await expect(collect(run)).rejects.toBeInstanceOf(AbortError);
   });
 
   test('startup warms a process up, and tells when it does not come up', async () => {

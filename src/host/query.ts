@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { textOf, told } from './text.ts';
+import { onAbort } from '../stream/abort.ts';
 import { type Controls, controlsOf } from './controls.ts';
 import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
 import type { SDKMessage, UserInput } from './message-types.ts';
@@ -8,6 +8,7 @@ import { userMessage } from './messages.ts';
 import { startSession } from './open.ts';
 import type { McpServerConfig, QueryOptions } from './options.ts';
 import type { AgentSession } from './session.ts';
+import { textOf, told } from './text.ts';
 import type { InterruptReceipt, Session } from './types.ts';
 import type { View } from './view.ts';
 
@@ -103,7 +104,8 @@ class Run implements RunMembers {
     signal: AbortSignal | undefined,
   ) {
     this.session = starting;
-    this.#signal = signal;
+    // Derived, since listeners on a signal that many runs share would pile up.
+    this.#signal = signal && AbortSignal.any([signal]);
     // It runs whether anybody iterates or not; what goes wrong is told to whoever does.
     this.#drive(prompt).catch((error: unknown) => (this.#inputFailure ??= { error }));
   }
@@ -162,9 +164,8 @@ class Run implements RunMembers {
 
   async #drive(prompt: QueryInput['prompt']): Promise<void> {
     const session = await this.session;
-    const onAbort = (): void => this.close();
-    this.#signal?.addEventListener('abort', onAbort, { once: true });
-    if (this.#signal?.aborted) onAbort();
+    const unlisten = onAbort(this.#signal, () => this.close());
+    onAbort(session.closing, unlisten);
     try {
       if (typeof prompt === 'string') await session.send(this.#named(prompt));
       else await this.#feed(session, prompt);
