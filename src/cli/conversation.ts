@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, InputRequest } from '../ask.ts';
-import type { Part } from '../event/types.ts';
+import type { Logger, Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
 import { createRunner } from '../task/runner.ts';
@@ -25,9 +25,10 @@ export interface Conversation extends AsyncDisposable {
 export function localConversation(
   name: string,
   module: AgentModule,
+  logger: Logger,
 ): Conversation & { readonly log: TaskLog } {
   const log = memoryLog();
-  const runner = createRunner({ log, agents: { [name]: module.default } });
+  const runner = createRunner({ log, agents: { [name]: module.default }, logger });
   const context = randomUUID();
   return {
     name,

@@ -6,6 +6,7 @@ import { memoryLog } from '../task/memory.ts';
 import type { TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, textFlag, type Command } from './command.ts';
+import { channelLogger } from './logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { reloadable } from './reload.ts';
 
@@ -80,6 +81,7 @@ export const serveCommand: Command = {
       port,
       maxRuns,
       queue: flags['queue'] === true,
+      logger: channelLogger(err),
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),

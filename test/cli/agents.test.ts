@@ -119,6 +119,21 @@ describe('duolane serve', () => {
     await running.end();
   });
 
+  test('an agent that throws tells its author why and where; its callers are told no secrets', async () => {
+    const file = await place.write(
+      'bad.mjs',
+      `export default async function* () {\n  throw new Error('my own fault');\n}`,
+    );
+    const { url, running } = await serving(file);
+    const talked = await place.run(['chat', url, 'hello']);
+    expect(`${talked.stdout}${talked.stderr}`).not.toContain('my own fault');
+    await running.says(/^agent bad failed: my own fault \(\/\S*bad\.mjs:2\)$/m);
+    const here = await place.run(['chat', file, 'hello']);
+    expect(here.stderr).toMatch(/^agent bad failed: my own fault \(\/\S*bad\.mjs:2\)\n$/);
+    const debug = await place.run(['chat', file, 'hello'], { env: { DUOLANE_DEBUG: '1' } });
+    expect(debug.stderr).toMatch(/my own fault\n +at .*bad\.mjs:2:9/);
+  });
+
   test('--open without a browser says so and serves', async () => {
     const running = place.start(['serve', PATH_AGENT, '--open', '--store', 'memory']);
     await running.says(/There is no browser here to open/);
