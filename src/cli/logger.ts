@@ -11,7 +11,8 @@ const PLACE = /^ +at .*?(?:file:\/\/)?((?:\/|[A-Z]:\\)[^()\n]+:\d+):\d+\)?$/m;
  */
 export function channelLogger(channel: Channel): Logger {
   const debug = Boolean(process.env['DUOLANE_DEBUG']);
-  const say: Logger['error'] = (message, { stack, task: _, ...more } = {}) => {
+  const say: Logger['error'] = (message, data = {}) => {
+    const { stack, task: _, ...more } = data;
     const text = typeof stack === 'string' ? stack : '';
     const place = debug ? undefined : PLACE.exec(text)?.[1];
     const facts = Object.keys(more).length > 0 && JSON.stringify(more);
