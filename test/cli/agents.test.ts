@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -118,6 +119,21 @@ describe('duolane serve', () => {
     running.child.kill('SIGINT');
     await running.end();
   });
+
+  test('has the same address each time, so that an open page finds it again; else a free one', async () => {
+    const portOf = async (): Promise<string> => {
+      const { url, running } = await serving(PATH_AGENT);
+      running.child.kill('SIGINT');
+      await running.end();
+      return new URL(url).port;
+    };
+    // Others on this machine may have it for a moment.
+    await expect.poll(portOf, { timeout: 50_000, interval: 500 }).toBe('8003');
+    const taken = createServer().listen(8003, '127.0.0.1');
+    await Promise.race([once(taken, 'listening'), once(taken, 'error')]);
+    expect(await portOf()).not.toBe('8003');
+    taken.close();
+  }, 60_000);
 
   test('an agent that throws tells its author why and where; its callers are told no secrets', async () => {
     const file = await place.write(
