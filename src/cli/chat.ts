@@ -3,6 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { localConversation, type Conversation } from './conversation.ts';
+import { channelLogger } from './logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { decide, readLine } from './person.ts';
 import { Printer } from './printer.ts';
@@ -57,7 +58,7 @@ async function connect(
     return remoteConversation(where, { headers, signal, onLost });
   }
   const { name, module } = await loadAgent(where);
-  return localConversation(name, module);
+  return localConversation(name, module, channelLogger(err));
 }
 
 async function oneTurn(

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { DuolaneError } from '../errors.ts';
 import type { Terminal } from './terminal.ts';
@@ -115,6 +116,10 @@ export function numberFlag(
 
 export const textFlag = (flags: Flags, name: string): string | undefined =>
   typeof flags[name] === 'string' ? flags[name] : undefined;
+
+/** Whether there is something to read: a file or a pipe, no folder. */
+export const isReadable = (path: string): boolean =>
+  statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 
 /** The plain help of one command. */
 export function helpOf(name: string, summary: string, command: Command): string {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Part } from '../event/types.ts';
+import type { Logger, Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
 import { converse, type ConverseOptions } from '../task/converse.ts';
 import { memoryLog } from '../task/memory.ts';
@@ -20,9 +20,10 @@ export interface Conversation extends AsyncDisposable {
 export function localConversation(
   name: string,
   module: AgentModule,
+  logger: Logger,
 ): Conversation & { readonly log: TaskLog } {
   const log = memoryLog();
-  const runner = createRunner({ log, agents: { [name]: module.default } });
+  const runner = createRunner({ log, agents: { [name]: module.default }, logger });
   const context = randomUUID();
   return {
     name,

@@ -6,6 +6,7 @@ import type { TaskLog } from '../task/types.ts';
 import { breakIt, FAULTS } from './break/break.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { localConversation } from './conversation.ts';
+import { channelLogger } from './logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { decide, enter } from './person.ts';
 import { Printer } from './printer.ts';
@@ -49,7 +50,7 @@ export const demo: Command = {
         `${wanted} has no sample to run: give its options.form some examples (samples: ${exampleNames().join(', ')})`,
       );
     }
-    await using talk = localConversation(name, module);
+    await using talk = localConversation(name, module, channelLogger(terminal.err));
     const { out } = terminal;
     const printer = flags['json'] ? undefined : new Printer(out);
     const text = typeof sample === 'string' ? sample : JSON.stringify(sample);

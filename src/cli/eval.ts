@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { DuolaneError } from '../errors.ts';
-import type { Logger } from '../event/types.ts';
 import {
   type EvalReport,
   evaluate,
@@ -12,11 +11,13 @@ import {
 } from '../eval/index.ts';
 import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from './command.ts';
 import { readCases, samplesOf } from './eval-cases.ts';
-import { exampleNames, loadAgent } from './modules.ts';
+import { channelLogger } from './logger.ts';
+import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import type { Channel } from './terminal.ts';
 
 export const evalCommand: Command = {
   usage: '<module or sample> [cases] [options]',
+  most: 2,
   words: exampleNames,
   options: {
     report: {
@@ -38,6 +39,7 @@ export const evalCommand: Command = {
     json: { text: 'print the report as JSON' },
   },
   details: [
+    SAMPLES,
     'Cases are a JSON file with a list, or a module that exports `cases`, and perhaps `scorers`.\n' +
       'Without them the samples of the agent are run, and must keep the contract and complete.',
     'Exit code 1 if a run does not pass.',
@@ -67,7 +69,7 @@ export const evalCommand: Command = {
         rounds: numberFlag(flags, 'rounds', { min: 1, max: 1000, otherwise: 1 }),
         atOnce: numberFlag(flags, 'at-once', { min: 1, max: 64, otherwise: 1 }),
         timeoutMs: numberFlag(flags, 'timeout', { min: 0.001, max: 86_400, otherwise: 300 }) * 1000,
-        logger: loud(terminal.err),
+        logger: channelLogger(terminal.err),
         signal,
       })) {
         runs.push(run);
@@ -85,13 +87,6 @@ export const evalCommand: Command = {
     return report.passed === report.runs ? EXIT.ok : EXIT.failed;
   },
 };
-
-/** What a caller would not be told, the one who evaluates is. */
-function loud(err: Channel): Logger {
-  const say: Logger['error'] = (message, data) =>
-    err.line(err.style('dim', `${message} ${data ? JSON.stringify(data) : ''}`));
-  return { debug: () => {}, info: () => {}, warn: say, error: say };
-}
 
 function printRun(out: Channel, { case: { name }, round, scores, pass, ...run }: Evaluated): void {
   const sign = pass ? out.style('green', '✓') : out.style('red', '✗');

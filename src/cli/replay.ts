@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { encodeEntry } from '../event/json.ts';
 import { sleep } from '../stream/abort.ts';
 import { readTrace, type TraceItem } from '../trace/index.ts';
 import { openBrowser } from './browser.ts';
-import { EXIT, numberFlag, type Command } from './command.ts';
+import { EXIT, isReadable, numberFlag, type Command } from './command.ts';
 import { lanePrinter } from './lanes.ts';
 import { plain, Printer } from './printer.ts';
 import type { Channel } from './terminal.ts';
@@ -31,7 +31,7 @@ export const replay: Command = {
   async run({ args, flags, terminal, signal }) {
     const [file] = args;
     if (file === undefined) throw new DuolaneError('invalid', 'replay what? Give a trace file');
-    if (!existsSync(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
+    if (!isReadable(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
     const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
     if (flags['page'] || flags['open']) {
       const { replayOnPage } = await import('./replay-page.ts');

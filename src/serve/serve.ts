@@ -80,13 +80,13 @@ export async function serve(
       port,
       onError: (error) => options.logger?.warn('a response ended early', { error: String(error) }),
     },
-  );
+  ).catch(closing(runner));
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
     const { listenAgents } = await import('./grpc.ts');
     return listenAgents(host, options, guard, () => ready);
   };
-  const grpc = options.grpc && (await openGrpc().catch(closing(listening)));
+  const grpc = options.grpc && (await openGrpc().catch(closing(listening, runner)));
   // Host and Origin are the guard's business, for all routes alike.
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
@@ -157,9 +157,9 @@ export async function serve(
 
 /** Rethrows, once what was opened before the failure is closed. */
 const closing =
-  (opened: AsyncDisposable) =>
+  (...opened: readonly AsyncDisposable[]) =>
   async (error: unknown): Promise<never> => {
-    await opened[Symbol.asyncDispose]();
+    for (const each of opened) await each[Symbol.asyncDispose]();
     throw error;
   };
 

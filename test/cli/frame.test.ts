@@ -83,6 +83,8 @@ describe('wrong arguments end with code 2 and the way out, in one line', () => {
       ['replay', 'package.json', '--speed', '99'],
       /there is no file|--speed must be/,
     ],
+    ['a folder for a trace', ['replay', '.'], /there is no file \./],
+    ['a folder to check', ['doctor', '.'], /there is no file \./],
     ['nobody to talk to', ['chat'], /chat with whom\?/],
     ['no shell', ['completion'], /duolane completion bash\|zsh\|fish/],
     [
