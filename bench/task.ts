@@ -29,6 +29,8 @@ const ROUNDS = 5;
 const STREAMS = 64;
 const seconds = Number(process.argv.find((each) => /^[\d.]+$/.test(each)) ?? 3);
 const delta = { type: 'text.delta', id: 't', delta: 'x'.repeat(400) } satisfies AgentEvent;
+/** What the log stores of it: the bare store gets the same bytes. */
+const line = JSON.stringify({ ...delta, at: Date.now(), seq: 1000 });
 
 interface Writer {
   readonly claim: Claim;
@@ -146,11 +148,11 @@ try {
   await using memory = memoryLog();
   const tasks = Array.from({ length: STREAMS }, (_, task) => task);
   const many = await compare({
-    bare: tasks.map((task) => () => bare.append(task, delta.delta)),
+    bare: tasks.map((task) => () => bare.append(task, line)),
     ours: await openStreams(log, 'many', STREAMS),
   });
   const one = await compare({
-    bare: [() => bare.append(0, delta.delta)],
+    bare: [() => bare.append(0, line)],
     ours: await openStreams(log, 'one', 1),
   });
   const loop = await paced(log);
