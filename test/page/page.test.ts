@@ -254,7 +254,7 @@ suite('browser', opened.missing, () => {
     process.stderr.write(
       `timeline of ${rows} rows: ${median.toFixed(1)} ms a screen (median), ${most?.toFixed(1)} ms (most)\n`,
     );
-    expect(median).toBeLessThan(50); // 7 to 22 ms on two cores with a load of ten
+    expect(median).toBeLessThan(100); // 7 to 22 ms on two cores with a load of ten, 34 with one of 25
     expect(await ticks(page, 'broken')).toBe(0);
   }, 60_000);
 });
