@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   createSdkMcpServer,
   openSession,
@@ -176,6 +179,54 @@ describe('a session with a real process', () => {
   verifies('S103', 'work after a result keeps stdin open until it is over', async () => {
     const seen = await collect(query({ prompt: 'go', options: stubbed('background') }));
     expect(texts(seen)).toEqual(['started', 'background']);
+  });
+});
+
+/** A CLI that no longer reads when it asks: the pipe breaks under the very write that answers. */
+function deafCli(end: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'duolane-deaf-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'cli.mjs');
+  writeFileSync(
+    path,
+    `import { closeSync } from 'node:fs';
+    const say = (frame) => process.stdout.write(JSON.stringify(frame) + '\\n');
+    process.stdin.once('data', (data) => {
+      const { request_id } = JSON.parse(String(data).split('\\n')[0]);
+      say({ type: 'control_response', response: { subtype: 'success', request_id } });
+      process.stdin.destroy();
+      process.stdin.once('close', () => {
+        closeSync(0);
+        const request = { subtype: 'can_use_tool', tool_name: 'T', input: {}, tool_use_id: 't' };
+        say({ type: 'control_request', request_id: 'r', request });
+        setTimeout(() => { ${end} }, 300);
+      });
+    });`,
+  );
+  return path;
+}
+
+describe('an answer that breaks the pipe', () => {
+  const options = (end: string): SessionOptions => ({
+    pathToClaudeCodeExecutable: deafCli(end),
+    canUseTool: () => ({ behavior: 'allow' }),
+    logger: keptLogger().logger,
+  });
+
+  verifies(['S34', 'S97'], 'is told as lost, before the result of the turn', async () => {
+    const result = `say({ type: 'result', subtype: 'success', is_error: false, result: '' });`;
+    const seen = await collect(
+      query({ prompt: 'x', options: options(`${result} process.exit()`) }),
+    );
+    expect(seen).toMatchObject([
+      { subtype: 'tool_response_lost', request_id: 'r' },
+      { type: 'result' },
+    ]);
+  });
+
+  verifies(['S10', 'S111'], 'is a typed error without a result', async () => {
+    const run = query({ prompt: 'x', options: options('process.exit()') });
+    await expect(collect(run)).rejects.toMatchObject({ code: 'response_lost' });
   });
 });
 
