@@ -64,9 +64,9 @@ export function spawnedTransport(
   return {
     output: bytesOf(stdout),
     exited,
-    write(text) {
+    write(text, onLost) {
       check();
-      return stdin.write(text);
+      return stdin.write(text, (error) => error && onLost?.(error));
     },
     async drained() {
       check();
