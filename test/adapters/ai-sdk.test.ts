@@ -218,4 +218,30 @@ suite('ai-sdk', sdk.reason, () => {
     expect(only(events, 'tool.progress')[0]).toMatchObject({ data: 'half' });
     expect(only(events, 'tool.completed')).toMatchObject([{ name: 'slow', output: 'whole' }]);
   });
+
+  test('a file that the model makes is an artifact', async () => {
+    const { streamText } = (await sdk.import('ai')) as unknown as Ai;
+    const { MockLanguageModelV3 } = (await sdk.import('ai/test')) as unknown as {
+      MockLanguageModelV3: new (options: JsonObject) => unknown;
+    };
+    const tokens = { total: 1 };
+    const model = new MockLanguageModelV3({
+      doStream: async () => ({
+        stream: ReadableStream.from([
+          { type: 'stream-start', warnings: [] },
+          { type: 'file', mediaType: 'image/png', data: Buffer.from('PNG').toString('base64') },
+          {
+            type: 'finish',
+            finishReason: { unified: 'stop', raw: 'stop' },
+            usage: { inputTokens: tokens, outputTokens: tokens },
+          },
+        ]),
+      }),
+    });
+    const events = await run(aiSdk((call) => streamText({ model, ...call })));
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed' });
+    const [artifact] = only(events, 'artifact');
+    expect(artifact).toMatchObject({ parts: [{ mediaType: 'image/png' }], last: true });
+    expect(Buffer.from((artifact?.parts[0] as { bytes: Uint8Array }).bytes).toString()).toBe('PNG');
+  });
 });

@@ -6,7 +6,7 @@ import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createRegistry, dialHttp, offerHttp } from '../../src/mcp/index.ts';
-import type { ToolContext } from '../../src/mcp/types.ts';
+import type { ToolContext, ToolResult } from '../../src/mcp/types.ts';
 import { all } from '../a2a/support.ts';
 import { contextFor, newTask } from '../agent.contract.ts';
 import { turnOf } from '../arbitraries.ts';
@@ -28,9 +28,10 @@ async function build({ url, tools, output }: Scene): Promise<Agent> {
   const { instance } = createSdkMcpServer({
     name: 'scene',
     tools: tools.map(({ name, description, schema, run }) =>
-      tool(name, description, schema, async (args: JsonObject, { signal }: ToolContext) =>
-        String(await run(args, signal)),
-      ),
+      tool(name, description, schema, async (args: JsonObject, { signal }: ToolContext) => {
+        const made = await run(args, signal);
+        return typeof made === 'string' ? made : (made as ToolResult);
+      }),
     ),
   });
   return anthropic(await client(url), {

@@ -6,7 +6,7 @@ import { cli } from '../../src/adapters/cli.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
-import type { ToolContext } from '../../src/mcp/types.ts';
+import type { ToolContext, ToolResult } from '../../src/mcp/types.ts';
 import { toA2A } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
 import { all, Caller } from '../a2a/support.ts';
@@ -29,9 +29,10 @@ function build({ url, tools, output }: Scene): Agent {
   const scene = createSdkMcpServer({
     name: 'scene',
     tools: tools.map(({ name, description, schema, run }) =>
-      tool(name, description, schema, async (args: JsonObject, { signal }: ToolContext) =>
-        String(await run(args, signal)),
-      ),
+      tool(name, description, schema, async (args: JsonObject, { signal }: ToolContext) => {
+        const made = await run(args, signal);
+        return typeof made === 'string' ? made : (made as ToolResult);
+      }),
     ),
   });
   return cli({

@@ -225,7 +225,7 @@ class Page implements AsyncDisposable {
   }
 }
 
-const SOON = { timeout: 10_000 };
+const SOON = { timeout: 30_000 };
 
 suite('assistant-ui', aui.reason, () => {
   beforeAll(async () => {

@@ -118,6 +118,31 @@ suite('google-adk', sdk.reason, () => {
     });
   });
 
+  test('what a tool saves is an artifact', async () => {
+    await using model = await startModelServer([
+      { tools: [{ id: 'call_1', name: 'draw', input: {} }] },
+      { text: 'Drawn.' },
+    ]);
+    const lib = await load(model.url);
+    const draw = new lib.FunctionTool({
+      name: 'draw',
+      description: 'Draws',
+      execute: async (_args: unknown, context: { saveArtifact: (...of: unknown[]) => unknown }) => {
+        const data = Buffer.from('PNG').toString('base64');
+        await context.saveArtifact('leaf.png', { inlineData: { data, mimeType: 'image/png' } });
+        return 'done';
+      },
+    });
+    const scene = { url: model.url, tools: [] };
+    const agent = run(lib, agentOf(lib, scene, { tools: [draw] }));
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    expect(checkLaws(events)).toEqual([]);
+    const parts = [
+      { bytes: Buffer.from('PNG'), mediaType: 'image/png', filename: 'leaf.png' },
+    ] as const;
+    expect(only(events, 'artifact')).toMatchObject([{ name: 'leaf.png', parts, last: true }]);
+  });
+
   test('agents in parallel each have their branch as their path', async () => {
     await using model = await startModelServer(({ body }) => ({
       text: JSON.stringify(body).includes('First.') ? ['one ', 'half'] : ['two ', 'halves'],

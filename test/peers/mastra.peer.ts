@@ -1,7 +1,12 @@
+import { expect, test } from 'vitest';
 import { mastra, type MastraAgent } from '../../src/adapters/mastra/index.ts';
+import { lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { adapterContract, type Scene } from '../adapters/adapter.contract.ts';
+import { all } from '../a2a/support.ts';
+import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
+import { contextFor } from '../agent.contract.ts';
+import { turnOf } from '../arbitraries.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 
@@ -76,4 +81,27 @@ suite('mastra', sdk.reason, () => {
     tools: [{ id: 'call_helper', name: 'agent-helper', input: { prompt: 'Find it.' } }],
   };
   adapterContract('Mastra', { build, subAgent: { build: asking, handOver } });
+
+  test('a file that the model makes is an artifact', async () => {
+    const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
+    const draws = {
+      specificationVersion: 'v2',
+      provider: 'scripted',
+      modelId: 'scripted',
+      supportedUrls: {},
+      doStream: async () => ({
+        stream: ReadableStream.from([
+          { type: 'stream-start', warnings: [] },
+          { type: 'file', mediaType: 'image/png', data: Buffer.from('PNG').toString('base64') },
+          { type: 'finish', finishReason: 'stop', usage },
+        ]),
+      }),
+    };
+    const scene = { url: 'http://127.0.0.1', tools: [] };
+    const agent = mastra(await open(scene, { id: 'scene', model: draws }));
+    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed' });
+    const parts = [{ bytes: Buffer.from('PNG'), mediaType: 'image/png' }];
+    expect(only(events, 'artifact')).toMatchObject([{ parts, last: true }]);
+  });
 });

@@ -14,6 +14,7 @@ export interface AdkRunner {
     getSession(place: never): PromiseLike<unknown>;
     createSession(place: never): PromiseLike<unknown>;
   };
+  readonly artifactService?: { loadArtifact(place: never): PromiseLike<unknown> };
   runAsync(run: never): AsyncIterable<unknown>;
 }
 
@@ -28,7 +29,7 @@ const CONFIRMATION = 'adk_request_confirmation';
  * A runner of Google's ADK as an Agent. Its session is the context of the turn, made when it is
  * first needed. A tool that requires confirmation becomes a question to a person; with the answer
  * the session goes on, after a restart too if its session service keeps it. An agent with an
- * `outputSchema` gives the run its `output`. A run that `withRetry` repeats sends its message to
+ * `outputSchema` gives the run its `output`; what its tools save is an artifact. A run that `withRetry` repeats sends its message to
  * the session again.
  */
 export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Agent {
@@ -50,7 +51,10 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
         runConfig: { streamingMode: 'sse', ...runConfig },
         abortSignal: ctx.signal,
       };
-      yield* read(runner.runAsync(call as never), reader, ctx.signal);
+      for await (const event of read(runner.runAsync(call as never), ctx.signal)) {
+        yield* reader.read(event);
+        yield* saved(runner, place, event);
+      }
       const requests = reader.takeRequests();
       if (requests.length === 0) break;
       message = answers(await askAll(requests, turn, ctx));
@@ -71,17 +75,36 @@ async function openSession(
 
 async function* read(
   events: AsyncIterable<unknown>,
-  reader: EventReader,
   signal: AbortSignal,
-): AsyncGenerator<AgentEvent, void, undefined> {
+): AsyncGenerator<JsonObject, void, undefined> {
   try {
-    for await (const event of events) yield* reader.read(object(event));
+    for await (const event of events) yield object(event);
   } catch (error) {
     signal.throwIfAborted();
     throw modelError(error, 'internal');
   }
   // An aborted run just ends.
   signal.throwIfAborted();
+}
+
+/** What a tool has saved: the event names it, the service has it. A new version replaces the old. */
+async function* saved(
+  { appName, artifactService }: AdkRunner,
+  place: JsonObject,
+  event: JsonObject,
+): AsyncGenerator<AgentEvent, void, undefined> {
+  const names = object(object(event['actions'])['artifactDelta']);
+  for (const [filename, version] of Object.entries(names)) {
+    const where = { appName, ...place, filename, version };
+    const part = object(await artifactService?.loadArtifact(where as never));
+    const { data, mimeType } = object(part['inlineData']);
+    const mediaType = text(mimeType) || 'application/octet-stream';
+    const saved: Part =
+      data === undefined
+        ? { text: text(part['text']) }
+        : { bytes: Buffer.from(text(data), 'base64'), mediaType, filename };
+    yield { type: 'artifact', artifactId: filename, name: filename, parts: [saved], last: true };
+  }
 }
 
 function* structured(answer: string): Generator<AgentEvent, void, undefined> {

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { defined, list, number, object, text, toolFailure } from '../read.ts';
+import { defined, list, number, object, plain, text, toolFailure } from '../read.ts';
 
 /** A call of ADK's own by which a run waits for a person: `adk_request_confirmation` and its like. */
 export interface Request {
@@ -121,10 +121,13 @@ export class EventReader {
     const { id, name, response } = object(part['functionResponse']);
     const callId = text(id);
     if (REQUEST.test(text(name))) return [];
-    const { error, isError, result } = object(response);
+    const { error, isError, result, content } = object(response);
     const common = { callId, name: text(name) };
     const failed = isError === true || error !== undefined;
-    if (failed) return [{ type: 'tool.failed', ...common, error: toolFailure(error ?? result) }];
+    if (failed) {
+      const words = error ?? result ?? plain(content);
+      return [{ type: 'tool.failed', ...common, error: toolFailure(words) }];
+    }
     return [{ type: 'tool.completed', ...common, output: result ?? response }];
   }
 }

@@ -26,6 +26,12 @@ export function partOf(chunk: JsonObject): JsonObject {
       return { ...payload, type, output: payload['result'] };
     case 'tool-output':
       return { ...payload, type: 'tool-result', preliminary: true, output: payload['output'] };
+    case 'file':
+    case 'reasoning-file': {
+      const { data, base64 } = payload;
+      const bytes = data instanceof Uint8Array ? { uint8Array: data } : { base64: base64 ?? data };
+      return { type: 'file', file: { ...bytes, mediaType: payload['mimeType'] } };
+    }
     case 'tool-call-approval': {
       const toolCall = { toolCallId, toolName, input: payload['args'] };
       return { type: 'tool-approval-request', approvalId: toolCallId, toolCall };

@@ -29,6 +29,7 @@ export type Gap =
   | 'approval'
   | 'structured'
   | 'tool error'
+  | 'mcp error'
   | 'in stream error';
 
 export interface AdapterHarness {

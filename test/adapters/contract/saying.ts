@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { TaskFold, type StreamEvent } from '../../../src/a2a/index.ts';
-import { all, Caller, serveAgent, shape } from '../../a2a/support.ts';
+import { toA2A } from '../../../src/serve/index.ts';
+import { memoryLog } from '../../../src/task/index.ts';
+import { all, Caller, shape } from '../../a2a/support.ts';
 import { startModelServer } from '../../support/model-server.ts';
 import { add, broken, joined, only, type Stage, TEXT, whole } from './stage.ts';
 
@@ -88,20 +90,35 @@ export function saying(stage: Stage): void {
     expect(end).toMatchObject({ outcome: 'completed', output: { city: 'Paris' } });
   });
 
-  test('served over A2A: the contract holds, and the client has the whole text', async () => {
-    await using model = await startModelServer([
-      { text: 'I add. ', tools: [stage.call('add', { a: 1 })] },
-      { text: TEXT },
-    ]);
-    const agent = await stage.harness.build({ url: model.url, tools: [add] });
-    await using served = await serveAgent(agent);
-    const seen = await all(new Caller(served.url).say('What is it?'));
-    const fold = new TaskFold();
-    for (const { result } of seen) fold.apply(result as unknown as StreamEvent);
-    expect(fold.problems).toEqual([]);
-    expect(fold.text).toBe(`I add. ${whole}`);
-    expect(shape(seen)[0]).toBe('task');
-    expect(shape(seen).at(-1)).toBe('completed');
-    expect(shape(seen).filter((word) => word === 'completed')).toHaveLength(1);
+  test.each(['status', 'artifact'] as const)(
+    'served over A2A, its text as %s: the contract holds, and the client has the whole text',
+    async (text) => {
+      await using model = await startModelServer([
+        { text: 'I add. ', tools: [stage.call('add', { a: 1 })] },
+        { text: TEXT },
+      ]);
+      const agent = await stage.harness.build({ url: model.url, tools: [add] });
+      await using served = await toA2A(agent, { text, log: memoryLog() });
+      const seen = await all(new Caller(served.url).say('What is it?'));
+      const fold = new TaskFold();
+      for (const { result } of seen) fold.apply(result as unknown as StreamEvent);
+      expect(fold.problems).toEqual([]);
+      expect(fold.text).toBe(`I add. ${whole}`);
+      expect(shape(seen).slice(0, 2)).toEqual(['task', 'working']);
+      expect(shape(seen).at(-1)).toBe('completed');
+      expect(shape(seen).filter((word) => word === 'completed')).toHaveLength(1);
+    },
+  );
+
+  stage.unless('mcp error')('an MCP result that says isError is a failed call', async () => {
+    const content = [{ type: 'text', text: 'no such file' }];
+    const failing = { ...add, run: async () => ({ isError: true, content }) };
+    const replies = [{ tools: [stage.call('add', { a: 1 })] }, { text: TEXT }];
+    const { events, end } = await stage.play(replies, { tools: [failing] });
+    expect(end).toMatchObject({ outcome: 'completed', text: whole });
+    expect(only(events, 'tool.completed')).toEqual([]);
+    const [failed] = only(events, 'tool.failed');
+    expect(failed).toMatchObject({ name: stage.toolName('add'), error: { code: 'tool' } });
+    expect(failed?.error.message).toContain('no such file');
   });
 }

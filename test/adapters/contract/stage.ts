@@ -13,6 +13,7 @@ import {
   type ModelServer,
 } from '../../support/model-server.ts';
 import type { AdapterHarness, Gap, SceneTool } from './harness.ts';
+import { readByOthers } from './readers.ts';
 
 export const TEXT: readonly string[] = ['The ', 'answer ', 'is ', '42.'];
 export const whole: string = TEXT.join('');
@@ -72,7 +73,10 @@ export interface Played {
 
 type ToolCall = NonNullable<ModelReply['tools']>[number];
 
-/** Where the cases are played: one framework's agent on a scripted model, its run under the laws. */
+/**
+ * Where the cases are played: one framework's agent on a scripted model. Each run is held to the
+ * laws, and read in every protocol by the packages of others.
+ */
 export class Stage {
   readonly harness: AdapterHarness;
   readonly graceMs: number;
@@ -116,6 +120,7 @@ export class Stage {
     const isWhole = events.at(-1)?.type === 'run.finished';
     assert.deepEqual(checkLaws(events, { open: !isWhole, calls: task.calls }), []);
     foldRun(task, events);
+    if (options.task === undefined) await readByOthers(events);
     return { events, end: events.at(-1) as Of<'run.finished'>, model };
   }
 }
