@@ -44,12 +44,16 @@ export function canceledRuns({ replica, start }: Place): void {
       async () => {
         const a = replica();
         const passed: number[] = [];
+        const thrown: unknown[] = [];
         const logged: string[] = [];
         const agent: Agent = async function* (_turn, ctx) {
           for (let step = 0; step < 5; step++) {
             yield { type: 'status', message: `step ${step}` };
             // Waits for ever at one place only; nothing but the cancel can end that.
-            await sleep(step === at ? 3_600_000 : 0, ctx.signal);
+            await sleep(step === at ? 3_600_000 : 0, ctx.signal).catch((error: unknown) => {
+              thrown.push(step, error);
+              throw error;
+            });
             passed.push(step);
           }
         };
@@ -59,9 +63,12 @@ export function canceledRuns({ replica, start }: Place): void {
         await runner.submit(turn('s', 't'));
         for await (const entry of a.log.read('t', 0))
           if (entry.type === 'status' && entry.message === `step ${at}`) break;
-        await a.log.requestCancel('t');
+        await a.log.requestCancel('t', 'that is enough');
         expect(shape(await whole(a.log, 't')).at(-1)).toBe('run.finished:canceled');
         expect(passed).toEqual(Array.from({ length: at }, (_, step) => step));
+        // By the cancel itself, not by being left behind at the end of its grace.
+        expect(thrown).toMatchObject([at, { code: 'canceled' }]);
+        expect(String(thrown[1])).toContain('that is enough');
         expect(logged).toContain('cancel requested');
       },
     );
