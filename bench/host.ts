@@ -43,9 +43,11 @@ interface Figures {
 /** A host in a process of its own, which runs one plan after the other. */
 class Host implements AsyncDisposable {
   readonly #child: ChildProcess;
+  readonly #gone: Promise<unknown[]>;
 
   private constructor(child: ChildProcess) {
     this.#child = child;
+    this.#gone = once(child, 'exit');
   }
 
   static async start(kind: Kind): Promise<Host> {
@@ -67,15 +69,14 @@ class Host implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const gone = once(this.#child, 'exit');
     this.#child.kill();
-    await gone;
+    await this.#gone;
   }
 
   async #told(): Promise<{ readonly figures?: Figures; readonly error?: string }> {
     const [message] = (await Promise.race([
       once(this.#child, 'message'),
-      once(this.#child, 'exit').then(([code]) => [{ error: `the host left with ${code}` }]),
+      this.#gone.then(([code]) => [{ error: `the host left with ${String(code)}` }]),
     ])) as [{ readonly figures?: Figures; readonly error?: string }];
     return message;
   }

@@ -108,7 +108,9 @@ async function record(screen: Screen, args: readonly string[], start: number): P
     now += Math.min((performance.now() - last) / 1000, LONGEST_WAIT_S);
     last = performance.now();
     screen.print(chunk as string, now);
-    if ((chunk as string).includes('[Y/n]')) setTimeout(() => child.stdin.write('y\r'), 900);
+    const answer = /\[Y\/n\]/.test(chunk as string) ? 'y\r' : '\r';
+    if (/\[Y\/n\]|Enter ends/.test(chunk as string))
+      setTimeout(() => child.stdin.write(answer), 900);
   }
   if (child.exitCode === null) await once(child, 'exit');
   await rm(home, { recursive: true, force: true });

@@ -8,9 +8,8 @@ import { build, ROOT } from './setup.mjs';
 
 interface Picture {
   readonly file: string;
+  /** Runs with its first sample. */
   readonly agent: string;
-  /** Its first sample, unless told. */
-  readonly input?: string;
   readonly state: string;
   readonly options: PageOptions;
 }
@@ -31,8 +30,7 @@ const PICTURES: readonly Picture[] = [
   },
   {
     file: 'page-waiting.png',
-    agent: 'page-agent',
-    input: 'approve ticket',
+    agent: 'tickets',
     state: 'input-required',
     options: { viewport: { width: 390, height: 720 }, colorScheme: 'light' },
   },
@@ -45,7 +43,7 @@ await mkdir(folder, { recursive: true });
 const opened = await openBrowser();
 if (opened.missing !== undefined) throw new Error(opened.missing);
 try {
-  await using server = await startServer(['ai-doctor', 'page-agent']);
+  await using server = await startServer(['ai-doctor', 'tickets']);
   for (const picture of PICTURES) {
     const page = await opened.browser.newPage(picture.options);
     await page.goto(server.url);
@@ -57,9 +55,8 @@ try {
   await opened.browser.close();
 }
 
-async function take(page: Page, { file, agent, input, state }: Picture): Promise<void> {
+async function take(page: Page, { file, agent, state }: Picture): Promise<void> {
   await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
-  if (input !== undefined) await page.getByLabel(/^Input for/).fill(input);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator(`.strip .state.${state}`).waitFor();
   await page.locator(`.tasks .state.${state}`).first().waitFor({ state: 'attached' });

@@ -37,4 +37,4 @@ export declare function withLock<T>(
   options?: { staleMs?: number },
 ): Promise<T>;
 export declare function build(options?: RunOptions): Promise<RunResult>;
-export declare function matchDist(src: string, dist: string): void;
+export declare function matchDist(src: string, dist: string, others?: readonly string[]): void;

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { rm, utimes, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
-import { join, relative } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
@@ -232,7 +232,8 @@ function tryMakeDirectory(path) {
  * is stale. The code is 0 if all went well.
  */
 export async function build(options = { quiet: true }) {
-  matchDist(join(ROOT, 'src'), join(ROOT, 'dist'));
+  matchDist(join(ROOT, 'src'), join(ROOT, 'dist'), ['web', 'examples']);
+  matchDist(join(ROOT, 'examples'), join(ROOT, 'dist', 'examples'));
   const results = await Promise.all([buildSources(options), buildPage(options)]);
   return {
     code: Math.max(...results.map(({ code }) => code)),
@@ -265,8 +266,9 @@ function within(directory) {
 /**
  * The incremental compiler trusts its notes: it neither removes the output of a source that is
  * gone nor restores output that somebody deleted. So we do the one, and for the other drop the notes.
+ * `others` are folders of `dist` that come from elsewhere.
  */
-export function matchDist(src, dist) {
+export function matchDist(src, dist, others = []) {
   if (!existsSync(dist)) return;
   const sources = new Set(
     list(src)
@@ -274,7 +276,7 @@ export function matchDist(src, dist) {
       .map((file) => file.slice(0, -'.ts'.length)),
   );
   const outputs = list(dist).filter(
-    (file) => /\.(js|js\.map|d\.ts)$/.test(file) && !/^(web|examples)[\\/]/.test(file),
+    (file) => /\.(js|js\.map|d\.ts)$/.test(file) && !others.includes(file.split(sep)[0]),
   );
   for (const file of outputs)
     if (!sources.has(file.replace(/\.(js|js\.map|d\.ts)$/, ''))) rmSync(join(dist, file));

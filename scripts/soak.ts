@@ -1,14 +1,9 @@
 // Replicas on one PostgreSQL under random kills and cuts: `npx tsx scripts/soak.ts [minutes] [replicas] [streams]`.
 // Needs `npm run build`. Exits with 1 when an event was lost, doubled or reordered, or a task has not one end.
 import { postgresMissing } from '../test/support/postgres.ts';
-import { soak, type SoakReport } from '../test/support/soak.ts';
+import { soak, soakLine } from '../test/support/soak.ts';
 
 const [minutes = 10, replicas = 4, streams = 200] = process.argv.slice(2).map(Number);
-
-function line({ losses, ...counts }: SoakReport): string {
-  const shown = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
-  return [...shown, `${losses.length} losses`].join(', ');
-}
 
 if (postgresMissing !== undefined) throw new Error(postgresMissing);
 const start = Date.now();
@@ -17,13 +12,14 @@ const report = await soak({
   ms: minutes * 60_000,
   replicas,
   streams,
+  wordMs: 200,
   faultMs: 3000,
   onProgress(now) {
     if (Date.now() - told < 30_000) return;
     told = Date.now();
-    console.log(`${Math.round((told - start) / 1000)} s: ${line(now)}`);
+    console.log(`${Math.round((told - start) / 1000)} s: ${soakLine(now)}`);
   },
 });
-console.log(`${minutes} min, ${replicas} replicas, ${streams} streams: ${line(report)}`);
+console.log(`${minutes} min, ${replicas} replicas, ${streams} streams: ${soakLine(report)}`);
 for (const loss of report.losses) console.error(loss);
 process.exitCode = report.losses.length > 0 ? 1 : 0;

@@ -14,7 +14,8 @@ if (problem !== undefined) {
   process.exitCode = 1;
 } else if (existsSync(COMMAND)) {
   const args = process.argv.slice(2);
-  startCommand(args.length > 0 ? args : ['serve', ...examples()]);
+  const open = process.stdout.isTTY ? ['--open'] : []; // nobody looks at a pipe
+  startCommand(args.length > 0 ? args : ['serve', ...examples(), ...open]);
 } else {
   say('Duolane is built. Its command is not written yet, so there is nothing to start.');
   say('README.md says what is there already; `npm test` shows it at work.');

@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { missingPty } from './cli/support.ts';
 import { fakeVitest, openSandbox } from './sandbox.ts';
 
 const GREEN = fakeVitest({ 'one thing works': 'passed', 'another works': 'passed' }, 0);
@@ -126,6 +128,22 @@ describe('npm start', () => {
     const { lines } = await box.run('start.mjs', {}, 'serve', '--port=0');
     expect(lines).toEqual(["[ 'serve', '--port=0' ]"]);
   });
+
+  test.skipIf(missingPty !== undefined)(
+    'opens the page for a person, and for nobody else',
+    async () => {
+      using box = openSandbox();
+      box.write('src/cli/duolane.ts', '');
+      box.write('dist/cli/duolane.js', 'console.log(process.argv.slice(2).join());');
+      const line = `exec '${process.execPath}' '${join(box.path, 'scripts/start.mjs')}'`;
+      const child = spawn('script', ['-q', '-e', '-c', line, '/dev/null'], { cwd: box.path });
+      let output = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+      await once(child, 'close');
+      expect(output).toContain('serve,--open');
+      expect((await box.run('start.mjs')).lines).toEqual(['serve']);
+    },
+  );
 
   test('does not start what could not be built', async () => {
     using box = openSandbox({ typescript: `console.log('error TS1'); process.exitCode = 2;` });

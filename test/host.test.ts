@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   createSdkMcpServer,
   openSession,
@@ -179,6 +182,54 @@ describe('a session with a real process', () => {
   });
 });
 
+/** A CLI that no longer reads when it asks: the pipe breaks under the very write that answers. */
+function deafCli(end: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'duolane-deaf-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'cli.mjs');
+  writeFileSync(
+    path,
+    `import { closeSync } from 'node:fs';
+    const say = (frame) => process.stdout.write(JSON.stringify(frame) + '\\n');
+    process.stdin.once('data', (data) => {
+      const { request_id } = JSON.parse(String(data).split('\\n')[0]);
+      say({ type: 'control_response', response: { subtype: 'success', request_id } });
+      process.stdin.destroy();
+      process.stdin.once('close', () => {
+        closeSync(0);
+        const request = { subtype: 'can_use_tool', tool_name: 'T', input: {}, tool_use_id: 't' };
+        say({ type: 'control_request', request_id: 'r', request });
+        setTimeout(() => { ${end} }, 300);
+      });
+    });`,
+  );
+  return path;
+}
+
+describe('an answer that breaks the pipe', () => {
+  const options = (end: string): SessionOptions => ({
+    pathToClaudeCodeExecutable: deafCli(end),
+    canUseTool: () => ({ behavior: 'allow' }),
+    logger: keptLogger().logger,
+  });
+
+  verifies(['S34', 'S97'], 'is told as lost, before the result of the turn', async () => {
+    const result = `say({ type: 'result', subtype: 'success', is_error: false, result: '' });`;
+    const seen = await collect(
+      query({ prompt: 'x', options: options(`${result} process.exit()`) }),
+    );
+    expect(seen).toMatchObject([
+      { subtype: 'tool_response_lost', request_id: 'r' },
+      { type: 'result' },
+    ]);
+  });
+
+  verifies(['S10', 'S111'], 'is a typed error without a result', async () => {
+    const run = query({ prompt: 'x', options: options('process.exit()') });
+    await expect(collect(run)).rejects.toMatchObject({ code: 'response_lost' });
+  });
+});
+
 describe('faults', () => {
   for (const [mode, error] of Object.entries({
     crash: {
@@ -276,10 +327,12 @@ describe('faults', () => {
       code: 'timeout',
       message: expect.stringContaining('said nothing') as string,
     });
-    expect(seen.at(-1)).toMatchObject({
-      subtype: 'stalled',
-      holding: expect.arrayContaining(['a message without its result']) as unknown,
-    });
+    expect(seen).toContainEqual(
+      expect.objectContaining({
+        subtype: 'stalled',
+        holding: expect.arrayContaining(['a message without its result']) as unknown,
+      }),
+    );
     await session[Symbol.asyncDispose]();
     expect(await survivors(options.pids, 5000)).toEqual([]);
   });

@@ -33,9 +33,10 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   outputs: ['errors', 'json', 'ask', 'wire', 'event'],
   trace: ['errors', 'json', 'stream', 'wire', 'event'],
   metrics: ['errors', 'json', 'event', 'task'],
+  eval: ['errors', 'json', 'ask', 'event', 'task', 'metrics'],
   serve: BELOW_SERVE,
   index: [...CORE, 'mcp', 'host'],
-  cli: [...BELOW_SERVE, 'serve', 'index'],
+  cli: [...BELOW_SERVE, 'eval', 'serve', 'index'],
 };
 
 /** Folders of one part that must not know each other: what knows both is a bridge, made outside. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../src/json.ts';
+import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
@@ -119,6 +120,22 @@ describe('a server of the old revisions that asks in the middle of a call', () =
       ]);
     // The source itself runs again for each answer; elsewhere it starts with none.
     expect(runs() - begun).toBe(1 + 3);
+  });
+
+  test('is answered through a bridge to gRPC: the call that waits goes on where it stood', async () => {
+    const { source, runs } = asking();
+    await using far = await offerHttp(source);
+    await using middle = await dialHttp({ url: far.url, era: 'legacy', capabilities: CAN });
+    await using near = await offerGrpc(middle);
+    await using dialled = await dialGrpc({ url: near.url });
+    const first = call('book');
+    const second = answered(first, inputOf(await toArray(dialled.callTool(first))));
+    const third = answered(second, inputOf(await toArray(dialled.callTool(second))));
+    const begun = runs();
+    expect(await toArray(dialled.callTool(third))).toMatchObject([
+      { type: 'result', result: { content: [{ text: expect.stringContaining('When?') }] } },
+    ]);
+    expect(runs() - begun).toBe(1);
   });
 
   test('asks each of many calls its own question, and a left call nothing more', async () => {

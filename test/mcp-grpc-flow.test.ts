@@ -10,8 +10,8 @@ import { call, toArray } from './tool-source.contract.ts';
 import { verifies } from './verifies.ts';
 
 const BYTES = 1_000;
-/** A batch in hand, one on its way, a window of 64 KiB, and what the sockets and streams hold. */
-const AHEAD = 2 * 32 + ((64 + 64) * 1024) / BYTES;
+/** A batch in hand, one on its way, a window of 256 KiB, and what the sockets and streams hold. */
+const AHEAD = 2 * 32 + ((256 + 64) * 1024) / BYTES;
 
 interface World extends AsyncDisposable {
   readonly far: GrpcSource;

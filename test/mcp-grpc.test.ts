@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../src/errors.ts';
-import { GrpcClient, methodOf } from '../src/grpc/index.ts';
+import { GrpcClient, methodOf, statusOf } from '../src/grpc/index.ts';
 import type { JsonObject } from '../src/json.ts';
+import { Mcp } from '../src/mcp/grpc/gen/mcp/stream/v1/mcp_pb.ts';
 import { Mcp as GoogleMcp } from '../src/mcp/grpc/gen/model_context_protocol/mcp_pb.ts';
 import { StreamingAdapter } from '../src/mcp/collect.ts';
 import { dialGrpc, offerGrpc, openTunnel } from '../src/mcp/grpc/index.ts';
@@ -14,6 +15,7 @@ import { createRegistry } from '../src/mcp/registry.ts';
 import { tool } from '../src/mcp/tool.ts';
 import type { Tool, ToolEvent, ToolSource } from '../src/mcp/types.ts';
 import { Disposer } from '../src/stream/disposer.ts';
+import { fromRpcError, toRpcError } from '../src/wire/rpc-errors.ts';
 import { TLS } from './fixtures/tls.ts';
 import { ourCatalogue } from './support/catalogue.ts';
 import { call, type Opened, toArray, toolSourceContract } from './tool-source.contract.ts';
@@ -119,22 +121,27 @@ async function dialled(source: ToolSource): Promise<{ source: ToolSource } & Asy
 describe('over gRPC', () => {
   verifies(
     ['S250', 'S244'],
-    'all four lists stream, with every member that they have',
+    'all four lists stream with every member that they have, as they do over cursor pages',
     async () => {
-      await using far = await dialled(rich);
-      const adapters = [new StreamingAdapter(rich), new StreamingAdapter(far.source)] as const;
-      for (const list of [
-        'streamListTools',
-        'streamListResources',
-        'streamListResourceTemplates',
-        'streamListPrompts',
-      ] as const) {
-        const [near, there] = await Promise.all(
-          adapters.map((adapter) => toArray<JsonObject>(adapter[list]())),
-        );
-        expect(there).toEqual(near);
+      await using scope = new Disposer();
+      for (const far of [
+        await overGrpc(rich, scope),
+        await overHttp('legacy')(rich, scope),
+        await overHttp('modern')(rich, scope),
+      ]) {
+        for (const list of [
+          'streamListTools',
+          'streamListResources',
+          'streamListResourceTemplates',
+          'streamListPrompts',
+        ] as const) {
+          const [near, there] = await Promise.all(
+            [rich, far].map((source) => toArray<JsonObject>(new StreamingAdapter(source)[list]())),
+          );
+          expect(there).toEqual(near);
+        }
+        expect(far.info).toEqual(rich.info);
       }
-      expect(far.source.info).toEqual(rich.info);
     },
   );
 
@@ -206,6 +213,34 @@ describe('over gRPC', () => {
       );
     expect(await sizes({})).toEqual([40]);
     expect(await sizes({ 'mcp-stream': '1' })).toEqual([32, 8]);
+  });
+
+  test('what a call is about is in its metadata too, and must be what the message says', async () => {
+    const seen: unknown[] = [];
+    const read = 'x'.repeat(3_000);
+    await using offered = await offerGrpc(rich, {
+      token: (_, { path, metadata }) =>
+        seen.push([path.split('/')[2], metadata['mcp-method'], metadata['mcp-name']]),
+    });
+    await using far = await dialGrpc({ url: offered.url });
+    await toArray(far.callTool(call('größe')));
+    await toArray(far.readResource!(`file:///${read}`));
+    await far.getPrompt!('p', { mood: 'calm' });
+    expect(seen.slice(1)).toEqual([
+      ['CallTool', 'tools/call', '=?base64?Z3LDtsOfZQ==?='],
+      ['ReadResource', 'resources/read', undefined],
+      ['GetPrompt', 'prompts/get', 'p'],
+    ]);
+    await using client = new GrpcClient(offered.url);
+    const one = create(Mcp.method.callTool.input, { id: 'a', name: 'one' });
+    const asked = (metadata: Record<string, string>): Promise<unknown> =>
+      toArray(client.stream(methodOf(Mcp.method.callTool), { one }, { metadata }));
+    await asked({});
+    await asked({ 'mcp-name': 'one', 'mcp-method': 'tools/call' });
+    for (const metadata of [{ 'mcp-name': 'other' }, { 'mcp-method': 'prompts/get' }]) {
+      const status = statusOf(await asked(metadata).catch((error: unknown) => error));
+      expect(status).toMatchObject({ status: 9, trailers: { 'mcp-error-code': '-32020' } });
+    }
   });
 
   test('over TLS, to whom it trusts', async () => {
@@ -342,20 +377,38 @@ describe('the bridge', () => {
     expect(sizes).toEqual([10, 10, 5]);
   });
 
-  verifies('S266', 'calls and errors pass with their codes, words and data', async () => {
-    await using scope = new Disposer();
-    const { url } = scope.use(await offerHttp(ourCatalogue().source));
-    const near = scope.use(await dialHttp({ url }));
-    const far = await overGrpc(near, scope);
-    for (const source of [near, far]) {
-      const echoed = await toArray(source.callTool(call('echo', { text: 'hi' })));
-      expect(echoed.at(-1)).toMatchObject({ result: { content: [{ text: 'hi' }] } });
-      await expect(toArray(source.callTool(call('nope')))).rejects.toMatchObject({
-        code: 'invalid',
-        message: 'Unknown tool: nope',
-      });
-    }
-  });
+  verifies(
+    'S266',
+    'calls and errors pass both ways, with their codes, words and data; a failing tool is a result',
+    async () => {
+      await using scope = new Disposer();
+      const { source } = ourCatalogue();
+      const error = { code: -32055, message: 'Out of tea ☕', data: { cups: [0] } };
+      const strict: ToolSource = {
+        info: source.info,
+        listTools: (options) => source.listTools(options),
+        async *callTool(each, options) {
+          if (each.name === 'tea') throw fromRpcError(error);
+          yield* source.callTool(each, options);
+        },
+      };
+      const http = await overHttp('modern')(strict, scope);
+      const grpc = await overGrpc(http, scope);
+      const http2 = await overHttp('legacy')(grpc, scope);
+      for (const far of [http, grpc, http2]) {
+        const echoed = await toArray(far.callTool(call('echo', { text: 'hi' })));
+        expect(echoed.at(-1)).toMatchObject({ result: { content: [{ text: 'hi' }] } });
+        const failed = await toArray(far.callTool(call('fail')));
+        expect(failed.at(-1)).toMatchObject({ type: 'result', result: { isError: true } });
+        await expect(toArray(far.callTool(call('nope')))).rejects.toMatchObject({
+          code: 'invalid',
+          message: 'Unknown tool: nope',
+        });
+        const thrown = await toArray(far.callTool(call('tea'))).catch((one: unknown) => one);
+        expect(toRpcError(1, thrown)).toMatchObject({ error });
+      }
+    },
+  );
 
   test('a cancel is through two bridges in well under a second', async () => {
     await using scope = new Disposer();

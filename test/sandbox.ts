@@ -32,7 +32,7 @@ export function openSandbox(tools: Readonly<Record<string, string>> = {}): Sandb
     writeFileSync(join(path, file), text);
   };
   cpSync(join(ROOT, 'scripts'), join(path, 'scripts'), { recursive: true });
-  for (const folder of ['peers', 'src', 'web', 'dist/examples'])
+  for (const folder of ['peers', 'src', 'web', 'examples', 'dist/examples'])
     mkdirSync(join(path, folder), { recursive: true });
   const lock: Record<string, { version: string }> = {};
   for (const tool of TOOLS) {

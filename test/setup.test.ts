@@ -119,7 +119,7 @@ describe('matchDist', () => {
     }
     write('dist/.tsbuildinfo');
     write('dist/web/assets/index.js');
-    matchDist(join(home, 'src'), join(home, 'dist'));
+    matchDist(join(home, 'src'), join(home, 'dist'), ['web']);
     const left = ['kept.js', 'kept.d.ts', 'kept.js.map', '.tsbuildinfo', 'web/assets/index.js'];
     expect(left.filter((file) => !existsSync(join(home, 'dist', file)))).toEqual([]);
     const gone = ['gone.js', 'gone.d.ts', 'gone.js.map', 'kept.test.js', 'kept.test.d.ts'];

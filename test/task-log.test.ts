@@ -31,7 +31,8 @@ verifies(
   'S195',
   'a store that a user wrote carries runs, cancels and readers like ours',
   async () => {
-    await using log = openLog(await storeBehindWire());
+    const store = await storeBehindWire();
+    await using log = openLog(store);
     await using runner = createRunner({ log, agents: { a: words(30, 1), slow: words(10_000, 1) } });
     await runner.submit(turn('a', 't'));
     expect(textOf(await collect(log.read('t', 0)))).toBe(manyWords(30));
@@ -39,5 +40,7 @@ verifies(
     const reading = collect(log.read('u', 0));
     await log.requestCancel('u');
     expect((await reading).at(-1)).toMatchObject({ type: 'run.finished', outcome: 'canceled' });
+    expect(await store.get('t')).toMatchObject({ state: 'completed', text: manyWords(30) });
+    expect(await store.get('u')).toMatchObject({ state: 'canceled' });
   },
 );

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
 import type { Entry, Turn } from '../src/event/types.ts';
-import { createRunner, openLog, sqliteLog } from '../src/task/index.ts';
+import { type Claim, createRunner, openLog, sqliteLog } from '../src/task/index.ts';
 import { sqliteThread } from '../src/task/sqlite.ts';
 import { threadStore } from '../src/task/sqlite-store.ts';
 import { manyWords, words } from './task-world.ts';
@@ -63,11 +63,13 @@ describe('sqlite log', () => {
 
   test('a file of schema 1 is brought up to date, with the tenants of its tasks', async () => {
     const first = await sqliteLog({ file });
-    await first.submit({ ...turn('t'), tenant: 'x' });
+    const { claim } = await first.submit({ ...turn('t'), tenant: 'x' }, { worker: 'A' });
+    await first.append(claim as Claim, 1, [{ type: 'run.started' }]);
     await first[Symbol.asyncDispose]();
     const db = openDatabase(file);
     db.exec(`drop index tasks_owner; alter table tasks drop column tenant;
       create index tasks_owner on tasks(owner, changed_at, key);
+      alter table tasks rename column changed_seq to seq;
       delete from migrations where version > 1`);
     db.close();
     await using log = await sqliteLog({ file });

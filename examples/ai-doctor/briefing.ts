@@ -1,5 +1,5 @@
 import { DuolaneError } from 'duolane';
-import { query, type Options, type SDKMessage, type SDKUserMessage } from 'duolane/host';
+import { query, type Options, type SDKMessage, type UserInput } from 'duolane/host';
 import { BriefingGenerationError } from './errors.ts';
 import { checkBriefing, type PatientBriefing } from './patient-briefing.ts';
 import { type PatientRecord, readRecord } from './record.ts';
@@ -34,7 +34,7 @@ export async function generateBriefing(
 }
 
 /** One message and then the end: the session keeps stdin open for the tools until the run is over. */
-export async function* asPrompt(record: PatientRecord): AsyncGenerator<SDKUserMessage, void> {
+export async function* asPrompt(record: PatientRecord): AsyncGenerator<UserInput, void> {
   yield { type: 'user', message: { role: 'user', content: JSON.stringify(record, null, 2) } };
 }
 

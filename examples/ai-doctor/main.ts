@@ -45,12 +45,12 @@ async function recordText(name: string | undefined): Promise<string> {
 /** Searches as they happen, and the text as it grows. */
 function show(message: SDKMessage): void {
   if (message.type === 'assistant') {
-    const { content } = message.message as { readonly content: readonly Record<string, unknown>[] };
-    for (const { type, name, input } of content)
-      if (type === 'tool_use' && name !== 'StructuredOutput')
-        console.log(`\n  search: ${(input as { readonly query?: string }).query ?? ''}`);
+    for (const block of message.message.content)
+      if (block.type === 'tool_use' && block.name !== 'StructuredOutput')
+        console.log(`\n  search: ${(block.input as { readonly query?: string }).query ?? ''}`);
   }
   if (message.type !== 'stream_event') return;
-  const { delta } = message['event'] as { readonly delta?: { readonly text?: string } };
-  if (delta?.text !== undefined) process.stdout.write(delta.text);
+  const { event } = message;
+  if (event.type === 'content_block_delta' && event.delta.type === 'text_delta')
+    process.stdout.write(event.delta.text);
 }

@@ -50,8 +50,11 @@ export async function distill(
     ...options,
   });
   await session.send(transcript);
+  let last: Readonly<Record<string, unknown>> = {};
   // The whole program: tools are called on the other lane while we wait for the result.
-  for await (const _ of session.response());
+  for await (last of session.response());
+  if (last['is_error'] === true)
+    throw new DuolaneError('server', `the agent failed: ${String(last['result'])}`);
   expectToolCalled(session, SUBMIT_TOOL);
   return readSpec(holder);
 }

@@ -15,5 +15,5 @@ const options = {
   allowedTools: ['mcp__moon__*'],
 };
 for await (const message of query({ prompt: 'When did Apollo 11 land?', options })) {
-  if (message.type === 'result') console.log(message['result']);
+  if ('result' in message) console.log(message.result);
 }

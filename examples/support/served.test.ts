@@ -4,7 +4,7 @@ import { startServer, type TestServer } from '../../test/page/server.ts';
 import { peer } from '../../test/peers.ts';
 import { suite } from '../../test/verifies.ts';
 
-// Every sample as a newcomer meets it: `duolane serve <name>`, called by the official A2A client.
+// Every sample as a newcomer meets it: `duolane serve examples/<name>`, called by the official A2A client.
 
 const sdk = await peer('a2a-sdk');
 
@@ -25,7 +25,7 @@ const SAMPLES: readonly (readonly [string, string, RegExp])[] = [
 suite('a2a-sdk', sdk.reason, () => {
   let server: TestServer;
   beforeAll(async () => {
-    server = await startServer(SAMPLES.map(([name]) => name));
+    server = await startServer(SAMPLES.map(([name]) => `examples/${name}`));
   }, 120_000);
   afterAll(() => server[Symbol.asyncDispose]());
 

@@ -135,11 +135,23 @@ suite('duckdb', duckDb.reason, () => {
   test.each([
     ['how tall is the moon', 'I do not know \\"tall\\"'],
     ['sql drop table orders', 'only a SELECT may run'],
-  ])('%s is rejected with the reason', async (question, reason) => {
-    const said = await all(place.caller().say(question));
-    expect(shape(said).at(-1)).toBe('rejected');
-    expect(JSON.stringify(said.at(-1))).toContain(reason);
-  });
+    ['sql select 1; drop table orders', 'only one statement may run'],
+    [
+      "sql select repeat('x', 1000) || random() as text from range(55000)",
+      'ask for fewer rows or columns',
+    ],
+  ])(
+    '%s is rejected with the reason, and the next question is answered',
+    async (question, reason) => {
+      const said = await all(place.caller().say(question));
+      expect(shape(said).at(-1)).toBe('rejected');
+      expect(JSON.stringify(said.at(-1))).toContain(reason);
+      const next = await all(place.caller().say('orders'));
+      expect(shape(next).at(-1)).toBe('completed');
+      expect(textOf(next)).toContain('orders 480');
+    },
+    60_000,
+  );
 
   test('the built command runs it and leaves nothing behind', async () => {
     const command = fileURLToPath(new URL('../../dist/cli/duolane.js', import.meta.url));

@@ -205,8 +205,7 @@ describe('one registry', () => {
             ask: async ({ id }) => ({ id, action: 'decline' }),
           },
         });
-        for await (const message of run)
-          if (message.type === 'result') asked.push(String(message['result']));
+        for await (const message of run) if ('result' in message) asked.push(message.result);
         return asked;
       };
       const [allowed] = await asks(sessionOptions(ticketServer(board)).allowedTools ?? []);

@@ -1,4 +1,5 @@
 // `npx tsx examples/tickets/main.ts ["bug: Fix login bug. Users can't log in on mobile"]`
+import { DuolaneError } from 'duolane';
 import { openSession } from 'duolane/host';
 import { openBoard } from './board.ts';
 import { terminalReviewer } from './review.ts';
@@ -8,21 +9,22 @@ import { sessionOptions } from './session.ts';
 const [text = "bug: Fix login bug. Users can't log in on mobile"] = process.argv.slice(2);
 
 await using board = openBoard(process.env['TICKETS_FILE'] ?? '.duolane/tickets.sqlite');
-await using session = await openSession({
-  ...sessionOptions(ticketServer(board)),
-  ask: terminalReviewer(),
-  persistSession: false,
-});
-console.log(`> ${text}`);
-await session.send(text);
-for await (const message of session.response()) {
-  if (message['type'] !== 'result') continue;
-  console.log(`\n${String(message['result'] ?? message['errors'])}`);
-  process.exitCode = message['is_error'] ? 1 : 0;
+try {
+  await using session = await openSession({
+    ...sessionOptions(ticketServer(board)),
+    ask: terminalReviewer(),
+    persistSession: false,
+  });
+  console.log(`> ${text}`);
+  await session.send(text);
+  for await (const message of session.response()) {
+    if (message['type'] !== 'result') continue;
+    console.log(`\n${String(message['result'] ?? message['errors'])}`);
+    process.exitCode = message['is_error'] ? 1 : 0;
+  }
+} catch (error) {
+  console.error(error instanceof DuolaneError ? `${error.code}: ${error.message}` : error);
+  process.exitCode = 1;
 }
-console.log(
-  `\nOn the board: ${board
-    .list()
-    .map(({ id, title }) => `${id} ${title}`)
-    .join(', ')}`,
-);
+const tickets = board.list().map(({ id, title }) => `${id} ${title}`);
+console.log(`\nOn the board: ${tickets.join(', ')}`);

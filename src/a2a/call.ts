@@ -54,15 +54,7 @@ export async function begin(
   const agreed = agreeExtensions(binding, extensions, version);
   const place = isStream(operation) ? binding.streams.enter(caller.owner, leaving) : undefined;
   try {
-    const call: CallOptions = {
-      ...caller,
-      version,
-      lastEventId,
-      place,
-      get signal() {
-        return (place ?? leaving).signal;
-      },
-    };
+    const call: CallOptions = { caller, version, lastEventId, leaving: place ?? leaving };
     const result = await perform(operation, dialect.decode(operation, params), binding, call);
     if (result.kind !== 'events') return { agreed, result };
     return { agreed, result: { ...result, place: place as Place } };

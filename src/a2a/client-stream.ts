@@ -12,6 +12,8 @@ export interface StreamOptions {
   readonly giveUpMs?: number;
   /** The first wait before coming back; doubled each time, up to ten seconds. */
   readonly retryMs?: number;
+  /** Told once when a connection has broken, before it is made again. */
+  readonly onLost?: () => void;
 }
 
 /** Where a stream begins: with a message, or at a task that runs already. */
@@ -121,7 +123,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   }
 
   async *#read(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
-    const { giveUpMs = 300_000, retryMs = 250 } = this.#options;
+    const { giveUpMs = 300_000, retryMs = 250, onLost } = this.#options;
     let since = Date.now();
     for (let tries = 0; ; tries++) {
       let failure: unknown;
@@ -145,6 +147,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
           `the stream of task ${this.#taskId ?? '(unknown)'} could not be brought to its end; read the task later`,
           { cause: failure },
         );
+      if (tries === 0) onLost?.();
       await sleep(pauseMs, signal);
     }
   }

@@ -62,7 +62,9 @@ export async function connectA2A(url: string, options: ConnectOptions = {}): Pro
     headers: { accept: 'application/json', 'a2a-version': '1.0', ...headers },
     ...(signal && { signal }),
   }).catch((cause: unknown) => {
-    throw new DuolaneError('network', `${address} cannot be reached`, { cause });
+    throw new DuolaneError('network', `${address} cannot be reached: is the server running?`, {
+      cause,
+    });
   });
   const card: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
   if (!isObject(card))

@@ -73,7 +73,9 @@ const FREE = new Set(['metadata', 'data', 'params']);
 /** The JSON form of protobuf has two spellings for a name, and a reader takes both. */
 export function camelCase(object: JsonObject): JsonObject {
   const members = Object.entries(object).map(([name, member]) => [
-    name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()),
+    name.includes('_')
+      ? name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase())
+      : name,
     FREE.has(name) ? member : camelCaseIn(member),
   ]);
   return Object.fromEntries(members) as JsonObject;

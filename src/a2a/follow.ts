@@ -32,12 +32,20 @@ export interface EventStream extends AsyncIterable<Numbered> {
   batches(): AsyncIterable<readonly Numbered[]>;
 }
 
-export const eventStream = (batches: () => AsyncIterable<readonly Numbered[]>): EventStream => ({
-  batches,
-  async *[Symbol.asyncIterator]() {
-    for await (const batch of batches()) yield* batch;
-  },
-});
+export const eventStream = (batches: () => AsyncIterable<readonly Numbered[]>): EventStream =>
+  new Batched(batches);
+
+class Batched implements EventStream {
+  readonly batches: EventStream['batches'];
+
+  constructor(batches: EventStream['batches']) {
+    this.batches = batches;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Numbered, void, undefined> {
+    for await (const batch of this.batches()) yield* batch;
+  }
+}
 
 /**
  * A task as a stream, up to its end or to a wait for a person that still lasts. Leaving it leaves

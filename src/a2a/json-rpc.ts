@@ -72,10 +72,16 @@ export async function serveJsonRpc(
     streams = isStream(method.operation);
     const { params } = call;
     const fields = fieldsOf(request);
-    const lastEventId = readLastEventId(fields, params);
-    const extensions = readExtensions(fields);
     return await answer(
-      { ...method, params, caller, lastEventId, extensions, leaving: leavingOf(request) },
+      {
+        operation: method.operation,
+        dialect,
+        params,
+        caller,
+        lastEventId: readLastEventId(fields, params),
+        extensions: readExtensions(fields),
+        leaving: leavingOf(request),
+      },
       binding,
       envelope(id, dialect),
     );

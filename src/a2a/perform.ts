@@ -27,13 +27,13 @@ export interface Performer {
   readonly maxParts: number;
 }
 
-export interface CallOptions extends Caller {
+export interface CallOptions {
+  readonly caller: Caller;
   readonly version: Version;
   /** Where the caller's last stream broke off. */
   readonly lastEventId?: string | undefined;
-  readonly signal: AbortSignal;
-  /** What a stream listens to instead of `signal`, where that is cheaper. */
-  readonly place?: Abortable | undefined;
+  /** Aborts when the caller leaves. */
+  readonly leaving: Required<Abortable>;
 }
 
 export type Streamed = { readonly kind: 'events'; readonly events: EventStream };
@@ -46,13 +46,9 @@ export async function perform(
   call: CallOptions,
 ): Promise<Result | Streamed> {
   const { operations } = server;
-  const { version } = call;
-  const tenant = call.tenant ?? text(params, 'tenant');
-  const caller: Caller = {
-    ...(call.owner !== undefined && { owner: call.owner }),
-    ...(tenant !== undefined && { tenant }),
-    ...(call.trace && { trace: call.trace }),
-  };
+  const { version, leaving } = call;
+  const tenant = call.caller.tenant ?? text(params, 'tenant');
+  const caller = tenant === undefined ? call.caller : { ...call.caller, tenant };
   switch (operation) {
     case 'send':
     case 'stream':
@@ -64,12 +60,12 @@ export async function perform(
     case 'cancel':
       return {
         kind: 'task',
-        task: await operations.cancel(readTaskId(params), caller, { signal: call.signal }),
+        task: await operations.cancel(readTaskId(params), caller, leaving),
       };
     case 'subscribe': {
       const task = readTaskId(params);
       const after = call.lastEventId;
-      const { ended, events } = await operations.subscribe(task, caller, after, leaving(call));
+      const { ended, events } = await operations.subscribe(task, caller, after, leaving);
       if (ended && after === undefined && version === '1.0')
         throw new Refusal(
           'UNSUPPORTED_OPERATION',
@@ -110,7 +106,7 @@ async function send(
   operation: 'send' | 'stream',
   params: JsonObject,
   { operations, push, reply, inputModes, maxParts }: Performer,
-  call: CallOptions,
+  { version, leaving }: CallOptions,
   caller: Caller,
 ): Promise<Result | Streamed> {
   const incoming = readSend(params, { maxParts });
@@ -118,7 +114,7 @@ async function send(
   if (incoming.push) await need(push).check(incoming.push.url);
   const turn = await operations.prepare(incoming, caller);
   const parts =
-    incoming.taskId === undefined ? await reply?.(turn, { signal: call.signal }) : undefined;
+    incoming.taskId === undefined ? await reply?.(turn, { signal: leaving.signal }) : undefined;
   if (parts) {
     const message = replyMessage(turn, parts);
     if (operation === 'send') return { kind: 'sent', sent: { message } };
@@ -128,14 +124,13 @@ async function send(
   const submit = async (): Promise<Submitted> => {
     const submitted = await operations.submit(turn);
     if (incoming.push)
-      await need(push).create(submitted.task, incoming.push, call.version, submitted.entry.seq - 1);
+      await need(push).create(submitted.task, incoming.push, version, submitted.entry.seq - 1);
     return submitted;
   };
   // Pulled by the response, so that its headers go out beside the commit, not after it.
-  if (operation === 'stream')
-    return { kind: 'events', events: operations.stream(submit, leaving(call)) };
+  if (operation === 'stream') return { kind: 'events', events: operations.stream(submit, leaving) };
   const { task } = await submit();
-  if (incoming.blocking) await operations.settled(task, { signal: call.signal });
+  if (incoming.blocking) await operations.settled(task, leaving);
   return {
     kind: 'sent',
     sent: { task: await operations.get(task, caller, incoming.historyLength) },
@@ -170,5 +165,3 @@ const replyMessage = (turn: Turn, parts: readonly Part[]): A2AMessage => ({
 async function* once<T>(only: T): AsyncGenerator<T, void, undefined> {
   yield only;
 }
-
-const leaving = (call: CallOptions): Abortable => call.place ?? call;

@@ -138,16 +138,20 @@ function responses(
 
 /** Both sides of the conversation in its order; the last word of a task that has ended included. */
 function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
-  const { turns, said = [], state, task } = snapshot;
+  const { turns, omitted = 0, said = [], state, task } = snapshot;
   const messages: A2AMessage[] = [];
   let next = 0;
-  for (const [index, turn] of turns.entries()) {
-    messages.push(userMessage(turn));
-    for (; (said[next]?.turns ?? Infinity) <= index + 1; next++) {
+  const sayUpTo = (submitted: number): void => {
+    for (; (said[next]?.turns ?? Infinity) <= submitted; next++) {
       const { kind, id, text } = said[next] as Said;
       messages.push(agentMessage(snapshot, nameId(`${kind}/${task}/${id}/said`), [{ text }]));
     }
+  };
+  for (const [index, turn] of turns.entries()) {
+    sayUpTo(index === 0 ? 0 : index + omitted);
+    messages.push(userMessage(turn));
   }
+  sayUpTo(turns.length + omitted);
   if (message && isFinal(state)) messages.push(message);
   return messages;
 }

@@ -9,6 +9,7 @@ import type { Channel } from './terminal.ts';
 
 export const bridge: Command = {
   usage: '<from> <to> [options]',
+  most: 2,
   options: {
     token: { value: 'bearer', text: 'sent to <from> as its bearer token' },
     'require-token': { value: 'bearer', text: 'what clients of a gRPC <to> must bear' },

@@ -3,7 +3,8 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { localConversation, type Conversation } from './conversation.ts';
-import { exampleNames, loadAgent } from './modules.ts';
+import { channelLogger } from './logger.ts';
+import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { decide, readLine } from './person.ts';
 import { Printer } from './printer.ts';
 import { remoteConversation } from './remote.ts';
@@ -16,6 +17,7 @@ export const chat: Command = {
     json: { text: 'print events as JSON, one per line' },
   },
   details: [
+    SAMPLES,
     'With an address, the agent of any A2A server, 0.3 or 1.0; a connection that breaks is made again\n' +
       'by itself. With a module or a sample, the agent runs here.',
     'With a message it is one turn. Without a terminal, every line of stdin is one, and what the\n' +
@@ -44,14 +46,19 @@ export const chat: Command = {
   },
 };
 
-async function connect(where: string, { flags, signal }: CommandCall): Promise<Conversation> {
+async function connect(
+  where: string,
+  { flags, signal, terminal: { err } }: CommandCall,
+): Promise<Conversation> {
   if (/^https?:\/\//.test(where)) {
+    if (!URL.canParse(where)) throw new DuolaneError('invalid', `${where} is no address`);
     const token = textFlag(flags, 'token');
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    return remoteConversation(where, { headers, signal });
+    const onLost = (): void => err.line(err.style('yellow', '\nThe line is lost. Trying again …'));
+    return remoteConversation(where, { headers, signal, onLost });
   }
   const { name, module } = await loadAgent(where);
-  return localConversation(name, module);
+  return localConversation(name, module, channelLogger(err));
 }
 
 async function oneTurn(

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { DuolaneError } from '../errors.ts';
 import type { Terminal } from './terminal.ts';
@@ -14,6 +15,8 @@ export interface Option {
 export interface Command {
   /** What stands behind the command's name. */
   readonly usage: string;
+  /** How many words it takes at most; any number without it. */
+  readonly most?: number;
   readonly options?: Readonly<Record<string, Option>>;
   /** What its first word may be, where that can be listed. */
   readonly words?: () => readonly string[];
@@ -72,6 +75,14 @@ export function readArgs(
     const text = cause instanceof Error ? cause.message.split('. ')[0] : String(cause);
     throw new DuolaneError('invalid', `${text}. See: duolane ${name} --help`, { cause });
   }
+  const extra = parsed.positionals.slice(command.most ?? Infinity);
+  if (extra.length > 0) {
+    const many = extra.length === 1 ? 'one word' : `${extra.length} words`;
+    throw new DuolaneError(
+      'invalid',
+      `${many} too many: ${extra.join(' ')}. See: duolane ${name} --help`,
+    );
+  }
   for (const [flag, { choices }] of options) {
     const given = parsed.values[flag];
     if (choices && given !== undefined && !choices.includes(String(given))) {
@@ -105,6 +116,10 @@ export function numberFlag(
 
 export const textFlag = (flags: Flags, name: string): string | undefined =>
   typeof flags[name] === 'string' ? flags[name] : undefined;
+
+/** Whether there is something to read: a file or a pipe, no folder. */
+export const isReadable = (path: string): boolean =>
+  statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 
 /** The plain help of one command. */
 export function helpOf(name: string, summary: string, command: Command): string {

@@ -29,6 +29,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Check this installation, a recorded trace, or a running A2A server',
     load: async () => (await import('./doctor/doctor.ts')).doctor,
   },
+  eval: {
+    summary: 'Run cases against an agent, score its streams, export them as traces',
+    load: async () => (await import('./eval.ts')).evalCommand,
+  },
   replay: {
     summary: 'Show a recorded trace again, 1 to 50 times as fast',
     load: async () => (await import('./replay.ts')).replay,

@@ -19,6 +19,7 @@ const SHELLS: Readonly<Record<string, (offers: readonly Offer[]) => string>> = {
 
 export const completion: Command = {
   usage: '<bash|zsh|fish>',
+  most: 1,
   words: () => Object.keys(SHELLS),
   details: ['The script is complete in itself: the shell asks nobody while you type.'],
   examples: [

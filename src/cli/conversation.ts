@@ -1,17 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer, InputRequest } from '../ask.ts';
-import type { Part } from '../event/types.ts';
+import type { Logger, Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
+import { converse, type ConverseOptions } from '../task/converse.ts';
 import { memoryLog } from '../task/memory.ts';
 import { createRunner } from '../task/runner.ts';
+import type { TaskLog } from '../task/types.ts';
 import type { Shown } from './printer.ts';
 
-export interface SayOptions {
-  /** Asked when the agent waits for a person. */
-  readonly ask: (request: InputRequest) => Promise<Answer>;
-  /** Cancels the turn; what it says to its end still comes. */
-  readonly signal: AbortSignal;
-}
+export type SayOptions = Required<ConverseOptions>;
 
 /** A talk with one agent, here or elsewhere. */
 export interface Conversation extends AsyncDisposable {
@@ -21,32 +17,20 @@ export interface Conversation extends AsyncDisposable {
 }
 
 /** With an agent in this process, on a log in memory. Disposing ends what still runs, then the module's resources. */
-export function localConversation(name: string, module: AgentModule): Conversation {
+export function localConversation(
+  name: string,
+  module: AgentModule,
+  logger: Logger,
+): Conversation & { readonly log: TaskLog } {
   const log = memoryLog();
-  const runner = createRunner({ log, agents: { [name]: module.default } });
+  const runner = createRunner({ log, agents: { [name]: module.default }, logger });
   const context = randomUUID();
   return {
     name,
-    async *say(parts, { ask, signal }) {
-      const place = { agent: name, task: randomUUID(), context };
-      const submit = (turn: { parts: readonly Part[]; answers?: readonly Answer[] }): unknown =>
-        runner.submit({ ...place, messageId: randomUUID(), ...turn });
-      await submit({ parts });
-      const cancel = (): void => void log.requestCancel(place.task).catch(() => {}); // it had ended
-      signal.addEventListener('abort', cancel, { once: true });
-      if (signal.aborted) cancel();
-      try {
-        for await (const entry of log.read(place.task, 0)) {
-          yield entry;
-          if (entry.type !== 'input.required' || signal.aborted) continue;
-          const answer = await ask(entry.request).catch((error: unknown) => {
-            if (!signal.aborted) throw error;
-          });
-          if (answer) await submit({ parts: [], answers: [answer] });
-        }
-      } finally {
-        signal.removeEventListener('abort', cancel);
-      }
+    log,
+    say(parts, options) {
+      const place = { agent: name, task: randomUUID(), context, messageId: randomUUID() };
+      return converse({ runner, log }, { ...place, parts }, options);
     },
     async [Symbol.asyncDispose]() {
       await runner[Symbol.asyncDispose]();

@@ -17,6 +17,9 @@ const EXAMPLES = ['../examples/', '../../dist/examples/'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 
+/** For the help, which must not depend on what is built. */
+export const SAMPLES = 'Samples: ai-doctor, distill, text-to-sql, tickets.';
+
 export function exampleNames(): readonly string[] {
   const folder = EXAMPLES.find((path) => existsSync(path));
   if (!folder) return [];
@@ -33,15 +36,7 @@ export async function loadAgent(given: string): Promise<LoadedAgent> {
 
 /** Loads the module as it is now; `version` tells a changed file from the one that was loaded before. */
 export async function importAgent(file: string, version?: number): Promise<AgentModule> {
-  const url = pathToFileURL(file);
-  if (version !== undefined) url.searchParams.set('version', String(version));
-  let module: Partial<AgentModule>;
-  try {
-    module = (await import(url.href)) as Partial<AgentModule>;
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `${file} cannot be loaded: ${why}`, { cause });
-  }
+  const module: Partial<AgentModule> = await importFile(file, version);
   if (typeof module.default !== 'function') {
     throw new DuolaneError(
       'invalid',
@@ -49,6 +44,21 @@ export async function importAgent(file: string, version?: number): Promise<Agent
     );
   }
   return module as AgentModule;
+}
+
+/** What a module exports; `invalid`, with the reason, if it cannot be loaded. */
+export async function importFile(
+  file: string,
+  version?: number,
+): Promise<Readonly<Record<string, unknown>>> {
+  const url = pathToFileURL(resolve(file));
+  if (version !== undefined) url.searchParams.set('version', String(version));
+  try {
+    return (await import(url.href)) as Readonly<Record<string, unknown>>;
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new DuolaneError('invalid', `${file} cannot be loaded: ${why}`, { cause });
+  }
 }
 
 function locate(given: string): { readonly file: string; readonly sample?: string } {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Answer, InputRequest } from '../ask.ts';
 import type { Terminal } from './terminal.ts';
@@ -19,6 +20,18 @@ export async function readLine(
       lines.once('close', () => resolve(undefined)),
     );
     return await Promise.race([lines.question(prompt, { signal }), ended]);
+  } finally {
+    lines.close();
+  }
+}
+
+/** Resolves when the person presses Enter, ends the input, or the signal says so. */
+export async function enter(signal: AbortSignal): Promise<void> {
+  const lines = createInterface({ input: process.stdin, terminal: false });
+  try {
+    await Promise.race([once(lines, 'line', { signal }), once(lines, 'close', { signal })]);
+  } catch (error) {
+    if (!signal.aborted) throw error;
   } finally {
     lines.close();
   }

@@ -16,12 +16,14 @@ import type { Shown } from './printer.ts';
 export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+  /** Told once when a connection has broken, before it is made again. */
+  readonly onLost: () => void;
 }
 
 /** With an agent behind any A2A server. A connection that breaks is made again by itself. */
 export async function remoteConversation(
   url: string,
-  { headers, signal }: RemoteOptions,
+  { headers, signal, onLost }: RemoteOptions,
 ): Promise<Conversation> {
   const client = await connectA2A(url, { headers, signal });
   const { name } = client.card;
@@ -31,6 +33,7 @@ export async function remoteConversation(
     async *say(parts, options) {
       for (let turn: Turn | undefined = { parts: parts.map(encodePart) }; turn;) {
         const stream: A2AStream = client.stream(turn.parts, {
+          onLost,
           ...(contextId !== undefined && { contextId }),
           ...(turn.taskId !== undefined && { taskId: turn.taskId }),
         });
@@ -125,7 +128,7 @@ function* endOf(stream: A2AStream, signal: AbortSignal): Generator<Shown> {
       outcome,
       text: stream.text,
       at,
-      ...(outcome === 'failed' && { error }),
+      ...((outcome === 'failed' || outcome === 'rejected') && { error }),
     };
   }
 }

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { encodeEntry } from '../event/json.ts';
 import { sleep } from '../stream/abort.ts';
 import { readTrace, type TraceItem } from '../trace/index.ts';
 import { openBrowser } from './browser.ts';
-import { EXIT, numberFlag, type Command } from './command.ts';
+import { EXIT, isReadable, numberFlag, type Command } from './command.ts';
 import { lanePrinter } from './lanes.ts';
 import { plain, Printer } from './printer.ts';
 import type { Channel } from './terminal.ts';
@@ -15,6 +15,7 @@ const LONGEST_PAUSE_MS = 10_000;
 
 export const replay: Command = {
   usage: '<trace file> [options]',
+  most: 1,
   options: {
     speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
     json: { text: 'print the records as JSON, one per line, at the same pace' },
@@ -30,7 +31,7 @@ export const replay: Command = {
   async run({ args, flags, terminal, signal }) {
     const [file] = args;
     if (file === undefined) throw new DuolaneError('invalid', 'replay what? Give a trace file');
-    if (!existsSync(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
+    if (!isReadable(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
     const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
     if (flags['page'] || flags['open']) {
       const { replayOnPage } = await import('./replay-page.ts');

@@ -1,22 +1,25 @@
 import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
-import type { AgentModule } from '../serve/types.ts';
+import type { AgentModule, ServeOptions } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
 import type { TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, textFlag, type Command } from './command.ts';
-import { exampleNames, loadAgent } from './modules.ts';
+import { channelLogger } from './logger.ts';
+import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { reloadable } from './reload.ts';
 
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
+/** The same each time, so that a page which is open finds a server that was started again. */
+const USUAL_PORT = 8003;
 
 export const serveCommand: Command = {
   usage: '<module or sample> [more …] [options]',
   words: exampleNames,
   options: {
     host: { value: 'address', text: '127.0.0.1 by default; any other needs --auth' },
-    port: { value: 'number', text: 'a free one by default' },
+    port: { value: 'number', text: `${USUAL_PORT} by default, or a free one where that is taken` },
     grpc: { value: 'port', text: 'A2A over gRPC too, on this port; 0 is a free one' },
     store: {
       value: 'file',
@@ -36,6 +39,7 @@ export const serveCommand: Command = {
     json: { text: 'print the addresses as one JSON object' },
   },
   details: [
+    SAMPLES,
     'The default export of a module is the agent; its export `options` is handed to serve().',
     'A module given by its path is loaded again when its file changes, unless NODE_ENV is production:\n' +
       'new runs get the new agent, running ones end with the old one. What it imports stays as it was.',
@@ -59,7 +63,7 @@ export const serveCommand: Command = {
     const host = textFlag(flags, 'host');
     const publicUrl = textFlag(flags, 'public-url');
     const auth = readAuth(textFlag(flags, 'auth'));
-    const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
+    const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: USUAL_PORT });
     const grpc =
       flags['grpc'] === undefined
         ? undefined
@@ -74,15 +78,21 @@ export const serveCommand: Command = {
       return [name, { ...found.module, default: agent }];
     });
     await using log = await openLog(store);
-    await using served = await serve(Object.fromEntries(agents), {
+    const options: ServeOptions = {
       log,
       port,
       maxRuns,
       queue: flags['queue'] === true,
+      logger: channelLogger(err),
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
       ...(grpc && { grpc }),
+    };
+    const modules = Object.fromEntries(agents);
+    await using served = await serve(modules, options).catch((error: Error) => {
+      if (flags['port'] !== undefined || !isTaken(error)) throw error;
+      return serve(modules, { ...options, port: 0 });
     });
     const names = agents.map(([name]) => name);
     const { url, grpcUrl } = served;
@@ -92,6 +102,9 @@ export const serveCommand: Command = {
       out.line(`${out.style('bold', url)}  the page`);
       for (const name of names) out.line(`${url}/a2a/${name}  A2A`);
       if (grpcUrl !== undefined) out.line(`${grpcUrl}  A2A over gRPC`);
+      out.line(
+        'Try there: Run, and in mid-run Cut connection, then Reconnect: nothing is lost. Cancel another.',
+      );
       out.line(`Tasks are kept in ${withoutPassword(store)}. Ctrl-C drains and stops.`);
     }
     if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');
@@ -99,6 +112,9 @@ export const serveCommand: Command = {
     return EXIT.ok;
   },
 };
+
+const isTaken = ({ cause }: Error): boolean =>
+  (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';
 
 async function openLog(store: string): Promise<TaskLog> {
   if (store === 'memory') return memoryLog();

@@ -11,6 +11,7 @@ import type { Channel } from './terminal.ts';
 
 export const tools: Command = {
   usage: '<source> [tool [arguments as JSON]] [options]',
+  most: 3,
   options: {
     token: { value: 'bearer', text: 'sent to the server as its bearer token' },
     json: { text: 'print tools, or the events of the call, as JSON, one per line' },

@@ -3,6 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { putArtifact } from './artifacts.ts';
 import { belongsTo, isFinal, objection, opening } from './contract.ts';
 import type { Entry, Outcome, Said, Snapshot, TaskState, Turn, Usage } from './types.ts';
+import { addTurn, countTurns, turnOf } from './turns.ts';
 import { addUsage } from './usage.ts';
 
 const MAX_SAID = 100;
@@ -125,8 +126,10 @@ function fold(draft: Draft, entry: Entry): void {
 }
 
 function submit(draft: Draft, turn: Turn): void {
-  const before = draft.turns.length;
-  draft.turns = [...draft.turns, turn];
+  const before = countTurns(draft);
+  const { turns, omitted } = addTurn(draft, turn);
+  draft.turns = turns;
+  if (omitted > 0) draft.omitted = omitted;
   if (turn.parts.length > 0) draft.unserved = [...draft.unserved, turn];
   // The first answer to an open question counts; any other has nobody who waits for it.
   const asked = new Set(draft.pending.map((request) => request.id));
@@ -144,13 +147,13 @@ function submit(draft: Draft, turn: Turn): void {
 function start(draft: Draft, entry: Of<'run.started'>): void {
   const id = entry.turn ?? (nextTurn(draft) ?? draft.current)?.messageId;
   const { again, pending, answers } = opening(draft, id);
-  const current = draft.turns.find((turn) => turn.messageId === id);
+  const current = turnOf(draft, id);
   if (!again && draft.current && draft.text !== '')
     remember(draft, {
       kind: 'response',
       id: draft.current.messageId,
       text: draft.text,
-      turns: draft.mark?.turns ?? draft.turns.length - 1,
+      turns: draft.mark?.turns ?? countTurns(draft) - 1,
     });
   if (current) draft.current = current;
   draft.unserved = draft.unserved.filter((turn) => turn.messageId !== id);
@@ -171,7 +174,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
 function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.running = false;
   if (entry.usage) draft.usage = { ...draft.usage, ...totals(draft.mark?.usage, entry.usage) };
-  draft.mark = { text: 0, turns: draft.turns.length };
+  draft.mark = { text: 0, turns: countTurns(draft) };
   if (entry.outcome === 'input-required') {
     if (entry.pending) draft.pending = stillAsked(draft, entry.pending);
     draft.state = waiting(draft.pending);

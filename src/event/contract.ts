@@ -1,3 +1,4 @@
+import { turnOf } from './turns.ts';
 import type { Entry, Outcome, Snapshot, TaskState } from './types.ts';
 
 const FINAL: ReadonlySet<string> = new Set<Outcome>([
@@ -52,13 +53,9 @@ export function objection(snapshot: Snapshot, entry: Entry): string | undefined 
 // A cancel ends a task between runs too; then only its open calls and its end are written.
 const isEnd = ({ type }: Entry): boolean => type === 'tool.failed' || type === 'run.finished';
 
-function objectionToTurn(
-  { task, turns }: Snapshot,
-  turn: Snapshot['turns'][number],
-): string | undefined {
-  if (turn.task !== task) return `the turn is for task ${turn.task}`;
-  if (turns.some((known) => known.messageId === turn.messageId))
-    return `message ${turn.messageId} is in the log already`;
+function objectionToTurn(snapshot: Snapshot, turn: Snapshot['turns'][number]): string | undefined {
+  if (turn.task !== snapshot.task) return `the turn is for task ${turn.task}`;
+  if (turnOf(snapshot, turn.messageId)) return `message ${turn.messageId} is in the log already`;
   return undefined;
 }
 
@@ -66,8 +63,8 @@ function objectionToStart(
   snapshot: Snapshot,
   { turn, attempt }: Extract<Entry, { readonly type: 'run.started' }>,
 ): string | undefined {
-  const { current, running, turns } = snapshot;
-  if (turn !== undefined && !turns.some((known) => known.messageId === turn))
+  const { current, running } = snapshot;
+  if (turn !== undefined && !turnOf(snapshot, turn))
     return `no turn of this task has the message id ${turn}`;
   const same = turn === undefined ? running : turn === current?.messageId;
   if (running && !same) return `the run of message ${current?.messageId} has not ended`;

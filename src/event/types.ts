@@ -265,7 +265,10 @@ export interface Snapshot {
   readonly running: boolean;
   readonly attempt: number;
   readonly sessionId?: string;
+  /** The first one; then all others, of a long conversation only the newest. */
   readonly turns: readonly Turn[];
+  /** How many turns are missing behind the first one; they are in the log. */
+  readonly omitted?: number;
   /** The turn of the open or last run. */
   readonly current?: Turn;
   /** Turns with parts that no run has taken up yet. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
-import { createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
+import { constants, createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Disposer } from '../stream/disposer.ts';
 import { GrpcClient } from './client.ts';
 import { encodeFrame } from './frames.ts';
@@ -211,4 +211,24 @@ test('an end that vanishes without a word is noticed by the other', async () => 
   between.close();
   await client[Symbol.asyncDispose]();
   await scope[Symbol.asyncDispose]();
+});
+
+test('a call that the server breaks off when its time is over has timed out', async () => {
+  const begun = Date.now();
+  const now = vi.spyOn(Date, 'now');
+  await using server = await bad((stream) => {
+    now.mockReturnValue(begun + 60_000);
+    stream.close(constants.NGHTTP2_CANCEL);
+  });
+  try {
+    await using client = new GrpcClient(server.url);
+    const call = (deadline: number): Promise<string> => {
+      now.mockReturnValue(begun);
+      return client.unary(METHOD, '', { deadline });
+    };
+    await expect(call(begun + 60_000)).rejects.toMatchObject({ code: 'timeout' });
+    await expect(call(begun + 60_001)).rejects.toMatchObject({ code: 'canceled' });
+  } finally {
+    now.mockRestore();
+  }
 });

@@ -21,6 +21,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export class ClientCall {
   readonly #connection: Connection;
   readonly #path: string;
+  readonly #deadline: number | undefined;
   readonly #stream: ClientHttp2Stream;
   readonly #caller = new Cancellation();
   readonly #unfollow: () => void;
@@ -43,6 +44,7 @@ export class ClientCall {
   ) {
     this.#connection = connection;
     this.#path = path;
+    this.#deadline = deadline;
     this.#ended = ended;
     this.#unfollow = this.#caller.follow(signal && { signal });
     if (this.#caller.aborted) throw this.#caller.reason;
@@ -161,9 +163,13 @@ export class ClientCall {
     const { failure, gone } = this.#connection;
     const byPeer = !gone && (!broken || broken.code === 'ERR_HTTP2_STREAM_ERROR');
     const reset = this.#stream.rstCode ?? 0;
-    const error = byPeer
-      ? (reset === 0 && fromTrailers({})) || fromReset(reset)
-      : unreachable(failure ?? broken, this.#header !== undefined);
+    // A server that keeps the deadline too breaks the call off at the moment at which we would.
+    const overdue = byPeer && this.#deadline !== undefined && Date.now() >= this.#deadline;
+    const error = overdue
+      ? late(this.#path)
+      : byPeer
+        ? (reset === 0 && fromTrailers({})) || fromReset(reset)
+        : unreachable(failure ?? broken, this.#header !== undefined);
     this.#over();
     this.#outbound?.fail(error);
     this.#settle(error, false);

@@ -70,6 +70,12 @@ async function assemble(
     process.env['CLAUDE_AGENT_SDK_DISABLE_MCP_MANIFESTS'] === '1'
       ? {}
       : await bridge.manifests(MANIFEST_MS);
+  const initialize = initializeFields(options, {
+    hooks: hooks.registration,
+    sdkServers: servers.sdk,
+    manifests,
+  });
+  checkJson(initialize);
   const trace = options.trace === undefined ? undefined : new Trace(options.trace, launch);
   if (trace) scope.use(trace);
   const lanes = lanesOf(options, trace, logger);
@@ -79,7 +85,7 @@ async function assemble(
   });
 
   session = new AgentSession({
-    transport: start(options, launch),
+    transport: start(options, launch, logger),
     lanes,
     bridge,
     serve: serveWith(options, {
@@ -90,11 +96,7 @@ async function assemble(
         if (session) record(decision, session.decisions, lanes);
       },
     }),
-    initialize: initializeFields(options, {
-      hooks: hooks.registration,
-      sdkServers: servers.sdk,
-      manifests,
-    }),
+    initialize,
     ...(hooks.needsBlocking && { checkInitialized: mustBlock }),
     limits: limitsOf(options),
     ...(options.maxLineBytes !== undefined && { maxLineBytes: options.maxLineBytes }),
@@ -142,16 +144,41 @@ async function resumePlace(options: SessionOptions, scope: Disposer): Promise<La
   return { env: { ...env, CLAUDE_CONFIG_DIR: configDir }, inheritEnv };
 }
 
-function start(options: SessionOptions, launch: Launch): Transport {
-  const { transport, spawnClaudeCodeProcess } = options;
+function start(options: SessionOptions, launch: Launch, logger: Logger): Transport {
+  const { transport, spawnClaudeCodeProcess, stderr } = options;
   if (transport) return transport(launch);
   if (spawnClaudeCodeProcess) return spawnedTransport(spawnClaudeCodeProcess, launch, options);
   return spawnProcess({
     ...launch,
     ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
     ...(options.killMs !== undefined && { killMs: options.killMs }),
-    ...(options.stderr && { onStderr: options.stderr }),
+    ...(stderr && { onStderr: guarded(stderr, logger) }),
   });
+}
+
+/** It is called from a pipe, where a throw would end the program: it is told once, and off. */
+function guarded(stderr: (text: string) => void, logger: Logger): (text: string) => void {
+  let isOff = false;
+  return (text) => {
+    try {
+      if (!isOff) stderr(text);
+    } catch (error) {
+      isOff = true;
+      logger.error('the stderr callback threw and is off', { error: String(error) });
+    }
+  };
+}
+
+/** Without `initialize` the CLI would run, and know neither hooks nor servers. */
+function checkJson(initialize: JsonObject): void {
+  for (const [name, value] of Object.entries(initialize)) {
+    try {
+      JSON.stringify(value);
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
+      throw new DuolaneError('invalid', `${name} has no JSON form: ${why}`, { cause });
+    }
+  }
 }
 
 function limitsOf(options: SessionOptions): Limits {

@@ -1,5 +1,8 @@
 import { DuolaneError } from '../errors.ts';
-import { HOOK_EVENTS } from './hooks.ts';
+import { isObject } from '../json.ts';
+import { HOOK_EVENTS } from './hook-types.ts';
+import { checkKinds } from './kinds.ts';
+import { told } from './text.ts';
 import type { SessionOptions } from './options.ts';
 import type { Servers } from './servers.ts';
 
@@ -13,18 +16,21 @@ const MISSING = ['toolConfig', 'verbatimPrompts', 'pluginDelivery'] as const;
 
 /** The options under today's names; throws `invalid` for what cannot be meant, saying the fix, and `unsupported` for what is not there. */
 export function checkedOptions(given: SessionOptions): SessionOptions {
+  if (!isObject(given)) throw invalid(`options must be an object, got ${told(given)}`);
   let options = given;
   for (const [old, name] of Object.entries(RENAMED)) {
     const value = (given as Readonly<Record<string, unknown>>)[old];
     if (value === undefined) continue;
     if (name in given) throw invalid(`${old} is ${name} under an older name; give one of them`);
-    options = { ...options, [name]: value };
+    const { [old]: _, ...rest } = options as Readonly<Record<string, unknown>>;
+    options = { ...rest, [name]: value };
   }
   for (const name of MISSING)
     if ((given as Readonly<Record<string, unknown>>)[name] !== undefined)
       throw new DuolaneError('unsupported', `the option ${name} is not there; leave it out`);
+  checkKinds(options);
   checkPermissions(options);
-  checkNumbers(options);
+  checkTogether(options);
   for (const event of Object.keys(options.hooks ?? {})) {
     if (!(HOOK_EVENTS as readonly string[]).includes(event))
       throw invalid(`there is no hook event ${event}; HOOK_EVENTS lists them`);
@@ -47,27 +53,16 @@ function checkPermissions(options: SessionOptions): void {
     );
 }
 
-function checkNumbers(options: SessionOptions): void {
-  const positive = [
-    'maxTurns',
-    'maxBudgetUsd',
-    'interruptMs',
-    'readyMs',
-    'exitMs',
-    'graceMs',
-    'killMs',
-    'streamCloseTimeoutMs',
-    'maxLineBytes',
-  ] as const;
-  for (const name of positive) {
-    const value = options[name];
-    if (value !== undefined && !(typeof value === 'number' && value > 0))
-      throw invalid(`${name} must be a positive number, got ${String(value)}`);
-  }
-  if (options.stall && !(options.stall.afterMs > 0))
-    throw invalid(`stall.afterMs must be a positive number, got ${options.stall.afterMs}`);
-  if (options.resume !== undefined && options.continue)
+function checkTogether(options: SessionOptions): void {
+  const { model, fallbackModel, resume, sandbox, settings } = options;
+  if (resume !== undefined && options.continue)
     throw invalid('resume names a session and continue takes the last one; give one of them');
+  if (fallbackModel !== undefined && fallbackModel === model)
+    throw invalid(`fallbackModel is the model itself, ${model}; give another one, or none`);
+  if (sandbox && typeof settings === 'string' && !settings.trimStart().startsWith('{'))
+    throw invalid(
+      `sandbox cannot be joined to settings in a file, ${settings}; give the settings as an object, or the sandbox in the file`,
+    );
 }
 
 /** Whether the CLI may need an answer of ours during a turn. */

@@ -1,5 +1,15 @@
 import { isObject, type JsonObject } from '../json.ts';
-import type { PermissionMode } from './permissions.ts';
+import type {
+  AccountInfo,
+  AgentInfo,
+  McpServerStatus,
+  ModelInfo,
+  RewindFilesResult,
+  SDKControlGetContextUsageResponse,
+  SDKControlInitializeResponse,
+  SlashCommand,
+} from './info.ts';
+import type { PermissionMode } from './permission-types.ts';
 
 type Request = (subtype: string, fields?: JsonObject) => Promise<unknown>;
 
@@ -12,18 +22,23 @@ export interface Controls {
   setMaxThinkingTokens(maxThinkingTokens: number | null): Promise<void>;
   applyFlagSettings(settings: JsonObject): Promise<void>;
   updateSettings(source: string, settings: JsonObject): Promise<void>;
-  initializationResult(): Promise<JsonObject>;
-  supportedCommands(): Promise<readonly JsonObject[]>;
-  supportedModels(): Promise<readonly JsonObject[]>;
-  supportedAgents(): Promise<readonly JsonObject[]>;
-  accountInfo(): Promise<JsonObject>;
-  mcpServerStatus(): Promise<readonly JsonObject[]>;
+  initializationResult(): Promise<SDKControlInitializeResponse>;
+  supportedCommands(): Promise<SlashCommand[]>;
+  supportedModels(): Promise<ModelInfo[]>;
+  supportedAgents(): Promise<AgentInfo[]>;
+  accountInfo(): Promise<AccountInfo>;
+  mcpServerStatus(): Promise<McpServerStatus[]>;
   toggleMcpServer(serverName: string, enabled: boolean): Promise<void>;
   reconnectMcpServer(serverName: string): Promise<void>;
   setMcpPermissionModeOverride(serverName: string, mode: string | null): Promise<unknown>;
   readMcpResource(serverName: string, uri: string): Promise<unknown>;
-  getContextUsage(options?: { readonly detail?: 'summary' | 'full' }): Promise<JsonObject>;
-  rewindFiles(userMessageId: string, options?: { readonly dryRun?: boolean }): Promise<JsonObject>;
+  getContextUsage(options?: {
+    readonly detail?: 'summary' | 'full';
+  }): Promise<SDKControlGetContextUsageResponse>;
+  rewindFiles(
+    userMessageId: string,
+    options?: { readonly dryRun?: boolean },
+  ): Promise<RewindFilesResult>;
   seedReadState(path: string, mtime: number): Promise<void>;
   readFile(path: string, options?: JsonObject): Promise<unknown>;
   reloadPlugins(): Promise<unknown>;
@@ -39,10 +54,10 @@ export function controlsOf(request: Request, initialized: () => Promise<JsonObje
   const told = async (subtype: string, fields?: JsonObject): Promise<void> => {
     await request(subtype, fields);
   };
-  const object = async (subtype: string, fields?: JsonObject): Promise<JsonObject> =>
+  // What a CLI says is taken for what its name promises; only that it is an object is sure.
+  const object = async <T extends object>(subtype: string, fields?: JsonObject): Promise<T> =>
     objectOf(await request(subtype, fields));
-  const listed = async (member: string): Promise<readonly JsonObject[]> =>
-    listOf((await initialized())[member]);
+  const listed = async <T>(member: string): Promise<T[]> => listOf((await initialized())[member]);
   return {
     request: ({ subtype, ...fields }) => request(subtype, fields),
     setPermissionMode: (mode) => told('set_permission_mode', { mode }),
@@ -51,12 +66,12 @@ export function controlsOf(request: Request, initialized: () => Promise<JsonObje
       told('set_max_thinking_tokens', { max_thinking_tokens }),
     applyFlagSettings: (settings) => told('apply_flag_settings', { settings }),
     updateSettings: (source, settings) => told('update_settings', { source, settings }),
-    initializationResult: initialized,
+    initializationResult: async () => objectOf(await initialized()),
     supportedCommands: () => listed('commands'),
     supportedModels: () => listed('models'),
     supportedAgents: () => listed('agents'),
     accountInfo: async () => objectOf((await initialized())['account']),
-    mcpServerStatus: async () => listOf((await object('mcp_status'))['mcpServers']),
+    mcpServerStatus: async () => listOf((await object<JsonObject>('mcp_status'))['mcpServers']),
     toggleMcpServer: (serverName, enabled) => told('mcp_toggle', { serverName, enabled }),
     reconnectMcpServer: (serverName) => told('mcp_reconnect', { serverName }),
     setMcpPermissionModeOverride: (serverName, mode) =>
@@ -74,11 +89,11 @@ export function controlsOf(request: Request, initialized: () => Promise<JsonObje
     backgroundTasks: (tool_use_id) =>
       request('background_tasks', tool_use_id === undefined ? {} : { tool_use_id }),
     cancelAsyncMessage: async (message_uuid) =>
-      (await object('cancel_async_message', { message_uuid }))['cancelled'] === true,
+      (await object<JsonObject>('cancel_async_message', { message_uuid }))['cancelled'] === true,
   };
 }
 
-const objectOf = (value: unknown): JsonObject => (isObject(value) ? value : {});
+const objectOf = <T extends object>(value: unknown): T => (isObject(value) ? value : {}) as T;
 
-const listOf = (value: unknown): readonly JsonObject[] =>
-  Array.isArray(value) ? value.filter(isObject) : [];
+const listOf = <T>(value: unknown): T[] =>
+  Array.isArray(value) ? (value.filter(isObject) as T[]) : [];

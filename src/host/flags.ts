@@ -1,5 +1,6 @@
+import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import type { ProcessServerConfig, SessionOptions, Thinking } from './options.ts';
+import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from './options.ts';
 
 /** The servers of `mcpServers`, parted by who speaks to them. */
 export interface FlagContext {
@@ -77,7 +78,7 @@ export function flagsOf(options: SessionOptions, context: FlagContext): readonly
 
 const isList = (value: unknown): value is readonly string[] => Array.isArray(value);
 
-function thinkingFlags(thinking: Thinking | undefined, maxTokens: number | undefined): Flags {
+function thinkingFlags(thinking: ThinkingConfig | undefined, maxTokens: number | undefined): Flags {
   switch (thinking?.type) {
     case undefined:
       return valued('max-thinking-tokens', maxTokens);
@@ -111,9 +112,14 @@ function skillRules(skills: SessionOptions['skills']): readonly string[] {
 /** A path or text is passed on as it is; the sandbox joins settings that are an object. */
 function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
   if (typeof settings === 'string' && sandbox === undefined) return settings;
-  const base: unknown = typeof settings === 'string' ? JSON.parse(settings) : settings;
-  if (base === undefined && sandbox === undefined) return undefined;
-  return JSON.stringify({ ...(base as JsonObject), ...(sandbox && { sandbox }) });
+  if (settings === undefined && sandbox === undefined) return undefined;
+  try {
+    const base: unknown = typeof settings === 'string' ? JSON.parse(settings) : settings;
+    return JSON.stringify({ ...(base as JsonObject), ...(sandbox && { sandbox }) });
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
+    throw new DuolaneError('invalid', `settings are no JSON: ${why}`, { cause });
+  }
 }
 
 const extraFlags = (extra: SessionOptions['extraArgs'] = {}): Flags =>

@@ -49,7 +49,7 @@ export class Handshake {
 
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const { bridge } = this.#parts;
-    await orAbort(this.initialized, signal);
+    await orAborted(this.initialized, signal);
     if (bridge.waits) {
       // A CLI may take a manifest without a word: then only its status tells.
       const asked = this.#dialogue.request('mcp_status', {}, { signal });
@@ -60,7 +60,8 @@ export class Handshake {
   }
 }
 
-async function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+/** What `initialize` answered, unless the signal is first: then an error that says it was not answered. */
+export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let unlisten = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
     unlisten = onAbort(signal, (reason) => {

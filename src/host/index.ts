@@ -1,9 +1,29 @@
-export { createSdkMcpServer, tool } from '../mcp/tool.ts';
+export {
+  createSdkMcpServer,
+  type SdkMcpServerOptions,
+  type SdkMcpToolDefinition,
+  tool,
+} from '../mcp/tool.ts';
 export { expectToolCalled, type ToolUse } from './calls.ts';
+export type {
+  ContentBlock,
+  ContentBlockParam,
+  ContentDelta,
+  MessageParam,
+  ModelMessage,
+  NonNullableUsage,
+  StreamEvent,
+  Usage,
+} from './content.ts';
 export type { Controls } from './controls.ts';
 export type { ElicitationRequest, ElicitationResult, OnElicitation } from './elicitation.ts';
 export type { PeerReport } from './failure.ts';
 export {
+  type AsyncHookJSONOutput,
+  type BaseHookInput,
+  type ElicitationHookInput,
+  type ElicitationResultHookInput,
+  type ExitReason,
   HOOK_EVENTS,
   type HookCallback,
   type HookCallbackMatcher,
@@ -11,48 +31,121 @@ export {
   type HookInput,
   type HookJSONOutput,
   type HookOptions,
-} from './hooks.ts';
+  type HookPermissionDecision,
+  type NotificationHookInput,
+  type PermissionDeniedHookInput,
+  type PermissionRequestHookInput,
+  type PermissionRequestHookSpecificOutput,
+  type PostCompactHookInput,
+  type PostToolBatchHookInput,
+  type PostToolUseFailureHookInput,
+  type PostToolUseHookInput,
+  type PostToolUseHookSpecificOutput,
+  type PreCompactHookInput,
+  type PreToolUseHookInput,
+  type PreToolUseHookSpecificOutput,
+  type SessionEndHookInput,
+  type SessionStartHookInput,
+  type SessionStartHookSpecificOutput,
+  type StopFailureHookInput,
+  type StopHookInput,
+  type SubagentStartHookInput,
+  type SubagentStopHookInput,
+  type SyncHookJSONOutput,
+  type UserPromptSubmitHookInput,
+  type UserPromptSubmitHookSpecificOutput,
+} from './hook-types.ts';
+export type {
+  AccountInfo,
+  AgentInfo,
+  McpServerStatus,
+  McpSetServersResult,
+  ModelInfo,
+  RewindFilesResult,
+  SDKControlGetContextUsageResponse,
+  SDKControlInitializeResponse,
+  SlashCommand,
+} from './info.ts';
 export { officialCli } from './launch.ts';
-export {
-  asStream,
-  type HostMessage,
-  type HostMessageSubtype,
-  type SDKAssistantMessage,
-  type SDKMessage,
-  type SDKOtherMessage,
-  type SDKPartialAssistantMessage,
-  type SDKResultMessage,
-  type SDKSystemMessage,
-  type SDKUserMessage,
-} from './messages.ts';
+export type {
+  ApiKeySource,
+  ModelUsage,
+  SDKAPIRetryMessage,
+  SDKAssistantMessage,
+  SDKAssistantMessageError,
+  SDKBackgroundTasksChangedMessage,
+  SDKCompactBoundaryMessage,
+  SDKElicitationCompleteMessage,
+  SDKHookProgressMessage,
+  SDKHookResponseMessage,
+  SDKHookStartedMessage,
+  SDKInformationalMessage,
+  SDKLocalCommandOutputMessage,
+  SDKMessage,
+  SDKOtherMessage,
+  SDKPartialAssistantMessage,
+  SDKPermissionDenial,
+  SDKPermissionDeniedMessage,
+  SDKResultError,
+  SDKResultMessage,
+  SDKResultSuccess,
+  SDKSessionStateChangedMessage,
+  SDKStatus,
+  SDKStatusMessage,
+  SDKSystemMessage,
+  SDKTaskNotificationMessage,
+  SDKTaskProgressMessage,
+  SDKTaskStartedMessage,
+  SDKTaskUpdatedMessage,
+  SDKToolProgressMessage,
+  SDKUserMessage,
+  SDKUserMessageReplay,
+  UserInput,
+} from './message-types.ts';
+export { asStream, type HostMessage, type HostMessageSubtype } from './messages.ts';
 export { openSession } from './open.ts';
 export type {
+  AgentDefinition,
   AgentOptions,
   CallbackOptions,
+  EffortLevel,
   HostOptions,
   Launch,
   LaunchOptions,
+  McpHttpServerConfig,
+  McpSdkServerConfigWithInstance,
   McpServerConfig,
+  McpSSEServerConfig,
+  McpStdioServerConfig,
   Options,
+  OutputFormat,
   ProcessServerConfig,
+  QueryOptions,
+  SandboxSettings,
+  SdkPluginConfig,
   SdkServerConfig,
   SessionOptions,
+  SettingSource,
   StallOptions,
   SystemPrompt,
-  Thinking,
+  ThinkingConfig,
 } from './options.ts';
 export type {
   CanUseTool,
   CanUseToolOptions,
+  PermissionBehavior,
   PermissionDecision,
+  PermissionDecisionClassification,
   PermissionMode,
   PermissionResult,
+  PermissionRuleValue,
   PermissionUpdate,
-} from './permissions.ts';
+  PermissionUpdateDestination,
+} from './permission-types.ts';
 export { AbortError, query, type Query, type QueryInput } from './query.ts';
 export { getSessionInfo, getSessionMessages, listSessions, type SessionQuery } from './sessions.ts';
 export type { SpawnClaudeCodeProcess, SpawnedProcess, SpawnOptions } from './spawned.ts';
-export { startup, type WarmQuery } from './startup.ts';
+export { startup, type StartupInput, type WarmQuery } from './startup.ts';
 export {
   InMemorySessionStore,
   type SessionKey,

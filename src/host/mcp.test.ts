@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { getEventListeners } from 'node:events';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { collect, playedSession } from '../../test/support/fake-cli.ts';
 import { verifies } from '../../test/verifies.ts';
 import type { Answer, InputRequest } from '../ask.ts';
@@ -56,6 +57,29 @@ describe('the bridge, alone', () => {
     await expect
       .poll(() => sent)
       .toEqual([{ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }]);
+  });
+
+  test('serves twenty servers, and whoever waits for them, without a pile of listeners', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    onTestFinished(() => void process.off('warning', onWarning));
+    await using bridge = new McpBridge({ send: async () => {} });
+    const names = Array.from({ length: 20 }, (_, n) => `s${n}`);
+    for (const name of names)
+      bridge.add(name, createRegistry({ name, version: '1', tools: [echo] }));
+    expect(Object.keys(await bridge.manifests(10_000))).toEqual(names);
+    const { signal } = new AbortController();
+    const waiting = [bridge.ready(signal), bridge.ready(signal)];
+    for (const name of names) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const list = { ...rpc({ id: 1, method: 'tools/list' }, name), subtype: 'mcp_message' };
+      await bridge.serve(list, {});
+    }
+    for (const ready of await Promise.all(waiting)) expect(ready).toHaveLength(20);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(warnings).toEqual([]);
   });
 });
 

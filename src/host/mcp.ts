@@ -4,6 +4,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { offerMessages } from '../mcp/json-rpc/offer.ts';
 import { toolName } from '../mcp/names.ts';
 import type { MessageEnd, ToolProblem, ToolSource } from '../mcp/types.ts';
+import { onAbort } from '../stream/abort.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
 import { isRequest } from '../wire/json-rpc.ts';
@@ -49,7 +50,7 @@ interface Server {
 export class McpBridge implements AsyncDisposable {
   readonly #options: BridgeOptions;
   readonly #servers = new Map<string, Server>();
-  #changed = (): void => {};
+  readonly #waiters = new Set<() => void>();
 
   constructor(options: BridgeOptions) {
     this.#options = options;
@@ -99,12 +100,11 @@ export class McpBridge implements AsyncDisposable {
    * then asks for none of it. A slower server is asked by the CLI, as ever.
    */
   async manifests(budgetMs: number): Promise<Readonly<Record<string, JsonObject>>> {
-    const signal = AbortSignal.timeout(budgetMs);
-    const late = new Promise<undefined>((resolve) =>
-      signal.addEventListener('abort', () => resolve(undefined), { once: true }),
-    );
     const found = await Promise.all(
       [...this.#servers.values()].map(async (server) => {
+        // Each its own: they listen to it, and there may be many.
+        const signal = AbortSignal.timeout(budgetMs);
+        const late = new Promise<undefined>((resolve) => onAbort(signal, () => resolve(undefined)));
         const manifest = await Promise.race([manifestOf(server.end, signal), late]);
         if (manifest) server.manifest = manifest;
         return [server.name, manifest] as const;
@@ -155,12 +155,14 @@ export class McpBridge implements AsyncDisposable {
   /** Resolves when every server was listed in full; rejects naming those that were not. */
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const servers = [...this.#servers.values()];
-    while (this.waits) {
-      if (signal.aborted) throw this.#notReady(servers, signal.reason);
-      await new Promise<void>((resolve) => {
-        this.#changed = resolve;
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+    const unlisten = onAbort(signal, () => this.#changed());
+    try {
+      while (this.waits) {
+        if (signal.aborted) throw this.#notReady(servers, signal.reason);
+        await new Promise<void>((resolve) => this.#waiters.add(resolve));
+      }
+    } finally {
+      unlisten();
     }
     const ready = await Promise.all(
       servers.map(async ({ name, source, listed }): Promise<ServerReady> => {
@@ -176,6 +178,12 @@ export class McpBridge implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.names.map((name) => this.remove(name)));
+  }
+
+  #changed(): void {
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
+    for (const wake of waiters) wake();
   }
 
   #sawList(server: Server, message: JsonObject, answer: JsonObject): void {

@@ -1,112 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { JsonObject } from '../json.ts';
-
-/** What every message of the conversation carries. Unknown members are kept. */
-interface Common extends JsonObject {
-  readonly uuid: string;
-  readonly session_id: string;
-}
-
-/** A user message as it is written to the CLI. Only `message` is needed. */
-export interface SDKUserMessage extends JsonObject {
-  readonly type: 'user';
-  readonly message: {
-    readonly role: 'user';
-    readonly content: string | readonly JsonObject[];
-  };
-  readonly parent_tool_use_id?: string | null;
-  readonly session_id?: string;
-  readonly uuid?: string;
-  readonly priority?: 'now' | 'next' | 'later';
-  readonly shouldQuery?: boolean;
-  readonly isSynthetic?: boolean;
-  /** What a tool gave back, as the tool returned it, on messages from the CLI. */
-  readonly tool_use_result?: unknown;
-}
-
-/** One finished content block of an answer; several share `message.id`. */
-export interface SDKAssistantMessage extends Common {
-  readonly type: 'assistant';
-  readonly message: JsonObject & { readonly content: readonly JsonObject[] };
-  readonly parent_tool_use_id: string | null;
-  readonly error?: string;
-  readonly aborted?: boolean;
-}
-
-interface ResultCommon extends Common {
-  readonly type: 'result';
-  readonly is_error: boolean;
-  readonly num_turns: number;
-  readonly duration_ms: number;
-  readonly duration_api_ms: number;
-  readonly total_cost_usd: number;
-  readonly usage: JsonObject;
-  readonly modelUsage: JsonObject;
-  readonly permission_denials: readonly {
-    readonly tool_name: string;
-    readonly tool_use_id: string;
-    readonly tool_input: JsonObject;
-  }[];
-  readonly stop_reason?: string | null;
-  readonly terminal_reason?: string;
-}
-
-/** Ends a turn. `subtype: 'success'` with `is_error: true` is a failure: an API error. */
-export type SDKResultMessage =
-  | (ResultCommon & {
-      readonly subtype: 'success';
-      readonly result: string;
-      readonly structured_output?: unknown;
-    })
-  | (ResultCommon & {
-      readonly subtype:
-        | 'error_during_execution'
-        | 'error_max_turns'
-        | 'error_max_budget_usd'
-        | 'error_max_structured_output_retries';
-      readonly errors: readonly string[];
-    });
-
-/** A raw event of the model's stream; only with `includePartialMessages`. */
-export interface SDKPartialAssistantMessage extends Common {
-  readonly type: 'stream_event';
-  readonly event: JsonObject;
-  readonly parent_tool_use_id: string | null;
-}
-
-/** At the start of every turn. */
-export interface SDKSystemMessage extends Common {
-  readonly type: 'system';
-  readonly subtype: 'init';
-  readonly cwd: string;
-  readonly tools: readonly string[];
-  readonly mcp_servers: readonly { readonly name: string; readonly status: string }[];
-  readonly model: string;
-  readonly permissionMode: string;
-  readonly slash_commands: readonly string[];
-  readonly apiKeySource: string;
-}
-
-/** Every other message, by its `type` and `subtype`; a newer CLI may send kinds that we do not know. */
-export interface SDKOtherMessage extends JsonObject {
-  readonly type:
-    | 'system'
-    | 'tool_progress'
-    | 'tool_use_summary'
-    | 'command_lifecycle'
-    | 'conversation_reset'
-    | 'prompt_suggestion'
-    | 'rate_limit_event'
-    | 'auth_status';
-}
-
-export type SDKMessage =
-  | SDKUserMessage
-  | SDKAssistantMessage
-  | SDKResultMessage
-  | SDKPartialAssistantMessage
-  | SDKSystemMessage
-  | SDKOtherMessage;
+import { DuolaneError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import type { SDKUserMessage } from './message-types.ts';
 
 /**
  * Messages of our own on the message lane, told apart by `host: true`; all have `type: 'system'`.
@@ -159,8 +54,19 @@ export function userMessage(prompt: string | JsonObject): JsonObject & { readonl
     typeof prompt === 'string'
       ? { type: 'user', message: { role: 'user', content: [{ type: 'text', text: prompt }] } }
       : prompt;
+  checkMessage(given);
   const uuid = typeof given['uuid'] === 'string' ? given['uuid'] : randomUUID();
   return { session_id: '', parent_tool_use_id: null, ...given, uuid };
+}
+
+/** A CLI leaves at once over a line that is no user message. */
+function checkMessage(given: unknown): void {
+  const message = isObject(given) && given['type'] === 'user' ? given['message'] : undefined;
+  if (isObject(message) && message['role'] === 'user' && message['content'] !== undefined) return;
+  throw new DuolaneError(
+    'invalid',
+    "a user message must be { type: 'user', message: { role: 'user', content } }",
+  );
 }
 
 /** A text as the one-element stream of user messages that it stands for. */

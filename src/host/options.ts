@@ -4,24 +4,31 @@ import type { JsonObject } from '../json.ts';
 import type { ToolSource } from '../mcp/types.ts';
 import type { Transport } from '../process/types.ts';
 import type { OnElicitation } from './elicitation.ts';
-import type { HookOptions } from './hooks.ts';
-import type { CanUseTool, PermissionMode } from './permissions.ts';
+import type { HookOptions } from './hook-types.ts';
+import type { CanUseTool, PermissionMode } from './permission-types.ts';
 import type { SpawnClaudeCodeProcess } from './spawned.ts';
 import type { SessionStore } from './store.ts';
 
+/** A server that the CLI starts. */
+export interface McpStdioServerConfig {
+  type?: 'stdio';
+  command: string;
+  args?: readonly string[];
+  env?: Readonly<Record<string, string>>;
+}
+
+interface RemoteServerConfig<Type> {
+  type: Type;
+  url: string;
+  headers?: Readonly<Record<string, string>>;
+}
+
+/** Servers that the CLI dials. */
+export type McpHttpServerConfig = RemoteServerConfig<'http'>;
+export type McpSSEServerConfig = RemoteServerConfig<'sse'>;
+
 /** A server that the CLI starts or dials itself. */
-export type ProcessServerConfig =
-  | {
-      readonly type?: 'stdio';
-      readonly command: string;
-      readonly args?: readonly string[];
-      readonly env?: Readonly<Record<string, string>>;
-    }
-  | {
-      readonly type: 'http' | 'sse';
-      readonly url: string;
-      readonly headers?: Readonly<Record<string, string>>;
-    };
+export type ProcessServerConfig = McpStdioServerConfig | McpHttpServerConfig | McpSSEServerConfig;
 
 /** A server in this process: our registry, any ToolSource, or a server object of the MCP SDK. */
 export interface SdkServerConfig {
@@ -32,6 +39,9 @@ export interface SdkServerConfig {
   readonly timeout?: number;
 }
 
+/** `SdkServerConfig` under the name of the official SDK. */
+export type McpSdkServerConfigWithInstance = SdkServerConfig;
+
 export type McpServerConfig = ProcessServerConfig | SdkServerConfig | ToolSource;
 
 export type SystemPrompt =
@@ -39,10 +49,37 @@ export type SystemPrompt =
   | readonly string[]
   | { readonly type: 'preset'; readonly preset: 'claude_code'; readonly append?: string };
 
-export type Thinking =
+export type ThinkingConfig =
   | { readonly type: 'adaptive'; readonly display?: string }
   | { readonly type: 'enabled'; readonly budgetTokens?: number; readonly display?: string }
   | { readonly type: 'disabled' };
+
+export type EffortLevel = 'low' | 'medium' | 'high' | 'xhigh' | 'max';
+
+/** Which settings files the CLI reads. */
+export type SettingSource = 'user' | 'project' | 'local';
+
+export type SdkPluginConfig = { type: 'local'; path: string };
+
+export type SandboxSettings = JsonObject & { enabled?: boolean };
+
+export type OutputFormat = { type: 'json_schema'; schema: JsonObject };
+
+/** A helper that the model can give work to. */
+export type AgentDefinition = {
+  /** When it is to be used, for the model. */
+  description: string;
+  prompt: string;
+  tools?: string[];
+  disallowedTools?: string[];
+  model?: string;
+  mcpServers?: unknown[];
+  skills?: string[];
+  maxTurns?: number;
+  background?: boolean;
+  effort?: EffortLevel | number;
+  permissionMode?: PermissionMode;
+};
 
 /**
  * The options of the official SDK under their names, for everything that the CLI does itself; they
@@ -55,8 +92,8 @@ export interface AgentOptions {
   readonly maxBudgetUsd?: number;
   readonly taskBudget?: { readonly total: number };
   readonly maxThinkingTokens?: number;
-  readonly thinking?: Thinking;
-  readonly effort?: 'low' | 'medium' | 'high' | 'xhigh' | 'max';
+  readonly thinking?: ThinkingConfig;
+  readonly effort?: EffortLevel;
   readonly betas?: readonly string[];
   readonly systemPrompt?: SystemPrompt;
   readonly planModeInstructions?: string;
@@ -73,7 +110,7 @@ export interface AgentOptions {
   readonly includeHookEvents?: boolean;
   readonly includePartialMessages?: boolean;
   readonly forwardSubagentText?: boolean;
-  readonly outputFormat?: { readonly type: 'json_schema'; readonly schema: JsonObject };
+  readonly outputFormat?: OutputFormat;
   readonly continue?: boolean;
   readonly resume?: string;
   readonly forkSession?: boolean;
@@ -83,14 +120,14 @@ export interface AgentOptions {
   readonly persistSession?: boolean;
   readonly title?: string;
   readonly agent?: string;
-  readonly agents?: Readonly<Record<string, JsonObject>>;
+  readonly agents?: Readonly<Record<string, AgentDefinition>>;
   readonly agentProgressSummaries?: boolean;
   readonly perTaskStopAffordance?: boolean;
   readonly settings?: string | JsonObject;
   readonly managedSettings?: JsonObject;
-  readonly settingSources?: readonly ('user' | 'project' | 'local')[];
-  readonly sandbox?: JsonObject;
-  readonly plugins?: readonly { readonly type: 'local'; readonly path: string }[];
+  readonly settingSources?: readonly SettingSource[];
+  readonly sandbox?: SandboxSettings;
+  readonly plugins?: readonly SdkPluginConfig[];
   readonly skills?: readonly string[] | 'all';
   readonly projectConfigRoot?: string;
   readonly additionalDirectories?: readonly string[];
@@ -193,6 +230,13 @@ export interface HostOptions {
 export interface SessionOptions extends AgentOptions, LaunchOptions, CallbackOptions, HostOptions {}
 
 /** What `query` takes. */
-export interface Options extends SessionOptions {
+export interface QueryOptions extends SessionOptions {
   readonly abortController?: AbortController;
 }
+
+type Writable<T> = T extends (...args: never[]) => unknown
+  ? T
+  : { -readonly [Key in keyof T]: T[Key] };
+
+/** `QueryOptions` for programs that put them together step by step, as the official SDK lets them. */
+export type Options = { -readonly [Key in keyof QueryOptions]: Writable<QueryOptions[Key]> };

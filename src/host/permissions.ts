@@ -2,60 +2,14 @@ import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { Lanes } from './lanes.ts';
+import type {
+  CanUseTool,
+  CanUseToolOptions,
+  PermissionDecision,
+  PermissionResult,
+} from './permission-types.ts';
 import { textOf } from './text.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
-
-export type PermissionMode =
-  | 'default'
-  | 'acceptEdits'
-  | 'bypassPermissions'
-  | 'plan'
-  | 'dontAsk'
-  | 'auto';
-
-/** A change of the session's rules, as the CLI suggests and takes it. */
-export type PermissionUpdate = JsonObject & { readonly type: string };
-
-export type PermissionResult =
-  | {
-      readonly behavior: 'allow';
-      /** Without it the tool runs with the input it asked for. */
-      readonly updatedInput?: JsonObject;
-      readonly updatedPermissions?: readonly PermissionUpdate[];
-      readonly decisionClassification?: string;
-    }
-  | { readonly behavior: 'deny'; readonly message: string; readonly interrupt?: boolean };
-
-export interface CanUseToolOptions {
-  /** Aborts when the CLI no longer waits: interrupt, or the session closed. */
-  readonly signal: AbortSignal;
-  readonly toolUseID: string;
-  readonly requestId: string;
-  readonly suggestions?: readonly PermissionUpdate[];
-  readonly blockedPath?: string;
-  readonly decisionReason?: string;
-  readonly title?: string;
-  readonly displayName?: string;
-  readonly description?: string;
-  readonly agentID?: string;
-  readonly mcpServer?: { readonly name: string; readonly source: string };
-}
-
-/** May take as long as a person needs: no timer runs on our side. A throw denies, with its text. */
-export type CanUseTool = (
-  toolName: string,
-  input: JsonObject,
-  options: CanUseToolOptions,
-) => Promise<PermissionResult> | PermissionResult;
-
-/** How a tool was decided about, and by whom. */
-export interface PermissionDecision {
-  readonly toolName: string;
-  readonly toolUseID: string;
-  readonly behavior: 'allow' | 'deny';
-  readonly by: 'canUseTool' | 'ask' | 'nobody';
-  readonly reason: string;
-}
 
 const KEPT = 1000;
 

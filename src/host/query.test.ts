@@ -1,11 +1,12 @@
-import { EventEmitter } from 'node:events';
+import { EventEmitter, getEventListeners } from 'node:events';
 import { PassThrough } from 'node:stream';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { collect, FakeCli } from '../../test/support/fake-cli.ts';
 import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
 import { createRegistry } from '../mcp/registry.ts';
-import { asStream, type SDKUserMessage } from './messages.ts';
+import type { UserInput } from './message-types.ts';
+import { asStream } from './messages.ts';
 import { openSession } from './open.ts';
 import type { Options } from './options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';
@@ -21,7 +22,7 @@ function played(
   return { cli, run: query({ prompt, options: { transport: () => cli.transport, ...options } }) };
 }
 
-const user = (text: string, more: JsonObject = {}): SDKUserMessage => ({
+const user = (text: string, more: JsonObject = {}): UserInput => ({
   type: 'user',
   message: { role: 'user', content: text },
   ...more,
@@ -157,7 +158,7 @@ describe('query', () => {
 
   verifies('S11', 'closing stops the input at once, though the iterable never ends', async () => {
     let left = 0;
-    const deaf: AsyncIterator<SDKUserMessage> = {
+    const deaf: AsyncIterator<UserInput> = {
       next: () => new Promise(() => {}),
       return: async () => {
         left += 1;
@@ -209,10 +210,9 @@ describe('query', () => {
     cli.peer.write('noise\n');
     cli.say(life(uuid, 'started'), life('mine', 'started'));
     cli.say(cli.result({ user_message_uuids: [uuid, 'mine'] }), life(uuid, 'completed'));
-    expect((await reading).map(({ type, command_uuid }) => command_uuid ?? type)).toEqual([
-      'mine',
-      'result',
-    ]);
+    expect(
+      (await reading).map((message: JsonObject) => message['command_uuid'] ?? message['type']),
+    ).toEqual(['mine', 'result']);
   });
 
   test('every method is one control request', async () => {
@@ -320,6 +320,28 @@ describe('query', () => {
     await run[Symbol.asyncDispose]();
   });
 
+  test('leaves nothing on a signal that many runs share', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    onTestFinished(() => void process.off('warning', onWarning));
+    const abortController = new AbortController();
+    const one = async (): Promise<void> => {
+      const { cli, run } = played('x', { abortController });
+      const reading = collect(run);
+      await cli.initialize();
+      cli.say(cli.result());
+      await reading;
+    };
+    await Promise.all(Array.from({ length: 15 }, one));
+    expect(getEventListeners(abortController.signal, 'abort')).toEqual([]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(warnings).toEqual([]);
+    const { run } = played('x', { abortController });
+    abortController.abort();
+    await expect(collect(run)).rejects.toBeInstanceOf(AbortError);
+  });
+
   test('startup warms a process up, and tells when it does not come up', async () => {
     const cli = new FakeCli();
     void cli.ended.then(() => cli.peer.exit());
@@ -335,6 +357,24 @@ describe('query', () => {
     await expect(startup({ options: { transport: () => dead.transport } })).rejects.toMatchObject({
       code: 'peer_exited',
     });
+    const mute = new FakeCli();
+    void mute.ended.then(() => mute.peer.exit());
+    const options = { transport: () => mute.transport };
+    await expect(startup({ options, initializeTimeoutMs: 20 })).rejects.toMatchObject({
+      code: 'timeout',
+      message: expect.stringContaining('did not answer initialize') as string,
+    });
+    await mute.ended;
+    const aborted = new FakeCli();
+    void aborted.ended.then(() => aborted.peer.exit());
+    const abortController = new AbortController();
+    const starting = startup({
+      options: { transport: () => aborted.transport, abortController },
+    });
+    await aborted.until('control_request');
+    abortController.abort();
+    await expect(starting).rejects.toBeInstanceOf(AbortError);
+    expect(() => warm.query('again')).toThrow(expect.objectContaining({ code: 'conflict' }));
   });
 
   test('takes a process that the app started itself', async () => {

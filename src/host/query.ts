@@ -1,11 +1,14 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { textOf } from './text.ts';
+import { onAbort } from '../stream/abort.ts';
 import { type Controls, controlsOf } from './controls.ts';
-import { type SDKMessage, type SDKUserMessage, userMessage } from './messages.ts';
+import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
+import type { SDKMessage, UserInput } from './message-types.ts';
+import { userMessage } from './messages.ts';
 import { startSession } from './open.ts';
-import type { McpServerConfig, Options } from './options.ts';
+import type { McpServerConfig, QueryOptions } from './options.ts';
 import type { AgentSession } from './session.ts';
+import { textOf, told } from './text.ts';
 import type { InterruptReceipt, Session } from './types.ts';
 import type { View } from './view.ts';
 
@@ -29,17 +32,17 @@ export interface Query
   readonly session: Promise<Session>;
   interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt>;
   /** More messages, besides those of the prompt; resolves when they are all written. */
-  streamInput(stream: AsyncIterable<SDKUserMessage>): Promise<void>;
+  streamInput(stream: AsyncIterable<UserInput>): Promise<void>;
   /** Replaces all in-process servers of the session, and the others as the CLI sees fit. */
-  setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject>;
-  reinitialize(): Promise<JsonObject>;
+  setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<McpSetServersResult>;
+  reinitialize(): Promise<SDKControlInitializeResponse>;
   close(): void;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface QueryInput {
-  readonly prompt: string | AsyncIterable<SDKUserMessage>;
-  readonly options?: Options;
+  readonly prompt: string | AsyncIterable<UserInput>;
+  readonly options?: QueryOptions;
 }
 
 /**
@@ -47,7 +50,23 @@ export interface QueryInput {
  * run is idle either way, so tools, hooks and permissions work with both.
  */
 export function query({ prompt, options = {} }: QueryInput): Query {
-  return runOn(startSession(options), prompt, options.abortController?.signal);
+  checkPrompt(prompt);
+  return runOn(startSession(options), prompt, signalOf(options));
+}
+
+/** Of what may be no options at all: the session says so. */
+const signalOf = (options: QueryOptions | null): AbortSignal | undefined =>
+  options?.abortController?.signal;
+
+/** Throws `invalid` for what is neither a text nor an async iterable, before anything is started. */
+export function checkPrompt(prompt: unknown): void {
+  if (typeof prompt === 'string') return;
+  if (typeof prompt === 'object' && prompt !== null && Symbol.asyncIterator in prompt) return;
+  const fix = Array.isArray(prompt) ? '; yield its messages from an async generator' : '';
+  throw new DuolaneError(
+    'invalid',
+    `prompt must be a text or an async iterable of user messages, got ${told(prompt)}${fix}`,
+  );
 }
 
 /** A query on a session that was started before. */
@@ -85,7 +104,8 @@ class Run implements RunMembers {
     signal: AbortSignal | undefined,
   ) {
     this.session = starting;
-    this.#signal = signal;
+    // Derived, since listeners on a signal that many runs share would pile up.
+    this.#signal = signal && AbortSignal.any([signal]);
     // It runs whether anybody iterates or not; what goes wrong is told to whoever does.
     this.#drive(prompt).catch((error: unknown) => (this.#inputFailure ??= { error }));
   }
@@ -128,23 +148,24 @@ class Run implements RunMembers {
     return (await this.session).interrupt(options);
   }
 
-  async streamInput(stream: AsyncIterable<SDKUserMessage>): Promise<void> {
+  async streamInput(stream: AsyncIterable<UserInput>): Promise<void> {
     await this.#feed(await this.session, stream);
   }
 
-  async setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
-    return (await this.session).setServers(servers);
+  async setMcpServers(
+    servers: Readonly<Record<string, McpServerConfig>>,
+  ): Promise<McpSetServersResult> {
+    return (await (await this.session).setServers(servers)) as McpSetServersResult;
   }
 
-  async reinitialize(): Promise<JsonObject> {
-    return (await this.session).reinitialize();
+  async reinitialize(): Promise<SDKControlInitializeResponse> {
+    return (await (await this.session).reinitialize()) as SDKControlInitializeResponse;
   }
 
   async #drive(prompt: QueryInput['prompt']): Promise<void> {
     const session = await this.session;
-    const onAbort = (): void => this.close();
-    this.#signal?.addEventListener('abort', onAbort, { once: true });
-    if (this.#signal?.aborted) onAbort();
+    const unlisten = onAbort(this.#signal, () => this.close());
+    onAbort(session.closing, unlisten);
     try {
       if (typeof prompt === 'string') await session.send(this.#named(prompt));
       else await this.#feed(session, prompt);
@@ -158,7 +179,7 @@ class Run implements RunMembers {
     session.endInput();
   }
 
-  async #feed(session: AgentSession, stream: AsyncIterable<SDKUserMessage>): Promise<void> {
+  async #feed(session: AgentSession, stream: AsyncIterable<UserInput>): Promise<void> {
     const { closing } = session;
     let onClosing = (): void => {};
     const closed = new Promise<undefined>((resolve) => {
@@ -180,7 +201,7 @@ class Run implements RunMembers {
   }
 
   /** With a uuid of ours, whose life cycle the app did not ask to see. */
-  #named(given: string | SDKUserMessage): JsonObject {
+  #named(given: string | UserInput): JsonObject {
     const message = userMessage(given);
     if (typeof given === 'string' || given.uuid === undefined) this.#minted.add(message.uuid);
     return message;

@@ -4,7 +4,8 @@ import { elicit } from './elicitation.ts';
 import type { Hooks } from './hooks.ts';
 import type { McpBridge } from './mcp.ts';
 import type { CallbackOptions } from './options.ts';
-import { decide, type PermissionDecision } from './permissions.ts';
+import type { PermissionDecision } from './permission-types.ts';
+import { decide } from './permissions.ts';
 
 export interface ServeParts {
   readonly bridge: McpBridge;

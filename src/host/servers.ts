@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { told } from './text.ts';
 import type { McpBridge } from './mcp.ts';
 import type {
   McpServerConfig,
@@ -40,6 +41,7 @@ export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
         ...(given.timeout !== undefined && { timeout: given.timeout }),
       });
     } else if ('command' in given || 'url' in given) {
+      checkServer(name, given);
       external[name] = given as ProcessServerConfig;
     } else {
       throw invalid(
@@ -48,6 +50,14 @@ export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
     }
   }
   return { process: external, sdk };
+}
+
+function checkServer(name: string, given: object): void {
+  const { type, url } = given as { readonly type?: unknown; readonly url?: unknown };
+  if (type !== undefined && !['stdio', 'http', 'sse'].includes(type as string))
+    throw invalid(`mcpServers.${name}.type must be stdio, http, sse or sdk, got ${told(type)}`);
+  if (url !== undefined && !(typeof url === 'string' && URL.canParse(url)))
+    throw invalid(`mcpServers.${name}.url is no URL: ${told(url)}`);
 }
 
 /** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them. */

@@ -16,7 +16,7 @@ import { isGoodbye } from './hooks.ts';
 import { userMessage } from './messages.ts';
 import type { McpServerConfig } from './options.ts';
 import type { SessionParts } from './parts.ts';
-import type { PermissionDecision } from './permissions.ts';
+import type { PermissionDecision } from './permission-types.ts';
 import { FrameReader } from './reader.ts';
 import { replaceServers } from './servers.ts';
 import { lastEnded, type Turns } from './turns.ts';
@@ -93,6 +93,7 @@ export class AgentSession implements Session {
       bridge: parts.bridge,
       ...(parts.checkInitialized && { check: parts.checkInitialized }),
     });
+    this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
     this.done = this.#read();
     this.done.catch(() => {}); // nobody has to look
   }
@@ -315,6 +316,16 @@ export class AgentSession implements Session {
     const held = this.holding.join(', ') || 'nothing';
     const message = `the agent ${what} (open: ${held}); it was ended`;
     this.#failure ??= new DuolaneError('timeout', message);
+    this.#ending(this[Symbol.asyncDispose]());
+  }
+
+  /** A CLI that refuses `initialize` knows neither hooks nor servers: it must not work without them. */
+  #refused(error: unknown): void {
+    if (this.closing.aborted) return;
+    const { hooks, sdkMcpServers } = this.#parts.initialize;
+    this.#parts.logger.warn('the agent refused initialize', { error: String(error) });
+    if (hooks === undefined && sdkMcpServers === undefined) return;
+    this.#failure ??= DuolaneError.from(error);
     this.#ending(this[Symbol.asyncDispose]());
   }
 

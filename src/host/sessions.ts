@@ -31,7 +31,14 @@ interface Found {
 export async function listSessions(query: SessionQuery = {}): Promise<SDKSessionInfo[]> {
   const { limit = Infinity, offset = 0 } = query;
   const found = (await find(query)).toSorted((a, b) => b.lastModified - a.lastModified);
-  return Promise.all(found.slice(offset, offset + limit).map(describe));
+  const infos: SDKSessionInfo[] = [];
+  // One after the other: most callers want a few of many, and a transcript can be large.
+  for (const each of found) {
+    if (infos.length >= offset + limit) break;
+    const info = await describe(each);
+    if (info) infos.push(info);
+  }
+  return infos.slice(offset);
 }
 
 /** One session; undefined if there is none of that id. */
@@ -53,7 +60,7 @@ export async function getSessionMessages(
   return found ? messagesOf(await found.load()).slice(offset, offset + limit) : [];
 }
 
-const describe = async ({ sessionId, load, ...file }: Found): Promise<SDKSessionInfo> =>
+const describe = async ({ sessionId, load, ...file }: Found): Promise<SDKSessionInfo | undefined> =>
   infoOf(sessionId, await load(), file);
 
 async function find({ dir, sessionStore }: SessionQuery): Promise<readonly Found[]> {
@@ -75,14 +82,16 @@ async function inStore(store: SessionStore, key: string): Promise<readonly Found
 }
 
 async function onDisk(folder: string): Promise<readonly Found[]> {
-  const files = (await entriesOf(folder)).filter((file) => file.endsWith('.jsonl'));
+  const files = (await entriesOf(folder)).filter((file) =>
+    /[\\/](?!agent-)[^\\/]+\.jsonl$/.test(file),
+  );
   return Promise.all(
     files.map(async (file) => {
       const { mtimeMs, size } = await stat(file);
       const sessionId = file.slice(folder.length + 1, -'.jsonl'.length);
       const load = async (): Promise<SessionStoreEntry[]> =>
         parseTranscript(await readFile(file, 'utf8'));
-      return { sessionId, lastModified: mtimeMs, fileSize: size, load };
+      return { sessionId, lastModified: Math.floor(mtimeMs), fileSize: size, load };
     }),
   );
 }

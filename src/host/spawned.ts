@@ -35,6 +35,11 @@ export function spawnedTransport(
 ): Transport {
   const killing = new AbortController();
   const child = spawn({ ...launch, signal: killing.signal });
+  if (!child?.stdin || !child.stdout)
+    throw new DuolaneError(
+      'invalid',
+      "spawnClaudeCodeProcess must return a process with stdin and stdout: spawn it with stdio ['pipe', 'pipe', …]",
+    );
   const { stdin, stdout } = child;
   let broken: unknown;
   stdin.on('error', (error) => (broken ??= error));
@@ -59,9 +64,9 @@ export function spawnedTransport(
   return {
     output: bytesOf(stdout),
     exited,
-    write(text) {
+    write(text, onLost) {
       check();
-      return stdin.write(text);
+      return stdin.write(text, (error) => error && onLost?.(error));
     },
     async drained() {
       check();

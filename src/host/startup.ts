@@ -1,30 +1,49 @@
+import { DuolaneError } from '../errors.ts';
+import { orAborted } from './handshake.ts';
 import { startSession } from './open.ts';
-import type { Options } from './options.ts';
-import { type Query, type QueryInput, runOn } from './query.ts';
+import type { QueryOptions } from './options.ts';
+import { AbortError, checkPrompt, type Query, type QueryInput, runOn } from './query.ts';
+
+const MINUTE_MS = 60_000;
 
 /** A CLI that has been started and has answered `initialize`, waiting for its prompt. */
 export interface WarmQuery extends AsyncDisposable {
-  /** Once. */
+  /** Once; throws `conflict` the second time. */
   query(prompt: QueryInput['prompt']): Query;
   close(): void;
 }
 
+export interface StartupInput {
+  readonly options?: QueryOptions;
+  /** How long the CLI may take to answer `initialize`; a minute by default. */
+  readonly initializeTimeoutMs?: number;
+}
+
 /**
- * Starts a CLI ahead of its prompt. Rejects as the session does if it does not come up; nothing is
- * left running then.
+ * Starts a CLI ahead of its prompt. Rejects as the session does if it does not come up, with
+ * `timeout` if it says nothing; nothing is left running then.
  */
 export async function startup({
   options = {},
-}: { readonly options?: Options } = {}): Promise<WarmQuery> {
+  initializeTimeoutMs = MINUTE_MS,
+}: StartupInput = {}): Promise<WarmQuery> {
   const session = await startSession(options);
+  const signal = options.abortController?.signal;
   try {
-    await session.initialized;
+    const limit = AbortSignal.timeout(initializeTimeoutMs);
+    await orAborted(session.initialized, signal ? AbortSignal.any([limit, signal]) : limit);
   } catch (error) {
     await session[Symbol.asyncDispose]();
-    throw error;
+    throw signal?.aborted ? new AbortError(undefined, { cause: signal.reason }) : error;
   }
+  let isTaken = false;
   return {
-    query: (prompt) => runOn(Promise.resolve(session), prompt, options.abortController?.signal),
+    query(prompt) {
+      if (isTaken) throw new DuolaneError('conflict', 'a warm query has one prompt; start another');
+      checkPrompt(prompt);
+      isTaken = true;
+      return runOn(Promise.resolve(session), prompt, signal);
+    },
     close: () => void session[Symbol.asyncDispose]().catch(() => {}), // told by the logger
     [Symbol.asyncDispose]: () => session[Symbol.asyncDispose](),
   };

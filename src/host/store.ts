@@ -8,7 +8,11 @@ export interface SessionKey {
 }
 
 /** One line of a transcript. */
-export type SessionStoreEntry = JsonObject;
+export type SessionStoreEntry = JsonObject & {
+  readonly type?: string;
+  readonly uuid?: string;
+  readonly timestamp?: string;
+};
 
 /**
  * Where transcripts are mirrored to, as the CLI writes them. `append` is called in order, one call
@@ -35,6 +39,15 @@ export class InMemorySessionStore implements SessionStore {
   /** How many transcripts it holds. */
   get size(): number {
     return this.#sessions.size;
+  }
+
+  /** What it holds of one, at once; none if it is unknown. */
+  getEntries(key: SessionKey): SessionStoreEntry[] {
+    return [...(this.#sessions.get(idOf(key))?.entries ?? [])];
+  }
+
+  clear(): void {
+    this.#sessions.clear();
   }
 
   async append(key: SessionKey, entries: readonly SessionStoreEntry[]): Promise<void> {

@@ -59,13 +59,16 @@ export class Writer {
     this.#text = '';
     try {
       if (this.#ended) throw new DuolaneError('closed', 'stdin of the agent was closed');
-      this.#room = this.#transport.write(text);
+      this.#room = this.#transport.write(text, (reason) => this.#lose(frames, reason));
     } catch (error) {
-      this.#broken = DuolaneError.from(error, 'closed');
-      this.#options.onLost(frames, this.#broken);
-      return;
+      return this.#lose(frames, error);
     }
     for (const frame of frames) this.#options.onWritten(frame);
+  }
+
+  #lose(frames: readonly JsonObject[], reason: unknown): void {
+    this.#broken ??= DuolaneError.from(reason, 'closed');
+    this.#options.onLost(frames, this.#broken);
   }
 
   /** Writes what waits and resolves when there is room for more; rejects with `closed`. */

@@ -148,19 +148,8 @@ async function pipe(
   gone: Cancellation,
   stallMs: number,
 ): Promise<void> {
-  let corked = false;
-  const uncork = (): void => {
-    corked = false;
-    outgoing.uncork();
-  };
   for await (const chunk of chunks) {
     if (gone.aborted) return;
-    // What comes in one turn of the loop goes out in one packet.
-    if (!corked) {
-      corked = true;
-      outgoing.cork();
-      setImmediate(uncork);
-    }
     if (outgoing.write(chunk)) continue;
     if (await drained(outgoing, gone, stallMs)) continue;
     if (gone.aborted) return;

@@ -103,10 +103,15 @@ function readText(incoming: IncomingMessage): Promise<string> {
   if (incoming.readableEnded) return Promise.resolve('');
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
+    const onClose = (): void => reject(LEFT);
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-    incoming.once('end', () => resolve(toText(chunks)));
+    incoming.once('end', () => {
+      // It closes later, too: a promise that is settled twice costs more than this.
+      incoming.off('close', onClose);
+      resolve(toText(chunks));
+    });
     incoming.once('error', reject);
-    incoming.once('close', () => reject(LEFT));
+    incoming.once('close', onClose);
   });
 }
 

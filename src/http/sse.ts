@@ -19,13 +19,13 @@ export type SseItem = SseEvent | 'heartbeat' | { readonly retry: number };
  * written together.
  */
 export const sseResponse = (items: AsyncIterable<SseItem | readonly SseItem[]>): Response =>
-  new StreamedResponse(encoded(items), HEADERS) as unknown as Response;
+  new StreamedResponse(new Encoded(items), HEADERS) as unknown as Response;
 
 /** The same for any text in chunks. */
 export const streamResponse = (
   texts: AsyncIterable<string>,
   headers: Readonly<Record<string, string>>,
-): Response => new StreamedResponse(texts[Symbol.asyncIterator](), headers) as unknown as Response;
+): Response => new StreamedResponse(texts, headers) as unknown as Response;
 
 /** What a server that writes text itself needs of a streamed response, in place of a web stream. */
 export interface StreamSource {
@@ -61,18 +61,18 @@ export function watchStream(response: Response, watch: StreamWatch): boolean {
 class StreamedResponse implements StreamSource {
   readonly status = 200;
   readonly ok = true;
-  #texts: AsyncIterator<string>;
+  #texts: AsyncIterable<string>;
   readonly #given: Readonly<Record<string, string>>;
   #headers: Headers | undefined;
   #whole: Response | undefined;
 
-  constructor(texts: AsyncIterator<string>, headers: Readonly<Record<string, string>>) {
+  constructor(texts: AsyncIterable<string>, headers: Readonly<Record<string, string>>) {
     this.#texts = texts;
     this.#given = headers;
   }
 
   get texts(): AsyncIterable<string> {
-    return { [Symbol.asyncIterator]: () => this.#texts };
+    return this.#texts;
   }
 
   get fields(): Readonly<Record<string, string>> {
@@ -88,33 +88,52 @@ class StreamedResponse implements StreamSource {
   }
 
   watch(watch: StreamWatch): void {
-    this.#texts = watched(this.#texts, watch);
+    this.#texts = new Watched(this.#texts, watch);
   }
 }
 
 passFor<Response>(StreamedResponse, Response);
 
-function watched(texts: AsyncIterator<string>, watch: StreamWatch): AsyncIterator<string> {
-  let over = false;
-  const end = (): void => {
-    if (!over) watch.end();
-    over = true;
-  };
-  return {
-    next() {
-      const taken = texts.next();
-      taken.then(({ done }) => (done ? end() : watch.chunk()), end);
-      return taken;
-    },
-    async return() {
-      end();
-      await texts.return?.();
-      return { done: true, value: undefined };
-    },
-  };
+class Watched implements AsyncIterableIterator<string> {
+  readonly #texts: AsyncIterator<string>;
+  readonly #watch: StreamWatch;
+  #over = false;
+
+  constructor(texts: AsyncIterable<string>, watch: StreamWatch) {
+    this.#texts = texts[Symbol.asyncIterator]();
+    this.#watch = watch;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<string>> {
+    try {
+      const result = await this.#texts.next();
+      if (result.done) this.#end();
+      else this.#watch.chunk();
+      return result;
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+  }
+
+  async return(): Promise<IteratorResult<string>> {
+    this.#end();
+    await this.#texts.return?.();
+    return { done: true, value: undefined };
+  }
+
+  #end(): void {
+    if (!this.#over) this.#watch.end();
+    this.#over = true;
+  }
 }
 
-function toStream(texts: AsyncIterator<string>): ReadableStream<Uint8Array> {
+function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
+  const texts = source[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
   return new ReadableStream(
     {
@@ -132,25 +151,34 @@ function toStream(texts: AsyncIterator<string>): ReadableStream<Uint8Array> {
 }
 
 /** By hand: a generator would cost a promise more for every item, and stand in the way of `return`. */
-function encoded(items: AsyncIterable<SseItem | readonly SseItem[]>): AsyncIterator<string> {
-  let iterator: AsyncIterator<SseItem | readonly SseItem[]> | undefined;
-  const source = (): AsyncIterator<SseItem | readonly SseItem[]> =>
-    (iterator ??= items[Symbol.asyncIterator]());
-  return {
-    async next() {
-      const result = await source().next();
-      if (result.done) return { done: true, value: undefined };
-      const { value } = result;
-      return {
-        done: false,
-        value: isList(value) ? value.map(encodeItem).join('') : encodeItem(value),
-      };
-    },
-    async return() {
-      await source().return?.();
-      return { done: true, value: undefined };
-    },
-  };
+class Encoded implements AsyncIterableIterator<string> {
+  readonly #items: AsyncIterable<SseItem | readonly SseItem[]>;
+  #iterator: AsyncIterator<SseItem | readonly SseItem[]> | undefined;
+
+  constructor(items: AsyncIterable<SseItem | readonly SseItem[]>) {
+    this.#items = items;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<string>> {
+    const result = await this.#source().next();
+    if (result.done) return { done: true, value: undefined };
+    const { value } = result;
+    const text = isList(value) ? value.map(encodeItem).join('') : encodeItem(value);
+    return { done: false, value: text };
+  }
+
+  async return(): Promise<IteratorResult<string>> {
+    await this.#source().return?.();
+    return { done: true, value: undefined };
+  }
+
+  #source(): AsyncIterator<SseItem | readonly SseItem[]> {
+    return (this.#iterator ??= this.#items[Symbol.asyncIterator]());
+  }
 }
 
 const isList = (value: SseItem | readonly SseItem[]): value is readonly SseItem[] =>

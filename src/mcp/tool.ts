@@ -47,6 +47,17 @@ export interface ToolExtras {
   readonly concurrency?: number;
 }
 
+/** What `tool` makes. `any` is a tool of whatever arguments, as in a list of several. */
+// oxlint-disable-next-line typescript/no-explicit-any -- nothing else takes every handler
+export interface SdkMcpToolDefinition<Schema extends object = any> extends Omit<
+  ToolDefinition,
+  'handler'
+> {
+  readonly handler: ToolHandler<IsAny<Schema> extends true ? Schema : ToolArgs<Schema>>;
+}
+
+type IsAny<T> = 0 extends 1 & T ? true : false;
+
 /**
  * A tool in the form of the official agent SDK. `schema` is a zod 3 or 4 shape or object, any
  * Standard Schema, or plain JSON Schema; the handler gets arguments that it has accepted. Nothing
@@ -58,7 +69,7 @@ export function tool<const Schema extends object>(
   schema: Schema,
   handler: ToolHandler<ToolArgs<Schema>>,
   { searchHint, alwaysLoad, ...extras }: ToolExtras = {},
-): ToolDefinition & { readonly handler: ToolHandler<ToolArgs<Schema>> } {
+): SdkMcpToolDefinition<Schema> {
   const meta = {
     ...(searchHint !== undefined && { 'anthropic/searchHint': searchHint }),
     ...(alwaysLoad !== undefined && { 'anthropic/alwaysLoad': alwaysLoad }),

@@ -1,8 +1,9 @@
 import type * as OpenTelemetry from '@opentelemetry/api';
 import type { Context, Span, SpanContext } from '@opentelemetry/api';
 import { DuolaneError } from '../errors.ts';
-import type { AgentEvent, Snapshot, TaskEvent, Turn, Usage } from '../event/types.ts';
+import type { AgentEvent, Snapshot, TaskEvent, Turn } from '../event/types.ts';
 import type { RunEar, RunObserver } from '../task/types.ts';
+import { usageAttributes } from './gen-ai.ts';
 import type { Instrument, Labels, Meter, Metric } from './meter.ts';
 import { callTime, type Step } from './runs.ts';
 
@@ -114,7 +115,7 @@ class RunSpans implements RunEar {
         return;
       }
       case 'run.finished':
-        this.#span.setAttributes(usageOf(event.usage));
+        this.#span.setAttributes(usageAttributes(event.usage));
         this.#span.setAttribute('duolane.outcome', event.outcome);
         if (event.outcome === 'failed') this.#fail(this.#span, event.error?.code ?? 'internal');
         return;
@@ -163,7 +164,7 @@ class RunSpans implements RunEar {
     const firstMs =
       firstChunkMs ?? (step.firstAt === undefined ? undefined : step.firstAt - calledAt);
     step.span.setAttributes({
-      ...usageOf(usage),
+      ...usageAttributes(usage),
       ...(reason && { 'gen_ai.response.finish_reasons': [reason] }),
       ...(firstMs !== undefined && { 'gen_ai.response.time_to_first_chunk': firstMs / 1000 }),
     });
@@ -183,20 +184,6 @@ class RunSpans implements RunEar {
     span.setAttribute('error.type', code);
     span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
   }
-}
-
-function usageOf(usage: Usage = {}): Attributes {
-  const { inputTokens, outputTokens, reasoningTokens, cacheReadTokens } = usage;
-  return {
-    ...(inputTokens !== undefined && { 'gen_ai.usage.input_tokens': inputTokens }),
-    ...(outputTokens !== undefined && { 'gen_ai.usage.output_tokens': outputTokens }),
-    ...(reasoningTokens !== undefined && {
-      'gen_ai.usage.reasoning.output_tokens': reasoningTokens,
-    }),
-    ...(cacheReadTokens !== undefined && {
-      'gen_ai.usage.cache_read.input_tokens': cacheReadTokens,
-    }),
-  };
 }
 
 /** The trace that the caller is in, if the turn says one. */

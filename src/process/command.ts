@@ -50,12 +50,12 @@ function findOnWindows({ command, env }: Asked): string {
 export function explainStart(reason: unknown, { command, cwd, env }: Asked): DuolaneError {
   if (reason instanceof DuolaneError) return reason;
   const cause = { cause: reason };
-  const folder = resolve(cwd ?? '.');
   const { code, message } = reason as NodeJS.ErrnoException;
   if (code !== 'ENOENT' && code !== 'EACCES' && code !== 'ENOTDIR') {
     const why = code === 'EAGAIN' || code === 'EMFILE' ? 'internal' : 'invalid';
     return new DuolaneError(why, `cannot start ${command}: ${message}`, cause);
   }
+  const folder = resolve(cwd ?? '.');
   if (!isDirectory(folder)) {
     return exists(folder)
       ? new DuolaneError('invalid', `cwd ${folder} is not a directory`, cause)

@@ -96,9 +96,9 @@ class Child implements ProcessTransport {
     release(chunk);
   }
 
-  write(text: string | Uint8Array): boolean {
+  write(text: string | Uint8Array, onLost?: (reason: Error) => void): boolean {
     this.#gate.check();
-    return this.#child.stdin.write(text);
+    return this.#child.stdin.write(text, onLost && ((error) => error && onLost(lost(error))));
   }
 
   drained(): Promise<void> {
@@ -211,6 +211,9 @@ class Child implements ProcessTransport {
     return this.#treeGone;
   }
 }
+
+const lost = (cause: Error): DuolaneError =>
+  new DuolaneError('closed', 'the process no longer reads its input', { cause });
 
 /**
  * A descendant may hold a pipe open for ever after the child's exit. What is in the pipe is still

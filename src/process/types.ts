@@ -13,8 +13,12 @@ export interface Transport extends AsyncDisposable {
    * for a reader who keeps nothing of it; nobody has to.
    */
   release?(chunk: Uint8Array): void;
-  /** Takes text or bytes at once; false: the pipe is full, await `drained()` before more. Throws `closed` when the peer no longer reads. */
-  write(text: string | Uint8Array): boolean;
+  /**
+   * Takes text or bytes at once; false: the pipe is full, await `drained()` before more. Throws
+   * `closed` when the peer no longer reads. Where that shows only later, since the pipe breaks under
+   * this very write, `onLost` is told.
+   */
+  write(text: string | Uint8Array, onLost?: (reason: Error) => void): boolean;
   /** Resolves when there is room, rejects with `closed` when there never will be. */
   drained(): Promise<void>;
   /** No more input; the peer sees end of file. Twice is fine. */

@@ -65,10 +65,9 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       ...(answers.length > 0 && { answers }),
       ...(metadata && { metadata }),
     });
-    return Response.json(
-      { task: place.task, context: place.context, seq: entry.seq },
-      { status: 201 },
-    );
+    // A message that was sent before is in the task that it made then.
+    const { task, context } = entry.type === 'turn.submitted' ? entry.turn : place;
+    return Response.json({ task, context, seq: entry.seq }, { status: 201 });
   };
   const routes: readonly Route[] = [
     {

@@ -3,6 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { headerOf, urlOf } from '../http/request.ts';
 import { isLoopback } from './address.ts';
 import { openIdUrl, tokenChecker, type Checked, type JwtAuth } from './jwt.ts';
+import { RESOURCE_PATH } from './resource.ts';
 import {
   bearerOf,
   ownerOf,
@@ -41,6 +42,8 @@ export interface Passed {
 }
 
 export interface GuardOptions {
+  /** Where callers reach this server, if not where they say. */
+  readonly publicUrl?: string;
   /** Hears why tokens could not be checked, which callers are not told. */
   readonly onError?: (error: unknown) => void;
 }
@@ -53,7 +56,7 @@ export interface GuardOptions {
 export function createGuard(
   host: string,
   auth: Auth = {},
-  { onError = () => {} }: GuardOptions = {},
+  { publicUrl, onError = () => {} }: GuardOptions = {},
 ): Guard {
   const schemes = secretSchemes(auth.bearer, auth.apiKey);
   const { verify } = auth;
@@ -82,7 +85,12 @@ export function createGuard(
     if (checked && 'owner' in checked) return { owner: checked.owner };
     const verified = await verify?.(request);
     if (verified !== undefined) return { owner: verified };
-    return { response: checked ? badToken(checked, auth.jwt?.scopes) : unauthorized(names) };
+    const { pathname, origin } = urlOf(request);
+    const more = auth.jwt && pathname === '/mcp' ? tokensAt(publicUrl ?? origin) : [];
+    const response = checked
+      ? badToken(checked, auth.jwt?.scopes, more)
+      : unauthorized(names, more);
+    return { response };
   };
 }
 
@@ -127,21 +135,32 @@ function checkOrigin(request: Request, bound: string): Response | undefined {
   return undefined;
 }
 
-function unauthorized(names: readonly string[]): Response {
+/** Sends a client of the MCP endpoint to those who give tokens for it (RFC 9728). */
+const tokensAt = (url: string): readonly string[] => [`resource_metadata="${url}${RESOURCE_PATH}"`];
+
+function unauthorized(names: readonly string[], more: readonly string[]): Response {
   const wanted = names.join(' or ') || 'credentials';
   const text = `This server wants ${wanted}; its agent card says how.`;
-  return plain(401, text, { 'www-authenticate': 'Bearer' });
+  return plain(401, text, { 'www-authenticate': challenge(more) });
 }
+
+const challenge = (parameters: readonly string[]): string =>
+  `Bearer ${parameters.join(', ')}`.trimEnd();
 
 /** RFC 6750: what is wrong with the token, for a program and for a person. */
 function badToken(
   { error, description }: Exclude<Checked, { readonly owner: string }>,
   scopes: readonly string[] = [],
+  more: readonly string[] = [],
 ): Response {
-  const wanted = error === 'insufficient_scope' ? `, scope="${scopes.join(' ')}"` : '';
-  const challenge = `Bearer error="${error}", error_description="${description}"${wanted}`;
-  const status = error === 'insufficient_scope' ? 403 : 401;
-  return plain(status, `${description}.`, { 'www-authenticate': challenge });
+  const poor = error === 'insufficient_scope';
+  const said = [
+    `error="${error}"`,
+    `error_description="${description}"`,
+    ...(poor ? [`scope="${scopes.join(' ')}"`] : []),
+    ...more,
+  ];
+  return plain(poor ? 403 : 401, `${description}.`, { 'www-authenticate': challenge(said) });
 }
 
 const unavailable = (): Response =>

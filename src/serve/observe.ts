@@ -1,3 +1,4 @@
+import { headerOf, urlOf } from '../http/request.ts';
 import { watchStream } from '../http/sse.ts';
 import {
   observeAll,
@@ -58,8 +59,8 @@ export async function observe({
         },
       });
       if (!streamed) return response;
-      const protocol = new URL(request.url).pathname.split('/')[1] ?? '';
-      const resumed = request.headers.has('last-event-id');
+      const protocol = urlOf(request).pathname.split('/', 2)[1] ?? '';
+      const resumed = headerOf(request, 'last-event-id') !== null;
       open = streams.map((begin) => begin(protocol, resumed));
       return response;
     },

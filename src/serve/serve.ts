@@ -15,6 +15,7 @@ import { createGuard } from './guard.ts';
 import { observe } from './observe.ts';
 import { mountOutputs } from './outputs.ts';
 import { isPage, pageRoutes } from './page.ts';
+import { RESOURCE_PATH, resourceRoute } from './resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
 import { createSessions } from './session.ts';
 import { withSkills } from './skills.ts';
@@ -47,6 +48,7 @@ export async function serve(
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
   const guard = createGuard(host, options.auth, {
+    ...(options.publicUrl !== undefined && { publicUrl: options.publicUrl }),
     onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
   });
   const sessions = createSessions(options.auth);
@@ -78,13 +80,13 @@ export async function serve(
       port,
       onError: (error) => options.logger?.warn('a response ended early', { error: String(error) }),
     },
-  );
+  ).catch(closing(runner));
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
     const { listenAgents } = await import('./grpc.ts');
     return listenAgents(host, options, guard, () => ready);
   };
-  const grpc = options.grpc && (await openGrpc().catch(closing(listening)));
+  const grpc = options.grpc && (await openGrpc().catch(closing(listening, runner)));
   // Host and Origin are the guard's business, for all routes alike.
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
@@ -109,6 +111,7 @@ export async function serve(
         ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
         : [],
     ),
+    ...(mcp && options.auth?.jwt ? [resourceRoute(url, options.auth.jwt)] : []),
     ...apiRoutes({
       agents: mounted.agents.map(({ name, description }) => ({
         name,
@@ -154,9 +157,9 @@ export async function serve(
 
 /** Rethrows, once what was opened before the failure is closed. */
 const closing =
-  (opened: AsyncDisposable) =>
+  (...opened: readonly AsyncDisposable[]) =>
   async (error: unknown): Promise<never> => {
-    await opened[Symbol.asyncDispose]();
+    for (const each of opened) await each[Symbol.asyncDispose]();
     throw error;
   };
 
@@ -177,6 +180,7 @@ function isOpen(request: Request): boolean {
   return (
     pathname === '/healthz' ||
     pathname === '/readyz' ||
+    pathname === RESOURCE_PATH ||
     pathname.endsWith(CARD_PATH) ||
     (request.method !== 'POST' && (isPage(pathname) || pathname === '/api/session'))
   );

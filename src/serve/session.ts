@@ -1,4 +1,4 @@
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { headerOf } from '../http/request.ts';
 import type { Auth } from './guard.ts';
 import type { SessionHead } from './page-types.ts';
@@ -29,11 +29,16 @@ export function createSessions(auth: Auth = {}, now: () => number = Date.now): S
   const { bearer, apiKey } = auth;
   const wanted = Object.values(auth).some((way) => way !== undefined);
   const secrets = JSON.stringify([bearer ?? null, apiKey ?? null]);
-  const key =
+  let key: Buffer | undefined;
+  /** Slow on purpose, and so made when first needed: who has a cookie must not find the secret by trying. */
+  const makeKey = (): Buffer =>
     bearer === undefined && apiKey === undefined
       ? randomBytes(32)
-      : createHash('sha256').update(`duolane session ${secrets}`).digest();
-  const sign = (text: string): Buffer => createHmac('sha256', key).update(text).digest();
+      : scryptSync(secrets, 'duolane session', 32);
+  const sign = (text: string): Buffer =>
+    createHmac('sha256', (key ??= makeKey()))
+      .update(text)
+      .digest();
 
   const issue = (owner: string, lifeS: number): string => {
     const claim = Buffer.from(JSON.stringify([owner, now() + lifeS * 1000])).toString('base64url');

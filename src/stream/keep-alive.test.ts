@@ -21,6 +21,26 @@ test('beats while the source is silent, and only then', async () => {
   await vi.advanceTimersByTimeAsync(999);
   source.offer('in time');
   expect((await late).value).toBe('in time');
+  const again = reader.next();
+  await vi.advanceTimersByTimeAsync(999);
+  source.offer('in time again');
+  expect((await again).value).toBe('in time again');
+  expect(await read(1000)).toBe('beat');
+});
+
+test('a reader that is busy when a beat was due gets none for the past', async () => {
+  const source = new Channel<string>();
+  const reader = keepAlive(source, 1000, () => 'beat');
+  const first = reader.next();
+  source.offer('item');
+  expect((await first).value).toBe('item');
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(vi.getTimerCount()).toBe(0);
+  const next = reader.next();
+  await vi.advanceTimersByTimeAsync(999);
+  source.offer('in time');
+  expect((await next).value).toBe('in time');
+  await reader.return?.();
   expect(vi.getTimerCount()).toBe(0);
 });
 
@@ -36,13 +56,10 @@ test('an item that comes with a beat waits for the next read, and none is lost',
   expect((await reader.next()).value).toBe(2);
 });
 
-test('no timer runs while the reader is busy, nor after it left', async () => {
+test('no timer is left behind by a reader that leaves', async () => {
   const source = new Channel<number>();
   source.offer(1);
-  for await (const _ of keepAlive(source, 10, () => 'beat')) {
-    expect(vi.getTimerCount()).toBe(0);
-    break;
-  }
+  for await (const _ of keepAlive(source, 10, () => 'beat')) break;
   expect(vi.getTimerCount()).toBe(0);
   expect(source.ended).toBe(true);
 });

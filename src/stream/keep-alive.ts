@@ -4,8 +4,8 @@ import { Reader } from './reader.ts';
 
 /**
  * The items of the source, and `make()` whenever the reader has waited `everyMs` for the next one.
- * The end, an error and leaving pass through; a reader that does not wait costs no timer. Single
- * use.
+ * The end, an error and leaving pass through; there is one timer for all waits, and none after the
+ * reader has left. Single use.
  */
 export function keepAlive<T, B>(
   source: AsyncIterable<T>,
@@ -17,25 +17,31 @@ export function keepAlive<T, B>(
   }
   const puller = new Puller(source, () => reader.wake());
   let timer: NodeJS.Timeout | undefined;
+  let waitsSince = 0;
   let due = false;
-  const stop = (): void => {
-    clearTimeout(timer);
+  // Stopping a timer for each item costs more than letting one run out and look what has happened.
+  const look = (): void => {
     timer = undefined;
-    due = false;
-  };
-  const beat = (): void => {
-    due = true;
-    reader.wake();
+    if (!reader.waits) return;
+    const leftMs = waitsSince + everyMs - performance.now();
+    if (leftMs > 0) timer = setTimeout(look, Math.ceil(leftMs));
+    else {
+      due = true;
+      reader.wake();
+    }
   };
   const reader = new Reader<T | B>({
     take() {
       const result = puller.take() ?? (due ? { done: false, value: make() } : undefined);
-      if (result) stop();
-      else timer ??= setTimeout(beat, everyMs);
+      if (result) due = false;
+      else if (!reader.waits) {
+        waitsSince = performance.now();
+        timer ??= setTimeout(look, everyMs);
+      }
       return result;
     },
     async leave() {
-      stop();
+      clearTimeout(timer);
       const left = puller.leave();
       reader.wake();
       await left;

@@ -1,3 +1,4 @@
+import { countTurns } from '../event/turns.ts';
 import type { Snapshot } from '../event/types.ts';
 
 /**
@@ -13,6 +14,6 @@ export function changed(from: Snapshot | undefined, to: Snapshot): boolean {
     from.attempt !== to.attempt ||
     from.canceling !== to.canceling ||
     from.pending.length !== to.pending.length ||
-    from.turns.length !== to.turns.length
+    countTurns(from) !== countTurns(to)
   );
 }

@@ -5,7 +5,8 @@ import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
 export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {
-  const line = encodeEntry({ ...event, at: event.at ?? now } as Entry);
+  const given = encodeEntry(event as Entry);
+  const line = event.at === undefined ? `${given.slice(0, -1)},"at":${now}}` : given;
   // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count.
   if (line.length * 3 > ENTRY_BYTES && Buffer.byteLength(line) > ENTRY_BYTES)
     throw new DuolaneError(

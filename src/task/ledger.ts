@@ -229,8 +229,8 @@ export class Ledger implements StoreMethods {
       snapshot = advance(snapshot, entry);
       return { seq, note: isNote(entry), line };
     });
-    const base = from ?? { task, epoch: 0, leaseUntil: 0 };
-    return { to: { ...base, snapshot: snapshot as Snapshot }, rows };
+    const { epoch = 0, worker, leaseUntil = 0 } = from ?? {};
+    return { to: { task, snapshot: snapshot as Snapshot, epoch, worker, leaseUntil }, rows };
   }
 
   #write(from: Head | undefined, to: Head, rows: readonly Row[]): Snapshot {

@@ -149,11 +149,15 @@ class Serving {
 
   async #serve(): Promise<void> {
     const { task, epoch } = this.#claim;
-    this.#claim.onNote((note) => this.#hear(note));
     try {
+      // Whoever submitted it is told first that it stands; then the agent has the floor.
+      await new Promise((resolve) => setImmediate(resolve));
       await this.#settle();
       for (let turn = this.#next(); turn; turn = this.#next()) {
+        const isFirst = this.#run === undefined;
         this.#run = new Run(this.#agent, this.#writer, this.#options);
+        // Notes that came before there was somebody to hear them were kept.
+        if (isFirst) this.#claim.onNote((note) => this.#hear(note));
         if ((await this.#run.serve(turn, this.#claim)) === 'sleeps') break;
       }
     } catch (error) {

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Turn } from '../event/types.ts';
-import { encodeEvent } from './codec.ts';
+import { encodeEvent, numberLine } from './codec.ts';
 import { openDatabase } from './sqlite-driver.ts';
-import { type Call, SqliteEngine } from './sqlite-engine.ts';
+import { SqliteEngine } from './sqlite-engine.ts';
+import type { Call, Done, Reply } from './sqlite-wire.ts';
+import type { Commit } from './store.ts';
 
 let folder: string;
 let file: string;
@@ -36,13 +38,17 @@ const submit = (id: number, task: string): Call => ({
   ],
 });
 
+const outcome = (done: readonly Done[]): { replies: Reply[]; commits: Commit[] } => ({
+  replies: done.map(({ reply }) => reply),
+  commits: done.flatMap(({ commits }) => commits),
+});
+
 describe('sqlite engine', () => {
   test('writes are done before the reads that travel with them', () => {
     using engine = open();
-    const { replies, commits } = engine.run([
-      { id: 1, method: 'get', args: ['t'] },
-      submit(2, 't'),
-    ]);
+    const { replies, commits } = outcome(
+      engine.run([{ id: 1, method: 'get', args: ['t'] }, submit(2, 't')]),
+    );
     expect(commits).toMatchObject([{ task: 't', head: 1, held: true }]);
     expect(replies.find(({ id }) => id === 1)).toMatchObject({ value: { task: 't' } });
   });
@@ -55,7 +61,7 @@ describe('sqlite engine', () => {
       method: 'bookmark',
       args: [{ task: 't', name: {}, after: 0, data: {} }],
     };
-    const { replies, commits } = engine.run([submit(3, 'u'), broken, submit(4, 'v')]);
+    const { replies, commits } = outcome(engine.run([submit(3, 'u'), broken, submit(4, 'v')]));
     expect(commits.map(({ task }) => task)).toEqual(['u', 'v']);
     expect(replies).toMatchObject([
       { id: 3, value: { task: 'u' } },
@@ -76,8 +82,28 @@ describe('sqlite engine', () => {
       method: 'append',
       args: [{ task: 't', epoch: 1, after: 1, events }],
     };
-    expect(engine.run([append]).replies).toMatchObject([{ failure: { code: 'server' } }]);
-    expect(engine.run([append]).replies).toMatchObject([{ failure: { code: 'fenced' } }]);
+    expect(outcome(engine.run([append])).replies).toMatchObject([{ failure: { code: 'server' } }]);
+    expect(outcome(engine.run([append])).replies).toMatchObject([{ failure: { code: 'fenced' } }]);
+  });
+
+  test('an entry that somebody else wrote to the file is noticed by its number', () => {
+    using engine = open();
+    const events = [encodeEvent({ type: 'text.delta', id: 't', delta: 'x' })];
+    const append = (id: number, after: number, lines: readonly string[]): Call => ({
+      id,
+      method: 'append',
+      args: [{ task: 't', epoch: 1, after, events: lines }],
+    });
+    engine.run([submit(1, 't'), append(2, 1, [encodeEvent({ type: 'run.started' })])]);
+    const db = openDatabase(file);
+    const theirs = numberLine(encodeEvent({ type: 'text.delta', id: 't', delta: 'y' }), 3);
+    db.prepare('insert into entries select key, 3, 0, ? from tasks').run(theirs);
+    db.close();
+    const late = append(3, 2, events);
+    expect(outcome(engine.run([late])).replies).toMatchObject([{ failure: { code: 'server' } }]);
+    const { replies, commits } = outcome(engine.run([late, submit(4, 'u')]));
+    expect(replies).toMatchObject([{ failure: { code: 'conflict' } }, { value: { task: 'u' } }]);
+    expect(commits.map(({ task }) => task)).toEqual(['u']);
   });
 
   test('a file of a newer schema is refused and let go', () => {
@@ -88,7 +114,7 @@ describe('sqlite engine', () => {
     db.exec('delete from migrations where version = 99');
     db.close();
     using engine = open();
-    expect(engine.run([submit(1, 't')]).commits).toHaveLength(1);
+    expect(outcome(engine.run([submit(1, 't')])).commits).toHaveLength(1);
   });
 
   function open(): SqliteEngine & Disposable {

@@ -1,25 +1,11 @@
-import { DuolaneError, type Failure } from '../errors.ts';
+import { DuolaneError } from '../errors.ts';
 import { Ledger } from './ledger.ts';
 import { type Database, openDatabase } from './sqlite-driver.ts';
 import { lockFile, writeHolder } from './sqlite-lock.ts';
 import { prepareDatabase } from './sqlite-schema.ts';
 import { SqliteTables } from './sqlite-tables.ts';
-import { type Commit, invoke, METHODS, type StoreMethods } from './store.ts';
-
-export interface Call {
-  readonly id: number;
-  readonly method: keyof StoreMethods;
-  readonly args: readonly unknown[];
-}
-
-export type Reply =
-  | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly failure: Failure };
-
-export interface Outcome {
-  readonly commits: readonly Commit[];
-  readonly replies: readonly Reply[];
-}
+import type { Call, Done, Reply } from './sqlite-wire.ts';
+import { invoke, METHODS } from './store.ts';
 
 /** The database and the rules over it, without a thread: what the worker runs. */
 export class SqliteEngine {
@@ -53,14 +39,11 @@ export class SqliteEngine {
   }
 
   /** Everything that waited: the writes in one commit with one fsync, then the reads, which see it. */
-  run(calls: readonly Call[]): Outcome {
-    const writes = calls.filter(({ method }) => METHODS[method] === 'write');
-    const reads = calls.filter(({ method }) => METHODS[method] === 'read');
-    const written = this.#write(writes);
-    return {
-      commits: written.commits,
-      replies: [...written.replies, ...reads.map((call) => this.#answer(call))],
-    };
+  run(calls: readonly Call[]): readonly Done[] {
+    const done = this.#write(calls.filter(({ method }) => METHODS[method] === 'write'));
+    for (const call of calls)
+      if (METHODS[call.method] === 'read') done.push({ reply: this.#answer(call), commits: [] });
+    return done;
   }
 
   close(): void {
@@ -68,23 +51,23 @@ export class SqliteEngine {
     this.#lock.close();
   }
 
-  #write(calls: readonly Call[]): Outcome {
-    if (calls.length === 0) return { commits: [], replies: [] };
+  #write(calls: readonly Call[]): Done[] {
+    if (calls.length === 0) return [];
     try {
       this.#db.exec('begin immediate');
-      const replies = calls.map((call) => this.#answer(call, true));
+      const done = calls.map((call): Done => {
+        const reply = this.#answer(call, true);
+        return { reply, commits: this.#ledger.takeCommits() };
+      });
+      this.#tables.flush();
       this.#db.exec('commit');
-      return { commits: this.#ledger.takeCommits(), replies };
+      return done;
     } catch (error) {
       this.#rollback();
       const [only] = calls;
-      if (only && calls.length === 1) return { commits: [], replies: [refusal(only, error)] };
+      if (only && calls.length === 1) return [{ reply: refusal(only, error), commits: [] }];
       // One of them broke the commit; alone, each of the others gets its own answer.
-      const each = calls.map((call) => this.#write([call]));
-      return {
-        commits: each.flatMap(({ commits }) => commits),
-        replies: each.flatMap(({ replies }) => replies),
-      };
+      return calls.flatMap((call) => this.#write([call]));
     }
   }
 

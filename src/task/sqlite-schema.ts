@@ -38,6 +38,8 @@ const STEPS: readonly string[] = [
      (select json_extract(line, '$.data.turns[0].tenant') from snapshots where task = key), '');
    drop index tasks_owner;
    create index tasks_owner on tasks(owner, changed_at, key, agent, tenant, state);`,
+  // A token no longer touches the row of its task, and a task without a change has no snapshot.
+  'alter table tasks rename column seq to changed_seq;',
 ];
 
 /** Durable by WAL and an fsync per commit; the default of WAL would lose the last commits with the power. */

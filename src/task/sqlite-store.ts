@@ -1,6 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
-import type { Call } from './sqlite-engine.ts';
+import { type Call, packCalls, unpackDone } from './sqlite-wire.ts';
 import type { Answered } from './sqlite-worker.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
@@ -13,6 +13,7 @@ export type StartThread = (again: boolean) => {
 type Message = 'ready' | { readonly failure: Failure } | Answered;
 
 interface Waiting {
+  readonly call?: Call;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -20,6 +21,8 @@ interface Waiting {
 const MAX_CRASHES = 5;
 const CRASH_WINDOW_MS = 60_000;
 const RESTART_MS = 50;
+/** Cheaper than `queueMicrotask`, which makes an async resource of its own each time. */
+const TICK = Promise.resolve();
 
 /**
  * A store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
@@ -97,11 +100,12 @@ class ThreadStore {
     return new Promise((resolve, reject) => {
       const id = ++this.#ids;
       if (this.#waiting.size === 0) this.#port?.ref();
-      this.#waiting.set(id, { resolve, reject });
-      if (this.#outbox.push({ id, method, args }) > 1) return;
+      const call: Call = { id, method, args };
+      this.#waiting.set(id, { call, resolve, reject });
+      if (this.#outbox.push(call) > 1) return;
       // Whatever is called in this tick travels as one message; while the thread is busy with another
       // one, whatever is called in this turn of the loop: it could not begin sooner.
-      if (this.#unanswered === 0) queueMicrotask(() => this.#flush());
+      if (this.#unanswered === 0) void TICK.then(() => this.#flush());
       else setImmediate(() => this.#flush());
     });
   }
@@ -111,14 +115,17 @@ class ThreadStore {
     if (calls.length === 0 || !this.#ready) return;
     this.#outbox = [];
     this.#unanswered++;
-    this.#port?.postMessage(calls);
+    this.#port?.postMessage(packCalls(calls));
   }
 
   #receive(message: 'ready' | Answered): void {
     if (message === 'ready') return this.#opened();
     this.#unanswered -= message.messages;
-    for (const commit of message.commits) for (const listener of this.#listeners) listener(commit);
-    for (const reply of message.replies) {
+    for (const { reply, commits } of unpackDone(
+      message.done,
+      (id) => this.#waiting.get(id)?.call,
+    )) {
+      for (const commit of commits) for (const listener of this.#listeners) listener(commit);
       const waiting = this.#waiting.get(reply.id);
       this.#waiting.delete(reply.id);
       if ('failure' in reply) waiting?.reject(revive(reply.failure));

@@ -5,64 +5,83 @@ import type { JsonObject } from '../json.ts';
 import { changed } from './change.ts';
 import { decodeSnapshot, encodeSnapshot } from './codec.ts';
 import { Recent } from './recent.ts';
-import type { Database, SqlRow, Statement, Value } from './sqlite-driver.ts';
+import type { Database, Statement, Value } from './sqlite-driver.ts';
+import { SqliteEntries } from './sqlite-entries.ts';
 import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
 import type { Head, Tables, TurnKey } from './tables.ts';
 import type { Bookmark } from './types.ts';
 
 const HOT_TASKS = 2000;
-/** How many entries one statement writes; there is one for each number up to this. */
-const ROWS_AT_ONCE = 16;
 
-type Hot = Head & { readonly key: number };
+interface Hot extends Head {
+  readonly key: number;
+  /** The number that its row has: that of its last change. Tokens do not touch the row. */
+  readonly changedSeq: Seq;
+}
 
 /** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
 export class SqliteTables implements Tables {
   readonly #db: Database;
+  readonly #entries: SqliteEntries;
   readonly #statements = new Map<string, Statement>();
   readonly #hot = new Recent<string, Hot>(HOT_TASKS);
 
   constructor(db: Database) {
     this.#db = db;
+    this.#entries = new SqliteEntries(db);
+  }
+
+  /** To be called before the commit: what was written may still wait. */
+  flush(): void {
+    this.#entries.flush();
   }
 
   /** After a rollback, what is in memory may be ahead of what is stored. */
   forget(): void {
     this.#hot.clear();
+    this.#entries.forget();
   }
 
   load(task: string): Hot | undefined {
     const hot = this.#hot.get(task);
     if (hot) return hot;
     const row = this.#sql(
-      `select key, epoch, worker, lease_until, s.line as snapshot
-       from tasks join snapshots s on s.task = key where id = ?`,
+      `select key, changed_seq, epoch, worker, lease_until, s.line as snapshot
+       from tasks left join snapshots s on s.task = key where id = ?`,
     ).get(task);
     if (!row) return undefined;
+    const key = Number(row['key']);
+    // A task that has not changed since its first turn has no snapshot yet.
+    const saved = row['snapshot'] === null ? undefined : decodeSnapshot(String(row['snapshot']));
     const head: Hot = {
       task,
-      key: Number(row['key']),
+      snapshot: this.#foldRest(saved, key),
       epoch: Number(row['epoch']),
       worker: row['worker'] === null ? undefined : String(row['worker']),
       leaseUntil: Number(row['lease_until']),
-      snapshot: this.#foldRest(decodeSnapshot(String(row['snapshot'])), Number(row['key'])),
+      key,
+      changedSeq: Number(row['changed_seq']),
     };
     this.#hot.set(task, head);
     return head;
   }
 
   write(from: Head | undefined, to: Head, rows: readonly Row[]): void {
-    const key = (from as Hot | undefined)?.key ?? this.#create(to);
-    for (let at = 0; at < rows.length; at += ROWS_AT_ONCE)
-      this.#insert(key, rows.slice(at, at + ROWS_AT_ONCE));
-    if (from) this.#update(key, from, to);
-    if (changed(from?.snapshot, to.snapshot)) this.#saveSnapshot(key, to.snapshot);
-    this.#hot.set(to.task, { ...to, key });
+    const before = from as Hot | undefined;
+    const isNews = changed(before?.snapshot, to.snapshot);
+    const touches = isNews || !sameClaim(before as Hot, to);
+    const key = before?.key ?? this.#create(to);
+    this.#entries.append(key, rows);
+    if (before && touches) this.#update(before, to, isNews);
+    if (before && isNews) this.#saveSnapshot(key, to.snapshot);
+    const { task, snapshot, epoch, worker, leaseUntil } = to;
+    const changedSeq = before && !touches ? before.changedSeq : snapshot.seq;
+    this.#hot.set(task, { task, snapshot, epoch, worker, leaseUntil, key, changedSeq });
   }
 
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
     const key = this.load(task)?.key;
-    return key === undefined ? [] : this.#rows(key, after, maxRows, maxBytes);
+    return key === undefined ? [] : this.#entries.rows(key, after, maxRows, maxBytes);
   }
 
   turn({ owner, agent, messageId }: TurnKey): { task: string; seq: Seq } | undefined {
@@ -169,12 +188,12 @@ export class SqliteTables implements Tables {
 
   compact(task: string, rows: readonly Seq[]): void {
     const key = this.#key(task);
-    for (const seq of rows)
-      this.#sql('delete from entries where task = ? and seq = ?').run(key, seq);
+    this.#entries.delete(key, rows);
     this.#sql('update tasks set compacted = 1 where key = ?').run(key);
   }
 
   remove(task: string): void {
+    this.flush();
     this.#sql('delete from tasks where id = ?').run(task);
     this.#hot.delete(task);
   }
@@ -184,15 +203,9 @@ export class SqliteTables implements Tables {
     this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
   }
 
-  #insert(key: number, rows: readonly Row[]): void {
-    const values = rows.map(() => '(?, ?, ?, ?)').join(', ');
-    const given = rows.flatMap(({ seq, note, line }) => [key, seq, note ? 1 : 0, line]);
-    this.#sql(`insert into entries values ${values}`).run(...given);
-  }
-
   #create({ task, snapshot, epoch, worker, leaseUntil }: Head): number {
     const row = this.#sql(
-      `insert into tasks(id, agent, context, owner, tenant, state, seq, epoch, worker, lease_until, needs_run, changed_at)
+      `insert into tasks(id, agent, context, owner, tenant, state, changed_seq, epoch, worker, lease_until, needs_run, changed_at)
        values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key`,
     ).get(
       task,
@@ -212,32 +225,25 @@ export class SqliteTables implements Tables {
   }
 
   // The rules have checked epoch and place already; the statement checks them again in the file.
-  #update(key: number, from: Head, to: Head): void {
+  #update({ key, changedSeq, epoch }: Hot, to: Head, isNews: boolean): void {
     const { snapshot } = to;
-    const only =
-      from.epoch === to.epoch && from.worker === to.worker && from.leaseUntil === to.leaseUntil;
-    const row =
-      only && !changed(from.snapshot, snapshot)
-        ? this.#sql(
-            'update tasks set seq = ? where key = ? and seq = ? and epoch = ? returning key',
-          ).get(snapshot.seq, key, from.snapshot.seq, from.epoch)
-        : this.#sql(
-            `update tasks set seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
-             changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and seq = ? and epoch = ? returning key`,
-          ).get(
-            snapshot.seq,
-            snapshot.state,
-            to.epoch,
-            to.worker ?? null,
-            to.leaseUntil,
-            needsRun(snapshot) ? 1 : 0,
-            changed(from.snapshot, snapshot) ? 1 : 0,
-            snapshot.updatedAt,
-            isFinal(snapshot.state) ? snapshot.updatedAt : null,
-            key,
-            from.snapshot.seq,
-            from.epoch,
-          );
+    const row = this.#sql(
+      `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
+       changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and changed_seq = ? and epoch = ? returning key`,
+    ).get(
+      snapshot.seq,
+      snapshot.state,
+      to.epoch,
+      to.worker ?? null,
+      to.leaseUntil,
+      needsRun(snapshot) ? 1 : 0,
+      isNews ? 1 : 0,
+      snapshot.updatedAt,
+      isFinal(snapshot.state) ? snapshot.updatedAt : null,
+      key,
+      changedSeq,
+      epoch,
+    );
     if (!row)
       throw new DuolaneError(
         'server',
@@ -253,11 +259,11 @@ export class SqliteTables implements Tables {
     );
   }
 
-  #foldRest(snapshot: Snapshot, key: number): Snapshot {
-    let folded = snapshot;
-    for (const row of this.#iterate(key, snapshot.seq))
+  #foldRest(saved: Snapshot | undefined, key: number): Snapshot {
+    let folded = saved;
+    for (const row of this.#entries.after(key, saved?.seq ?? 0))
       folded = advance(folded, decodeEntry(row.line));
-    return folded;
+    return folded as Snapshot;
   }
 
   // A list may name more tasks than are kept in memory, so it must not push out those in use.
@@ -267,24 +273,6 @@ export class SqliteTables implements Tables {
     const { snapshot } = this.load(task) as Hot;
     this.#hot.delete(task);
     return snapshot;
-  }
-
-  #rows(key: number, after: Seq, maxRows: number, maxBytes: number): Row[] {
-    const rows: Row[] = [];
-    let bytes = 0;
-    for (const row of this.#iterate(key, after)) {
-      rows.push(row);
-      bytes += row.line.length;
-      if (rows.length >= maxRows || bytes >= maxBytes) break;
-    }
-    return rows;
-  }
-
-  *#iterate(key: number, after: Seq): Generator<Row> {
-    const found = this.#sql(
-      'select seq, note, line from entries where task = ? and seq > ? order by seq',
-    ).iterate(key, after);
-    for (const row of found) yield toRow(row);
   }
 
   #key(task: string): number {
@@ -316,8 +304,5 @@ function condition(filter: TaskFilter): { readonly where: string; readonly value
   };
 }
 
-const toRow = (row: SqlRow): Row => ({
-  seq: Number(row['seq']),
-  note: row['note'] === 1,
-  line: String(row['line']),
-});
+const sameClaim = (a: Head, b: Head): boolean =>
+  a.epoch === b.epoch && a.worker === b.worker && a.leaseUntil === b.leaseUntil;

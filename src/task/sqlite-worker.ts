@@ -1,9 +1,17 @@
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { DuolaneError } from '../errors.ts';
-import { type Call, type Outcome, SqliteEngine } from './sqlite-engine.ts';
+import { SqliteEngine } from './sqlite-engine.ts';
+import {
+  type Call,
+  packDone,
+  type PackedCalls,
+  type PackedDone,
+  unpackCalls,
+} from './sqlite-wire.ts';
 
 /** The answer to everything that waited at the port, so many messages of calls. */
-export interface Answered extends Outcome {
+export interface Answered {
+  readonly done: PackedDone;
   readonly messages: number;
 }
 
@@ -16,7 +24,7 @@ const { port, file, again } = workerData as {
 
 try {
   const engine = new SqliteEngine(file, { again });
-  port.on('message', (first: readonly Call[] | 'close') => {
+  port.on('message', (first: PackedCalls | 'close') => {
     const calls: Call[] = [];
     let messages = 0;
     let closing = false;
@@ -24,10 +32,13 @@ try {
       if (next === 'close') closing = true;
       else {
         messages++;
-        for (const call of next) calls.push(call);
+        calls.push(...unpackCalls(next));
       }
     }
-    if (messages > 0) port.postMessage({ ...engine.run(calls), messages } satisfies Answered);
+    if (messages > 0) {
+      const done = packDone(calls, engine.run(calls));
+      port.postMessage({ done, messages } satisfies Answered);
+    }
     if (!closing) return;
     engine.close();
     port.close();
@@ -38,6 +49,6 @@ try {
   port.close();
 }
 
-function waiting(): readonly Call[] | 'close' | undefined {
-  return receiveMessageOnPort(port)?.message as readonly Call[] | 'close' | undefined;
+function waiting(): PackedCalls | 'close' | undefined {
+  return receiveMessageOnPort(port)?.message as PackedCalls | 'close' | undefined;
 }

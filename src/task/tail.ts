@@ -121,13 +121,7 @@ export class Tails {
 
   /** From now on what is committed to this task is remembered, so a reader need not ask the store. */
   keep(task: string): Kept {
-    const tail = this.use(task);
-    return {
-      get head() {
-        return tail.head;
-      },
-      drop: () => this.leave(task, tail),
-    };
+    return new KeptTail(this, task);
   }
 
   use(task: string): Tail {
@@ -139,6 +133,26 @@ export class Tails {
 
   leave(task: string, tail: Tail): void {
     if (--tail.users === 0) this.#tails.delete(task);
+  }
+}
+
+class KeptTail implements Kept {
+  readonly #tails: Tails;
+  readonly #task: string;
+  readonly #tail: Tail;
+
+  constructor(tails: Tails, task: string) {
+    this.#tails = tails;
+    this.#task = task;
+    this.#tail = tails.use(task);
+  }
+
+  get head(): Seq {
+    return this.#tail.head;
+  }
+
+  drop(): void {
+    this.#tails.leave(this.#task, this.#tail);
   }
 }
 

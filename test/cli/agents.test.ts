@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -108,6 +109,45 @@ describe('duolane serve', () => {
     await writeFile(file, 'export default 1');
     await running.says(/has no agent: .*; the agent before the change goes on/);
     expect(await say()).toContain('the second');
+  });
+
+  test('says where it is and what to try, to a person', async () => {
+    const running = place.start(['serve', PATH_AGENT, '--store', 'memory']);
+    await running.says(/Ctrl-C drains and stops/);
+    expect(running.stdout).toMatch(/^http:\/\/127\S+ {2}the page\n/);
+    expect(running.stdout).toMatch(/\nTry there: Run, .*Cut connection.*Reconnect.*Cancel/);
+    running.child.kill('SIGINT');
+    await running.end();
+  });
+
+  test('has the same address each time, so that an open page finds it again; else a free one', async () => {
+    const portOf = async (): Promise<string> => {
+      const { url, running } = await serving(PATH_AGENT);
+      running.child.kill('SIGINT');
+      await running.end();
+      return new URL(url).port;
+    };
+    // Others on this machine may have it for a moment.
+    await expect.poll(portOf, { timeout: 50_000, interval: 500 }).toBe('8003');
+    const taken = createServer().listen(8003, '127.0.0.1');
+    await Promise.race([once(taken, 'listening'), once(taken, 'error')]);
+    expect(await portOf()).not.toBe('8003');
+    taken.close();
+  }, 60_000);
+
+  test('an agent that throws tells its author why and where; its callers are told no secrets', async () => {
+    const file = await place.write(
+      'bad.mjs',
+      `export default async function* () {\n  throw new Error('my own fault');\n}`,
+    );
+    const { url, running } = await serving(file);
+    const talked = await place.run(['chat', url, 'hello']);
+    expect(`${talked.stdout}${talked.stderr}`).not.toContain('my own fault');
+    await running.says(/^agent bad failed: my own fault \(\/\S*bad\.mjs:2\)$/m);
+    const here = await place.run(['chat', file, 'hello']);
+    expect(here.stderr).toMatch(/^agent bad failed: my own fault \(\/\S*bad\.mjs:2\)\n$/);
+    const debug = await place.run(['chat', file, 'hello'], { env: { DUOLANE_DEBUG: '1' } });
+    expect(debug.stderr).toMatch(/my own fault\n +at .*bad\.mjs:2:9/);
   });
 
   test('--open without a browser says so and serves', async () => {

@@ -1,8 +1,11 @@
 import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DuolaneError } from '../../src/errors.ts';
 import { serve } from '../../src/serve/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { memoryLog } from '../../src/task/memory.ts';
+import { startServer } from '../page/server.ts';
 import { suite } from '../verifies.ts';
 import { expectNoStack, missingPty, PATH_AGENT, Place } from './support.ts';
 
@@ -55,7 +58,9 @@ test('lines of stdin are turns with a module, and its questions are declined', a
 test('a server that is not there is said in one line', async () => {
   const ended = await place.run(['chat', 'http://127.0.0.1:1', 'hello']);
   expect(ended.code).toBe(1);
-  expect(ended.stderr).toMatch(/^duolane: http:\/\/127\.0\.0\.1:1\S* cannot be reached/);
+  expect(ended.stderr).toMatch(
+    /^duolane: http:\/\/127\.0\.0\.1:1\S* cannot be reached: is the server running\?/,
+  );
   expectNoStack(ended);
 });
 
@@ -64,6 +69,16 @@ test('a turn with a server streams text, progress and data', async () => {
   const { code, stdout } = await place.run(['chat', served.url, 'count', '3']);
   expect(stdout).toBe('counting\nn0 n1 n2 \n\nsummary\ncounted: 3\ncompleted\n');
   expect(code).toBe(0);
+});
+
+test('a server that refuses a message is heard out: chat says why', async () => {
+  const picky: Agent = async function* () {
+    const error = new DuolaneError('invalid', 'this is no patient record').toJSON();
+    yield { type: 'run.finished', outcome: 'rejected', text: '', error };
+  };
+  await using served = await serve(picky, { log: memoryLog(), page: false });
+  const ended = await place.run(['chat', served.url, 'hello']);
+  expect(ended).toMatchObject({ code: 1, stdout: 'rejected: this is no patient record\n' });
 });
 
 /** The prompt as the last thing on the screen, whatever moves the cursor there. */
@@ -105,9 +120,29 @@ suite('pty', missingPty, () => {
 
   test('colours are there at a terminal, and gone with NO_COLOR', async () => {
     const colourful = place.start(['demo', PATH_AGENT], { pty: true });
+    await colourful.says(/Enter ends/);
+    colourful.type('\r');
     expect((await colourful.end()).stdout).toContain('\u001b[32m✓');
     const plain = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
+    await plain.says(/Enter ends/);
+    plain.type('\r');
     expect((await plain.end()).stdout).not.toContain('\u001b[');
+  });
+
+  test('a demo ends with a link to the page that has its run, until Enter or Ctrl-C', async () => {
+    for (const key of ['\r', '\u0003']) {
+      const running = place.start(['demo', PATH_AGENT], { pty: true, env: { NO_COLOR: '1' } });
+      const [, url = '', task = ''] = await running.says(
+        /(http:\/\/127[^#]+)\/#(\S+)[^]*Enter ends/,
+      );
+      expect(await (await fetch(url)).text()).toContain('<title>Duolane');
+      const log = await fetch(`${url}/api/tasks/${task}`);
+      expect(await log.json()).toMatchObject({ task, state: 'completed' });
+      running.type(key);
+      const ended = await running.end();
+      expect(ended.code).toBe(0);
+      expectNoStack(ended);
+    }
   });
 
   test('Ctrl-C at a question of a demo stops it, and the shell gets its terminal back', async () => {
@@ -124,3 +159,62 @@ suite('pty', missingPty, () => {
     expectNoStack(ended);
   });
 });
+
+test('a line that breaks is made again by itself, with every word once, and that is said', async () => {
+  await using line = await cuttableLine();
+  await using served = await serve(agent, { log: memoryLog(), page: false, publicUrl: line.url });
+  line.to(Number(new URL(served.url).port));
+  const running = place.start(['chat', line.url, 'count', '150']);
+  await running.says(/n30 /);
+  line.cut();
+  const { code, stdout, stderr } = await running.end();
+  expect(stdout.match(/n\d+/g)).toEqual(Array.from({ length: 150 }, (_, n) => `n${n}`));
+  expect(stderr).toContain('The line is lost. Trying again');
+  expect(code).toBe(0);
+});
+
+test('a server that is killed and comes back: nothing twice, and the end is the truth', async () => {
+  await using server = await startServer(['page-agent', 'form-agent']);
+  const running = place.start(['chat', `${server.url}/a2a/page-agent`, 'count 2000']);
+  await running.says(/w20 /);
+  await server.kill();
+  await server.start();
+  const ended = await running.end();
+  const words = ended.stdout.match(/\bw\d+/g) ?? [];
+  expect(words).toEqual(words.map((_, n) => `w${n + 1}`));
+  expect(ended.stdout).toMatch(/failed: .*Send the message again\.\n$/);
+  expect(ended.code).toBe(1);
+  expectNoStack(ended);
+});
+
+interface Line extends AsyncDisposable {
+  readonly url: string;
+  /** Which port it leads to. */
+  to(port: number): void;
+  /** Tears every connection; later ones work. */
+  cut(): void;
+}
+
+async function cuttableLine(): Promise<Line> {
+  const sockets = new Set<Socket>();
+  let port = 0;
+  const server = createServer((near) => {
+    const far = connect(port, '127.0.0.1');
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    }
+    near.pipe(far).pipe(near);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    cut: () => sockets.forEach((socket) => socket.destroy()),
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    to: (target) => (port = target),
+    async [Symbol.asyncDispose]() {
+      sockets.forEach((socket) => socket.destroy());
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

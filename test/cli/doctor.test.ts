@@ -1,5 +1,6 @@
 import { createServer, request } from 'node:http';
 import { once } from 'node:events';
+import { cp, mkdir } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Agent } from '../../src/event/types.ts';
@@ -43,6 +44,27 @@ test('the installation is checked, and what is missing says what it costs', asyn
     temp: 'ok',
   });
   for (const check of checks) expect(check.state === 'ok' || check.fix !== undefined).toBe(true);
+});
+
+test('a bare installation is told of every optional part: what it costs, how to get it', async () => {
+  // A package with nothing of its developers around it.
+  await mkdir(place.file('package'));
+  for (const part of ['dist', 'package.json'])
+    await cp(new URL(`../../${part}`, import.meta.url), place.file(`package/${part}`), {
+      recursive: true,
+    });
+  const { stdout } = await place.run(['doctor', '--json'], {
+    command: place.file('package/dist/cli/duolane.js'),
+  });
+  const { checks } = JSON.parse(stdout) as { checks: Record<string, string>[] };
+  for (const [name, install] of [
+    ['postgres', 'npm install pg'],
+    ['telemetry', 'npm install @opentelemetry/api'],
+    ['duckdb', 'npm install @duckdb/node-api'],
+  ])
+    expect(checks).toContainEqual(
+      expect.objectContaining({ name, state: 'optional', fix: install, cost: expect.any(String) }),
+    );
 });
 
 test('a port in use and a place that cannot be written are found', async () => {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
+import { exampleNames } from '../../src/cli/modules.ts';
 import { sqliteLog } from '../../src/task/sqlite.ts';
 import { survivors } from '../support/processes.ts';
 import { COMMAND, expectNoStack, PATH_AGENT, Place } from './support.ts';
@@ -31,6 +32,11 @@ describe('help', () => {
     expect(stdout).toContain(`Usage: duolane ${name}`);
     expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([]);
   });
+});
+
+test('the help names the samples that there are', async () => {
+  const { stdout } = await place.run(['demo', '--help']);
+  expect(stdout).toContain(`Samples: ${exampleNames().join(', ')}.`);
 });
 
 describe('wrong arguments end with code 2 and the way out, in one line', () => {
@@ -77,8 +83,18 @@ describe('wrong arguments end with code 2 and the way out, in one line', () => {
       ['replay', 'package.json', '--speed', '99'],
       /there is no file|--speed must be/,
     ],
+    ['a folder for a trace', ['replay', '.'], /there is no file \./],
+    ['a folder to check', ['doctor', '.'], /there is no file \./],
     ['nobody to talk to', ['chat'], /chat with whom\?/],
     ['no shell', ['completion'], /duolane completion bash\|zsh\|fish/],
+    [
+      'a word too many',
+      ['demo', 'tickets', 'distill'],
+      /one word too many: distill\. See: duolane demo --help/,
+    ],
+    ['two traces', ['doctor', 'a.jsonl', 'b.jsonl'], /one word too many: b\.jsonl/],
+    ['three places', ['bridge', 'stdio:a', 'stdio:', 'x', 'y'], /too many: x y\./],
+    ['an address that is none', ['chat', 'http://['], /http:\/\/\[ is no address/],
   ])('%s', async (_name, args, words) => {
     const ended = await place.run(args);
     expect(ended.code).toBe(2);

@@ -15,6 +15,10 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Run under a pseudo terminal: what it prints arrives as on a screen. */
   readonly pty?: boolean;
+  /** Another installation of the command. */
+  readonly command?: string;
+  /** Under the pseudo terminal: this line of a shell instead. */
+  readonly shell?: string;
 }
 
 /** An empty folder to run the command in; everything that was started in it ends with it. */
@@ -40,11 +44,11 @@ export class Place implements AsyncDisposable {
   }
 
   start(args: readonly string[], options: StartOptions = {}): Running {
-    const { env = {}, pty = false } = options;
-    const line = [process.execPath, COMMAND, ...args];
+    const { env = {}, pty = false, command = COMMAND, shell } = options;
+    const line = [process.execPath, command, ...args];
     const [file = '', ...rest] = pty
       ? // Without `exec`, a shell in between would remember Ctrl-C and leave with a code of its own.
-        ['script', '-q', '-e', '-c', `exec ${line.map(quoted).join(' ')}`, '/dev/null']
+        ['script', '-q', '-e', '-c', shell ?? `exec ${line.map(quoted).join(' ')}`, '/dev/null']
       : line;
     const child = spawn(file, rest, {
       cwd: this.path,

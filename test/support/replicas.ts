@@ -68,9 +68,9 @@ export class Replica implements AsyncDisposable {
     }
   }
 
-  /** A new task; gives its id. */
-  async submit(agent: 'count' | 'again', text: string): Promise<string> {
-    const response = await this.#post(`/api/agents/${agent}/turns`, { text });
+  /** A new task, or the one that the message has made before; gives its id. */
+  async submit(agent: 'count' | 'again', text: string, messageId?: string): Promise<string> {
+    const response = await this.#post(`/api/agents/${agent}/turns`, { text, messageId });
     return ((await response.json()) as { readonly task: string }).task;
   }
 

@@ -1,47 +1,60 @@
+import { randomUUID } from 'node:crypto';
+import { Pool } from 'pg';
 import { checkLaws } from '../../src/event/index.ts';
 import type { Entry } from '../../src/event/types.ts';
 import { manyWords, textOf } from '../task-world.ts';
 import { startPostgres } from './postgres.ts';
-import { collect, follow, Replica, type ReplicaOptions } from './replicas.ts';
-import { type TcpProxy, tcpProxy } from './tcp-proxy.ts';
+import { collect, follow, type Replica } from './replicas.ts';
+import {
+  begin,
+  FAULTS,
+  type FaultName,
+  HEARTBEAT_MS,
+  type Node,
+  pause,
+  shuffled,
+} from './soak-faults.ts';
+import { tcpProxy } from './tcp-proxy.ts';
 
 export interface SoakOptions {
+  /** At least so long; longer if by then not every kind of fault has come. */
   readonly ms: number;
   readonly replicas: number;
+  /** Always so many at once, each with a task of its own. */
   readonly streams: number;
-  /** A fault about as often. */
+  /** About so long between two words of a stream. */
+  readonly wordMs: number;
+  /** About so long between two faults. */
   readonly faultMs: number;
   readonly onProgress?: (report: SoakReport) => void;
 }
 
-export interface SoakReport {
+export interface SoakReport extends Record<FaultName, number> {
   tasks: number;
   /** Entries that a client saw live and that were compared with the log. */
   events: number;
   completed: number;
   canceled: number;
   interrupted: number;
-  kills: number;
-  stops: number;
-  cuts: number;
-  stalls: number;
-  restarts: number;
-  crashes: number;
+  /** Submissions that were made again under the same message id, since the answer did not come. */
+  repeats: number;
   /** What was lost, doubled, reordered, unlawful or without its end, in words. Must stay empty. */
   readonly losses: string[];
 }
 
-const HEARTBEAT_MS = 1500;
-
-interface Node {
-  readonly proxy: TcpProxy;
-  replica: Replica | undefined;
+/** One line for people: how much was checked, through which faults, and what was lost. */
+export function soakLine({ losses, ...counts }: SoakReport): string {
+  const shown = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+  return [...shown, `${losses.length} losses`].join(', ');
 }
+
+/** What is open when the faults are over has to end within this. */
+const END_MS = 180_000;
 
 /**
  * Replicas on one PostgreSQL, each behind a network of its own, with clients that always follow so
  * many tasks, while replicas are killed, stopped, restarted and cut off and the database crashes.
- * Every stream is compared with the log when its task has ended.
+ * Every stream is compared with the log when its task has ended, and the log has no other task.
  */
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const report: SoakReport = {
@@ -50,6 +63,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     completed: 0,
     canceled: 0,
     interrupted: 0,
+    repeats: 0,
     kills: 0,
     stops: 0,
     cuts: 0,
@@ -67,28 +81,31 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
       await Promise.all(nodes.map(({ proxy }) => proxy[Symbol.asyncDispose]()));
     },
   };
-  const optionsOf = ({ proxy }: Node): ReplicaOptions => ({
-    log: {
-      connectionString: database.url.replace(`:${database.port}/`, `:${proxy.port}/`),
-      heartbeatMs: HEARTBEAT_MS,
-      pollMs: HEARTBEAT_MS,
-      answerMs: 2 * HEARTBEAT_MS,
-    },
-    maxRuns: options.streams,
-    graceMs: 500,
-  });
-  for (let index = 0; index < options.replicas; index++)
-    nodes.push({ proxy: await tcpProxy(database.port), replica: undefined });
+  for (let index = 0; index < options.replicas; index++) {
+    const proxy = await tcpProxy(database.port);
+    const settings = {
+      log: {
+        connectionString: database.url.replace(`:${database.port}/`, `:${proxy.port}/`),
+        heartbeatMs: HEARTBEAT_MS,
+        pollMs: HEARTBEAT_MS,
+        answerMs: 2 * HEARTBEAT_MS,
+      },
+      maxRuns: options.streams,
+      graceMs: 500,
+    };
+    nodes.push({ proxy, settings, replica: undefined });
+  }
   // One after the other would do; all at once also tries the migration.
-  await Promise.all(nodes.map(async (node) => (node.replica = await begin(optionsOf(node)))));
+  await Promise.all(nodes.map(begin));
 
-  const deadline = Date.now() + options.ms;
   const over = new AbortController();
-
+  const followed = new Set<string>();
+  let troubled = true;
   const client = async (): Promise<void> => {
-    while (Date.now() < deadline) {
+    while (troubled) {
+      const seen = new Client(alive, report, over.signal);
       try {
-        await followOne(alive, report, over.signal);
+        followed.add(await seen.follow(options.wordMs));
       } catch (error) {
         if (over.signal.aborted) return;
         report.losses.push(String(error));
@@ -96,157 +113,134 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
     }
   };
   const trouble = async (): Promise<void> => {
-    while (Date.now() < deadline) {
-      await pause(options.faultMs * (0.5 + Math.random()));
-      await fault(nodes, optionsOf, database, report);
-      options.onProgress?.(report);
+    const deadline = Date.now() + options.ms;
+    for (let dealt = 0; dealt < FAULTS.length || Date.now() < deadline;) {
+      // As from a deck of cards: by chance, and none is missing for long.
+      for (const [name, make] of shuffled(FAULTS)) {
+        await pause(options.faultMs * (0.5 + Math.random()));
+        report[name]++;
+        dealt++;
+        await make({ nodes, database });
+        options.onProgress?.(report);
+        if (dealt >= FAULTS.length && Date.now() >= deadline) break;
+      }
     }
   };
   const clients = Promise.all(Array.from({ length: options.streams }, client));
-  await trouble();
+  try {
+    await trouble();
+  } catch (error) {
+    over.abort(error); // a replica cannot be had any more, so nobody waits for one
+    throw error;
+  } finally {
+    troubled = false;
+  }
   // Everybody is well again; what is open has to end.
   const late = setTimeout(() => {
-    report.losses.push('some streams did not end within two minutes');
+    report.losses.push(`some streams did not end within ${END_MS / 1000} s`);
     over.abort(new Error('too late'));
-  }, 120_000);
+  }, END_MS);
   await clients;
   clearTimeout(late);
+  for (const task of await tasksIn(database.url))
+    if (!followed.has(task)) report.losses.push(`task ${task}: made, though nobody was told of it`);
   return report;
 }
 
-async function followOne(
-  alive: () => readonly Replica[],
-  report: SoakReport,
-  signal: AbortSignal,
-): Promise<void> {
-  const words = 20 + Math.floor(Math.random() * 200);
-  const agent = Math.random() < 0.5 ? 'again' : 'count';
-  const cancelAt = Math.random() < 0.2 ? Math.floor(Math.random() * 100) : Infinity;
-  const task = await submit(
-    alive,
-    agent,
-    `${words} words of ${5 + Math.floor(Math.random() * 40)} ms`,
-  );
-  if (task === undefined) return;
-  report.tasks++;
-  const seen: Entry[] = [];
-  const somewhere = (): readonly Replica[] => alive().toSorted(() => Math.random() - 0.5);
-  for await (const entry of follow(somewhere, task, signal)) {
-    seen.push(entry);
-    // Cancel anywhere; a replica that is down or a task that has ended refuses, which is fine.
-    if (entry.seq === cancelAt)
-      somewhere()[0]
-        ?.cancel(task)
-        .catch(() => {});
+/** Somebody who submits one task, follows it through everything, and compares it with the log. */
+class Client {
+  readonly #alive: () => readonly Replica[];
+  readonly #report: SoakReport;
+  readonly #signal: AbortSignal;
+
+  constructor(alive: () => readonly Replica[], report: SoakReport, signal: AbortSignal) {
+    this.#alive = alive;
+    this.#report = report;
+    this.#signal = signal;
   }
-  const stored = await again(() => collect((somewhere()[0] as Replica).read(task)), signal);
-  check(task, words, seen, stored, report);
-}
 
-function check(
-  task: string,
-  words: number,
-  seen: readonly Entry[],
-  stored: readonly Entry[],
-  report: SoakReport,
-): void {
-  const lose = (what: string): number => report.losses.push(`task ${task}: ${what}`);
-  report.events += seen.length;
-  if (JSON.stringify(seen) !== JSON.stringify(stored)) lose('the stream is not the log');
-  if (seen.some(({ seq }, index) => seq !== index + 1)) lose('numbers are missing or doubled');
-  for (const law of checkLaws(stored)) lose(JSON.stringify(law));
-  const end = stored.at(-1);
-  if (end?.type !== 'run.finished') return void lose('it has no end');
-  if (stored.filter(({ type }) => type === 'run.finished').length !== 1) lose('it has two ends');
-  if (end.outcome === 'canceled') report.canceled++;
-  else if (end.outcome === 'completed') {
-    report.completed++;
-    if (textOf(stored) !== manyWords(words)) lose('its text is not what was said');
-  } else if (end.outcome === 'failed' && end.error?.code === 'interrupted') report.interrupted++;
-  else lose(`it ended as ${end.outcome}: ${JSON.stringify(end)}`);
-  if (!manyWords(words).startsWith(textOf(stored))) lose('it said what it did not say');
-}
-
-/** Undefined when nobody could be asked; whether the task was made is then not known, nor followed. */
-async function submit(
-  alive: () => readonly Replica[],
-  agent: 'count' | 'again',
-  text: string,
-): Promise<string | undefined> {
-  const all = alive();
-  try {
-    return await all[Math.floor(Math.random() * all.length)]?.submit(agent, text);
-  } catch {
-    await pause(100);
-    return undefined;
+  /** Gives the task's id when it has ended. */
+  async follow(wordMs: number): Promise<string> {
+    const words = 5 + Math.floor(Math.random() * 25);
+    const agent = Math.random() < 0.5 ? 'again' : 'count';
+    const cancelAt = Math.random() < 0.2 ? 2 + Math.floor(Math.random() * 10) : Infinity;
+    const ms = Math.ceil(wordMs * (0.2 + 1.6 * Math.random()));
+    const messageId = randomUUID();
+    const send = (replica: Replica): Promise<string> =>
+      replica.submit(agent, `${words} words of ${ms} ms`, messageId);
+    const task = await this.#again(send, () => this.#report.repeats++);
+    // Some do not see the answer, and ask somebody else.
+    if (Math.random() < 0.05) {
+      this.#report.repeats++;
+      const same = await this.#again(send);
+      if (same !== task) this.#report.losses.push(`task ${task}: sent again it is ${same}`);
+    }
+    this.#report.tasks++;
+    const seen: Entry[] = [];
+    for await (const entry of follow(() => shuffled(this.#alive()), task, this.#signal)) {
+      seen.push(entry);
+      // Cancel anywhere; a replica that is down or a task that has ended refuses, which is fine.
+      if (entry.seq === cancelAt)
+        this.#somebody()
+          ?.cancel(task)
+          .catch(() => {});
+    }
+    const stored = await this.#again((replica) => collect(replica.read(task)));
+    for (const what of problemsOf(words, seen, stored))
+      this.#report.losses.push(`task ${task}: ${what}`);
+    this.#count(seen, stored.at(-1));
+    return task;
   }
-}
 
-async function again<T>(run: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  for (;;) {
-    signal.throwIfAborted();
-    try {
-      return await run();
-    } catch {
+  #count(seen: readonly Entry[], end: Entry | undefined): void {
+    this.#report.events += seen.length;
+    if (end?.type !== 'run.finished') return;
+    if (end.outcome === 'completed' || end.outcome === 'canceled') this.#report[end.outcome]++;
+    else this.#report.interrupted++;
+  }
+
+  #somebody(): Replica | undefined {
+    return shuffled(this.#alive())[0];
+  }
+
+  /** Until it works, each time with whoever is there. */
+  async #again<T>(run: (replica: Replica) => Promise<T>, failed?: () => void): Promise<T> {
+    for (;;) {
+      this.#signal.throwIfAborted();
+      const replica = this.#somebody();
+      try {
+        if (replica) return await run(replica);
+      } catch {
+        failed?.();
+      }
       await pause(100);
     }
   }
 }
 
-async function fault(
-  nodes: readonly Node[],
-  optionsOf: (node: Node) => ReplicaOptions,
-  database: { crash(): Promise<void>; start(): Promise<void> },
-  report: SoakReport,
-): Promise<void> {
-  const node = nodes[Math.floor(Math.random() * nodes.length)] as Node;
-  const replica = node.replica as Replica;
-  const dice = Math.random();
-  const replace = async (): Promise<void> => {
-    node.replica = undefined;
-    await replica.exited;
-    node.replica = await begin(optionsOf(node));
-  };
-  if (dice < 0.25) {
-    report.kills++;
-    replica.signal('SIGKILL');
-    await replace();
-  } else if (dice < 0.4) {
-    report.stops++;
-    replica.signal('SIGSTOP');
-    await pause(Math.random() * 6 * HEARTBEAT_MS);
-    replica.signal('SIGCONT');
-  } else if (dice < 0.6) {
-    report.cuts++;
-    node.proxy.cut();
-    await pause(Math.random() * 6 * HEARTBEAT_MS);
-    node.proxy.mend();
-  } else if (dice < 0.8) {
-    report.stalls++;
-    node.proxy.stall();
-    await pause(Math.random() * 6 * HEARTBEAT_MS);
-    node.proxy.mend();
-  } else if (dice < 0.95) {
-    report.restarts++;
-    replica.signal('SIGTERM');
-    await replace();
-  } else {
-    report.crashes++;
-    await database.crash();
-    await pause(Math.random() * 2 * HEARTBEAT_MS);
-    await database.start();
-  }
+function problemsOf(words: number, seen: readonly Entry[], stored: readonly Entry[]): string[] {
+  const problems: string[] = [];
+  if (JSON.stringify(seen) !== JSON.stringify(stored)) problems.push('the stream is not the log');
+  if (seen.some(({ seq }, index) => seq !== index + 1))
+    problems.push('numbers are missing or doubled');
+  for (const law of checkLaws(stored)) problems.push(JSON.stringify(law));
+  const ends = stored.filter((entry) => entry.type === 'run.finished');
+  if (ends.length !== 1) problems.push(`it has ${ends.length} ends`);
+  const end = stored.at(-1);
+  if (end?.type !== 'run.finished') return [...problems, 'its end is not the last'];
+  const said = textOf(stored);
+  if (!manyWords(words).startsWith(said)) problems.push('it said what it did not say');
+  if (end.outcome === 'completed' && said !== manyWords(words))
+    problems.push('its text is not what was said');
+  if (end.outcome === 'failed' && end.error?.code === 'interrupted') return problems;
+  if (end.outcome !== 'completed' && end.outcome !== 'canceled')
+    problems.push(`it ended as ${JSON.stringify(end)}`);
+  return problems;
 }
 
-/** As whoever runs replicas does: one that cannot start now, since the machine is too busy, is tried again. */
-async function begin(options: ReplicaOptions): Promise<Replica> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await Replica.start(options);
-    } catch (error) {
-      if (tries === 10) throw error;
-    }
-  }
+async function tasksIn(connectionString: string): Promise<readonly string[]> {
+  const pool = new Pool({ connectionString });
+  const { rows } = await pool.query<{ id: string }>('select id from duolane.tasks');
+  await pool.end();
+  return rows.map(({ id }) => id);
 }
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -3,6 +3,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Artifact } from './artifact.tsx';
 import { Data } from './data.tsx';
 import { Markdown } from './markdown.tsx';
+import { nameOf } from './table.ts';
 import type { Bar, TaskView } from './view.ts';
 
 const NEAR_PX = 40;
@@ -12,6 +13,7 @@ const LONG_CHARS = 200;
 export function Answer({ view }: { readonly view: TaskView }): VNode {
   const { talk, snapshot, sources, inFlight, status } = view;
   const running = snapshot?.running === true;
+  const waits = new Set(snapshot?.pending.map(({ callId }) => callId));
   const artifacts = snapshot?.artifacts ?? [];
   // What was made is read from its top.
   const { ref, onScroll } = useFollow(running && artifacts.length === 0);
@@ -35,14 +37,17 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
           <Markdown key={i} text={row.text} />
         ),
       )}
-      {status && running && <p class="soft">{status}</p>}
-      {inFlight.map((bar) => (
-        <Working key={bar.id} bar={bar} />
-      ))}
+      {status && running && waits.size === 0 && <p class="soft">{status}</p>}
+      {inFlight
+        .filter(({ id }) => !waits.has(id)) // its card says what it needs
+        .map((bar) => (
+          <Working key={bar.id} bar={bar} />
+        ))}
       {view.output !== undefined && !shown && <Data value={view.output} sources={sources} />}
       {artifacts.map((artifact) => (
         <Artifact key={artifact.artifactId} artifact={artifact} sources={sources} />
       ))}
+      {view.failure && <p class="error">{view.failure}</p>}
     </article>
   );
 }
@@ -50,9 +55,10 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
 /** A record that was sent folds away; it is the answer that people came for. */
 function Asked({ text }: { readonly text: string }): VNode {
   if (text.length <= LONG_CHARS) return <p class="asked">{text}</p>;
+  const name = nameOf(parse(text));
   return (
     <details class="asked">
-      <summary>{text.slice(0, LONG_CHARS).replaceAll(/\s+/g, ' ')} …</summary>
+      <summary>{name ?? `${text.slice(0, LONG_CHARS).replaceAll(/\s+/g, ' ')} …`}</summary>
       {text}
     </details>
   );
@@ -91,11 +97,13 @@ function Working({ bar: { name, progress } }: { readonly bar: Bar }): VNode {
 }
 
 /** Whether a text is nothing but the output once more. */
-function isJson(text: string, output: string): boolean {
-  if (!/^\s*[{[]/.test(text)) return false;
+const isJson = (text: string, output: string): boolean => JSON.stringify(parse(text)) === output;
+
+function parse(text: string): unknown {
+  if (!/^\s*[{[]/.test(text)) return undefined;
   try {
-    return JSON.stringify(JSON.parse(text)) === output;
+    return JSON.parse(text) as unknown;
   } catch {
-    return false;
+    return undefined; // words that begin like a record
   }
 }

@@ -23,7 +23,7 @@ export const readSession = (): Promise<SessionHead> => json('/api/session');
 /** Shows a secret once, in every way that the server may want it; from then on a cookie says who asks. */
 export async function signIn(secret: string): Promise<void> {
   const { header } = await readSession();
-  const { ok, status } = await fetch('/api/session', {
+  const { ok, status } = await ask('/api/session', {
     method: 'POST',
     headers: { authorization: `Bearer ${secret}`, [header]: secret },
   });
@@ -32,11 +32,18 @@ export async function signIn(secret: string): Promise<void> {
 }
 
 export const signOut = async (): Promise<void> => {
-  await fetch('/api/session', { method: 'DELETE' });
+  await ask('/api/session', { method: 'DELETE' });
 };
 
+/** As `fetch`, but what the browser says of a server that is not there is said in words. */
+function ask(path: string, init?: RequestInit): Promise<Response> {
+  return fetch(path, init).catch((cause: unknown) => {
+    throw new Error('The server does not answer. Is it still running?', { cause });
+  });
+}
+
 async function json<T>(path: string, body?: unknown): Promise<T> {
-  const response = await fetch(path, {
+  const response = await ask(path, {
     ...(body !== undefined && {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -74,7 +81,7 @@ export const cancelTask = (task: string): Promise<unknown> =>
 export const tracePath = (task: string): string => `/api/tasks/${encodeURIComponent(task)}/trace`;
 
 export async function readTrace(task: string): Promise<readonly Entry[]> {
-  const response = await fetch(tracePath(task));
+  const response = await ask(tracePath(task));
   if (!response.ok) throw new Error(`the trace cannot be read: ${response.status}`);
   const text = await response.text();
   return text.split('\n').filter(Boolean).map(parseEntry);

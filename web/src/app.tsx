@@ -31,6 +31,18 @@ export function App(): VNode {
   return <Tasks onSignedOut={look} leave={wanted ? leave : undefined} />;
 }
 
+/** What a newcomer can do here. */
+const Welcome = (): VNode => (
+  <div class="empty">
+    <p>Run an agent, or open a task.</p>
+    <ul>
+      <li>The message lane is what the agent says, the control lane what it asks of its host.</li>
+      <li>Cut the connection in mid-run, then reconnect: not one event is missing.</li>
+      <li>Cancel another run: it ends with one final event, and you see how long that took.</li>
+    </ul>
+  </div>
+);
+
 function Tasks({
   onSignedOut,
   leave,
@@ -114,11 +126,7 @@ function Tasks({
             </button>
           </p>
         )}
-        {open ? (
-          <Task key={open} task={open} onError={fail} />
-        ) : (
-          <p class="empty">Run an agent, or open a task.</p>
-        )}
+        {open ? <Task key={open} task={open} onError={fail} /> : <Welcome />}
       </main>
     </div>
   );

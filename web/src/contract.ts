@@ -1,6 +1,7 @@
 import { advance } from '../../src/event/advance.ts';
 import { isFinal } from '../../src/event/contract.ts';
 import type { Entry, Snapshot } from '../../src/event/types.ts';
+import { toolName } from './frames.ts';
 
 export interface Rule {
   readonly name: string;
@@ -63,7 +64,9 @@ export class Contract {
 
   get rules(): readonly Rule[] {
     const { over } = this;
-    const open = [...this.#open].map(([callId, name]) => `${name} (${callId})`).join(', ');
+    const open = [...this.#open];
+    const names = open.map(([, name]) => toolName(name)).join(', ');
+    const exactly = open.map(([callId, name]) => `${name} (${callId})`).join(', ');
     const first = this.#first;
     return [
       rule(
@@ -80,8 +83,8 @@ export class Contract {
       rule('Every event lawful', this.#unlawful),
       rule(
         'Every tool call answered, once',
-        this.#twice ?? (over && open ? `never answered: ${open}` : undefined),
-        open && `in flight: ${open}`,
+        this.#twice ?? (over && exactly ? `never answered: ${exactly}` : undefined),
+        names && `in flight: ${names}`,
       ),
       rule('No answer lost on the way', this.#lost),
       rule(

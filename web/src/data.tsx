@@ -3,12 +3,13 @@ import { useState } from 'preact/hooks';
 import { isObject } from '../../src/json.ts';
 import { Dialog } from './dialog.tsx';
 import type { Source } from './sources.ts';
-import { columnsOf, humanize, rowsOf, seriesOf, type Series } from './table.ts';
+import { columnsOf, humanize, isWide, rowsOf, seriesOf, type Series } from './table.ts';
 
 type Sources = ReadonlyMap<string, Source>;
 
 const MOST_ROWS = 200;
 const MAX_DEPTH = 6;
+const WORD_CHARS = 30;
 
 /**
  * Structured data for people: sections, tables, charts. A string that is the id of a passage which
@@ -25,12 +26,13 @@ export function Data({
 }): VNode {
   const rows = rowsOf(value);
   if (depth > MAX_DEPTH) return <code>{JSON.stringify(value)}</code>;
-  if (rows) return <Table rows={rows} sources={sources} depth={depth} />;
+  if (rows && !isWide(rows)) return <Table rows={rows} sources={sources} depth={depth} />;
   if (Array.isArray(value)) {
     if (value.length === 0) return <span class="soft">none</span>;
+    if (value.every((item) => isWord(item) && !sources.has(item))) return <>{value.join(', ')}</>;
     return (
       <ul
-        class={value.every((item) => typeof item === 'string' && sources.has(item)) ? 'cites' : ''}
+        class={rows ? 'records' : value.every((item) => sources.has(item as string)) ? 'cites' : ''}
       >
         {value.map((item: unknown, i) => (
           <li key={i}>
@@ -57,6 +59,9 @@ export function Data({
   const source = typeof value === 'string' ? sources.get(value) : undefined;
   return source ? <Citation source={source} /> : <>{scalar(value)}</>;
 }
+
+const isWord = (item: unknown): item is string =>
+  typeof item === 'string' && item.length <= WORD_CHARS;
 
 function scalar(value: unknown): ComponentChildren {
   if (value === null || value === undefined) return <span class="soft">–</span>;

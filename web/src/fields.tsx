@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import { isObject, type JsonObject } from '../../src/json.ts';
+import { humanize } from './table.ts';
 
 /** One thing that a person fills in. */
 export interface Field {
@@ -29,7 +30,7 @@ function fieldOf(name: string, property: JsonObject, required: boolean): Field |
   const { title, description, type, enum: choices } = property as Record<string, unknown>;
   const base = {
     name,
-    label: typeof title === 'string' ? title : name,
+    label: typeof title === 'string' ? title : humanize(name),
     required,
     ...(typeof description === 'string' && { help: description }),
   };

@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { startTask, type AgentCardLite } from './api.ts';
+import { nameOf } from './table.ts';
 
 interface Sample {
   readonly name: string;
@@ -51,6 +52,7 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
       <textarea
         aria-label={`Input for ${name}`}
         aria-invalid={error !== ''}
+        class={takesData ? 'code' : ''}
         rows={takesData ? 10 : 3}
         spellcheck={!takesData}
         value={text}
@@ -84,8 +86,6 @@ export function samplesOf({ form }: AgentCardLite): readonly Sample[] {
   const examples: readonly unknown[] = Array.isArray(form?.['examples']) ? form['examples'] : [];
   return examples.map((example, i) => {
     if (typeof example === 'string') return { name: example.slice(0, 60), text: example };
-    const { title, name } = (example ?? {}) as { title?: unknown; name?: unknown };
-    const named = [title, name].find((word) => typeof word === 'string');
-    return { name: named ?? `Sample ${i + 1}`, text: JSON.stringify(example, null, 2) };
+    return { name: nameOf(example) ?? `Sample ${i + 1}`, text: JSON.stringify(example, null, 2) };
   });
 }

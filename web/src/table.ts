@@ -11,6 +11,19 @@ export const columnsOf = (rows: readonly JsonObject[]): readonly string[] => [
   ...new Set(rows.flatMap((row) => Object.keys(row))),
 ];
 
+const LONG_CHARS = 60;
+const WIDE_COLUMNS = 3;
+
+/** More than a table can hold beside each other: its rows are read one by one. */
+export const isWide = (rows: readonly JsonObject[]): boolean => {
+  const columns = columnsOf(rows);
+  const long = (cell: unknown): boolean =>
+    typeof cell === 'string' ? cell.length > LONG_CHARS : typeof cell === 'object' && cell !== null;
+  return (
+    columns.length > WIDE_COLUMNS && rows.some((row) => columns.some((column) => long(row[column])))
+  );
+};
+
 export interface Series {
   readonly label: string;
   readonly value: string;
@@ -33,6 +46,12 @@ export function seriesOf(rows: readonly JsonObject[]): Series | undefined {
   return points.every((point) => Number.isFinite(point.value))
     ? { label, value, points }
     : undefined;
+}
+
+/** What a record calls itself. */
+export function nameOf(record: unknown): string | undefined {
+  const { title, name } = isObject(record) ? record : {};
+  return [title, name].find((word) => typeof word === 'string');
 }
 
 /** `medicationSafety` and `first_name` as people write them. */

@@ -16,7 +16,7 @@ const LINES: Readonly<Record<Line, string>> = {
   live: 'connected',
   lost: 'line lost, trying again',
   cut: 'cut by you; the task goes on',
-  ended: 'complete',
+  ended: 'stream ended',
   gone: 'There is no such task here.',
 };
 
@@ -35,6 +35,7 @@ export function Task({
     if (wish !== null) live.startReplay(nearestSpeed(Number(wish) || 1));
   }, [task]);
   const { view, replay } = live;
+  if (live.line === 'gone') return <Gone />;
   return (
     <section class={replay ? 'task replaying' : 'task'} aria-label="Task">
       <header class="strip">
@@ -65,6 +66,12 @@ export function Task({
   );
 }
 
+const Gone = (): VNode => (
+  <p class="empty" role="status">
+    {LINES.gone} <a href="#">All tasks</a>
+  </p>
+);
+
 /** The numbers of the run. Only state and line are read out as they change. */
 function Facts({ live }: { readonly live: LiveTask }): VNode {
   const { view, line, replayed, now, replay } = live;
@@ -91,12 +98,12 @@ function Facts({ live }: { readonly live: LiveTask }): VNode {
         <State state={state} />{' '}
         <span class={`line ${line}`}>{replay ? 'replay' : LINES[line]}</span>
       </span>
-      <span class="agent">{snapshot.agent}</span>
-      {facts.filter(Boolean).map((fact) => (
-        <span key={String(fact).replace(/\d.*/, '')} class="fact">
-          {fact}
-        </span>
-      ))}
+      <span class="facts">
+        <span>{snapshot.agent}</span>
+        {facts.filter(Boolean).map((fact) => (
+          <span key={String(fact).replace(/\d.*/, '')}>{fact}</span>
+        ))}
+      </span>
     </>
   );
 }

@@ -152,13 +152,13 @@ function Line({
   );
 }
 
-/** What a row says in each lane; a call is seen in both. */
+/** What a row says in each lane. A call is seen in both: who is called, and with what. */
 function lanesOf(row: Row): readonly [string, string] {
   const words = wordsOf(row);
   if (row.kind === 'control') return ['', words];
   if (row.kind !== 'call') return [words, ''];
-  const args = row.bar?.args === undefined ? '' : JSON.stringify(row.bar.args).slice(0, 120);
-  return [`calls ${shortName(words)} ${args}`, words];
+  const args = JSON.stringify(row.bar?.args ?? {});
+  return [`calls ${shortName(words)}`, args === '{}' ? words : args.slice(0, 200)];
 }
 
 /** A row in a few words. */

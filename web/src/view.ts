@@ -55,6 +55,8 @@ export class TaskView {
   tracks = 0;
   status = '';
   output: unknown;
+  /** Why the run did not do what it was asked. */
+  failure: string | undefined;
   cancelRequestedAt: number | undefined;
   endedAt: number | undefined;
   #blocks = new Map<string, Row>();
@@ -149,6 +151,7 @@ export class TaskView {
     this.#stepFrom = this.talk.length;
     this.#leave(entry);
     this.endedAt = undefined;
+    this.failure = undefined;
     const { model, attempt = 1 } = entry;
     const words = ['Run started', model && `on ${model}`, attempt > 1 && `attempt ${attempt}`];
     this.#note(entry, words.filter(Boolean).join(', '));
@@ -162,6 +165,7 @@ export class TaskView {
     this.output = entry.output;
     const bad = outcome === 'failed' || outcome === 'rejected';
     const text = `${OUTCOMES[outcome]}${error ? `: ${error.message}` : ''}`;
+    if (bad) this.failure = text;
     this.rows.push({ kind: 'end', seq, at, text, raw: entry, ...(bad && { tone: 'bad' }) });
   }
 
@@ -180,7 +184,10 @@ export class TaskView {
     const row: Row = { kind, seq, at, text: '', growing: true, ...(path?.length && { path }) };
     this.#blocks.set(key, row);
     this.rows.push(row);
-    if (kind === 'text' && !path?.length) this.talk.push(row);
+    if (kind === 'text' && !path?.length) {
+      this.talk.push(row);
+      this.status = ''; // what it says now is what it does now
+    }
     return row;
   }
 

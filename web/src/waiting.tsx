@@ -104,6 +104,7 @@ function useText({ kind, data, schema }: InputRequest): Editor {
   return {
     view: (
       <textarea
+        class={asksWords ? '' : 'code'}
         aria-label={asksWords ? 'Your answer' : 'What is decided about; you may edit it'}
         rows={asksWords ? 2 : Math.min(10, text.split('\n').length + 1)}
         value={text}

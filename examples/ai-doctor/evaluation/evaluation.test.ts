@@ -36,8 +36,8 @@ function checkHeldOut(score: Score): void {
   expect(score.recall.all).toBeGreaterThanOrEqual(plain.recall.all + 0.04);
   // Topics win that, not vectors: next to FTS5 with the same topics they only must not lose.
   expect(score.recall.all).toBeGreaterThanOrEqual(words.recall.all);
-  expect(score.recall.all).toBeGreaterThanOrEqual(0.89);
-  expect(score.mrr).toBeGreaterThanOrEqual(0.84);
+  expect(score.recall.all).toBeGreaterThanOrEqual(0.91);
+  expect(score.mrr).toBeGreaterThanOrEqual(0.86);
 }
 
 test('the queries are labelled with passages that exist, at least 60 of them held out', async () => {
@@ -59,8 +59,12 @@ suite('encoder', missing, () => {
   test('with the encoder, held-out recall and rank are what the README says', async () => {
     const { encoder } = methods;
     if (!encoder) throw new Error('the encoder was installed after the methods were opened');
+    const before = process.cpuUsage();
     checkHeldOut(await measure(encoder, queries.heldOut));
-  });
+    // Computing, not waiting: 16 ms a query where nobody else has the core, up to twice that where somebody has.
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000 / queries.heldOut.length).toBeLessThan(50);
+  }, 120_000);
 
   test('the shipped vectors are what the encoder gives', async () => {
     const chunks = chunk(await loadCorpus()).slice(0, 24);

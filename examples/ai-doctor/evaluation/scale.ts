@@ -1,4 +1,4 @@
-// Prints what a search costs at many passages: `npx tsx examples/ai-doctor/evaluation/scale.ts`.
+// Prints what a search costs at many passages: `npx tsx examples/ai-doctor/evaluation/scale.ts [passages …]`.
 // Passages are shuffled sentences of the corpus, vectors are random: for time and memory, not for quality.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,8 @@ const { heldOut } = await loadQueries();
 const peer = await ensurePeer('vectors');
 const zvec = peer.available ? ((await peer.import('@zvec/zvec')) as unknown as Zvec) : undefined;
 
-for (const size of [225, 10_000, 50_000, 100_000]) {
+const given = process.argv.slice(2).map(Number);
+for (const size of given.length > 0 ? given : [225, 10_000, 50_000, 100_000]) {
   const passages = Array.from({ length: size }, (_, at) => ({
     id: `p${at}`,
     title: pick().slice(0, 40),

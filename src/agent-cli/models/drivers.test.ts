@@ -334,6 +334,7 @@ test.each([
   [undefined, {}, 'no model was chosen'],
   ['claude-x', {}, 'no provider for the model claude-x'],
   ['openai:llama3', {}, 'needs an address'],
+  ['anthropic:claude-x', {}, 'anthropic:claude-x needs a key: set ANTHROPIC_API_KEY'],
   ['module:./missing.js', {}, 'could not be loaded'],
 ])('a model that cannot be had is refused in words: %s', async (name, env, text) => {
   await expect(chooseModel(name, { env, cwd: '/' })).rejects.toThrow(text);
@@ -352,7 +353,10 @@ test('a model is chosen by its prefix, a bare name by the environment', async ()
     'llama3',
   ]);
   expect(await choose('claude-x', { ANTHROPIC_API_KEY: 'k' })).toEqual(['claude-x', 'claude-x']);
-  expect(await choose('anthropic:claude-x', {})).toEqual(['anthropic:claude-x', 'claude-x']);
+  expect(await choose('anthropic:claude-x', { ANTHROPIC_BASE_URL: 'http://localhost:1' })).toEqual([
+    'anthropic:claude-x',
+    'claude-x',
+  ]);
   // A host that always names a model of its own still gets the one that was set up here.
   expect(await choose('claude-x', { DUOLANE_MODEL: 'openai:a@http://b/v1' })).toEqual([
     'openai:a@http://b/v1',

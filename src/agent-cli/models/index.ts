@@ -88,12 +88,22 @@ async function openAi(name: string, rest: string, env: ModelPlace['env']): Promi
 }
 
 async function anthropic(name: string, id: string, env: ModelPlace['env']): Promise<ChosenModel> {
+  const apiKey = env['ANTHROPIC_API_KEY'];
+  const authToken = env['ANTHROPIC_AUTH_TOKEN'];
+  const baseUrl = env['ANTHROPIC_BASE_URL'];
+  // Another address may want none; the provider's own always does.
+  if (!apiKey && !authToken && !baseUrl) {
+    throw new DuolaneError(
+      'invalid',
+      `${name} needs a key: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server that wants none`,
+    );
+  }
   const { anthropicModel } = await import('./anthropic.ts');
   const model = anthropicModel({
     name,
-    baseUrl: env['ANTHROPIC_BASE_URL'] || 'https://api.anthropic.com',
-    apiKey: env['ANTHROPIC_API_KEY'],
-    authToken: env['ANTHROPIC_AUTH_TOKEN'],
+    baseUrl: baseUrl || 'https://api.anthropic.com',
+    apiKey,
+    authToken,
   });
   return { model, id };
 }

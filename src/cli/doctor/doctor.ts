@@ -1,13 +1,21 @@
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { DuolaneError } from '../../errors.ts';
 import { checkTrace, readTrace } from '../../trace/index.ts';
-import { EXIT, numberFlag, textFlag, type Command, type CommandCall } from '../command.ts';
+import {
+  EXIT,
+  isReadable,
+  numberFlag,
+  textFlag,
+  type Command,
+  type CommandCall,
+} from '../command.ts';
 import { checkInstallation } from './installation.ts';
 import { probe } from './probe.ts';
 import { isBroken, printChecks, printFindings, summary } from './report.ts';
 
 export const doctor: Command = {
   usage: '[trace file or address] [options]',
+  most: 1,
   options: {
     message: { value: 'text', text: 'what is said to a running agent ("Hello")' },
     token: { value: 'bearer', text: 'sent to a running agent as its bearer token' },
@@ -45,7 +53,7 @@ async function installation({ flags, terminal }: CommandCall): Promise<number> {
 }
 
 async function file({ flags, terminal }: CommandCall, path: string): Promise<number> {
-  if (!existsSync(path)) {
+  if (!isReadable(path)) {
     throw new DuolaneError('not_found', `there is no file ${path}; an address begins with http://`);
   }
   const { out } = terminal;

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { access, constants, mkdtemp, rm, stat, statfs } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -39,6 +40,7 @@ export async function checkInstallation({ port, store }: Place): Promise<readonl
     await storeFolder(store),
     await freePort(port),
     vendorCli(),
+    ...PARTS.map(part),
     await temporarySpace(),
     watchdog(),
   ];
@@ -157,6 +159,49 @@ function vendorCli(): Check {
       fix: 'npm install @anthropic-ai/claude-agent-sdk, or pass pathToClaudeCodeExecutable',
     };
   }
+}
+
+interface Part {
+  readonly name: string;
+  readonly package: string;
+  /** What it is for. */
+  readonly what: string;
+  readonly cost: string;
+}
+
+const PARTS: readonly Part[] = [
+  {
+    name: 'postgres',
+    package: 'pg',
+    what: 'the store that replicas share',
+    cost: '--store postgres://… does not work; tasks are kept in a file, by one server',
+  },
+  {
+    name: 'telemetry',
+    package: '@opentelemetry/api',
+    what: 'spans and metrics for a collector',
+    cost: 'nothing is sent to OpenTelemetry; the page and traces are there all the same',
+  },
+  {
+    name: 'duckdb',
+    package: '@duckdb/node-api',
+    what: 'the engine of the text-to-sql sample',
+    cost: 'that sample does not answer; it is 70 MB, and nothing else needs it',
+  },
+];
+
+/** Looked for where those look for it who use it: beside the package, or with its peers in a clone. */
+function part({ name, package: wanted, what, cost }: Part): Check {
+  const found = ['', `peers/${name}/`].some((folder) => {
+    try {
+      return createRequire(join(ROOT, folder, 'package.json')).resolve(wanted) !== '';
+    } catch {
+      return false;
+    }
+  });
+  if (found) return { name, state: 'ok', what: `${wanted}: ${what}` };
+  const fix = `npm install ${wanted}`;
+  return { name, state: 'optional', what: `${wanted} is not installed`, cost, fix };
 }
 
 async function temporarySpace(): Promise<Check> {

@@ -9,6 +9,7 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url)).replace(/[\\/]
 
 export const newAgent: Command = {
   usage: '<folder> [options]',
+  most: 1,
   options: { json: { text: 'print what was made as JSON' } },
   details: [
     'Makes a small agent with one tool and one test. npm test in it is green, offline: the package\n' +

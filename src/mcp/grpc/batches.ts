@@ -2,48 +2,11 @@ import type { JsonObject } from '../../json.ts';
 import type { Items } from '../../stream/types.ts';
 import type { PagedItems } from '../collect.ts';
 import { placeAfter } from '../pages.ts';
-import { encodeBatch, encodeItem, type Layout } from './items.ts';
+import { BatchWriter } from './items.ts';
+import type { Layout } from './layout.ts';
 
-const MAX_ITEMS = 32;
-const MAX_BYTES = 256 * 1024;
-
-/** Items that go out together. */
-class Batch {
-  readonly #layout: Layout;
-  #items: Buffer[] = [];
-  #bytes = 0;
-
-  constructor(layout: Layout) {
-    this.#layout = layout;
-  }
-
-  get empty(): boolean {
-    return this.#items.length === 0;
-  }
-
-  get full(): boolean {
-    return this.#items.length >= MAX_ITEMS || this.#bytes >= MAX_BYTES;
-  }
-
-  add(item: JsonObject): void {
-    const bytes = encodeItem(this.#layout, item);
-    this.#items.push(bytes);
-    this.#bytes += bytes.length;
-  }
-
-  take(checkpoint: string | undefined): Uint8Array {
-    const bytes = encodeBatch(this.#items, checkpoint);
-    this.#items = [];
-    this.#bytes = 0;
-    return bytes;
-  }
-}
-
-const LATER = Symbol('later');
-
-/** What is there without waiting has come by then. */
-const turn = (): Promise<typeof LATER> =>
-  new Promise((resolve) => setImmediate(() => resolve(LATER)));
+/** Has passed when all that was there without waiting has come. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /**
  * A list as messages: up to 32 items or 256 KiB each, and never waiting for more than is there. The
@@ -53,35 +16,42 @@ export async function* batchesOf(
   layout: Layout,
   list: Items<JsonObject>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const batch = new Batch(layout);
+  const batch = new BatchWriter(layout);
   const items = list[Symbol.asyncIterator]();
+  /** Asked for in the turn of the batch before, and not there in time. */
+  let late: Promise<IteratorResult<JsonObject>> | undefined;
   let checkpoint: string | undefined;
-  let soon = turn();
   let over = false;
-  try {
-    for (;;) {
-      const pulled = items.next();
-      let next: IteratorResult<JsonObject>;
-      try {
-        if (!batch.empty) {
-          const came = await Promise.race([pulled, soon]);
-          if (came === LATER) yield batch.take(checkpoint);
-        }
-        next = await pulled;
-      } catch (error) {
-        over = true;
-        if (!batch.empty) yield batch.take(checkpoint);
-        throw error;
-      }
-      if (next.done) break;
-      if (batch.empty) soon = turn();
-      batch.add(next.value);
-      // Now, for the next pull moves it on.
-      checkpoint = list.checkpoint;
-      if (batch.full) yield batch.take(checkpoint);
+  const add = (next: IteratorResult<JsonObject>): void => {
+    over = next.done === true;
+    if (next.done) return;
+    batch.add(next.value);
+    // Now, for the next pull moves it on.
+    checkpoint = list.checkpoint;
+  };
+  /** One plain await an item, for lists are long: whoever is in a hurry races the whole of it. */
+  const fill = async (turnIsOver: () => boolean): Promise<void> => {
+    while (!over && !batch.full) {
+      late = items.next();
+      const next = await late;
+      if (turnIsOver()) return;
+      late = undefined;
+      add(next);
     }
-    over = true;
+  };
+  try {
+    while (!over) {
+      const pulled = late ?? items.next();
+      late = undefined;
+      add(await pulled);
+      let passed = false;
+      await Promise.race([fill(() => passed), turn()]);
+      passed = true;
+      if (!batch.empty) yield batch.take(checkpoint);
+    }
+  } catch (error) {
     if (!batch.empty) yield batch.take(checkpoint);
+    throw error;
   } finally {
     if (!over) await items.return?.();
   }
@@ -96,7 +66,7 @@ export async function* pageBatchesOf(
   list: PagedItems<JsonObject>,
   delivered: () => Promise<void>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const batch = new Batch(layout);
+  const batch = new BatchWriter(layout);
   for await (const page of list.pages()) {
     const place = placeAfter(page);
     for (const [n, item] of page.items.entries()) {

@@ -3,8 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { toBase64, toBytes } from './content.ts';
 import { type ResourceChunk, ResourceChunkSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed } from './items.ts';
-import { member, parseObject } from './json.ts';
+import { isWellFormed, member, parseObject } from './json.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 

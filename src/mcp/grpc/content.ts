@@ -7,8 +7,7 @@ import {
   type Content,
   type ContentSchema,
 } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed } from './items.ts';
-import { member, parse, parseObject, text } from './json.ts';
+import { isWellFormed, member, parse, parseObject, text } from './json.ts';
 
 /** Base64 as bytes; `undefined` for what would not come back letter by letter. */
 export function toBytes(base64: unknown): Uint8Array | undefined {

@@ -29,6 +29,7 @@ import {
 import { member, parseObject } from './json.ts';
 import { ListItems } from './list.ts';
 import { LISTS } from './methods.ts';
+import { mirrorOf } from './mirror.ts';
 
 export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
   /** `grpc://host:port`, or `grpcs://` for TLS. */
@@ -97,12 +98,12 @@ function sourceOf(
     (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
   ]);
   const streamResource = (uri: string, options?: ReadOptions): AsyncIterable<ResourcePart> =>
-    failing(resourceParts(client, uri, options), fromGrpcError);
+    failing(() => resourceParts(client, uri, options), fromGrpcError);
   return {
     listTools: () => none<Tool>(),
     ...(Object.fromEntries(lists) as Partial<ToolSource>),
     info: { name, version, ...member('instructions', instructions) },
-    callTool: (call, options) => failing(callTool(client, call, options), fromGrpcError),
+    callTool: (call, options) => failing(() => callTool(client, call, options), fromGrpcError),
     ...(has.has(Mcp.method.readResource.name) && {
       streamResource,
       readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
@@ -114,7 +115,7 @@ function sourceOf(
       complete: (request, options) => orRpcError(complete(client, request, options)),
     }),
     ...(has.has(Mcp.method.listen.name) && {
-      listen: (options) => failing(listen(client, options), fromGrpcError),
+      listen: (options) => failing(() => listen(client, options), fromGrpcError),
     }),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
@@ -136,7 +137,8 @@ async function* callTool(
   { signal, deadline }: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const one = toCallRequest(call);
-  const options = { deadline, ...(signal && { signal }) };
+  const metadata = mirrorOf('tools/call', call.name);
+  const options = { deadline, metadata, ...(signal && { signal }) };
   for await (const message of client.stream(methodOf(Mcp.method.callTool), { one }, options)) {
     const event = fromCallEvent(message);
     if (event) yield event;
@@ -151,7 +153,7 @@ async function* resourceParts(
   { ask, offset, signal }: ReadOptions = {},
 ): AsyncGenerator<ResourcePart, void, undefined> {
   const answering = new Answering(`reading ${uri}`, ask);
-  const options = signal ? { signal } : {};
+  const options = { metadata: mirrorOf('resources/read', uri), ...(signal && { signal }) };
   rounds: for (;;) {
     const one = create(ReadResourceRequestSchema, {
       uri,
@@ -177,7 +179,7 @@ async function getPrompt(
   { ask, signal }: AskOptions = {},
 ): Promise<JsonObject> {
   const answering = new Answering(`the prompt ${name}`, ask);
-  const options = signal ? { signal } : {};
+  const options = { metadata: mirrorOf('prompts/get', name), ...(signal && { signal }) };
   const argumentsJson = JSON.stringify(args);
   for (;;) {
     const request = { name, argumentsJson, answers: answering.answers };

@@ -65,13 +65,13 @@ export async function orStatus<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The same items; what is thrown is turned by `turn`. */
+/** The items of what is opened; what is thrown, then or later, is turned by `turn`. */
 export async function* failing<T>(
-  items: AsyncIterable<T>,
+  open: () => AsyncIterable<T>,
   turn: (reason: unknown) => unknown,
 ): AsyncGenerator<T, void, undefined> {
   try {
-    yield* items;
+    for await (const item of open()) yield item;
   } catch (error) {
     throw turn(error);
   }

@@ -3,16 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../json.ts';
 import { ToolBatchSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
-import {
-  decodeBatch,
-  encodeBatch,
-  encodeItem,
-  type Layout,
-  PROMPT,
-  RESOURCE,
-  RESOURCE_TEMPLATE,
-  TOOL,
-} from './items.ts';
+import { BatchWriter, decodeBatch } from './items.ts';
+import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './layout.ts';
 
 const LAYOUTS: readonly Layout[] = [TOOL, RESOURCE, RESOURCE_TEMPLATE, PROMPT];
 
@@ -28,6 +20,12 @@ const item = (layout: Layout): fc.Arbitrary<JsonObject> =>
     )
     .map(([texts, values, others]) => ({ ...others, ...values, ...texts }));
 
+function batchOf(layout: Layout, items: readonly JsonObject[], checkpoint?: string): Uint8Array {
+  const batch = new BatchWriter(layout);
+  for (const one of items) batch.add(one);
+  return batch.take(checkpoint);
+}
+
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 describe('the items of a list', () => {
@@ -41,14 +39,40 @@ describe('the items of a list', () => {
           ),
         fc.option(fc.string({ unit: 'grapheme' }), { nil: undefined }),
         ([layout, items], checkpoint) => {
-          const bytes = encodeBatch(
-            items.map((one) => encodeItem(layout, one)),
-            checkpoint,
-          );
+          const bytes = batchOf(layout, items, checkpoint);
           expect(json(decodeBatch(layout, bytes))).toEqual(json({ items, checkpoint }));
         },
       ),
     );
+  });
+
+  test('are any number in any order of sizes: lengths of one to four bytes, and a buffer that grows', () => {
+    const batch = new BatchWriter(TOOL);
+    for (const sizes of [
+      [0, 50, 127, 128],
+      [20_000, 0, 3],
+      [3_000_000, 1],
+      [1, 5_000, 200],
+    ]) {
+      const items = sizes.flatMap((size) =>
+        ['x', 'ä', '\u{1f600}'].map((unit) => ({
+          name: unit.repeat(size),
+          inputSchema: { [unit]: size },
+        })),
+      );
+      for (const one of items) batch.add(one);
+      expect(decodeBatch(TOOL, batch.take(undefined)).items).toEqual(items);
+      expect(batch.empty).toBe(true);
+    }
+  });
+
+  test('are a batch without the one that JSON has no form for', () => {
+    const batch = new BatchWriter(TOOL);
+    batch.add({ name: 'a', inputSchema: {} });
+    expect(() => batch.add({ name: 'b', inputSchema: { n: 1n } })).toThrow(TypeError);
+    batch.add({ name: 'c', inputSchema: {} });
+    const { items } = decodeBatch(TOOL, batch.take(undefined));
+    expect(items.map(({ name }) => name)).toEqual(['a', 'c']);
   });
 
   test('are the bytes that generated code reads', () => {
@@ -60,7 +84,7 @@ describe('the items of a list', () => {
       execution: { taskSupport: 'never' },
       title: 7,
     };
-    const read = fromBinary(ToolBatchSchema, encodeBatch([encodeItem(TOOL, tool)], 'c1'));
+    const read = fromBinary(ToolBatchSchema, batchOf(TOOL, [tool], 'c1'));
     expect(read.checkpoint).toBe('c1');
     expect(read.items).toHaveLength(1);
     expect(read.items[0]).toMatchObject({
@@ -91,9 +115,9 @@ describe('the items of a list', () => {
   });
 
   test('unknown fields are passed over, and rubbish is malformed', () => {
-    const [one] = [encodeItem(TOOL, { name: 'a', inputSchema: {} })];
+    const one = batchOf(TOOL, [{ name: 'a', inputSchema: {} }]);
     const strange = Buffer.from([0x50, 0x80, 0x01, 0x5a, 1, 7, 0x61, 1, 2, 3, 4, 5, 6, 7, 8]);
-    expect(decodeBatch(TOOL, Buffer.concat([strange, one!])).items).toHaveLength(1);
+    expect(decodeBatch(TOOL, Buffer.concat([strange, one])).items).toHaveLength(1);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         try {

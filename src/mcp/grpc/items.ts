@@ -1,108 +1,88 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { isWellFormed } from './json.ts';
+import { EXTRA_TAG, type Layout, tagOf } from './layout.ts';
+
+const ITEM_TAG = tagOf(1);
+const CHECKPOINT_TAG = tagOf(2);
+
+const MAX_ITEMS = 32;
+const MAX_BYTES = 256 * 1024;
 
 /**
- * How the items of one list are laid out in their message of mcp.proto. Written by hand, straight
- * from and to JSON, because lists are long: generated code goes through an object for every item,
- * at three times the cost. A test holds it against the generated code.
+ * Items that go out together. Put together as a string with a char for each byte, which is written
+ * once: engines are good at joining strings, and a call into a buffer for every member is what costs.
  */
-export interface Layout {
-  readonly fields: ReadonlyMap<string, Field>;
-  /** By number. */
-  readonly keys: readonly (readonly [key: string, kind: Field['kind']] | undefined)[];
+export class BatchWriter {
+  readonly #layout: Layout;
+  #bytes = '';
+  #items = 0;
+
+  constructor(layout: Layout) {
+    this.#layout = layout;
+  }
+
+  get empty(): boolean {
+    return this.#items === 0;
+  }
+
+  get full(): boolean {
+    return this.#items >= MAX_ITEMS || this.#bytes.length >= MAX_BYTES;
+  }
+
+  /** What JSON has no form for is thrown, and is not in the batch. */
+  add(item: JsonObject): void {
+    this.#bytes += field(ITEM_TAG, encodeItem(this.#layout, item));
+    this.#items += 1;
+  }
+
+  /** The batch as a message, with the place behind its last item; what comes is the next one. */
+  take(checkpoint: string | undefined): Uint8Array {
+    if (checkpoint !== undefined) this.#bytes += field(CHECKPOINT_TAG, utf8(checkpoint));
+    const message = Buffer.from(this.#bytes, 'latin1');
+    this.#bytes = '';
+    this.#items = 0;
+    return message;
+  }
 }
 
-interface Field {
-  readonly number: number;
-  /** Text as it is, or any value as JSON. */
-  readonly kind: 'text' | 'json';
+function encodeItem({ fields }: Layout, item: JsonObject): string {
+  let bytes = '';
+  let extra: Record<string, unknown> | undefined;
+  for (const key of Object.keys(item)) {
+    const value = item[key];
+    if (value === undefined) continue;
+    const known = fields.get(key);
+    if (known?.kind === 'json') bytes += field(known.tag, utf8(JSON.stringify(value)));
+    else if (known && typeof value === 'string' && isWellFormed(value))
+      bytes += field(known.tag, utf8(value));
+    else (extra ??= bare())[key] = value;
+  }
+  return extra ? bytes + field(EXTRA_TAG, utf8(JSON.stringify(extra))) : bytes;
 }
 
-/** The last field of every item: the members that have none of their own. */
-const EXTRA = 9;
+/** A char for each byte of the text; most texts are that already. */
+const utf8 = (text: string): string =>
+  Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1');
 
-const layout = (texts: Record<string, number>, jsons: Record<string, number>): Layout => {
-  const all: (readonly [string, Field])[] = [
-    ...Object.entries(texts).map(([key, number]) => [key, { number, kind: 'text' }] as const),
-    ...Object.entries({ icons: 7, _meta: 8, ...jsons }).map(
-      ([key, number]) => [key, { number, kind: 'json' }] as const,
-    ),
-  ];
-  const keys: Layout['keys'][number][] = [];
-  for (const [key, { number, kind }] of all) keys[number] = [key, kind];
-  return { fields: new Map(all), keys };
-};
+const field = (tag: number, bytes: string): string => head(tag, bytes.length) + bytes;
 
-const COMMON = { name: 2, title: 3, description: 4, mimeType: 5 };
+/** A tag of one byte, and a length in as few as it needs. */
+function head(tag: number, length: number): string {
+  if (length < 0x80) return String.fromCharCode(tag, length);
+  if (length < 0x4000) return String.fromCharCode(tag, (length & 0x7f) | 0x80, length >> 7);
+  let bytes = String.fromCharCode(tag);
+  let rest = length;
+  for (; rest >= 0x80; rest >>>= 7) bytes += String.fromCharCode((rest & 0x7f) | 0x80);
+  return bytes + String.fromCharCode(rest);
+}
 
-export const TOOL: Layout = layout(
-  { name: 1, title: 2, description: 3 },
-  { inputSchema: 4, outputSchema: 5, annotations: 6 },
-);
-export const RESOURCE: Layout = layout({ uri: 1, ...COMMON }, { annotations: 6 });
-export const RESOURCE_TEMPLATE: Layout = layout({ uriTemplate: 1, ...COMMON }, { annotations: 6 });
-export const PROMPT: Layout = layout({ name: 1, title: 2, description: 3 }, { arguments: 4 });
+/** Without a prototype, for a member may be called __proto__. */
+const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
 export interface Batch {
   readonly items: readonly JsonObject[];
   readonly checkpoint: string | undefined;
-}
-
-const ITEM_TAG = (1 << 3) | 2;
-const CHECKPOINT_TAG = (2 << 3) | 2;
-
-/** Room before an item for its tag and its length, which is known when it is written. */
-const HEAD_BYTES = 6;
-const SCRATCH_BYTES = 64 * 1024;
-
-/** Where items are written, one after the other: nothing here waits, so one place serves all. */
-let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-
-/** One item as a field of its batch, so that a batch is its items one after the other. */
-export function encodeItem({ fields }: Layout, item: JsonObject): Buffer {
-  let extra: Record<string, unknown> | undefined;
-  let at = HEAD_BYTES;
-  for (const key of Object.keys(item)) {
-    const value = item[key];
-    if (value === undefined) continue;
-    const field = fields.get(key);
-    if (field?.kind === 'json') at = writeText(at, field.number, JSON.stringify(value));
-    else if (field && typeof value === 'string' && isWellFormed(value))
-      at = writeText(at, field.number, value);
-    else (extra ??= bare())[key] = value;
-  }
-  if (extra) at = writeText(at, EXTRA, JSON.stringify(extra));
-  const size = at - HEAD_BYTES;
-  const start = HEAD_BYTES - 1 - varintBytes(size);
-  scratch[start] = ITEM_TAG;
-  writeVarint(scratch, start + 1, size);
-  const bytes = Buffer.from(scratch.subarray(start, at));
-  if (scratch.length > 16 * SCRATCH_BYTES) scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-  return bytes;
-}
-
-function writeText(at: number, number: number, text: string): number {
-  const length = Buffer.byteLength(text);
-  const end = at + HEAD_BYTES + length;
-  if (end > scratch.length) {
-    const larger = Buffer.allocUnsafeSlow(2 * end);
-    scratch.copy(larger, 0, 0, at);
-    scratch = larger;
-  }
-  scratch[at] = (number << 3) | 2;
-  const from = writeVarint(scratch, at + 1, length);
-  scratch.write(text, from);
-  return from + length;
-}
-
-/** A batch of items that are encoded already. */
-export function encodeBatch(items: readonly Buffer[], checkpoint: string | undefined): Uint8Array {
-  if (checkpoint === undefined) return Buffer.concat(items);
-  const text = Buffer.from(checkpoint);
-  const head = Buffer.allocUnsafe(1 + varintBytes(text.length));
-  head[0] = CHECKPOINT_TAG;
-  writeVarint(head, 1, text.length);
-  return Buffer.concat([...items, head, text]);
 }
 
 /** Throws `malformed` for what is no batch, and for JSON that is none. */
@@ -119,16 +99,16 @@ export function decodeBatch(layout: Layout, bytes: Uint8Array): Batch {
   return { items, checkpoint };
 }
 
-function decodeItem({ keys }: Layout, reader: Reader, length: number): JsonObject {
+function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObject {
   const end = reader.within(length);
   const item: Record<string, unknown> = {};
   while (reader.at < end) {
     const tag = reader.varint();
-    const known = (tag & 7) === 2 ? keys[tag >> 3] : undefined;
-    if (known) {
+    const field = byTag[tag];
+    if (field) {
       const text = reader.text();
-      item[known[0]] = known[1] === 'json' ? parse(text) : text;
-    } else if (tag === ((EXTRA << 3) | 2)) {
+      item[field.key] = field.kind === 'json' ? parse(text) : text;
+    } else if (tag === EXTRA_TAG) {
       const extra = parse(reader.text());
       if (!isObject(extra)) throw malformed('extra_json is no object');
       // Not by assignment: a member may be called __proto__.
@@ -158,6 +138,11 @@ class Reader {
   }
 
   varint(): number {
+    const first = this.#bytes[this.at];
+    if (first !== undefined && first < 0x80) {
+      this.at += 1;
+      return first;
+    }
     let value = 0;
     for (let shift = 0; shift < 35; shift += 7) {
       const byte = this.#bytes[this.at];
@@ -211,27 +196,5 @@ function parse(text: string): unknown {
   }
 }
 
-/** Without a prototype, for a member may be called __proto__. */
-const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
-
 const malformed = (what: string): DuolaneError =>
   new DuolaneError('malformed', `the server sent a batch that cannot be read: ${what}`);
-
-/** UTF-8 has no half surrogates; JSON text escapes them. */
-export const isWellFormed = (text: string): boolean =>
-  // Node 20 has it; the types of ES2023 do not.
-  (text as string & { isWellFormed(): boolean }).isWellFormed();
-
-const varintBytes = (value: number): number =>
-  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
-
-function writeVarint(bytes: Buffer, at: number, value: number): number {
-  let [rest, place] = [value, at];
-  while (rest >= 0x80) {
-    bytes[place] = (rest % 0x80) | 0x80;
-    rest = Math.floor(rest / 0x80);
-    place += 1;
-  }
-  bytes[place] = rest;
-  return place + 1;
-}

@@ -23,3 +23,8 @@ export function parseObject(json: string, field: string): JsonObject {
 /** A member that is there only if there is a value for it. */
 export const member = <K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> =>
   value === undefined ? {} : ({ [key]: value } as Record<K, V>);
+
+/** UTF-8 has no half surrogates; JSON text escapes them. */
+export const isWellFormed = (text: string): boolean =>
+  // Node 20 has it; the types of ES2023 do not.
+  (text as string & { isWellFormed(): boolean }).isWellFormed();

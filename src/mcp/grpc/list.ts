@@ -2,13 +2,18 @@ import { create } from '@bufbuild/protobuf';
 import { DuolaneError } from '../../errors.ts';
 import type { GrpcClient } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
-import type { Items, ListOptions } from '../../stream/types.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
+import { Puller } from '../../stream/puller.ts';
+import { Reader } from '../../stream/reader.ts';
+import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../checkpoint.ts';
 import { failing, fromGrpcError } from './errors.ts';
 import { ListRequestSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
 import { type Batch, decodeBatch } from './items.ts';
 import { member } from './json.ts';
 import type { ListMethod } from './methods.ts';
+
+const NONE: Batch = { items: [], checkpoint: undefined };
 
 /**
  * A list as it streams in, single use. Its place is the last checkpoint that the server gave and the
@@ -17,16 +22,21 @@ import type { ListMethod } from './methods.ts';
 export class ListItems<T extends JsonObject> implements Items<T> {
   readonly #client: GrpcClient;
   readonly #list: ListMethod;
-  readonly #signal: AbortSignal | undefined;
-  #used = false;
+  readonly #options: Abortable;
+  #reader: Reader<T> | undefined;
+  #batch = NONE;
+  /** Which item of the batch comes next. */
+  #next = 0;
+  /** Items behind the mark that were taken from an earlier list. */
+  #skip = 0;
   #mark: string | undefined;
   /** Items taken behind the mark. */
   #taken = 0;
 
-  constructor(client: GrpcClient, list: ListMethod, { after, signal }: ListOptions = {}) {
+  constructor(client: GrpcClient, list: ListMethod, { after, ...options }: ListOptions = {}) {
     this.#client = client;
     this.#list = list;
-    this.#signal = signal;
+    this.#options = options;
     if (after !== undefined) [this.#taken, this.#mark] = parseCheckpoint(after);
   }
 
@@ -35,27 +45,53 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     return begun ? toCheckpoint(this.#taken, this.#mark) : undefined;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
-    if (this.#used) throw new DuolaneError('closed', 'a list is read once; list again');
-    this.#used = true;
-    let skip = this.#taken;
-    this.#taken = 0;
-    for await (const batch of failing(this.#batches(this.#mark), fromGrpcError)) {
-      const { items, checkpoint } = batch;
-      for (let n = 0; n < items.length; n += 1) {
+  /** Not a generator: an item of a batch that is there costs one promise. */
+  [Symbol.asyncIterator](): Reader<T> {
+    if (this.#reader) throw new DuolaneError('closed', 'a list is read once; list again');
+    [this.#skip, this.#taken] = [this.#taken, 0];
+    const call = new Cancellation();
+    const unfollow = call.follow(this.#options);
+    const batches = new Puller(this.#batches(call.signal), () => reader.wake());
+    const reader = new Reader<T>({
+      take: () => this.#take(batches),
+      leave: async () => {
+        unfollow();
+        this.#batch = NONE;
+        const left = batches.leave();
+        // Whoever leaves while a batch is on its way does not wait for it.
+        call.abort(new DuolaneError('canceled', 'the list was left'));
+        reader.wake();
+        await left;
+      },
+    });
+    this.#reader = reader;
+    return reader;
+  }
+
+  #take(batches: Puller<Batch>): IteratorResult<T, void> | undefined {
+    for (;;) {
+      const { items, checkpoint } = this.#batch;
+      if (this.#next < items.length) {
+        const item = items[this.#next]!;
+        this.#next += 1;
         this.#taken += 1;
-        if (n === items.length - 1 && checkpoint !== undefined)
+        if (this.#next === items.length && checkpoint !== undefined)
           [this.#taken, this.#mark] = [0, checkpoint];
-        if (skip > 0) skip -= 1;
+        if (this.#skip > 0) this.#skip -= 1;
         else {
-          this.#list.check?.(items[n]!);
-          yield items[n] as T;
+          this.#list.check?.(item);
+          return { done: false, value: item as T };
         }
+      } else {
+        const pulled = batches.take();
+        if (!pulled || pulled.done) return pulled;
+        this.#batch = pulled.value;
+        this.#next = 0;
       }
     }
   }
 
-  #batches(startAfter: string | undefined): AsyncIterable<Batch> {
+  #batches(signal: AbortSignal): AsyncIterable<Batch> {
     const { layout, method } = this.#list;
     const response = {
       encode: (): never => {
@@ -63,10 +99,10 @@ export class ListItems<T extends JsonObject> implements Items<T> {
       },
       decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
     };
-    return this.#client.stream(
-      { ...method, response },
-      { one: create(ListRequestSchema, member('startAfter', startAfter)) },
-      this.#signal ? { signal: this.#signal } : {},
+    const request = create(ListRequestSchema, member('startAfter', this.#mark));
+    return failing(
+      () => this.#client.stream({ ...method, response }, { one: request }, { signal }),
+      fromGrpcError,
     );
   }
 }

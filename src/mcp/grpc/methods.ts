@@ -4,7 +4,7 @@ import type { JsonObject } from '../../json.ts';
 import { checkTool } from '../check-tool.ts';
 import type { ToolSource } from '../types.ts';
 import { type ListRequest, Mcp } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './items.ts';
+import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './layout.ts';
 
 /** Bytes that are read and written elsewhere. */
 export const RAW: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };

@@ -27,6 +27,7 @@ import {
 } from './gen/mcp/stream/v1/mcp_pb.ts';
 import { member, parseObject } from './json.ts';
 import { type ListMethod, LISTS, OPTIONAL } from './methods.ts';
+import { checkMirror } from './mirror.ts';
 
 /** The typed streaming service of a source: what it has, and nothing else. */
 export function mcpRoutes(source: ToolSource): Route[] {
@@ -34,19 +35,21 @@ export function mcpRoutes(source: ToolSource): Route[] {
     unary(methodOf(Mcp.method.discover), () => discover(source)),
     ...LISTS.flatMap((method) => listRoute(source, method)),
     serverStream(methodOf(Mcp.method.callTool), (request, call) =>
-      failing(callEvents(source, request, call), toGrpcError),
+      failing(() => callEvents(source, request, call), toGrpcError),
     ),
   ];
   if (source.readResource)
     routes.push(
       serverStream(methodOf(Mcp.method.readResource), (request, call) =>
-        failing(resourceChunks(source, request, call), toGrpcError),
+        failing(() => resourceChunks(source, request, call), toGrpcError),
       ),
     );
   if (source.getPrompt)
     routes.push(
-      unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, { signal }) =>
+      unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, call) =>
         orStatus(async () => {
+          checkMirror(call, 'prompts/get', name);
+          const { signal } = call;
           const asking = new Asking(answers);
           const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
           try {
@@ -71,8 +74,8 @@ export function mcpRoutes(source: ToolSource): Route[] {
   if (source.listen)
     routes.push(
       serverStream(methodOf(Mcp.method.listen), async function* ({ resources }, { signal }) {
-        const changes = source.listen!({ signal, ...(resources.length > 0 && { resources }) });
-        for await (const { type, uri } of failing(changes, toGrpcError))
+        const options = { signal, ...(resources.length > 0 && { resources }) };
+        for await (const { type, uri } of failing(() => source.listen!(options), toGrpcError))
           yield create(ChangeSchema, { kind: type, ...member('uri', uri) });
       }),
     );
@@ -104,17 +107,17 @@ function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Ro
       : batchesOf(layout, items);
   };
   return [
-    serverStream(method, async function* (request, call) {
-      yield* failing(serve(request, call), toGrpcError);
-    }),
+    serverStream(method, (request, call) => failing(() => serve(request, call), toGrpcError)),
   ];
 }
 
 async function* callEvents(
   source: ToolSource,
   request: CallToolRequest,
-  { signal, deadline }: CallContext,
+  call: CallContext,
 ): AsyncGenerator<CallToolEvent, void, undefined> {
+  checkMirror(call, 'tools/call', request.name);
+  const { signal, deadline } = call;
   for await (const event of source.callTool(fromCallRequest(request), { signal, deadline })) {
     yield toCallEvent(event);
     if (event.type === 'result' || event.type === 'input') return;
@@ -125,8 +128,10 @@ async function* callEvents(
 async function* resourceChunks(
   source: ToolSource,
   { uri, offset, answers }: ReadResourceRequest,
-  { signal }: CallContext,
+  call: CallContext,
 ): AsyncGenerator<ResourceChunk, void, undefined> {
+  checkMirror(call, 'resources/read', uri);
+  const { signal } = call;
   const asking = new Asking(answers);
   const options = {
     signal,

@@ -1,14 +1,14 @@
-import { DuolaneError } from '../../../errors.ts';
 import { type JsonObject } from '../../../json.ts';
-import { isRequest, readRpc, RPC, type RpcMessage } from '../../../wire/json-rpc.ts';
+import { isRequest, RPC } from '../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../era.ts';
 import { offerMessages } from '../offer.ts';
 import { isStateless } from '../stateless.ts';
-import { mediaType, readText } from './body.ts';
+import { mediaType } from './body.ts';
 import { type GuardOptions, refuseStranger } from './guard.ts';
 import { ParamHeaders } from './param-headers.ts';
-import { jsonOf, refuse } from './respond.ts';
+import { postedMessage } from './posted.ts';
+import { refuse } from './respond.ts';
 import { Session } from './session.ts';
 import { postStateless, type Stateless } from './stateless.ts';
 
@@ -65,9 +65,7 @@ class Handler implements McpHandler {
   readonly handle = async (request: Request, owner?: string): Promise<Response> => {
     try {
       return refuseStranger(request, this.#options) ?? (await this.#route(request, owner));
-    } catch (error) {
-      const { code, message } = DuolaneError.from(error);
-      if (code === 'too_large') return refuse(413, message);
+    } catch {
       return refuse(500, 'Internal error', RPC.internalError);
     }
   };
@@ -107,10 +105,8 @@ class Handler implements McpHandler {
       return refuse(406, 'The client must accept both application/json and text/event-stream');
     if (mediaType(request) !== 'application/json')
       return refuse(415, 'The content type must be application/json');
-    const text = await readText(request, this.#options.maxBodyBytes ?? 16 * 1024 * 1024);
-    const message = parse(text);
-    if (message === undefined) return refuse(400, 'Parse error: no JSON', RPC.parseError);
-    if ('refuse' in message) return jsonOf(message['refuse'] as JsonObject, 400);
+    const message = await postedMessage(request, this.#options.maxBodyBytes);
+    if (message instanceof Response) return message;
     if (speaksStateless(request, message))
       return postStateless({ ...this.#stateless, owner }, message, request);
     if (isRequest(message) && message.method === 'initialize') return this.#begin(message, owner);
@@ -175,14 +171,6 @@ function speaksStateless(request: Request, message: JsonObject): boolean {
   return isRequest(message)
     ? isStateless(message.method, message.params)
     : metaOf(message['params'])[META.version] !== undefined;
-}
-
-function parse(text: string): RpcMessage | { readonly refuse: unknown } | undefined {
-  try {
-    return readRpc(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
 }
 
 const accepts = (request: Request, type: string): boolean => {

@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { SseItem } from '../../../http/sse.ts';
-import type { JsonObject } from '../../../json.ts';
-import { readRpc } from '../../../wire/json-rpc.ts';
 import type { MessageEnd, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
-import { readText } from './body.ts';
 import { EventStream } from './event-stream.ts';
 import { refuseStranger } from './guard.ts';
 import type { McpHandler, McpHandlerOptions } from './handler.ts';
+import { postedMessage } from './posted.ts';
 import { refuse, streamOf } from './respond.ts';
 
 interface Client {
@@ -44,7 +42,7 @@ class SseHandler implements McpHandler {
     if (refused) return refused;
     if (request.method === 'GET') return this.#open(new URL(request.url).pathname, owner);
     if (request.method === 'POST')
-      return this.#post(request, owner).catch(() => refuse(413, 'The message cannot be read'));
+      return this.#post(request, owner).catch(() => refuse(400, 'The body broke off'));
     return refuse(405, `Method not allowed: ${request.method}`);
   };
 
@@ -85,9 +83,8 @@ class SseHandler implements McpHandler {
   async #post(request: Request, owner: string | undefined): Promise<Response> {
     const client = this.#clients.get(new URL(request.url).searchParams.get('session') ?? '');
     if (!client || client.owner !== owner) return refuse(404, 'Session not found: open the stream');
-    const text = await readText(request, this.#options.maxBodyBytes ?? 16 * 1024 * 1024);
-    const message = parse(text);
-    if (!message || 'refuse' in message) return refuse(400, 'The body is no message');
+    const message = await postedMessage(request, this.#options.maxBodyBytes);
+    if (message instanceof Response) return message;
     // The answer goes by the stream, whenever it is there; nobody waits for it here.
     void client.end.receive(message).then((answer) => answer && client.stream.push(answer));
     return new Response(null, { status: 202 });
@@ -98,13 +95,5 @@ class SseHandler implements McpHandler {
     this.#clients.delete(id);
     client?.stream.end();
     await client?.end[Symbol.asyncDispose]();
-  }
-}
-
-function parse(text: string): JsonObject | undefined {
-  try {
-    return readRpc(JSON.parse(text)) as JsonObject;
-  } catch {
-    return undefined;
   }
 }

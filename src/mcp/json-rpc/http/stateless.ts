@@ -1,12 +1,13 @@
 import type { SseItem } from '../../../http/sse.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
+import { decodeHeader } from '../../../wire/header-text.ts';
 import { isRequest, RPC, rpcError, type RpcRequest } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/rpc-errors.ts';
 import type { MessageEnd } from '../../types.ts';
 import { ERA_ERRORS, META, metaOf } from '../era.ts';
 import { readClient } from '../stateless.ts';
 import { EventStream } from './event-stream.ts';
-import { decodeHeader, nameIn } from './headers.ts';
+import { nameIn } from './headers.ts';
 import type { ParamHeaders } from './param-headers.ts';
 import { jsonOf, quickAnswer, streamOf } from './respond.ts';
 

@@ -1,0 +1,31 @@
+import type { Logger } from '../event/types.ts';
+import { plain } from './printer.ts';
+import type { Channel } from './terminal.ts';
+
+/** The file and line of the first frame that has one. */
+const PLACE = /^ +at .*?(?:file:\/\/)?((?:\/|[A-Z]:\\)[^()\n]+:\d+):\d+\)?$/m;
+
+const REPEAT_MS = 1000;
+
+/**
+ * Says on a channel what callers are not told: errors and warnings, one line each, an error with the
+ * place in the code where it was thrown; a line that repeats at most once a second. DUOLANE_DEBUG=1
+ * adds stacks, and what is less than a warning.
+ */
+export function channelLogger(channel: Channel): Logger {
+  const debug = Boolean(process.env['DUOLANE_DEBUG']);
+  let last = { line: '', at: 0 };
+  const say: Logger['error'] = (message, data = {}) => {
+    const { stack, task: _, ...more } = data;
+    const text = typeof stack === 'string' ? stack : '';
+    const place = debug ? undefined : PLACE.exec(text)?.[1];
+    const facts = Object.keys(more).length > 0 && JSON.stringify(more);
+    const line = plain([message, facts, place && `(${place})`].filter(Boolean).join(' '));
+    if (line === last.line && Date.now() - last.at < REPEAT_MS) return;
+    last = { line, at: Date.now() };
+    channel.line(line);
+    if (debug && text !== '') channel.line(plain(text));
+  };
+  const hush = (): void => {};
+  return { error: say, warn: say, info: debug ? say : hush, debug: debug ? say : hush };
+}

@@ -1,0 +1,43 @@
+import type { Part, Snapshot, Turn } from './types.ts';
+
+const MAX_TURNS = 100;
+const MAX_TURN_CHARS = 256 * 1024;
+
+/** How many turns were submitted, those included that the snapshot does not have any more. */
+export const countTurns = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>): number =>
+  turns.length + omitted;
+
+/**
+ * One more turn. The first one stays, since it says whose task it is and what it is about, and so
+ * does the last one; between them a long conversation is remembered from its newest end.
+ */
+export function addTurn(
+  { turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>,
+  turn: Turn,
+): { readonly turns: readonly Turn[]; readonly omitted: number } {
+  const [first = turn] = turns;
+  const later = [...turns.slice(1), turn];
+  let chars = 0;
+  const tooLong = later.findLastIndex((each) => (chars += charsOf(each)) > MAX_TURN_CHARS);
+  const from = Math.max(tooLong + 1, later.length + 1 - MAX_TURNS);
+  const dropped = Math.min(from, later.length - 1);
+  return { turns: [first, ...later.slice(dropped)], omitted: omitted + dropped };
+}
+
+/** The turn with that message id, if a run of it may begin or go on. */
+export const turnOf = (
+  { unserved, current, turns }: Pick<Snapshot, 'unserved' | 'current' | 'turns'>,
+  messageId: string | undefined,
+): Turn | undefined =>
+  [...unserved, ...(current ? [current] : []), ...turns].find(
+    (turn) => turn.messageId === messageId,
+  );
+
+const charsOf = ({ parts }: Turn): number =>
+  parts.reduce((chars, part) => chars + lengthOf(part), 0);
+
+// Roughly: data has no length of its own, and an entry has its limit.
+function lengthOf(part: Part): number {
+  if ('text' in part) return part.text.length;
+  return 'bytes' in part ? part.bytes.length : 1024;
+}

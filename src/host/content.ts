@@ -1,0 +1,161 @@
+/** Where the model may keep what it has read so far. */
+export interface CacheControl {
+  type: 'ephemeral';
+  ttl?: '5m' | '1h';
+}
+
+export interface TextBlock {
+  type: 'text';
+  text: string;
+  citations?: unknown;
+}
+
+export interface ThinkingBlock {
+  type: 'thinking';
+  thinking: string;
+  signature: string;
+}
+
+/** Thinking that the provider hides: to be handed back as it is. */
+export interface RedactedThinkingBlock {
+  type: 'redacted_thinking';
+  data: string;
+}
+
+/** `server_tool_use` and `mcp_tool_use` are tools that the provider runs itself. */
+export interface ToolUseBlock {
+  type: 'tool_use' | 'server_tool_use' | 'mcp_tool_use';
+  id: string;
+  /** As the model sees it: `mcp__server__tool`, or a built-in name. */
+  name: string;
+  input: unknown;
+}
+
+/** What a provider's own tools gave, and kinds that few programs look into. */
+export interface OtherBlock {
+  type:
+    | 'advisor_tool_result'
+    | 'bash_code_execution_tool_result'
+    | 'code_execution_tool_result'
+    | 'compaction'
+    | 'container_upload'
+    | 'mcp_tool_result'
+    | 'text_editor_code_execution_tool_result'
+    | 'tool_search_tool_result'
+    | 'web_fetch_tool_result'
+    | 'web_search_tool_result';
+}
+
+/** A part of what the model said, in the shape of the Messages API. */
+export type ContentBlock =
+  | TextBlock
+  | ThinkingBlock
+  | RedactedThinkingBlock
+  | ToolUseBlock
+  | OtherBlock;
+
+export interface ImageBlockParam {
+  type: 'image';
+  source:
+    | {
+        type: 'base64';
+        media_type: 'image/jpeg' | 'image/png' | 'image/gif' | 'image/webp';
+        data: string;
+      }
+    | { type: 'url'; url: string }
+    | { type: 'file'; file_id: string };
+  cache_control?: CacheControl | null;
+}
+
+export interface DocumentBlockParam {
+  type: 'document';
+  source: object;
+  title?: string | null;
+  context?: string | null;
+  cache_control?: CacheControl | null;
+}
+
+export interface ToolResultBlockParam {
+  type: 'tool_result';
+  tool_use_id: string;
+  content?: string | ContentBlockParam[];
+  is_error?: boolean;
+  cache_control?: CacheControl | null;
+}
+
+/** A part of what the model is given, in the shape of the Messages API. */
+export type ContentBlockParam =
+  | (TextBlock & { cache_control?: CacheControl | null })
+  | ImageBlockParam
+  | DocumentBlockParam
+  | ToolResultBlockParam
+  | ThinkingBlock
+  | RedactedThinkingBlock
+  | ToolUseBlock
+  | OtherBlock
+  | { type: 'search_result' | 'tool_reference' };
+
+/** A message of the conversation as the Messages API takes it. */
+export interface MessageParam {
+  /** A CLI takes those of the user only. */
+  role: 'user' | 'assistant' | 'system';
+  content: string | ContentBlockParam[];
+}
+
+/** Tokens of one call of the model. */
+export interface Usage {
+  input_tokens: number;
+  output_tokens: number;
+  cache_creation_input_tokens: number | null;
+  cache_read_input_tokens: number | null;
+  server_tool_use?: { web_search_requests: number; web_fetch_requests?: number } | null;
+  service_tier?: string | null;
+}
+
+/** As `Usage`, of a whole turn: nothing is left open. */
+export type NonNullableUsage = {
+  [Key in keyof Usage]-?: NonNullable<Usage[Key]>;
+};
+
+export type StopReason =
+  | 'end_turn'
+  | 'max_tokens'
+  | 'stop_sequence'
+  | 'tool_use'
+  | 'pause_turn'
+  | 'compaction'
+  | 'refusal'
+  | 'model_context_window_exceeded';
+
+/** An answer of the model, or the part of it that has come so far. */
+export interface ModelMessage {
+  id: string;
+  type: 'message';
+  role: 'assistant';
+  model: string;
+  content: ContentBlock[];
+  stop_reason: StopReason | null;
+  stop_sequence: string | null;
+  usage: Usage;
+}
+
+/** An event of the model's stream, in the shape of the Messages API. */
+export type StreamEvent =
+  | { type: 'message_start'; message: ModelMessage }
+  | { type: 'content_block_start'; index: number; content_block: ContentBlock }
+  | { type: 'content_block_delta'; index: number; delta: ContentDelta }
+  | { type: 'content_block_stop'; index: number }
+  | {
+      type: 'message_delta';
+      delta: { stop_reason: StopReason | null; stop_sequence: string | null };
+      usage: { output_tokens: number } & Partial<Usage>;
+    }
+  | { type: 'message_stop' };
+
+export type ContentDelta =
+  | { type: 'text_delta'; text: string }
+  | { type: 'input_json_delta'; partial_json: string }
+  | { type: 'thinking_delta'; thinking: string }
+  | { type: 'signature_delta'; signature: string }
+  | { type: 'citations_delta'; citation: unknown }
+  | { type: 'compaction_delta'; content: string | null };

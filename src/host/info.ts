@@ -1,0 +1,76 @@
+import type { EffortLevel } from './options.ts';
+
+// What a CLI says about itself. It may say more than is told here.
+
+export type SlashCommand = { name: string; description: string; argumentHint: string };
+
+export type ModelInfo = {
+  /** What `setModel` takes. */
+  value: string;
+  displayName: string;
+  description: string;
+  supportsEffort?: boolean;
+  supportedEffortLevels?: EffortLevel[];
+  supportsAdaptiveThinking?: boolean;
+};
+
+export type AgentInfo = { name: string; description: string; model?: string };
+
+export type AccountInfo = {
+  email?: string;
+  organization?: string;
+  subscriptionType?: string;
+  tokenSource?: string;
+  apiKeySource?: string;
+  apiProvider?: string;
+};
+
+/** What `initialize` answers; an older CLI leaves things out. */
+export type SDKControlInitializeResponse = {
+  commands: SlashCommand[];
+  agents: AgentInfo[];
+  output_style: string;
+  available_output_styles: string[];
+  models: ModelInfo[];
+  account: AccountInfo;
+};
+
+export type McpServerStatus = {
+  name: string;
+  status: 'connected' | 'failed' | 'needs-auth' | 'pending' | 'disabled';
+  serverInfo?: { name: string; version: string };
+  /** Why it failed. */
+  error?: string;
+  config?: object;
+  scope?: string;
+  tools?: {
+    name: string;
+    description?: string;
+    annotations?: { readOnly?: boolean; destructive?: boolean; openWorld?: boolean };
+  }[];
+};
+
+/** Names of servers, and by name what was wrong with one. */
+export type McpSetServersResult = {
+  added: string[];
+  removed: string[];
+  errors: Record<string, string>;
+};
+
+export type RewindFilesResult = {
+  canRewind: boolean;
+  error?: string;
+  filesChanged?: string[];
+  insertions?: number;
+  deletions?: number;
+};
+
+/** What fills the model's context. */
+export type SDKControlGetContextUsageResponse = {
+  categories: { name: string; tokens: number; color: string; isDeferred?: boolean }[];
+  totalTokens: number;
+  maxTokens: number;
+  rawMaxTokens: number;
+  percentage: number;
+  model: string;
+};

@@ -1,0 +1,207 @@
+import { DuolaneError } from '../errors.ts';
+import { isObject } from '../json.ts';
+import type { QueryOptions } from './options.ts';
+import { told } from './text.ts';
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
+const isFunction = (value: unknown): boolean => typeof value === 'function';
+const isNumber = (value: unknown): value is number => typeof value === 'number' && value > 0;
+const isPreset = (value: unknown): boolean =>
+  isObject(value) && value['type'] === 'preset' && value['preset'] === 'claude_code';
+const has = (value: unknown, ...methods: readonly string[]): boolean =>
+  isObject(value) && methods.every((name) => isFunction(value[name]));
+
+/** What `setTimeout` can wait for: about 24 days. */
+const MAX_MS = 2 ** 31 - 1;
+
+interface Kind {
+  readonly what: string;
+  readonly is: (value: unknown) => boolean;
+}
+
+const kind = (what: string, is: (value: unknown) => boolean): Kind => ({ what, is });
+
+const TEXT = kind('a text', isText);
+const TEXTS = kind("a list of texts, as ['one', 'two']", isTexts);
+const FLAG = kind('true or false', (value) => typeof value === 'boolean');
+const NUMBER = kind('a positive number', isNumber);
+const COUNT = kind('a whole number of at least 1', (value) => isNumber(value) && value % 1 === 0);
+const MS = kind(
+  `a positive number of at most ${MAX_MS}`,
+  (value) => isNumber(value) && value <= MAX_MS,
+);
+const FUNCTION = kind('a function', isFunction);
+const OBJECT = kind('an object', isObject);
+const ANY = kind('', () => true);
+
+/** Every option there is, and what can be meant by it; the compiler sees that none is missing. */
+const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
+  abortController: kind(
+    'an AbortController',
+    (value) => isObject(value) && has(value['signal'], 'addEventListener'),
+  ),
+  additionalDirectories: TEXTS,
+  agent: TEXT,
+  agentProgressSummaries: FLAG,
+  agents: kind(
+    'an object of agents by name',
+    (value) => isObject(value) && Object.values(value).every(isObject),
+  ),
+  allowDangerouslySkipPermissions: FLAG,
+  allowedTools: TEXTS,
+  ask: FUNCTION,
+  betas: TEXTS,
+  canUseTool: FUNCTION,
+  continue: FLAG,
+  cwd: TEXT,
+  debug: FLAG,
+  debugFile: TEXT,
+  disallowedTools: TEXTS,
+  diskBytes: NUMBER,
+  effort: kind('low, medium, high, xhigh or max', (value) =>
+    ['low', 'medium', 'high', 'xhigh', 'max'].includes(value as string),
+  ),
+  enableFileCheckpointing: FLAG,
+  env: OBJECT,
+  executable: TEXT,
+  executableArgs: TEXTS,
+  exitMs: MS,
+  extraArgs: kind(
+    'an object of texts, or null for a bare flag, by names without dashes',
+    (value) =>
+      isObject(value) &&
+      Object.entries(value).every(
+        ([name, each]) => !name.startsWith('-') && (isText(each) || each === null),
+      ),
+  ),
+  fallbackModel: TEXT,
+  forkSession: FLAG,
+  forwardSubagentText: FLAG,
+  graceMs: MS,
+  hooks: kind(
+    'an object of events, each a list of { matcher?, hooks: [function] }',
+    (value) =>
+      isObject(value) &&
+      Object.values(value).every(
+        (matchers) =>
+          Array.isArray(matchers) &&
+          matchers.every(
+            (matcher) =>
+              isObject(matcher) &&
+              Array.isArray(matcher['hooks']) &&
+              matcher['hooks'].every(isFunction),
+          ),
+      ),
+  ),
+  includeHookEvents: FLAG,
+  includePartialMessages: FLAG,
+  inheritEnv: kind('true, false or a list of names', (value) => FLAG.is(value) || isTexts(value)),
+  interruptMs: MS,
+  killMs: MS,
+  lanes: kind("'message' or 'both'", (value) => value === 'message' || value === 'both'),
+  loadTimeoutMs: MS,
+  logger: kind('an object with debug, info, warn and error', (value) =>
+    has(value, 'debug', 'info', 'warn', 'error'),
+  ),
+  managedSettings: OBJECT,
+  maxBudgetUsd: NUMBER,
+  maxLineBytes: NUMBER,
+  maxThinkingTokens: kind('a number', (value) => typeof value === 'number' && value >= 0),
+  maxTurns: COUNT,
+  mcpServers: kind('an object of servers by name', isObject),
+  memoryBytes: NUMBER,
+  model: TEXT,
+  onElicitation: FUNCTION,
+  onFrame: FUNCTION,
+  onUserDialog: FUNCTION,
+  oneshot: FLAG,
+  outputFormat: kind(
+    "{ type: 'json_schema', schema } with plain JSON Schema; of a zod schema take z.toJSONSchema()",
+    (value) =>
+      isObject(value) &&
+      value['type'] === 'json_schema' &&
+      isObject(value['schema']) &&
+      !('~standard' in value['schema']),
+  ),
+  pathToClaudeCodeExecutable: kind('the path of a CLI', (value) => isText(value) && value !== ''),
+  permissionMode: TEXT,
+  permissionPromptToolName: TEXT,
+  permissionPrompts: kind("'host' or 'none'", (value) => value === 'host' || value === 'none'),
+  perTaskStopAffordance: FLAG,
+  persistSession: FLAG,
+  planModeInstructions: TEXT,
+  plugins: kind(
+    "a list of { type: 'local', path }",
+    (value) =>
+      Array.isArray(value) && value.every((each) => isObject(each) && isText(each['path'])),
+  ),
+  projectConfigRoot: TEXT,
+  promptSuggestions: FLAG,
+  readyMs: MS,
+  resume: TEXT,
+  resumeDropsTurn: TEXT,
+  resumeSessionAt: TEXT,
+  sandbox: OBJECT,
+  sessionId: TEXT,
+  sessionStore: kind('an object with append and load', (value) => has(value, 'append', 'load')),
+  sessionStoreFlush: ANY,
+  settingSources: TEXTS,
+  settings: kind(
+    'a path, a text of JSON or an object',
+    (value) => isText(value) || isObject(value),
+  ),
+  skills: kind("a list of names, or 'all'", (value) => value === 'all' || isTexts(value)),
+  spawnClaudeCodeProcess: FUNCTION,
+  stall: kind(
+    'false, or { afterMs } in milliseconds',
+    (value) => value === false || (isObject(value) && MS.is(value['afterMs'])),
+  ),
+  stderr: FUNCTION,
+  streamCloseTimeoutMs: NUMBER,
+  strictMcpConfig: FLAG,
+  supportedDialogKinds: TEXTS,
+  systemPrompt: kind(
+    "a text, a list of texts, or { type: 'preset', preset: 'claude_code', append? }",
+    (value) => isText(value) || isTexts(value) || isPreset(value),
+  ),
+  taskBudget: kind('{ total }', (value) => isObject(value) && isNumber(value['total'])),
+  thinking: kind(
+    "{ type: 'adaptive' | 'enabled' | 'disabled' }",
+    (value) =>
+      isObject(value) && ['adaptive', 'enabled', 'disabled'].includes(value['type'] as string),
+  ),
+  title: TEXT,
+  toolAliases: OBJECT,
+  tools: kind(
+    "a list of names, [] for none, or { type: 'preset', preset: 'claude_code' }",
+    (value) => isTexts(value) || isPreset(value),
+  ),
+  trace: TEXT,
+  transport: FUNCTION,
+};
+
+/**
+ * Throws `invalid` for an option of another kind than can be meant, or misspelt. Other members do
+ * nothing, as in the official SDK: programs hand on objects of their own.
+ */
+export function checkKinds(options: QueryOptions): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    const known = (KINDS as Readonly<Record<string, Kind>>)[name];
+    if (!known) checkSpelling(name);
+    else if (!known.is(value)) throw wrong(name, known, value);
+  }
+}
+
+function wrong(name: string, { what }: Kind, value: unknown): DuolaneError {
+  return new DuolaneError('invalid', `${name} must be ${what}, got ${told(value)}`);
+}
+
+const letters = (name: string): string => name.toLowerCase().replace(/[^a-z]|s$/g, '');
+
+function checkSpelling(name: string): void {
+  const meant = Object.keys(KINDS).find((each) => letters(each) === letters(name));
+  if (meant !== undefined)
+    throw new DuolaneError('invalid', `there is no option ${name}; ${meant} is meant`);
+}

@@ -1,0 +1,34 @@
+import type { CallContext, Metadata } from '../../grpc/index.ts';
+import { decodeHeader, encodeHeader } from '../../wire/header-text.ts';
+import { fromRpcError } from '../../wire/rpc-errors.ts';
+
+type Named = 'tools/call' | 'resources/read' | 'prompts/get';
+
+const METHOD = 'mcp-method';
+const NAME = 'mcp-name';
+const MISMATCH = -32020;
+/** A longer name is not mirrored: many peers take 8 KiB of metadata and no more. */
+const MAX_CHARS = 2_048;
+
+/** What a call is about, as MCP's headers say it: for those on the way, who do not read messages. */
+export function mirrorOf(method: Named, name: string): Metadata {
+  const text = encodeHeader(name);
+  return { [METHOD]: method, ...(text.length <= MAX_CHARS && { [NAME]: text }) };
+}
+
+/**
+ * Throws -32020 where the metadata is there and says something else than the message: somebody on
+ * the way may have decided by it.
+ */
+export function checkMirror({ metadata }: CallContext, method: Named, name: string): void {
+  const differs = (key: string, value: string): boolean => {
+    const given = metadata[key];
+    return given !== undefined && (typeof given !== 'string' || decodeHeader(given) !== value);
+  };
+  const wrong = differs(METHOD, method) ? METHOD : differs(NAME, name) ? NAME : undefined;
+  if (wrong !== undefined)
+    throw fromRpcError({
+      code: MISMATCH,
+      message: `Header mismatch: the metadata ${wrong} is not as in the message`,
+    });
+}

@@ -1,0 +1,28 @@
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { readRpc, RPC, type RpcMessage } from '../../../wire/json-rpc.ts';
+import { readText } from './body.ts';
+import { jsonOf, refuse } from './respond.ts';
+
+const MAX_BYTES = 16 * 1024 * 1024;
+
+/** The message that was posted, or the refusal; one over the limit is not read to its end. */
+export async function postedMessage(
+  request: Request,
+  maxBytes: number = MAX_BYTES,
+): Promise<RpcMessage | Response> {
+  let text: string;
+  try {
+    text = await readText(request, maxBytes);
+  } catch (error) {
+    const { code, message } = DuolaneError.from(error);
+    if (code === 'too_large') return refuse(413, message);
+    throw error;
+  }
+  try {
+    const message = readRpc(JSON.parse(text));
+    return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
+  } catch {
+    return refuse(400, 'Parse error: no JSON', RPC.parseError);
+  }
+}

@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  type Call,
+  type Done,
+  packCalls,
+  packDone,
+  unpackCalls,
+  unpackDone,
+} from './sqlite-wire.ts';
+
+const line = fc.string().map((delta) => JSON.stringify({ type: 'text.delta', id: 't', delta }));
+const append = fc
+  .record({ task: fc.string(), epoch: fc.nat(), after: fc.nat(), events: fc.array(line) })
+  .map((request) => ({ method: 'append' as const, args: [request] }));
+const other = fc.string().map((task) => ({ method: 'get' as const, args: [task] }));
+const calls = fc
+  .array(fc.oneof(append, other))
+  .map((all): Call[] => all.map((call, id) => ({ id, ...call })));
+
+test('calls arrive as they were made, in their order', () => {
+  fc.assert(
+    fc.property(calls, (made) => {
+      expect(unpackCalls(structuredClone(packCalls(made)))).toEqual(made);
+    }),
+  );
+});
+
+test('what was done arrives as it was done: refusals, values, and commits with their rows', () => {
+  const outcomes = fc.infiniteStream(fc.record({ refused: fc.boolean(), flags: fc.nat(7) }));
+  fc.assert(
+    fc.property(calls, outcomes, (made, stream) => {
+      const done = made.map(({ id, method, args }): Done => {
+        const { refused, flags } = stream.next().value as { refused: boolean; flags: number };
+        if (refused)
+          return {
+            reply: { id, failure: { code: 'closed', message: 'ended', retryable: false } },
+            commits: [],
+          };
+        if (method !== 'append') return { reply: { id, value: args }, commits: [] };
+        const [{ task, epoch, after, events }] = args as [
+          { task: string; epoch: number; after: number; events: string[] },
+        ];
+        const rows = events.map((event, at) => ({
+          seq: after + 1 + at,
+          note: false,
+          line: `${event.slice(0, -1)},"seq":${after + 1 + at}}`,
+        }));
+        const head = after + events.length;
+        const commit = {
+          task,
+          epoch,
+          held: (flags & 1) > 0,
+          rows,
+          head,
+          ended: (flags & 2) > 0,
+          claimable: (flags & 4) > 0,
+        };
+        return { reply: { id, value: head }, commits: [commit] };
+      });
+      const arrived = unpackDone(structuredClone(packDone(made, done)), (id) => made[id]);
+      expect(arrived).toEqual(done);
+    }),
+  );
+});

@@ -1,0 +1,113 @@
+import type { Failure } from '../errors.ts';
+import type { Seq } from '../event/types.ts';
+import { numberLine } from './codec.ts';
+import type { AppendRequest, Commit, Row, StoreMethods } from './store.ts';
+
+/*
+ * What travels between a log and the thread of its file. Appends are nearly all of it, so they are
+ * packed: flat, since an object costs its names every time, and answered by a number, since whoever
+ * asked has the rest.
+ */
+
+export interface Call {
+  readonly id: number;
+  readonly method: keyof StoreMethods;
+  readonly args: readonly unknown[];
+}
+
+export type Reply =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly failure: Failure };
+
+/** A call that was carried out or refused, with what it committed. */
+export interface Done {
+  readonly reply: Reply;
+  readonly commits: readonly Commit[];
+}
+
+/** Calls in their order: id, task, epoch, place, count and lines of an append; any other as it is. */
+export type PackedCalls = readonly (Call | number | string)[];
+
+export function packCalls(calls: readonly Call[]): PackedCalls {
+  const packed: (Call | number | string)[] = [];
+  for (const call of calls) {
+    if (call.method !== 'append') packed.push(call);
+    else {
+      const { task, epoch, after, events } = call.args[0] as AppendRequest;
+      packed.push(call.id, task, epoch, after, events.length, ...events);
+    }
+  }
+  return packed;
+}
+
+export function unpackCalls(packed: PackedCalls): Call[] {
+  const calls: Call[] = [];
+  for (let at = 0; at < packed.length;) {
+    const item = packed[at] as Call | number;
+    if (typeof item === 'object') {
+      calls.push(item);
+      at++;
+    } else {
+      const [task, epoch, after] = packed.slice(at + 1, at + 4) as [string, number, Seq];
+      const from = at + 5;
+      at = from + (packed[at + 4] as number);
+      const events = packed.slice(from, at) as string[];
+      calls.push({ id: item, method: 'append', args: [{ task, epoch, after, events }] });
+    }
+  }
+  return calls;
+}
+
+/** What was done, in its order: id, head and flags of an append; any other as it is. */
+export type PackedDone = readonly (Done | number)[];
+
+const [HELD, ENDED, CLAIMABLE] = [1, 2, 4];
+
+export function packDone(calls: readonly Call[], done: readonly Done[]): PackedDone {
+  const appends = new Set<number>();
+  for (const { id, method } of calls) if (method === 'append') appends.add(id);
+  const packed: (Done | number)[] = [];
+  for (const each of done) {
+    const { id } = each.reply;
+    const [commit] = each.commits;
+    if (commit && appends.has(id)) packed.push(id, commit.head, flagsOf(commit));
+    else packed.push(each);
+  }
+  return packed;
+}
+
+const flagsOf = ({ held, ended, claimable }: Commit): number =>
+  (held ? HELD : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
+
+/** `callOf` knows what was asked by that id. */
+export function unpackDone(packed: PackedDone, callOf: (id: number) => Call | undefined): Done[] {
+  const done: Done[] = [];
+  for (let at = 0; at < packed.length; at++) {
+    const item = packed[at] as Done | number;
+    if (typeof item === 'object') done.push(item);
+    else {
+      const [head, flags] = [packed[++at] as Seq, packed[++at] as number];
+      const request = callOf(item)?.args[0] as AppendRequest | undefined;
+      const commits = request ? [commitOf(request, head, flags)] : [];
+      done.push({ reply: { id: item, value: head }, commits });
+    }
+  }
+  return done;
+}
+
+const commitOf = (
+  { task, epoch, after, events }: AppendRequest,
+  head: Seq,
+  flags: number,
+): Commit => ({
+  task,
+  epoch,
+  held: (flags & HELD) !== 0,
+  rows: events.map((event, index): Row => {
+    const seq = after + 1 + index;
+    return { seq, note: false, line: numberLine(event, seq) };
+  }),
+  head,
+  ended: (flags & ENDED) !== 0,
+  claimable: (flags & CLAIMABLE) !== 0,
+});

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { suite } from '../verifies.ts';
+import { openBrowser, type Page, type PageOptions } from './browser.ts';
+import { answer, pageKit, run, state } from './kit.ts';
+import { startServer, type TestServer } from './server.ts';
+
+// What a newcomer sees: nothing jumps, nothing is cut off, nothing is offered that cannot be done.
+
+const opened = await openBrowser();
+if (opened.missing !== undefined) process.stderr.write(`${opened.missing}\n`);
+const PHONE = { viewport: { width: 375, height: 740 } };
+
+suite('browser', opened.missing, () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer(['page-agent', 'form-agent', 'ai-doctor', 'tickets']);
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
+  const { open: openAt, expectNoise, serious } = pageKit(opened);
+  const open = (options: PageOptions = {}): Promise<Page> => openAt(server.url, options);
+
+  const runSample = async (page: Page, agent: string): Promise<void> => {
+    await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+  };
+  const heightOf = (page: Page, selector: string): Promise<number> =>
+    page.evaluate(`document.querySelector('${selector}').getBoundingClientRect().height`);
+
+  test('a task that is not here offers the way back, and no buttons and no promises', async () => {
+    expectNoise(/404 \(Not Found\)/);
+    const page = await open();
+    await page.goto(`${server.url}/#nobody`);
+    await page.getByText('There is no such task here.').waitFor();
+    for (const name of ['Cancel', 'Replay', 'Cut connection'])
+      expect(await page.getByRole('button', { name }).count()).toBe(0);
+    expect(await page.locator('.contract, .lanes').count()).toBe(0);
+    await page.getByRole('link', { name: 'All tasks' }).click();
+    await page.getByText('Run an agent, or open a task.').waitFor();
+  });
+
+  test('nobody reads "Failed to fetch": a server that is gone is said in words, once', async () => {
+    await using own = await startServer(['page-agent', 'form-agent']);
+    const page = await openAt(own.url);
+    await run(page, 'page-agent', 'count 3');
+    await state(page, 'completed');
+    expectNoise(/^Failed to load resource: net::ERR_/);
+    await own.kill();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('.run .error').waitFor();
+    expect(await page.locator('.run .error').innerText()).toContain('The server does not answer');
+    await page.getByRole('button', { name: 'Replay', exact: true }).click();
+    await page.locator('main > .error').filter({ hasText: 'Trying again' }).waitFor();
+    expect(await page.locator('main').innerText()).not.toContain('Failed to fetch');
+    await own.start();
+    await page.locator('main > .error').filter({ hasText: 'Trying again' }).waitFor({
+      state: 'hidden',
+    });
+  });
+
+  test('why a run failed is read where the answer would be, in full', async () => {
+    const page = await open();
+    await run(page, 'page-agent', 'fail');
+    await state(page, 'failed');
+    const words =
+      'Failed: The warehouse is closed until Monday; ask again then, or ask another one.';
+    expect(await answer(page).locator('.error').innerText()).toContain(words);
+    expect(await answer(page).innerText()).toContain('So far, so good.');
+  });
+
+  test('the head of a task keeps its height from the first event to the last', async () => {
+    const page = await open();
+    await runSample(page, 'ai-doctor');
+    await state(page, 'working');
+    const before = await heightOf(page, '.strip');
+    await state(page, 'completed');
+    await page.getByText(/tokens out$/).waitFor();
+    expect(await heightOf(page, '.strip')).toBe(before);
+  });
+
+  test('a call tells what it asks: the tool in one lane, its arguments in the other', async () => {
+    const page = await open();
+    await runSample(page, 'ai-doctor');
+    await state(page, 'completed');
+    await page.getByRole('listbox').press('Home');
+    const call = page.locator('.row.call').first();
+    expect(await call.locator('.message').innerText()).toBe('calls search_clinical_guidelines');
+    expect(await call.locator('.control').innerText()).toMatch(/^\{"query":"\w/);
+  });
+
+  test('a record that was asked folds to its name, and a wide record is read without a sideways scroll', async () => {
+    for (const options of [{}, PHONE]) {
+      const page = await open(options);
+      await runSample(page, 'ai-doctor');
+      await state(page, 'completed');
+      expect(await page.locator('.asked summary').innerText()).toMatch(/^Diabetes and hypert/);
+      const cutOff = await page.evaluate<string[]>(
+        `[...document.querySelectorAll('.answer *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&
+          ['auto', 'hidden', 'scroll'].includes(getComputedStyle(one).overflowX)).map((one) => one.className)`,
+      );
+      expect(cutOff).toEqual([]);
+    }
+  });
+
+  test('while a person is awaited the page says so, and nothing pretends to work', async () => {
+    const page = await open();
+    await runSample(page, 'tickets');
+    await state(page, 'input-required');
+    await page.getByLabel(/^Title/).waitFor(); // no name of a variable
+    expect(await answer(page).locator('progress').count()).toBe(0);
+    expect(await answer(page).innerText()).not.toContain('Starting');
+    expect(await page.locator('.contract').innerText()).toContain(
+      '(in flight: cci · create_ticket)',
+    );
+  });
+
+  test.each([
+    ['light', { colorScheme: 'light' }],
+    ['dark', { colorScheme: 'dark' }],
+    ['light phone', { ...PHONE, colorScheme: 'light' }],
+    ['dark phone', { ...PHONE, colorScheme: 'dark' }],
+  ] as const)(
+    'nothing serious in any state of the page: %s',
+    async (_name, options) => {
+      expectNoise(/404 \(Not Found\)/);
+      const page = await open(options);
+      const found = await serious(page);
+      const look = async (): Promise<void> => {
+        found.push(...(await serious(page)));
+        const more = await page.evaluate<number>(
+          'document.documentElement.scrollWidth - innerWidth',
+        );
+        if (more > 0) found.push(`wider than the screen by ${more} px`);
+      };
+      const again = (): Promise<unknown> => page.goto(`${server.url}/#`);
+      await runSample(page, 'tickets');
+      await state(page, 'input-required');
+      await look();
+      await page.getByRole('button', { name: 'Cut connection' }).click();
+      await page.getByText('cut by you; the task goes on').waitFor();
+      await look();
+      await again();
+      await run(page, 'page-agent', 'briefing');
+      await state(page, 'completed');
+      await look();
+      await page.locator('.row.call').first().click();
+      await look();
+      await page.keyboard.press('Escape');
+      await page.getByLabel('Replay speed').selectOption('1');
+      await page.getByRole('button', { name: 'Replay', exact: true }).click();
+      await page.getByRole('button', { name: 'Stop replay' }).waitFor();
+      await look();
+      await page.goto(`${server.url}/#nobody`);
+      await page.getByText('There is no such task here.').waitFor();
+      await look();
+      expect(found).toEqual([]);
+    },
+    60_000,
+  );
+});

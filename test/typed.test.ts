@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { peer } from './peers.ts';
+
+const official = await peer('agent-sdk');
+
+/** What the compiler has against the programs of `test/typed`; empty if nothing. */
+const complaints = (config: string): Promise<string> =>
+  promisify(execFile)('node_modules/.bin/tsc', ['-p', `test/typed/${config}`]).then(
+    ({ stdout }) => stdout,
+    ({ stdout }: { stdout: string }) => stdout,
+  );
+
+describe('strict programs that were written for the official SDK', () => {
+  test('compile with the import changed to ours', async () => {
+    expect(await complaints('tsconfig.json')).toBe('');
+  }, 60_000);
+
+  test.skipIf(!official.available)(
+    'and were written for it: they compile as they are',
+    async () => {
+      expect(await complaints('tsconfig.official.json')).toBe('');
+    },
+    60_000,
+  );
+});

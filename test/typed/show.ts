@@ -1,0 +1,4 @@
+/** Takes what a program would print. */
+export function show(...things: unknown[]): void {
+  process.stdout.write(`${things.join(' ')}\n`);
+}
