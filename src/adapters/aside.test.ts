@@ -29,7 +29,7 @@ test('whatever the order, all of both comes, each in its own order', async () =>
   );
 });
 
-test('what is told is heard while the source is silent, and the teller waits for that', async () => {
+test('what is told is heard while the source is silent', async () => {
   const aside = new Aside<string>();
   let end = (): void => {};
   async function* source(): AsyncGenerator<string, void, undefined> {
@@ -43,6 +43,26 @@ test('what is told is heard while the source is silent, and the teller waits for
   await told;
   end();
   expect(await reader.next()).toEqual({ done: true, value: undefined });
+});
+
+test('who tells more than is taken has to wait', async () => {
+  const aside = new Aside<number>();
+  let end = (): void => {};
+  async function* source(): AsyncGenerator<number, void, undefined> {
+    await new Promise<void>((resolve) => (end = resolve));
+  }
+  const reader = aside.with(source());
+  const first = reader.next();
+  await Promise.resolve();
+  for (let i = 0; i < 1001; i++) await aside.tell(i);
+  let waits = true;
+  const last = aside.tell(1001).then(() => (waits = false));
+  await new Promise(setImmediate);
+  expect([await first, waits]).toEqual([{ done: false, value: 0 }, true]);
+  for (let i = 1; i <= 1001; i++) expect((await reader.next()).value).toBe(i);
+  await last;
+  end();
+  expect((await reader.next()).done).toBe(true);
 });
 
 test('a reader who leaves frees whoever tells, then and later', async () => {

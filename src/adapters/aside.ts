@@ -1,4 +1,7 @@
-/** What is told beside a stream while it is silent. Each `tell` waits until it was taken. */
+/** So much may wait to be heard before who tells has to wait as well. */
+const ROOM = 1000;
+
+/** What is told beside a stream while it is silent. With `ROOM` untaken, `tell` waits for its own to be taken. */
 export class Aside<T> {
   readonly #told: { readonly item: T; readonly taken: () => void }[] = [];
   #wake: () => void = () => {};
@@ -8,6 +11,7 @@ export class Aside<T> {
     new Promise((taken) => {
       if (!this.#open) return taken();
       this.#told.push({ item, taken });
+      if (this.#told.length <= ROOM) taken();
       this.#wake();
     });
 
