@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 export interface Server {
   readonly url: string;
-  ask(what: 'reset' | 'state'): Promise<{ rss: number; loopP99: number; cpu: number }>;
+  ask(what: 'reset' | 'state' | 'collect'): Promise<{ rss: number; loopP99: number; cpu: number }>;
   stop(): void;
 }
 

@@ -173,6 +173,17 @@ describe('a list over gRPC', () => {
     await stalled.return?.();
   });
 
+  test('who leaves while an item is waited for does not wait for it, and the call ends', async () => {
+    await using at = await world((n) => (n < 1 ? undefined : new Promise(() => {})));
+    const list = at.far.listTools()[Symbol.asyncIterator]();
+    await list.next();
+    const waiting = list.next();
+    await list.return?.();
+    expect(await waiting).toEqual({ done: true, value: undefined });
+    expect(await list.next()).toEqual({ done: true, value: undefined });
+    await expect.poll(() => at.offered.calls).toBe(0);
+  });
+
   test('an abort ends it with the reason, and a deaf producer does not keep it', async () => {
     await using at = await world((n) => (n < 2 ? undefined : new Promise(() => {})));
     const controller = new AbortController();

@@ -59,7 +59,6 @@ export class SqliteEngine {
         const reply = this.#answer(call, true);
         return { reply, commits: this.#ledger.takeCommits() };
       });
-      this.#tables.flush();
       this.#db.exec('commit');
       return done;
     } catch (error) {

@@ -31,15 +31,9 @@ export class SqliteTables implements Tables {
     this.#entries = new SqliteEntries(db);
   }
 
-  /** To be called before the commit: what was written may still wait. */
-  flush(): void {
-    this.#entries.flush();
-  }
-
   /** After a rollback, what is in memory may be ahead of what is stored. */
   forget(): void {
     this.#hot.clear();
-    this.#entries.forget();
   }
 
   load(task: string): Hot | undefined {
@@ -193,7 +187,6 @@ export class SqliteTables implements Tables {
   }
 
   remove(task: string): void {
-    this.flush();
     this.#sql('delete from tasks where id = ?').run(task);
     this.#hot.delete(task);
   }

@@ -13,6 +13,8 @@ export interface LabelledQuery {
 export interface QuerySet {
   readonly tuning: readonly LabelledQuery[];
   readonly heldOut: readonly LabelledQuery[];
+  /** By somebody who had not seen the topics of the passages. */
+  readonly stranger: readonly LabelledQuery[];
 }
 
 const Query: z.ZodType<LabelledQuery> = z.strictObject({
@@ -24,12 +26,13 @@ const QueryFile = z.strictObject({
   about: z.string(),
   tuning: z.array(Query),
   heldOut: z.array(Query),
+  stranger: z.array(Query),
 });
 
 export async function loadQueries(): Promise<QuerySet> {
   const text = await readFile(new URL('./queries.json', import.meta.url), 'utf8');
-  const { tuning, heldOut } = QueryFile.parse(JSON.parse(text));
-  return { tuning, heldOut };
+  const { tuning, heldOut, stranger } = QueryFile.parse(JSON.parse(text));
+  return { tuning, heldOut, stranger };
 }
 
 /** Ids of passages, best first. */
