@@ -157,3 +157,27 @@ test('a sub-agent that talks while the agent does keeps its words and its calls 
   ]);
   expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'I wait. Done.' });
 });
+
+test('a question does not overtake its call, however slowly the run is read', async () => {
+  const block = { type: 'tool_use', id: 'toolu_9', name: 'Bash', input: { command: 'ls' } };
+  const message = { id: 'msg', role: 'assistant', content: [block] };
+  const words = Array.from({ length: 20 }, (_, i): StubStep => ({ say: `word ${i}` }));
+  const steps: readonly StubStep[] = [
+    ...words,
+    { send: { type: 'assistant', message, parent_tool_use_id: null, session_id: 's' } },
+    { permission: { tool: 'Bash', input: block.input, id: 'toolu_9' } },
+  ];
+  const agent = cli({
+    cwd: home,
+    env: { ...stubEnv({ turns: [steps] }), HOME: home },
+    pathToClaudeCodeExecutable: STUB_CLI,
+  });
+  const { ctx } = contextFor(newTask(), async ({ id }) => ({ id, action: 'accept' }));
+  const seen: string[] = [];
+  for await (const { type } of lawful(agent)({ ...newTask().turns[0]! }, ctx)) {
+    seen.push(type);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  expect(seen.indexOf('tool.called')).toBeGreaterThan(0);
+  expect(seen.indexOf('input.required')).toBeGreaterThan(seen.indexOf('tool.called'));
+});

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import type { Agent, AgentContext, AgentEvent, OpenCall, Turn } from '../event/types.ts';
+import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
 import { openSession, type Session, type SessionOptions } from '../host/index.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { parseToolName } from '../mcp/names.ts';
@@ -53,12 +53,13 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
       ctx.signal.throwIfAborted();
       await session.send(finished.length > 0 ? await report(finished, session) : userMessage(turn));
       const read = frameReader();
-      for await (const frame of session.frames()) {
+      for await (const frame of questions.between(session.frames())) {
         // Put to sleep: what the interrupted CLI says about its open calls must not close them.
         if (isAsleep(ctx.signal)) return;
         for (const event of read(frame)) {
           if (event.type === 'run.started') continue;
           yield event;
+          if (event.type === 'tool.called' || event.type === 'frame') questions.told(event.callId);
           if (event.type === 'run.finished') return;
         }
       }
@@ -85,33 +86,85 @@ function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext):
   };
 }
 
-/** What was asked in a session. Its CLI may withdraw a question, but not by dying. */
+/**
+ * What was asked in a session. Its CLI may withdraw a question, but not by dying. The control lane
+ * overtakes the messages, so a question waits until its call has been told, or all that was there to
+ * tell: a run that is put to sleep over it would not know the call that it has to finish.
+ */
 class Questions {
   readonly #ask: Ask;
+  /** Not asked yet, with the call that asks. */
+  readonly #early = new Map<() => void, string | undefined>();
+  #waiting = false;
   open = 0;
 
   constructor(ask: Ask) {
     this.#ask = ask;
   }
 
+  /** The run knows this call. */
+  told(callId: string | undefined): void {
+    for (const [start, asker] of this.#early)
+      if (asker !== undefined && asker === callId) this.#start(start);
+  }
+
+  /** The same frames; where none is at hand, and where they break off, questions are asked. */
+  async *between(frames: AsyncIterable<Frame>): AsyncGenerator<Frame, void, undefined> {
+    const iterator = frames[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        this.#waiting = true;
+        if (this.#early.size > 0) setImmediate(this.#whenWaiting);
+        const { done, value } = await iterator.next();
+        this.#waiting = false;
+        if (done) return;
+        yield value;
+      }
+    } catch (error) {
+      this.#startAll();
+      throw error;
+    } finally {
+      await iterator.return?.();
+    }
+  }
+
   readonly ask: Ask = (request, { signal } = {}) =>
     new Promise((resolve, reject) => {
       const withdrawn = new AbortController();
+      const start = (): void => {
+        this.open += 1;
+        this.#ask(request, { signal: withdrawn.signal })
+          .finally(() => {
+            this.open -= 1;
+            signal?.removeEventListener('abort', onAbort);
+          })
+          .then(resolve, reject);
+      };
       const onAbort = (): void => {
         // The session need not wait for a handler whose answer nobody can hear any more.
-        if (isDeath(signal?.reason)) reject(signal?.reason);
-        else withdrawn.abort(signal?.reason);
+        if (isDeath(signal?.reason)) return reject(signal?.reason);
+        withdrawn.abort(signal?.reason);
+        if (this.#early.delete(start)) reject(signal?.reason);
       };
+      this.#early.set(start, request.callId);
       signal?.addEventListener('abort', onAbort, { once: true });
       if (signal?.aborted) onAbort();
-      this.open += 1;
-      this.#ask(request, { signal: withdrawn.signal })
-        .finally(() => {
-          this.open -= 1;
-          signal?.removeEventListener('abort', onAbort);
-        })
-        .then(resolve, reject);
+      setImmediate(this.#whenWaiting);
     });
+
+  // What has come before is read in a microtask, so who still waits here has told all of it.
+  readonly #whenWaiting = (): void => {
+    if (this.#waiting) this.#startAll();
+  };
+
+  #startAll(): void {
+    for (const start of this.#early.keys()) this.#start(start);
+  }
+
+  #start(start: () => void): void {
+    this.#early.delete(start);
+    start();
+  }
 }
 
 const isDeath = (reason: unknown): boolean =>
