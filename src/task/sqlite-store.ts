@@ -1,7 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
-import { type Call, packCalls, unpackDone } from './sqlite-wire.ts';
-import type { Answered } from './sqlite-worker.ts';
+import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
 /** A thread that has begun to open the database. `again`: this process had it open before. */
@@ -10,7 +9,7 @@ export type StartThread = (again: boolean) => {
   readonly port: MessagePort;
 };
 
-type Message = 'ready' | { readonly failure: Failure } | Answered;
+type Message = 'ready' | { readonly failure: Failure } | PackedDone;
 
 interface Waiting {
   readonly call?: Call;
@@ -21,8 +20,6 @@ interface Waiting {
 const MAX_CRASHES = 5;
 const CRASH_WINDOW_MS = 60_000;
 const RESTART_MS = 50;
-/** Cheaper than `queueMicrotask`, which makes an async resource of its own each time. */
-const TICK = Promise.resolve();
 
 /**
  * A store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
@@ -55,8 +52,6 @@ class ThreadStore {
   #settleOpened: Waiting | undefined;
   #outbox: Call[] = [];
   #ids = 0;
-  /** How many messages the thread has not answered yet. */
-  #unanswered = 0;
   #crashes: number[] = [];
   #restart: NodeJS.Timeout | undefined;
   #end: DuolaneError | undefined;
@@ -102,11 +97,9 @@ class ThreadStore {
       if (this.#waiting.size === 0) this.#port?.ref();
       const call: Call = { id, method, args };
       this.#waiting.set(id, { call, resolve, reject });
-      if (this.#outbox.push(call) > 1) return;
-      // Whatever is called in this tick travels as one message; while the thread is busy with another
-      // one, whatever is called in this turn of the loop: it could not begin sooner.
-      if (this.#unanswered === 0) void TICK.then(() => this.#flush());
-      else setImmediate(() => this.#flush());
+      // Whatever is called in this turn of the loop travels as one message and is one commit: sent
+      // sooner, the first call would have a commit of its own, and all others wait for it.
+      if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
     });
   }
 
@@ -114,17 +107,12 @@ class ThreadStore {
     const calls = this.#outbox;
     if (calls.length === 0 || !this.#ready) return;
     this.#outbox = [];
-    this.#unanswered++;
     this.#port?.postMessage(packCalls(calls));
   }
 
-  #receive(message: 'ready' | Answered): void {
+  #receive(message: 'ready' | PackedDone): void {
     if (message === 'ready') return this.#opened();
-    this.#unanswered -= message.messages;
-    for (const { reply, commits } of unpackDone(
-      message.done,
-      (id) => this.#waiting.get(id)?.call,
-    )) {
+    for (const { reply, commits } of unpackDone(message, (id) => this.#waiting.get(id)?.call)) {
       for (const commit of commits) for (const listener of this.#listeners) listener(commit);
       const waiting = this.#waiting.get(reply.id);
       this.#waiting.delete(reply.id);
@@ -148,7 +136,6 @@ class ThreadStore {
 
   #exited(reason: unknown): void {
     this.#ready = false;
-    this.#unanswered = 0;
     this.#port?.close();
     this.#port = this.#worker = undefined;
     const unsent = new Set(this.#outbox.map(({ id }) => id));

@@ -1,19 +1,7 @@
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { DuolaneError } from '../errors.ts';
 import { SqliteEngine } from './sqlite-engine.ts';
-import {
-  type Call,
-  packDone,
-  type PackedCalls,
-  type PackedDone,
-  unpackCalls,
-} from './sqlite-wire.ts';
-
-/** The answer to everything that waited at the port, so many messages of calls. */
-export interface Answered {
-  readonly done: PackedDone;
-  readonly messages: number;
-}
+import { type Call, packDone, type PackedCalls, unpackCalls } from './sqlite-wire.ts';
 
 // Calls that arrive while a commit runs wait at the port; the next commit takes them all.
 const { port, file, again } = workerData as {
@@ -26,19 +14,12 @@ try {
   const engine = new SqliteEngine(file, { again });
   port.on('message', (first: PackedCalls | 'close') => {
     const calls: Call[] = [];
-    let messages = 0;
     let closing = false;
     for (let next: typeof first | undefined = first; next !== undefined; next = waiting()) {
       if (next === 'close') closing = true;
-      else {
-        messages++;
-        calls.push(...unpackCalls(next));
-      }
+      else calls.push(...unpackCalls(next));
     }
-    if (messages > 0) {
-      const done = packDone(calls, engine.run(calls));
-      port.postMessage({ done, messages } satisfies Answered);
-    }
+    if (calls.length > 0) port.postMessage(packDone(calls, engine.run(calls)));
     if (!closing) return;
     engine.close();
     port.close();
