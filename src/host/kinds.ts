@@ -118,11 +118,7 @@ const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   oneshot: FLAG,
   outputFormat: kind(
     "{ type: 'json_schema', schema } with plain JSON Schema; of a zod schema take z.toJSONSchema()",
-    (value) =>
-      isObject(value) &&
-      value['type'] === 'json_schema' &&
-      isObject(value['schema']) &&
-      !('~standard' in value['schema']),
+    (value) => isObject(value) && value['type'] === 'json_schema' && isJsonSchema(value['schema']),
   ),
   pathToClaudeCodeExecutable: kind('the path of a CLI', (value) => isText(value) && value !== ''),
   permissionMode: TEXT,
@@ -204,4 +200,11 @@ function checkSpelling(name: string): void {
   const meant = Object.keys(KINDS).find((each) => letters(each) === letters(name));
   if (meant !== undefined)
     throw new DuolaneError('invalid', `there is no option ${name}; ${meant} is meant`);
+}
+
+/** zod hangs a hidden `~standard` on the JSON Schema that it makes, too; only schemas of a library show theirs. */
+function isJsonSchema(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const plain = [Object.prototype, null].includes(Object.getPrototypeOf(value));
+  return plain && !Object.keys(value).includes('~standard');
 }

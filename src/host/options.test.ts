@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
 import { verifies } from '../../test/verifies.ts';
 import { createRegistry } from '../mcp/registry.ts';
 import { checkedOptions } from './check.ts';
@@ -280,4 +281,10 @@ describe('executable', () => {
     const native = put(`claude-agent-sdk-${process.platform}-${process.arch}`, 'claude');
     expect(officialCli({ from: root })).toBe(native);
   });
+});
+
+test('JSON Schema that zod has made is JSON Schema', () => {
+  const schema = z.toJSONSchema(z.object({ n: z.number() }));
+  const outputFormat = { type: 'json_schema', schema } as const;
+  expect(checkedOptions({ outputFormat }).outputFormat).toBe(outputFormat);
 });
