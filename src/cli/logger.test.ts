@@ -13,11 +13,11 @@ const heard = (): { readonly lines: string[]; readonly channel: Channel } => {
 
 test('an error is one line with its facts and the place where it was thrown', () => {
   const { lines, channel } = heard();
-  const stack = 'Error: no\n    at run (file:///home/me/agent.js:7:9)\n    at node:internal:1:2';
+  const stack = 'Error: no\n    at run (file:///srv/agents/agent.js:7:9)\n    at node:internal:1:2';
   channelLogger(channel).error('agent a failed: no', { task: 't1', stack });
   channelLogger(channel).warn('a request failed', { error: 'Error: \u001b[2J' });
   expect(lines).toEqual([
-    'agent a failed: no (/home/me/agent.js:7)',
+    'agent a failed: no (/srv/agents/agent.js:7)',
     'a request failed {"error":"Error: \\u001b[2J"}',
   ]);
 });
