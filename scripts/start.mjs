@@ -30,7 +30,9 @@ async function prepare() {
   const stopListening = endChildrenOnSignal();
   const missing = await install(ROOT, () => say('Installing what is missing (npm ci) …'));
   if (missing !== undefined) return `Cannot install: ${missing.reason}`;
+  const slow = setTimeout(() => say('Building what has changed …'), 3000);
   const { code, output } = await build();
+  clearTimeout(slow);
   stopListening();
   return code === 0 ? undefined : `Cannot build:\n${output.trimEnd()}`;
 }

@@ -63,6 +63,7 @@ async function* follow(
     void client.cancel(task).catch(() => stream.disconnect()); // it had ended, or cannot be cancelled
   };
   signal.addEventListener('abort', cancel, { once: true });
+  if (signal.aborted) cancel();
   const said = new Map<string, number>();
   try {
     for await (const event of stream) {

@@ -34,6 +34,7 @@ export const wrap: Command = {
     const show = file === undefined || flags['show'] === true;
     const tap = tapOf(trace, show ? terminal.err : undefined, terminal.err);
 
+    signal.throwIfAborted(); // nobody would tell a child that is started after the signal
     await using child = spawnProcess({
       command,
       args: rest,

@@ -3,6 +3,9 @@ import { once } from 'node:events';
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { chmod, readFile } from 'node:fs/promises';
+import { wrap } from '../../src/cli/wrap.ts';
+import { openTerminal } from '../../src/cli/terminal.ts';
+import { DuolaneError } from '../../src/errors.ts';
 import { checkTrace, readTrace } from '../../src/trace/index.ts';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { official, options, readAll, resultOf, said, server } from '../agent-cli/drivers.ts';
@@ -210,4 +213,19 @@ suite('agent-sdk', available ? undefined : 'the official SDK could not be instal
     expect(resultOf(run)).toMatchObject({ subtype: 'success', result: 'hello' });
     expect((await frames(place.file('t.jsonl'))).length).toBeGreaterThan(3);
   });
+});
+
+test('told to stop before it has begun, it starts nothing and does not wait', async () => {
+  const reason = new DuolaneError('canceled', 'SIGINT', { cause: 'SIGINT' });
+  const file = place.file('started');
+  const code = `require('fs').writeFileSync(${JSON.stringify(file)}, ''); setInterval(() => {}, 1e3)`;
+  const run = wrap.run({
+    args: [process.execPath, '-e', code],
+    flags: { trace: place.file('trace.jsonl') },
+    terminal: openTerminal(() => {}),
+    signal: AbortSignal.abort(reason),
+    onInterrupt: () => {},
+  });
+  await expect(run).rejects.toBe(reason);
+  await expect(readFile(file)).rejects.toThrow('ENOENT');
 });
