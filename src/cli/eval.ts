@@ -4,11 +4,14 @@ import {
   type EvalReport,
   evaluate,
   type Evaluated,
+  type Measured,
   markdownOf,
   otlpOf,
   reportOf,
   sendOtlp,
+  type SpanOptions,
 } from '../eval/index.ts';
+import type { JsonObject } from '../json.ts';
 import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from './command.ts';
 import { readCases, samplesOf } from './eval-cases.ts';
 import { channelLogger } from './logger.ts';
@@ -52,17 +55,18 @@ export const evalCommand: Command = {
   async run(call) {
     const { args, flags, terminal, signal } = call;
     const [what, file] = args;
-    if (flags['langfuse'] !== undefined) langfuseHeaders(); // before anything runs
     if (what === undefined)
       throw new DuolaneError(
         'invalid',
         'evaluate what? Give a module or a sample: duolane eval ai-doctor',
       );
     const { name, module } = await loadAgent(what);
-    const { cases, scorers = [] } =
-      file === undefined ? { cases: samplesOf(module, what) } : await readCases(file);
-    const runs: Evaluated[] = [];
+    const runs: Measured[] = [];
+    let exporting: readonly Export[] = [];
     try {
+      exporting = exportsOf(name, call);
+      const { cases, scorers = [] } =
+        file === undefined ? { cases: samplesOf(module, what) } : await readCases(file);
       for await (const run of evaluate(module.default, cases, {
         name,
         scorers,
@@ -72,7 +76,9 @@ export const evalCommand: Command = {
         logger: channelLogger(terminal.err),
         signal,
       })) {
-        runs.push(run);
+        const { entries: _, ...rest } = run; // an evaluation may be long
+        runs.push(rest);
+        for (const each of exporting) each.add(run);
         if (!flags['json']) printRun(terminal.out, run);
       }
     } finally {
@@ -83,7 +89,7 @@ export const evalCommand: Command = {
     if (flags['json']) terminal.out.line(JSON.stringify(report));
     else printSum(terminal.out, report);
     await keep(report, textFlag(flags, 'report'));
-    await send(runs, name, call);
+    for (const each of exporting) await each.send();
     return report.passed === report.runs ? EXIT.ok : EXIT.failed;
   },
 };
@@ -112,22 +118,32 @@ async function keep(report: EvalReport, file: string | undefined): Promise<void>
   }
 }
 
-async function send(
-  runs: readonly Evaluated[],
-  service: string,
-  { flags, signal }: CommandCall,
-): Promise<void> {
+interface Export {
+  add(run: Evaluated): void;
+  /** Each run is a request of its own. */
+  send(): Promise<void>;
+}
+
+/** Runs are encoded as they end and sent when all is printed and written: who takes them may be down. */
+function exportsOf(service: string, { flags, signal }: CommandCall): readonly Export[] {
   const content = flags['content'] === true;
+  const exportTo = (url: string, options: SpanOptions, headers = {}): Export => {
+    const bodies: JsonObject[] = [];
+    return {
+      add: (run) => void bodies.push(otlpOf([run], { service, content, ...options })),
+      async send() {
+        for (const body of bodies) await sendOtlp(url, body, { headers, signal });
+      },
+    };
+  };
   const collector = textFlag(flags, 'otlp');
-  if (collector !== undefined)
-    await sendOtlp(collector, otlpOf(runs, { service, content }), { signal });
-  const langfuse = textFlag(flags, 'langfuse');
-  if (langfuse === undefined) return;
-  await sendOtlp(
-    `${langfuse.replace(/\/$/, '')}/api/public/otel`,
-    otlpOf(runs, { service, content, langfuse: true }),
-    { signal, headers: langfuseHeaders() },
-  );
+  const langfuse = textFlag(flags, 'langfuse')?.replace(/\/$/, '');
+  return [
+    ...(collector === undefined ? [] : [exportTo(collector, {})]),
+    ...(langfuse === undefined
+      ? []
+      : [exportTo(`${langfuse}/api/public/otel`, { langfuse: true }, langfuseHeaders())]),
+  ];
 }
 
 function langfuseHeaders(): Readonly<Record<string, string>> {

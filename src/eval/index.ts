@@ -2,3 +2,4 @@ export { evaluate, type EvaluateOptions } from './evaluate.ts';
 export { otlpOf, type OtlpOptions, sendOtlp, type SendOptions } from './otlp.ts';
 export { type EvalReport, markdownOf, reportOf, type ReportedRun, type Spread } from './report.ts';
 export type * from './types.ts';
+export type { SpanOptions } from './spans.ts';

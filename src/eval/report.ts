@@ -1,6 +1,6 @@
 import { addUsage } from '../event/usage.ts';
 import type { Usage } from '../event/types.ts';
-import type { Evaluated, Score } from './types.ts';
+import type { Evaluated, Measured, Score } from './types.ts';
 
 /** Of one measure over all runs that have it. */
 export interface Spread {
@@ -30,8 +30,8 @@ export type ReportedRun = Pick<
   'outcome' | 'text' | 'totalMs' | 'firstTextMs' | 'pauseMs' | 'pass' | 'round' | 'error' | 'usage'
 > & { readonly case: string; readonly tools: readonly string[]; readonly scores: readonly Score[] };
 
-/** Sums up what `evaluate` yielded. Nothing of the entries is kept: record them if you want them. */
-export function reportOf(agent: string, runs: readonly Evaluated[]): EvalReport {
+/** Sums up what `evaluate` yielded; it needs no entries, so who has many runs need not keep theirs. */
+export function reportOf(agent: string, runs: readonly Measured[]): EvalReport {
   const scores = new Map<string, number[]>();
   for (const { name, value } of runs.flatMap((run) => run.scores))
     scores.set(name, [...(scores.get(name) ?? []), value]);
@@ -52,9 +52,29 @@ export function reportOf(agent: string, runs: readonly Evaluated[]): EvalReport 
   };
 }
 
-function reported(run: Evaluated): ReportedRun {
-  const { case: each, entries: _, calls, output: __, ...rest } = run;
-  return { case: each.name, tools: calls.map(({ name }) => name), ...rest };
+function reported({
+  case: { name },
+  calls,
+  firstTextMs,
+  pauseMs,
+  error,
+  ...run
+}: Measured): ReportedRun {
+  const { round, outcome, text, totalMs, pass, usage, scores } = run;
+  return {
+    case: name,
+    round,
+    outcome,
+    pass,
+    text,
+    tools: calls.map((call) => call.name),
+    totalMs,
+    ...(firstTextMs !== undefined && { firstTextMs }),
+    ...(pauseMs !== undefined && { pauseMs }),
+    ...(error && { error }),
+    usage,
+    scores,
+  };
 }
 
 const mean = (values: readonly number[]): number =>

@@ -72,3 +72,6 @@ export interface Evaluated extends EvalRun {
   /** Every score passes. */
   readonly pass: boolean;
 }
+
+/** A run without what was said in it, entry by entry. */
+export type Measured = Omit<Evaluated, 'entries'>;

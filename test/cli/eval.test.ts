@@ -65,11 +65,11 @@ verifies('S268', 'runs cases and scorers, keeps the report, exports the traces',
     scores: { contract: 1, outcome: 1, length: 0.625 },
   });
   expect(await readFile(report, 'utf8')).toContain('1 of 2 runs pass.');
-  const [plain, langfuse] = received;
-  expect(plain?.path).toBe('/v1/traces');
+  const [plain, , langfuse] = received;
+  const paths = ['/v1/traces', '/api/public/otel/v1/traces'].flatMap((path) => [path, path]);
+  expect(received.map(({ path }) => path)).toEqual(paths);
   expect(plain?.body).toContain('"invoke_agent path-agent"');
   expect(plain?.body).not.toContain('langfuse');
-  expect(langfuse?.path).toBe('/api/public/otel/v1/traces');
   expect(langfuse?.headers).toMatchObject({
     authorization: `Basic ${Buffer.from('pk:sk').toString('base64')}`,
     'x-langfuse-ingestion-version': '4',
@@ -83,6 +83,17 @@ test('the cases of the sample pass, and are told one by one', async () => {
   expect(ended.stdout).toContain('4 of 4 runs pass');
   expect(ended.stdout).toMatch(/✓ a cancel in the middle arrives {2}\d+ ms/);
   expect(ended.code).toBe(0);
+});
+
+test('closes what the agent has open, also when the cases cannot be read', async () => {
+  const agent = await place.write(
+    'open.mjs',
+    `const timer = setInterval(() => {}, 1000);
+     export default async function* () {}
+     export const options = { resources: [{ async [Symbol.asyncDispose]() { clearInterval(timer); } }] };`,
+  );
+  const ended = await place.run(['eval', agent, 'none.json']);
+  expect(ended.code).toBe(2);
 });
 
 test.each([

@@ -33,10 +33,11 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   /** Items taken behind the mark. */
   #taken = 0;
 
-  constructor(client: GrpcClient, list: ListMethod, { after, ...options }: ListOptions = {}) {
+  constructor(client: GrpcClient, list: ListMethod, options: ListOptions = {}) {
     this.#client = client;
     this.#list = list;
     this.#options = options;
+    const { after } = options;
     if (after !== undefined) [this.#taken, this.#mark] = parseCheckpoint(after);
   }
 
