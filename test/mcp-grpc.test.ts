@@ -14,6 +14,7 @@ import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
 import { createRegistry } from '../src/mcp/registry.ts';
 import { tool } from '../src/mcp/tool.ts';
 import type { Tool, ToolEvent, ToolSource } from '../src/mcp/types.ts';
+import { Cancellation } from '../src/stream/cancellation.ts';
 import { Disposer } from '../src/stream/disposer.ts';
 import { fromRpcError, toRpcError } from '../src/wire/rpc-errors.ts';
 import { TLS } from './fixtures/tls.ts';
@@ -427,6 +428,28 @@ describe('the bridge', () => {
     const took = performance.now() - begun;
     await expect(run).rejects.toThrow('enough');
     expect(took).toBeLessThan(2_000); // some 10 ms where nothing else runs
+  });
+
+  test('whoever hands over a Cancellation itself can cancel a list by it', async () => {
+    await using scope = new Disposer();
+    const far = await overGrpc(
+      {
+        info: { name: 's', version: '1' },
+        async *listTools() {
+          yield { name: 'first', inputSchema: { type: 'object' } };
+          await new Promise(() => {});
+        },
+        // oxlint-disable-next-line require-yield -- nobody calls
+        async *callTool() {},
+      },
+      scope,
+    );
+    const cancellation = new Cancellation(); // its signal is no member of its own
+    const items = far.listTools(cancellation)[Symbol.asyncIterator]();
+    expect((await items.next()).value).toMatchObject({ name: 'first' });
+    const next = items.next();
+    cancellation.abort(new DuolaneError('canceled', 'enough'));
+    await expect(next).rejects.toThrow('enough');
   });
 
   test('10 progress messages in a burst, 200 calls: 2,000 of 2,000', async () => {
