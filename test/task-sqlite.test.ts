@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
-import type { Entry, Turn } from '../src/event/types.ts';
+import type { Entry, Snapshot, Turn } from '../src/event/types.ts';
 import { type Claim, createRunner, openLog, sqliteLog } from '../src/task/index.ts';
+import { encodeSnapshot } from '../src/task/codec.ts';
 import { sqliteThread } from '../src/task/sqlite.ts';
 import { threadStore } from '../src/task/sqlite-store.ts';
 import { manyWords, words } from './task-world.ts';
@@ -65,8 +66,11 @@ describe('sqlite log', () => {
     const first = await sqliteLog({ file });
     const { claim } = await first.submit({ ...turn('t'), tenant: 'x' }, { worker: 'A' });
     await first.append(claim as Claim, 1, [{ type: 'run.started' }]);
+    const snapshot = (await first.get('t')) as Snapshot;
     await first[Symbol.asyncDispose]();
     const db = openDatabase(file);
+    // It kept a snapshot of every task, however short.
+    db.prepare('insert into snapshots values(1, 2, ?)').run(encodeSnapshot(snapshot));
     db.exec(`drop index tasks_owner; alter table tasks drop column tenant;
       create index tasks_owner on tasks(owner, changed_at, key);
       alter table tasks rename column changed_seq to seq;
@@ -75,6 +79,24 @@ describe('sqlite log', () => {
     await using log = await sqliteLog({ file });
     expect(await log.count({ tenant: 'x' })).toBe(1);
     expect(await log.count({ tenant: '' })).toBe(0);
+  });
+
+  test('a short task that was compacted is whole when the file is opened again', async () => {
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    await first.append(claim as Claim, 1, [
+      { type: 'run.started' },
+      { type: 'text.delta', id: 'b', delta: 'Hello ' },
+      { type: 'text.delta', id: 'b', delta: 'world' },
+      { type: 'text.end', id: 'b', text: 'Hello world' },
+      { type: 'run.finished', outcome: 'completed', text: 'Hello world' },
+    ]);
+    const before = await first.get('t');
+    await first.prune({ deltasEndedBefore: Date.now() + 1000 });
+    await first[Symbol.asyncDispose]();
+    await using log = await sqliteLog({ file });
+    expect(before).toMatchObject({ state: 'completed', text: 'Hello world' });
+    expect(await log.get('t')).toEqual(before);
   });
 
   for (const at of [1, 6])

@@ -70,8 +70,21 @@ export const DIALECT_10: Dialect = {
 /** Free JSON of the caller: its names are nobody's business. */
 const FREE = new Set(['metadata', 'data', 'params']);
 
-/** The JSON form of protobuf has two spellings for a name, and a reader takes both. */
+/** The JSON form of protobuf has two spellings for a name, and a reader takes both. The object itself, if it has one. */
 export function camelCase(object: JsonObject): JsonObject {
+  return hasUnderscore(object) ? renamed(object) : object;
+}
+
+function hasUnderscore(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return value.some(hasUnderscore);
+  const object = value as JsonObject;
+  for (const name of Object.keys(object))
+    if (name.includes('_') || (!FREE.has(name) && hasUnderscore(object[name]))) return true;
+  return false;
+}
+
+function renamed(object: JsonObject): JsonObject {
   const members = Object.entries(object).map(([name, member]) => [
     name.includes('_')
       ? name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase())
@@ -108,5 +121,5 @@ function snakeCaseIn(value: unknown): unknown {
 
 function camelCaseIn(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCaseIn);
-  return isObject(value) ? camelCase(value) : value;
+  return isObject(value) ? renamed(value) : value;
 }

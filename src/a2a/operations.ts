@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { advance } from '../event/advance.ts';
 import { isFinal } from '../event/contract.ts';
 import type { Entry, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
+import { timeOrderedId } from '../task/id.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { readAnswers } from './answers.ts';
 import type { TextOptions } from './encoder.ts';
@@ -74,8 +74,8 @@ export class Operations {
     const { parts, answers } = snapshot && !again ? readAnswers(snapshot, incoming) : incoming;
     return {
       agent: this.#agent,
-      task: snapshot?.task ?? randomUUID(),
-      context: snapshot?.context ?? contextId ?? randomUUID(),
+      task: snapshot?.task ?? timeOrderedId(),
+      context: snapshot?.context ?? contextId ?? timeOrderedId(),
       messageId,
       parts,
       ...place,

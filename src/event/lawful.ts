@@ -30,15 +30,23 @@ export interface LawfulOptions {
  * Every event fits into one entry (`cut`). `run.started` waits for the agent's first word, so that
  * it can carry the session id.
  */
-export function lawful(agent: Agent, { graceMs = 250, stop }: LawfulOptions = {}): Agent {
+export function lawful(agent: Agent, options: LawfulOptions = {}): Agent {
   const decorated = (turn: Turn, ctx: AgentContext): AsyncIterable<AgentEvent> =>
-    new Run(agent, turn, ctx, graceMs, stop ?? ctx);
+    runLawfully(agent, turn, ctx, options);
   const { resumable, continues } = agent;
   return Object.assign(decorated, {
     ...(resumable !== undefined && { resumable }),
     ...(continues !== undefined && { continues }),
   });
 }
+
+/** One run of the agent, as `lawful` makes it keep the laws. */
+export const runLawfully = (
+  agent: Agent,
+  turn: Turn,
+  ctx: AgentContext,
+  { graceMs = 250, stop }: LawfulOptions,
+): AsyncIterable<AgentEvent> => new Run(agent, turn, ctx, graceMs, stop ?? ctx);
 
 /** So many events in a row, and timers, sockets and signals get a turn. */
 const FAIR_SHARE = 512;

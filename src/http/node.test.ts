@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { listen, type Handler, type Listening } from './node.ts';
 import { sseResponse, type SseItem } from './sse.ts';
@@ -71,6 +73,40 @@ test("the request's signal aborts when the client leaves, and the source's final
   stop.abort();
   await reader.read().catch(() => {});
   expect(await gone).toMatchObject({ code: 'closed' });
+});
+
+test('the headers of a silent stream come at once, and also when other silent streams begin beside it', async () => {
+  let end = (): void => {};
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  async function* silence(): AsyncGenerator<SseItem, void, undefined> {
+    await ended;
+    yield { data: 'at last' };
+  }
+  const url = await serve(async () => sseResponse(silence()));
+  const responses = await Promise.all([fetch(url), fetch(url), fetch(url)]);
+  for (const { status } of responses) expect(status).toBe(200);
+  end();
+  for (const response of responses) expect(await response.text()).toBe('data: at last\n\n');
+});
+
+test('of streams that begin together, those that speak soon send headers and first words as one', async () => {
+  let speak = (): void => {};
+  const said = new Promise<void>((resolve) => (speak = resolve));
+  let streams = 0;
+  async function* words(): AsyncGenerator<SseItem, void, undefined> {
+    if (++streams === 1) await said;
+    yield { data: 'hello' };
+  }
+  const url = await serve(async () => sseResponse(words()));
+  const silentOne = await fetch(url);
+  const { port } = new URL(url);
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.write('GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n');
+  const [first] = (await once(socket, 'data')) as [Buffer];
+  expect(String(first)).toMatch(/^HTTP\/1.1 200 [\s\S]*data: hello/);
+  socket.destroy();
+  speak();
+  expect(await silentOne.text()).toBe('data: hello\n\n');
 });
 
 test('what a handler throws is a 500 without its text', async () => {

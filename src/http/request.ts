@@ -27,8 +27,7 @@ class NodeRequest implements Light {
     this.leaving = leaving;
     // Express cuts the mount path off `url` and keeps the whole one beside it.
     const { originalUrl = incoming.url } = incoming as { originalUrl?: string };
-    const base = `http://${incoming.headers.host ?? 'localhost'}`;
-    this.location = new URL(originalUrl ?? '/', base);
+    this.location = locate(originalUrl ?? '/', incoming.headers.host ?? 'localhost');
   }
 
   get url(): string {
@@ -65,6 +64,15 @@ class NodeRequest implements Light {
 }
 
 passFor<Request>(NodeRequest, Request);
+
+/** Of the last request: the next one is often for the same place, and parsing costs more than comparing. */
+let last = { path: '', host: '', location: new URL('http://localhost') };
+
+function locate(path: string, host: string): URL {
+  if (path !== last.path || host !== last.host)
+    last = { path, host, location: new URL(path, `http://${host}`) };
+  return last.location;
+}
 
 /** `leaving` aborts when the client leaves; it is the request's `signal`. */
 export const toRequest = (incoming: IncomingMessage, leaving: Cancellation): Request =>

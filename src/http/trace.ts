@@ -1,7 +1,9 @@
+import { headerOf } from './request.ts';
+
 /** The W3C trace context of a request, as the metadata of the turn that it brings; none without one. */
-export function traceHeaders({ headers }: Request): Readonly<Record<string, string>> | undefined {
-  const traceparent = headers.get('traceparent');
+export function traceHeaders(request: Request): Readonly<Record<string, string>> | undefined {
+  const traceparent = headerOf(request, 'traceparent');
   if (traceparent === null) return undefined;
-  const tracestate = headers.get('tracestate');
+  const tracestate = headerOf(request, 'tracestate');
   return { traceparent, ...(tracestate !== null && { tracestate }) };
 }

@@ -11,19 +11,26 @@ export function observeStreams(
   meter: Meter,
   now: () => number = () => performance.now(),
 ): (protocol: string, resumed: boolean) => StreamMeter {
+  const known = new Map<string, ReturnType<typeof bindAll>>();
   return (protocol, resumed) => {
-    const labels = { protocol };
-    const active = meter.bind(METRICS.activeStreams, labels);
-    const chunks = meter.bind(METRICS.streamEvents, labels);
+    const bound = known.get(protocol) ?? bindAll(meter, protocol);
+    known.set(protocol, bound);
     const startedAt = now();
-    active(1);
-    if (resumed) meter.bind(METRICS.resumes, labels)(1);
+    bound.active(1);
+    if (resumed) meter.bind(METRICS.resumes, { protocol })(1);
     return {
-      chunk: () => chunks(1),
+      chunk: () => bound.chunks(1),
       end() {
-        active(-1);
-        meter.bind(METRICS.stream, labels)((now() - startedAt) / 1000);
+        bound.active(-1);
+        bound.took((now() - startedAt) / 1000);
       },
     };
   };
 }
+
+/** The series of one protocol; there are as many as a server has routes that stream. */
+const bindAll = (meter: Meter, protocol: string) => ({
+  active: meter.bind(METRICS.activeStreams, { protocol }),
+  chunks: meter.bind(METRICS.streamEvents, { protocol }),
+  took: meter.bind(METRICS.stream, { protocol }),
+});

@@ -8,6 +8,7 @@ import { traceHeaders } from '../http/trace.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
 import type { Abortable } from '../stream/types.ts';
+import { timeOrderedId } from '../task/id.ts';
 import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';
@@ -79,8 +80,8 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
         if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
         const body = await readJson(call.request);
         if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
-        const context = typeof body['context'] === 'string' ? body['context'] : randomUUID();
-        return submit(call, { agent, task: randomUUID(), context }, body);
+        const context = typeof body['context'] === 'string' ? body['context'] : timeOrderedId();
+        return submit(call, { agent, task: timeOrderedId(), context }, body);
       },
     },
     {

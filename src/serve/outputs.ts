@@ -20,6 +20,7 @@ import {
   uiMessageEncoder,
 } from '../outputs/index.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
+import { timeOrderedId } from '../task/id.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { answering } from './api.ts';
 import { readJson } from './body.ts';
@@ -179,7 +180,7 @@ class FrontEnd {
     const answers = asking ? answersTo(asking.pending, given) : [];
     const base = {
       agent: this.#agent,
-      context: asking?.context ?? posted.context ?? randomUUID(),
+      context: asking?.context ?? posted.context ?? timeOrderedId(),
       metadata,
       ...(owner !== undefined && { owner }),
     };
@@ -203,7 +204,7 @@ class FrontEnd {
       const read = readAnswers(asking, { parts, answers: [] });
       return { ...base, ...read, task: asking.task, messageId };
     }
-    return { ...base, task: randomUUID(), messageId: messageId ?? randomUUID(), parts };
+    return { ...base, task: timeOrderedId(), messageId: messageId ?? randomUUID(), parts };
   }
 
   /** The task that an answer may be for: the one that the message says, or the conversation's last. */

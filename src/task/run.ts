@@ -1,6 +1,7 @@
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import { failCalls, lawful, settle } from '../event/index.ts';
+import { failCalls, settle } from '../event/index.ts';
+import { runLawfully } from '../event/lawful.ts';
 import type {
   Agent,
   AgentContext,
@@ -101,7 +102,8 @@ export class Run {
     const { graceMs } = this.#options;
     try {
       const stop = this.#stop;
-      const events = lawful(this.#agent, { graceMs, stop })(turn, this.#context(turn));
+      const context = this.#context(turn);
+      const events = runLawfully(this.#agent, turn, context, { graceMs, stop });
       for await (const event of events) {
         this.#ear?.hear(event);
         await combiner.push(event);

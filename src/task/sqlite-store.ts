@@ -1,6 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
-import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
+import { type Answered, type Call, packCalls, unpackDone } from './sqlite-wire.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
 /** A thread that has begun to open the database. `again`: this process had it open before. */
@@ -9,7 +9,7 @@ export type StartThread = (again: boolean) => {
   readonly port: MessagePort;
 };
 
-type Message = 'ready' | { readonly failure: Failure } | PackedDone;
+type Message = 'ready' | { readonly failure: Failure } | Answered;
 
 interface Waiting {
   readonly call?: Call;
@@ -17,6 +17,11 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
+/**
+ * So many messages may be at the thread: one that it works on, and one that it finds when it is done. What is
+ * called meanwhile waits for the next one; a message more would wake the thread for nothing.
+ */
+const MAX_SENT = 2;
 const MAX_CRASHES = 5;
 const CRASH_WINDOW_MS = 60_000;
 const RESTART_MS = 50;
@@ -51,6 +56,8 @@ class ThreadStore {
   #ready = false;
   #settleOpened: Waiting | undefined;
   #outbox: Call[] = [];
+  /** Messages at the thread that are not answered yet. */
+  #sent = 0;
   #ids = 0;
   #crashes: number[] = [];
   #restart: NodeJS.Timeout | undefined;
@@ -105,14 +112,19 @@ class ThreadStore {
 
   #flush(): void {
     const calls = this.#outbox;
-    if (calls.length === 0 || !this.#ready) return;
+    if (calls.length === 0 || !this.#ready || this.#sent >= MAX_SENT) return;
     this.#outbox = [];
+    this.#sent++;
     this.#port?.postMessage(packCalls(calls));
   }
 
-  #receive(message: 'ready' | PackedDone): void {
+  #receive(message: 'ready' | Answered): void {
     if (message === 'ready') return this.#opened();
-    for (const { reply, commits } of unpackDone(message, (id) => this.#waiting.get(id)?.call)) {
+    this.#sent -= message.messages;
+    // Together with what this answer makes others call.
+    if (this.#outbox.length > 0) setImmediate(() => this.#flush());
+    const done = unpackDone(message.done, (id) => this.#waiting.get(id)?.call);
+    for (const { reply, commits } of done) {
       for (const commit of commits) for (const listener of this.#listeners) listener(commit);
       const waiting = this.#waiting.get(reply.id);
       this.#waiting.delete(reply.id);
@@ -136,6 +148,7 @@ class ThreadStore {
 
   #exited(reason: unknown): void {
     this.#ready = false;
+    this.#sent = 0;
     this.#port?.close();
     this.#port = this.#worker = undefined;
     const unsent = new Set(this.#outbox.map(({ id }) => id));
@@ -177,6 +190,7 @@ class ThreadStore {
   async #close(): Promise<void> {
     clearTimeout(this.#restart);
     if (!this.#end) {
+      this.#sent = 0; // what waits for its turn has it now
       this.#flush();
       this.#end = new DuolaneError('closed', 'the log was closed');
       this.#port?.postMessage('close');

@@ -12,11 +12,17 @@ import type { Head, Tables, TurnKey } from './tables.ts';
 import type { Bookmark } from './types.ts';
 
 const HOT_TASKS = 2000;
+/** Who has just followed a task to its end often asks for it once more; later it comes from the file. */
+const ENDED_TASKS = 64;
+/** Up to so many entries are folded when a task is loaded; a snapshot that spares less is not written. */
+const UNSAVED_ENTRIES = 16;
 
 interface Hot extends Head {
   readonly key: number;
   /** The number that its row has: that of its last change. Tokens do not touch the row. */
   readonly changedSeq: Seq;
+  /** The entry that its stored snapshot has folded last; 0 while there is none. */
+  readonly savedSeq: Seq;
 }
 
 /** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
@@ -25,6 +31,7 @@ export class SqliteTables implements Tables {
   readonly #entries: SqliteEntries;
   readonly #statements = new Map<string, Statement>();
   readonly #hot = new Recent<string, Hot>(HOT_TASKS);
+  readonly #ended = new Recent<string, Hot>(ENDED_TASKS);
 
   constructor(db: Database) {
     this.#db = db;
@@ -34,10 +41,11 @@ export class SqliteTables implements Tables {
   /** After a rollback, what is in memory may be ahead of what is stored. */
   forget(): void {
     this.#hot.clear();
+    this.#ended.clear();
   }
 
   load(task: string): Hot | undefined {
-    const hot = this.#hot.get(task);
+    const hot = this.#hot.get(task) ?? this.#ended.get(task);
     if (hot) return hot;
     const row = this.#sql(
       `select key, changed_seq, epoch, worker, lease_until, s.line as snapshot
@@ -45,7 +53,7 @@ export class SqliteTables implements Tables {
     ).get(task);
     if (!row) return undefined;
     const key = Number(row['key']);
-    // A task that has not changed since its first turn has no snapshot yet.
+    // A short log has no snapshot.
     const saved = row['snapshot'] === null ? undefined : decodeSnapshot(String(row['snapshot']));
     const head: Hot = {
       task,
@@ -55,8 +63,9 @@ export class SqliteTables implements Tables {
       leaseUntil: Number(row['lease_until']),
       key,
       changedSeq: Number(row['changed_seq']),
+      savedSeq: saved?.seq ?? 0,
     };
-    this.#hot.set(task, head);
+    this.#keep(head);
     return head;
   }
 
@@ -67,10 +76,21 @@ export class SqliteTables implements Tables {
     const key = before?.key ?? this.#create(to);
     this.#entries.append(key, rows);
     if (before && touches) this.#update(before, to, isNews);
-    if (before && isNews) this.#saveSnapshot(key, to.snapshot);
     const { task, snapshot, epoch, worker, leaseUntil } = to;
     const changedSeq = before && !touches ? before.changedSeq : snapshot.seq;
-    this.#hot.set(task, { task, snapshot, epoch, worker, leaseUntil, key, changedSeq });
+    const { savedSeq = 0 } = before ?? {};
+    const saves = isNews && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
+    if (saves) this.#saveSnapshot(key, snapshot);
+    this.#keep({
+      task,
+      snapshot,
+      epoch,
+      worker,
+      leaseUntil,
+      key,
+      changedSeq,
+      savedSeq: saves ? snapshot.seq : savedSeq,
+    });
   }
 
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
@@ -181,14 +201,20 @@ export class SqliteTables implements Tables {
   }
 
   compact(task: string, rows: readonly Seq[]): void {
-    const key = this.#key(task);
+    const head = this.load(task) as Hot;
+    const { key, snapshot } = head;
+    // What is folded from here on lacks the entries that go now.
+    if (rows.length > 0 && head.savedSeq < snapshot.seq) {
+      this.#saveSnapshot(key, snapshot);
+      this.#keep({ ...head, savedSeq: snapshot.seq });
+    }
     this.#entries.delete(key, rows);
     this.#sql('update tasks set compacted = 1 where key = ?').run(key);
   }
 
   remove(task: string): void {
     this.#sql('delete from tasks where id = ?').run(task);
-    this.#hot.delete(task);
+    this.#forget(task);
   }
 
   /** No process but this one writes the file, so every claim in it is of one that is gone. */
@@ -261,11 +287,23 @@ export class SqliteTables implements Tables {
 
   // A list may name more tasks than are kept in memory, so it must not push out those in use.
   #peek(task: string): Snapshot {
-    const hot = this.#hot.peek(task);
+    const hot = this.#hot.peek(task) ?? this.#ended.peek(task);
     if (hot) return hot.snapshot;
     const { snapshot } = this.load(task) as Hot;
-    this.#hot.delete(task);
+    this.#forget(task);
     return snapshot;
+  }
+
+  // Only one of the two has it.
+  #keep(head: Hot): void {
+    const isOver = isFinal(head.snapshot.state);
+    (isOver ? this.#ended : this.#hot).set(head.task, head);
+    if (isOver) this.#hot.delete(head.task);
+  }
+
+  #forget(task: string): void {
+    this.#hot.delete(task);
+    this.#ended.delete(task);
   }
 
   #key(task: string): number {

@@ -1,5 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { encodeEvent } from './codec.ts';
+import { Ledger } from './ledger.ts';
+import { MemoryTables } from './memory-tables.ts';
 import {
   type Call,
   type Done,
@@ -24,6 +27,42 @@ test('calls arrive as they were made, in their order', () => {
       expect(unpackCalls(structuredClone(packCalls(made)))).toEqual(made);
     }),
   );
+});
+
+test.each([
+  ['claimed', true],
+  ['not claimed', false],
+])('a new task arrives as the ledger made it, %s', (_name, claims) => {
+  const tables = new MemoryTables(10);
+  const ledger = new Ledger(tables, () => 5);
+  const turn = {
+    agent: 'a',
+    task: 't',
+    context: 'c',
+    messageId: 'm',
+    parts: [{ text: 'Hi "you"' }],
+  };
+  const request = {
+    note: encodeEvent({ type: 'turn.submitted', turn }),
+    leaseMs: 100,
+    dedupe: true,
+    ...(claims && { worker: 'w' }),
+  };
+  const call: Call = { id: 7, method: 'submit', args: [request] };
+  const done: Done = {
+    reply: { id: 7, value: ledger.submit(request) },
+    commits: ledger.takeCommits(),
+  };
+  const packed = packDone([call], [done]);
+  expect(packed).toHaveLength(3);
+  expect(unpackDone(structuredClone(packed), () => call)).toEqual([done]);
+});
+
+test('a message that is known arrives with the entry that is there', () => {
+  const call: Call = { id: 7, method: 'submit', args: [{ note: '{}' }] };
+  const row = { seq: 1, note: true, line: '{}' };
+  const done: Done = { reply: { id: 7, value: { task: 't', row } }, commits: [] };
+  expect(unpackDone(structuredClone(packDone([call], [done])), () => call)).toEqual([done]);
 });
 
 test('what was done arrives as it was done: refusals, values, and commits with their rows', () => {

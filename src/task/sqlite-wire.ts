@@ -1,7 +1,8 @@
 import type { Failure } from '../errors.ts';
+import { advance, decodeEntry } from '../event/index.ts';
 import type { Seq } from '../event/types.ts';
 import { numberLine } from './codec.ts';
-import type { AppendRequest, Commit, Row, StoreMethods } from './store.ts';
+import type { AppendRequest, Commit, Row, StoreMethods, SubmitRequest } from './store.ts';
 
 /*
  * What travels between a log and the thread of its file. Appends are nearly all of it, so they are
@@ -58,19 +59,27 @@ export function unpackCalls(packed: PackedCalls): Call[] {
   return calls;
 }
 
-/** What was done, in its order: id, head and flags of an append; any other as it is. */
+/** What the thread says after a commit: to how many messages, and what was done. */
+export interface Answered {
+  readonly messages: number;
+  readonly done: PackedDone;
+}
+
+/** What was done, in its order: id, head and flags of an append and of a new task; any other as it is. */
 export type PackedDone = readonly (Done | number)[];
 
 const [HELD, ENDED, CLAIMABLE] = [1, 2, 4];
 
 export function packDone(calls: readonly Call[], done: readonly Done[]): PackedDone {
-  const appends = new Set<number>();
-  for (const { id, method } of calls) if (method === 'append') appends.add(id);
+  const methods = new Map(calls.map(({ id, method }) => [id, method]));
   const packed: (Done | number)[] = [];
   for (const each of done) {
     const { id } = each.reply;
     const [commit] = each.commits;
-    if (commit && appends.has(id)) packed.push(id, commit.head, flagsOf(commit));
+    const method = methods.get(id);
+    // The first entry of a task can only be the turn that was submitted.
+    if (commit && (method === 'append' || (method === 'submit' && commit.head === 1)))
+      packed.push(id, commit.head, flagsOf(commit));
     else packed.push(each);
   }
   return packed;
@@ -87,12 +96,40 @@ export function unpackDone(packed: PackedDone, callOf: (id: number) => Call | un
     if (typeof item === 'object') done.push(item);
     else {
       const [head, flags] = [packed[++at] as Seq, packed[++at] as number];
-      const request = callOf(item)?.args[0] as AppendRequest | undefined;
-      const commits = request ? [commitOf(request, head, flags)] : [];
-      done.push({ reply: { id: item, value: head }, commits });
+      const call = callOf(item);
+      if (call?.method === 'submit') done.push(begun(call, flags));
+      else {
+        const request = call?.args[0] as AppendRequest | undefined;
+        const commits = request ? [commitOf(request, head, flags)] : [];
+        done.push({ reply: { id: item, value: head }, commits });
+      }
     }
   }
   return done;
+}
+
+/** A new task, as the ledger answers it and commits it: with one entry, and claimed for the first time or not at all. */
+function begun({ id, args }: Call, flags: number): Done {
+  const { note } = args[0] as SubmitRequest;
+  const row: Row = { seq: 1, note: true, line: numberLine(note, 1) };
+  const snapshot = advance(undefined, decodeEntry(row.line));
+  const { task } = snapshot;
+  const held = (flags & HELD) !== 0;
+  const epoch = held ? 1 : 0;
+  return {
+    reply: { id, value: held ? { task, row, claim: { task, epoch, snapshot } } : { task, row } },
+    commits: [
+      {
+        task,
+        epoch,
+        held,
+        rows: [row],
+        head: 1,
+        ended: false,
+        claimable: (flags & CLAIMABLE) !== 0,
+      },
+    ],
+  };
 }
 
 const commitOf = (
