@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { ServerResponse } from 'node:http';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { listen, type Handler, type Listening } from './node.ts';
 import { sseResponse, type SseItem } from './sse.ts';
 
@@ -97,14 +96,13 @@ test('of streams that begin together, those that speak soon send headers and fir
     if (++streams === 1) await said;
     yield { data: 'hello' };
   }
+  const flushed = vi.spyOn(ServerResponse.prototype, 'flushHeaders');
   const url = await serve(async () => sseResponse(words()));
   const silentOne = await fetch(url);
-  const { port } = new URL(url);
-  const socket = connect(Number(port), '127.0.0.1');
-  socket.write('GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n');
-  const [first] = (await once(socket, 'data')) as [Buffer];
-  expect(String(first)).toMatch(/^HTTP\/1.1 200 [\s\S]*data: hello/);
-  socket.destroy();
+  expect(flushed).toHaveBeenCalledTimes(1);
+  expect(await (await fetch(url)).text()).toBe('data: hello\n\n');
+  expect(flushed).toHaveBeenCalledTimes(1);
+  flushed.mockRestore();
   speak();
   expect(await silentOne.text()).toBe('data: hello\n\n');
 });
