@@ -3,6 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { fileURLToPath } from 'node:url';
+import { SseDecoder, type SseMessage } from '../src/wire/sse.ts';
 
 export interface Server {
   readonly url: string;
@@ -94,14 +95,43 @@ export async function inParallel(
   await Promise.all(Array.from({ length: width }, worker));
 }
 
+/** A short task as clients of A2A follow one: fetch, events, JSON. Throws unless it ran to its end. */
+export async function followTask(url: string): Promise<void> {
+  const parts = [{ text: '{"n":1}' }];
+  const message = { messageId: `m${messages++}`, role: 'ROLE_USER', parts };
+  const call = { jsonrpc: '2.0', id: 1, method: 'SendStreamingMessage', params: { message } };
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
+    body: JSON.stringify(call),
+  });
+  const decoder = new SseDecoder();
+  const states: unknown[] = [];
+  for await (const chunk of response.body ?? [])
+    for (const event of decoder.decode(chunk)) {
+      const { result } = JSON.parse((event as SseMessage).data) as { result: Update };
+      states.push(result.statusUpdate?.status.state);
+    }
+  if (states.length !== 4 || states[3] !== 'TASK_STATE_COMPLETED')
+    throw new Error(`a short task has four events, the last one its end, not ${states.join()}`);
+}
+
+interface Update {
+  readonly statusUpdate?: { readonly status: { readonly state: string } };
+}
+
+/** The same by a reader that only counts bytes, so that the client costs next to nothing. */
+export const countTask = async (url: string): Promise<void> => void (await stream(url, { n: 1 }));
+
 /** Short tasks, 16 at a time: streams per second, and what one costs the server's processor. */
 export async function shortTasks(
   server: Server,
   count: number,
+  follow: (url: string) => Promise<void>,
 ): Promise<{ rate: number; cpuMs: number }> {
   const { cpu } = await server.ask('state');
   const startedAt = performance.now();
-  await inParallel(count, 16, () => stream(server.url, { n: 1 }));
+  await inParallel(count, 16, () => follow(server.url));
   const rate = count / ((performance.now() - startedAt) / 1000);
   return { rate, cpuMs: ((await server.ask('state')).cpu - cpu) / count };
 }

@@ -7,6 +7,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   agent,
+  countTask,
+  followTask,
   inParallel,
   oneStream,
   post,
@@ -96,15 +98,20 @@ const compare = async (
   (await compareAll(async (server) => ({ only: await run(server) }), kinds, rounds)).only;
 
 // A server that has been up for some seconds: larger programs are compiled later than small ones.
-for (const kind of KINDS)
-  for (const n of [3, 1]) await inParallel(1500, 16, () => stream(servers[kind].url, { n }));
+for (const kind of KINDS) {
+  await inParallel(1500, 16, () => stream(servers[kind].url, { n: 3 }));
+  await inParallel(3500, 16, () => followTask(servers[kind].url));
+  if (kind !== 'sdk') await inParallel(10, 1, () => stream(servers[kind].url, { n: 1000 }));
+}
 
-const short = await compareAll((server) => shortTasks(server, quick ? 200 : 400));
+const short = await compareAll((server) => shortTasks(server, quick ? 200 : 400, followTask));
 rows.push({ name: 'short tasks, 16 at once', values: short.rate, unit: '/s', floor: 0.6 });
 rows.push({ name: 'server processor per short task', values: short.cpuMs, unit: 'ms' });
+const counted = await compareAll((server) => shortTasks(server, quick ? 200 : 400, countTask));
+rows.push({ name: 'short tasks, bytes only counted', values: counted.rate, unit: '/s' });
 for (const n of [200, 1000, 10_000]) {
   const kinds = n > 1000 ? (['bare', 'ours', 'memory'] as const) : KINDS;
-  const values = await compare(oneStream(n), kinds, n === 200 ? ROUNDS : 3);
+  const values = await compare(oneStream(n), kinds, n > 1000 ? 3 : ROUNDS);
   rows.push({ name: `one stream, ${n} deltas`, values, unit: 'deltas/s', floor: 0.5 });
 }
 const { headers, first } = await compareAll(latencies);

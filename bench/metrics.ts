@@ -4,7 +4,7 @@
  * The processor's time of the server is what counts; rates are this machine's. Exits with 1 when a
  * limit is missed.
  */
-import { agent, inParallel, oneStream, shortTasks, start, stream } from './a2a-load.ts';
+import { agent, countTask, inParallel, oneStream, shortTasks, start, stream } from './a2a-load.ts';
 import { median, report } from './support.ts';
 
 const quick = process.argv.includes('--quick');
@@ -22,7 +22,7 @@ interface Round {
 /** Short tasks, then one stream whose deltas nothing joins. */
 async function round(kind: Kind): Promise<Round> {
   const server = servers[kind];
-  const { rate, cpuMs } = await shortTasks(server, quick ? 200 : 600);
+  const { rate, cpuMs } = await shortTasks(server, quick ? 200 : 600, countTask);
   const n = 20_000;
   const { cpu } = await server.ask('state');
   await oneStream(n)(server);
