@@ -5,7 +5,7 @@ import { connectA2A, type A2AClient } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
-import { all, Caller, httpServer, mountAgent, taskIdOf } from './support.ts';
+import { all, Caller, httpServer, mountAgent, serveAgent, taskIdOf } from './support.ts';
 
 const hello: Agent = async function* () {
   yield { type: 'text.delta', id: 't', delta: 'hello' };
@@ -159,6 +159,24 @@ test('a tenant is a wall too', async () => {
   expect((await get(`/tasks/${task.id}`)).status).toBe(404);
   expect((await get(`/other/tasks/${task.id}`)).status).toBe(404);
   expect(await (await get('/other/tasks')).json()).toMatchObject({ tasks: [], totalSize: 0 });
+  // The same message id in another place is another message, also as a stream.
+  const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
+  const init = { method: 'POST', headers, body: JSON.stringify({ message }) };
+  const other = await mounted.handle(new Request(`${url}/other/message:stream`, init));
+  expect(await other.text()).not.toContain(task.id);
+});
+
+test('a message id that another task has is not answered with that task', async () => {
+  const asks: Agent = async function* (_turn, ctx) {
+    await ctx.ask({ id: 'q', kind: 'question', message: 'who?' });
+  };
+  await using served = await serveAgent(asks);
+  const client = await connectA2A(served.url);
+  const [first, second] = [await client.send('a'), await client.send('b')] as { id: string }[];
+  await client.send('ada', { taskId: first!.id, messageId: 'same' });
+  await expect(client.send('bob', { taskId: second!.id, messageId: 'same' })).rejects.toMatchObject(
+    { code: 'invalid' },
+  );
 });
 
 test('what is too large or too many is refused with a word', async () => {
