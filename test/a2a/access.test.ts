@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { connectA2A, type A2AClient } from '../../src/a2a/index.ts';
@@ -280,6 +281,24 @@ test('a page of another site is not let in, and no answer invites one', async ()
   expect(cross.status).toBe(403);
   const own = await caller.post('SendMessage', caller.message('x'));
   expect(own.headers.get('access-control-allow-origin')).toBeNull();
+});
+
+test.each([
+  ['//localhost:PORT/api/tasks', 'evil.example', 403],
+  ['http://localhost:PORT/api/tasks', 'evil.example:80', 403],
+  ['/api/tasks', 'evil.example', 403],
+  ['//evil.example/api/tasks', 'localhost', 404],
+  ['//', 'localhost', 404],
+  ['/', 'a b', 400],
+  ['/api/tasks', 'localhost', 200],
+])('a request for %s at host %s is answered %i', async (target, host, status) => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const { port } = new URL(served.url);
+  const path = target.replace('PORT', port);
+  const sent = request({ host: '127.0.0.1', port, path, headers: { host }, agent: false }).end();
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  response.resume();
+  expect(response.statusCode).toBe(status);
 });
 
 test('an extension that the agent requires must be named', async () => {
