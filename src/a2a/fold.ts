@@ -96,6 +96,8 @@ export class TaskFold {
   }
 
   #start({ artifacts = [], ...task }: A2ATask, resumed: boolean): void {
+    if (this.#task && this.#task.id !== task.id)
+      return this.#problem('other-task', `a task came that is another, ${task.id}`);
     if (this.#task && !resumed) this.#problem('second-task', 'a task came in mid-stream');
     this.#task = task;
     this.#artifacts.clear();
