@@ -3,7 +3,7 @@ import { onAbort, sleep } from '../stream/abort.ts';
 import type { ClientWire } from './client-wire.ts';
 import type { JsonObject } from '../json.ts';
 import { Refusal } from './errors.ts';
-import { TaskFold, type Problem } from './fold.ts';
+import { isSettled, TaskFold, type Problem } from './fold.ts';
 import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
 
 export interface StreamOptions {
@@ -169,16 +169,29 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
       return;
     }
     const resumed = tries > 0 || 'params' in begin;
+    let told = false;
     try {
-      yield* this.#events('subscribe', { id: this.#taskId }, signal, resumed);
+      for await (const event of this.#events('subscribe', { id: this.#taskId }, signal, resumed)) {
+        told = true;
+        yield event;
+      }
     } catch (error) {
       // A task that has ended cannot be subscribed to in 1.0; how it ended can be read.
       if (!(error instanceof Refusal) || error.reason !== 'UNSUPPORTED_OPERATION') throw error;
-      const task = await this.#wire.call('get', { id: this.#taskId }, signal);
-      const event = { task: this.#wire.dialect.decodeTask(task) };
-      this.#apply(event, true);
-      yield event;
+      told = false;
     }
+    // Nothing was missed, or the server says nothing about a task that has ended.
+    if (!told && this.#wire.retryMs === undefined) yield* this.#asItIs(signal);
+  }
+
+  async *#asItIs(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
+    const task = await this.#wire.call('get', { id: this.#taskId }, signal);
+    const event = { task: this.#wire.dialect.decodeTask(task) };
+    // What runs is gone on with by its events; taken up in the middle they would be said twice.
+    const byEvents = this.#exact && this.#lastEventId !== undefined;
+    if (byEvents && !isSettled(event.task.status.state)) return;
+    this.#apply(event, true);
+    yield event;
   }
 
   /** Notes whether an event after a reconnect told something that was not known before it. */
@@ -221,7 +234,8 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
         }
         yield event;
       }
-      if (!this.#fold.settled && this.#wire.retryMs === undefined)
+      const missedNothing = first && place !== undefined;
+      if (!this.#fold.settled && !missedNothing && this.#wire.retryMs === undefined)
         this.#fold.note('closed-without-final', 'the stream closed before the task had ended');
     } catch (error) {
       // Our own doing: the server kept a stream open that it had called final.

@@ -4,6 +4,7 @@ import {
   type A2AArtifact,
   type A2AMessage,
   type A2APart,
+  type A2AState,
   type A2AStatus,
   type A2ATask,
   type ArtifactUpdate,
@@ -53,8 +54,7 @@ export class TaskFold {
   /** Whether the stream has nothing more to say: a final state, a wait for a person, or a message. */
   get settled(): boolean {
     const state = this.#task?.status.state;
-    if (state === undefined) return this.#message !== undefined;
-    return TERMINAL.has(state) || INTERRUPTED.has(state);
+    return state === undefined ? this.#message !== undefined : isSettled(state);
   }
 
   /**
@@ -123,6 +123,10 @@ export class TaskFold {
     if (this.problems.length < 100) this.problems.push({ kind, message });
   }
 }
+
+/** Whether nothing more comes before somebody says something. */
+export const isSettled = (state: A2AState): boolean =>
+  TERMINAL.has(state) || INTERRUPTED.has(state);
 
 const textOf = (parts: readonly A2APart[]): string => parts.map(({ text = '' }) => text).join('');
 

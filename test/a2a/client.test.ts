@@ -79,6 +79,18 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     },
   );
 
+  test(`a task that was read to its end can be come back to (${way.version} ${way.binding})`, async () => {
+    await using served = await serve(counting(2), { log: memoryLog(), page: false, grpc: {} });
+    await using client = await connectA2A(served.url, way);
+    const stream = client.stream('go', quick);
+    await stream.result();
+    const [id, after] = [stream.taskId!, stream.lastEventId!];
+    const again = client.resume(id, { ...quick, after });
+    expect(await again.result()).toMatchObject({ id, status: stream.status });
+    expect(again.text).toBe(whole(2));
+    expect(again.problems).toEqual([]);
+  });
+
   test(`sends, gets and asks a person (${way.version} ${way.binding})`, async () => {
     const agent: Agent = async function* (turn, ctx) {
       const id = `${turn.messageId}/name`;
@@ -254,6 +266,44 @@ test('a server that says the same again and again says nothing new, and is asked
   await expect(stream.result()).rejects.toMatchObject({ code: 'network' });
   expect(server.asked.length).toBeGreaterThan(1);
   expect(server.asked.length).toBeLessThan(12);
+});
+
+test('a stream that closes without a word doubles nothing where events have ids', async () => {
+  const left = [
+    [task('submitted'), artifact('a', false)],
+    [],
+    [artifact('b', true), status('completed', undefined, true)],
+  ];
+  const asked: string[] = [];
+  let events = 0;
+  await using server = await httpServer((request, response, body) => {
+    const extensions = [{ uri: 'urn:duolane:a2a:resume:v1' }];
+    const card = {
+      name: 'x',
+      protocolVersion: '0.3.0',
+      url: server.url,
+      capabilities: { extensions },
+    };
+    if (request.method === 'GET') return void response.end(JSON.stringify(card));
+    const { id, method } = JSON.parse(body) as { id: number; method: string };
+    asked.push(`${method} ${request.headers['last-event-id'] ?? ''}`.trim());
+    const answer = (result: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, result });
+    const artifacts = [{ artifactId: 'a', parts: [{ kind: 'text', text: 'a' }] }];
+    if (method === 'tasks/get') return void response.end(answer(task('working', { artifacts })));
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const event of left.shift() ?? [])
+      response.write(`id: ${++events}\ndata: ${answer(event)}\n\n`);
+    response.end();
+  });
+  const stream = (await connectA2A(server.url)).stream('go', quick);
+  await stream.result();
+  expect(stream.text).toBe('ab');
+  expect(asked).toEqual([
+    'message/stream',
+    'tasks/resubscribe 2',
+    'tasks/get',
+    'tasks/resubscribe 2',
+  ]);
 });
 
 test('a message that may have been taken is not sent again to a server that would take it twice', async () => {
