@@ -123,8 +123,10 @@ async function send(
   }
   const submit = async (): Promise<Submitted> => {
     const submitted = await operations.submit(turn);
-    if (incoming.push)
-      await need(push).create(submitted.task, incoming.push, version, submitted.entry.seq - 1);
+    if (incoming.push) {
+      const place = { task: submitted.task, messageId: turn.messageId };
+      await need(push).ensure(place, incoming.push, version, submitted.entry.seq - 1);
+    }
     return submitted;
   };
   // Pulled by the response, so that its headers go out beside the commit, not after it.

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { connectA2A, type A2AClient } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AClient, type TaskPage } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
@@ -371,6 +371,56 @@ test('a resume beyond the end, or from nowhere, is refused', async () => {
     const response = await caller.post('SubscribeToTask', { id }, { 'last-event-id': after });
     expect(await response.json()).toMatchObject({ error: { code: -32602 } });
   }
-  const byMetadata = await caller.post('SubscribeToTask', { id, metadata: { lastEventId: '2' } });
-  expect(await byMetadata.text()).toMatch(/^id: 3\n/);
+  for (const lastEventId of ['999', 'nonsense', -1, true, {}]) {
+    const response = await caller.post('SubscribeToTask', { id, metadata: { lastEventId } });
+    expect(await response.json()).toMatchObject({ error: { code: -32602 } });
+  }
+  for (const lastEventId of ['2', 2]) {
+    const response = await caller.post('SubscribeToTask', { id, metadata: { lastEventId } });
+    expect(await response.text()).toMatch(/^id: 3\n/);
+  }
+});
+
+test('a refusal names the request, also when its version or its type is not spoken', async () => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const caller = new Caller(served.url);
+  for (const headers of [{ 'a2a-version': '1.1' }, { 'a2a-version': 'junk' }]) {
+    const response = await caller.post('GetTask', { id: 'x' }, headers);
+    expect(await response.json()).toMatchObject({ id: 7, error: { code: -32009 } });
+  }
+});
+
+test('a page token is for the list that it was given for', async () => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const caller = new Caller(served.url);
+  for (const contextId of ['a', 'a', 'true', 'true'])
+    await caller.call('SendMessage', caller.message('x', { contextId }));
+  const list = async (params: object): Promise<TaskPage> =>
+    (await caller.call('ListTasks', params))['result'] as TaskPage;
+  const { nextPageToken: pageToken, totalSize } = await list({ pageSize: 1 });
+  expect(totalSize).toBe(4);
+  expect(await list({ pageSize: 3, pageToken, includeArtifacts: true })).toMatchObject({
+    totalSize: 4,
+    nextPageToken: '',
+  });
+  expect(await caller.call('ListTasks', { contextId: 'a', pageToken })).toMatchObject({
+    error: { code: -32602, message: expect.stringContaining('pageToken') as string },
+  });
+  const rest = await fetch(`${served.url}/a2a/agent/tasks?contextId=true&includeArtifacts=true`);
+  expect(await rest.json()).toMatchObject({ totalSize: 2, tasks: [{ artifacts: [{}] }, {}] });
+});
+
+test('no answer has more of the history than the server gives', async () => {
+  await using served = await serve(hello, {
+    log: memoryLog(),
+    page: false,
+    a2a: { maxHistory: 1 },
+  });
+  const caller = new Caller(served.url);
+  const message = caller.message('x');
+  const configuration = { historyLength: 9 };
+  const sent = await caller.call('SendMessage', { ...message, configuration });
+  expect(sent).toMatchObject({ result: { task: { history: [{ role: 'ROLE_AGENT' }] } } });
+  const listed = (await caller.call('ListTasks', { historyLength: 9 }))['result'] as TaskPage;
+  expect(listed.tasks[0]?.history).toHaveLength(1);
 });
