@@ -51,13 +51,27 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(await log.get('other')).toBeUndefined();
       });
 
-      test('message ids of other owners and agents are others', async () => {
+      test('message ids of other owners, tenants and agents are others', async () => {
         const first = turn('a', 't1');
         await log.submit(first);
         await log.submit({ ...first, task: 't2', owner: 'ann' });
         await log.submit({ ...first, task: 't3', agent: 'b' });
-        expect(await log.get('t2')).toBeDefined();
-        expect(await log.get('t3')).toBeDefined();
+        await log.submit({ ...first, task: 't4', tenant: 'x' });
+        await log.submit({ ...first, task: 't5', tenant: 'x', owner: 'ann' });
+        for (const task of ['t2', 't3', 't4', 't5']) expect(await log.get(task)).toBeDefined();
+        const again = await log.submit({ ...first, task: 't6', tenant: 'x' });
+        expect(again.entry).toMatchObject({ turn: { task: 't4' } });
+      });
+
+      test('a message id of one task is refused in another that is there', async () => {
+        const first = turn('a', 't1');
+        await log.submit(first);
+        await log.submit(turn('a', 't2'));
+        await expect(log.submit({ ...first, task: 't2' })).rejects.toMatchObject({
+          code: 'invalid',
+          message: expect.stringContaining('t1') as string,
+        });
+        expect(await log.get('t2')).toMatchObject({ seq: 1 });
       });
 
       test('two at once with one message id make one task', async () => {

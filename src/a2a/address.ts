@@ -21,15 +21,17 @@ const PRIVATE_4 = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
-// The last three carry an IPv4 address inside, which would go round the list above.
+// The last six carry an IPv4 address inside, which would go round the list above.
 const PRIVATE_6 = [
-  '::/127',
   'fc00::/7',
   'fe80::/10',
   'fec0::/10',
   'ff00::/8',
+  '::/96',
+  '::ffff:0:0:0/96',
   '64:ff9b::/96',
   '64:ff9b:1::/48',
+  '2001::/32',
   '2002::/16',
 ];
 

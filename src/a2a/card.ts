@@ -166,7 +166,8 @@ export function cardResponse(card: JsonObject, request: Request, since: Date): R
     vary: 'A2A-Version',
   };
   const known = request.headers.get('if-none-match');
-  const fresh = known?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag);
+  const tags = known?.split(',').map((tag) => tag.trim().replace(/^W\//, '')) ?? [];
+  const fresh = tags.includes(etag) || tags.includes('*');
   if (fresh) return new Response(null, { status: 304, headers });
   return new Response(request.method === 'HEAD' ? null : body, { headers });
 }

@@ -37,11 +37,14 @@ export class HttpWire implements ClientWire {
   async [Symbol.asyncDispose](): Promise<void> {}
 
   async call(operation: Operation, params: JsonObject, signal?: AbortSignal): Promise<unknown> {
-    const response = await this.#send(operation, params, { signal });
-    const text = await response.text().catch((error: unknown) => {
+    try {
+      const response = await this.#send(operation, params, { signal });
+      const text = await response.text();
+      return this.#unwrap(text === '' ? {} : parse(text, response), response);
+    } catch (error) {
+      signal?.throwIfAborted();
       throw lost(error);
-    });
-    return this.#unwrap(text === '' ? {} : parse(text, response), response);
+    }
   }
 
   async *stream(
@@ -59,8 +62,12 @@ export class HttpWire implements ClientWire {
     try {
       const response = await this.#send(operation, params, { signal: silent.signal, lastEventId });
       if (!/^text\/event-stream\b/i.test(response.headers.get('content-type') ?? '')) {
-        this.#unwrap(parse(await response.text(), response), response);
-        throw new DuolaneError('malformed', 'the server answered a streaming call with no stream');
+        const whole = await response.text();
+        this.#unwrap(parse(whole, response), response);
+        const message = 'the server answered a streaming call with no stream';
+        yield { malformed: new DuolaneError('malformed', message) };
+        yield this.#read(whole, '', response, dialect);
+        return;
       }
       const decoder = new SseDecoder();
       for await (const chunk of bytesOf(response)) {
@@ -89,6 +96,8 @@ export class HttpWire implements ClientWire {
     } catch (cause) {
       return { malformed: new DuolaneError('malformed', 'an event is not JSON', { cause }) };
     }
+    if (!isObject(value))
+      return { malformed: new DuolaneError('malformed', 'an event is no JSON object') };
     const inner = this.#unwrap(value, response);
     try {
       return { id, ...dialect.decodeEvent(inner) };

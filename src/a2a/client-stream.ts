@@ -3,7 +3,7 @@ import { onAbort, sleep } from '../stream/abort.ts';
 import type { ClientWire } from './client-wire.ts';
 import type { JsonObject } from '../json.ts';
 import { Refusal } from './errors.ts';
-import { TaskFold, type Problem } from './fold.ts';
+import { isSettled, TaskFold, type Problem } from './fold.ts';
 import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
 
 export interface StreamOptions {
@@ -41,6 +41,8 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   #taskId: string | undefined;
   #lastEventId: string | undefined;
   #reading = false;
+  /** The last event was the task again, as it had been. */
+  #stale = false;
 
   /** `exact`: the server resumes by event id, and takes a message twice as one. */
   constructor(wire: ClientWire, begin: Begin, exact: boolean, options: StreamOptions) {
@@ -129,8 +131,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
       let failure: unknown;
       try {
         for await (const event of this.#connect(tries, signal)) {
-          since = Date.now();
-          tries = 0;
+          if (!this.#stale) [since, tries] = [Date.now(), 0];
           yield event;
           if (this.#fold.settled) return;
         }
@@ -139,6 +140,11 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
         failure = error;
       }
       if (failure !== undefined && !this.#mayRetry(failure)) throw failure;
+      if (this.#taskId === undefined && !this.#exact)
+        throw new DuolaneError(
+          'malformed',
+          'the server closed the stream without naming a task; whether it took the message is unknown, so it is not sent again',
+        );
       const exponential = Math.min(retryMs * 2 ** tries, MAX_RETRY_MS);
       const pauseMs = Math.max(this.#wire.retryMs ?? 0, exponential * (0.5 + Math.random() / 2));
       if (Date.now() + pauseMs - since > giveUpMs)
@@ -163,16 +169,36 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
       return;
     }
     const resumed = tries > 0 || 'params' in begin;
+    let told = false;
     try {
-      yield* this.#events('subscribe', { id: this.#taskId }, signal, resumed);
+      for await (const event of this.#events('subscribe', { id: this.#taskId }, signal, resumed)) {
+        told = true;
+        yield event;
+      }
     } catch (error) {
       // A task that has ended cannot be subscribed to in 1.0; how it ended can be read.
       if (!(error instanceof Refusal) || error.reason !== 'UNSUPPORTED_OPERATION') throw error;
-      const task = await this.#wire.call('get', { id: this.#taskId }, signal);
-      const event = { task: this.#wire.dialect.decodeTask(task) };
-      this.#fold.apply(event, true);
-      yield event;
+      told = false;
     }
+    // Nothing was missed, or the server says nothing about a task that has ended.
+    if (!told && this.#wire.retryMs === undefined) yield* this.#asItIs(signal);
+  }
+
+  async *#asItIs(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
+    const task = await this.#wire.call('get', { id: this.#taskId }, signal);
+    const event = { task: this.#wire.dialect.decodeTask(task) };
+    // What runs is gone on with by its events; taken up in the middle they would be said twice.
+    const byEvents = this.#exact && this.#lastEventId !== undefined;
+    if (byEvents && !isSettled(event.task.status.state)) return;
+    this.#apply(event, true);
+    yield event;
+  }
+
+  /** Notes whether an event after a reconnect told something that was not known before it. */
+  #apply(event: StreamEvent, resumed: boolean): void {
+    const before = resumed && 'task' in event ? wordsOf(this.#fold.task) : undefined;
+    this.#fold.apply(event, resumed);
+    this.#stale = before !== undefined && before === wordsOf(this.#fold.task);
   }
 
   async *#events(
@@ -198,7 +224,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
           continue;
         }
         const { event, id, final } = each;
-        this.#fold.apply(event, resumed && first);
+        this.#apply(event, resumed && first);
         first = false;
         this.#taskId ??= taskIdOf(event);
         if (id !== '') this.#lastEventId = id;
@@ -208,7 +234,8 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
         }
         yield event;
       }
-      if (!this.#fold.settled && this.#wire.retryMs === undefined)
+      const missedNothing = first && place !== undefined;
+      if (!this.#fold.settled && !missedNothing && this.#wire.retryMs === undefined)
         this.#fold.note('closed-without-final', 'the stream closed before the task had ended');
     } catch (error) {
       // Our own doing: the server kept a stream open that it had called final.
@@ -225,6 +252,10 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return retryable && (this.#taskId !== undefined || this.#exact);
   }
 }
+
+/** Without the time: a server may put the present one. */
+const wordsOf = (task: A2ATask | undefined): string | undefined =>
+  task && JSON.stringify([task.status.state, task.status.message, task.artifacts, task.history]);
 
 function taskIdOf(event: StreamEvent): string | undefined {
   if ('task' in event) return event.task.id;

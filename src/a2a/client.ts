@@ -54,28 +54,48 @@ interface CallOptions {
 
 /** Reads the card of an agent and picks a version and a binding that both sides speak. */
 export async function connectA2A(url: string, options: ConnectOptions = {}): Promise<A2AClient> {
-  const { fetch = globalThis.fetch, headers = {}, signal } = options;
   const address = url.endsWith('.json')
     ? url
     : `${url.replace(/\/$/, '')}/.well-known/agent-card.json`;
-  const response = await fetch(address, {
-    headers: { accept: 'application/json', 'a2a-version': '1.0', ...headers },
-    ...(signal && { signal }),
-  }).catch((cause: unknown) => {
-    throw new DuolaneError('network', `${address} cannot be reached: is the server running?`, {
-      cause,
-    });
-  });
-  const card: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
-  if (!isObject(card))
-    throw new DuolaneError(
-      'not_found',
-      `there is no agent card at ${address} (${response.status})`,
-    );
+  const card = await fetchCard(address, options);
   const home = new URL(address);
   const chosen = chooseInterface(card, options, home.protocol === 'https:');
   checkOrigin(chosen, home, options.origins ?? []);
   return new A2AClient(card, chosen, await openWire(chosen, options));
+}
+
+const MAX_REDIRECTS = 5;
+
+/** Redirects are followed within the origin only: the caller's secrets are for nobody else. */
+async function fetchCard(address: string, options: ConnectOptions): Promise<JsonObject> {
+  const { fetch = globalThis.fetch, headers = {}, signal } = options;
+  for (let at = address, hops = 0; ; hops++) {
+    const response = await fetch(at, {
+      headers: { accept: 'application/json', 'a2a-version': '1.0', ...headers },
+      redirect: 'manual',
+      ...(signal && { signal }),
+    }).catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      throw new DuolaneError('network', `${at} cannot be reached: is the server running?`, {
+        cause,
+      });
+    });
+    const location = response.headers.get('location');
+    if (location !== null && response.status >= 300 && response.status < 400) {
+      await response.body?.cancel();
+      const to = new URL(location, at);
+      if (to.origin !== new URL(address).origin || hops === MAX_REDIRECTS)
+        throw new DuolaneError(
+          'invalid',
+          `the card at ${at} has moved to ${to.href}: use that address`,
+        );
+      at = to.href;
+      continue;
+    }
+    const card: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
+    if (isObject(card)) return card;
+    throw new DuolaneError('not_found', `there is no agent card at ${at} (${response.status})`);
+  }
 }
 
 /** A card could point anywhere, and would be given the caller's secrets there. */

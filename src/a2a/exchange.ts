@@ -25,8 +25,10 @@ export function parseVersion(given: string | null): Version | undefined {
 /** Where the caller's last stream broke off: by SSE's own header, or in the request's metadata. */
 export function readLastEventId(fields: Fields, params: JsonObject): string | undefined {
   const metadata = isObject(params['metadata']) ? params['metadata'] : {};
-  const given = fields.get('last-event-id') ?? metadata['lastEventId'];
-  return typeof given === 'string' && given !== '' ? given : undefined;
+  const given = fields.get('last-event-id') || metadata['lastEventId'];
+  if (given === undefined || given === null || given === '') return undefined;
+  // A number of JSON is meant as the id; whatever else is none, and is refused as such.
+  return typeof given === 'string' ? given : JSON.stringify(given);
 }
 
 /** The extensions that the caller speaks; 0.3 spelled the header with an X. */

@@ -4,6 +4,7 @@ import {
   type A2AArtifact,
   type A2AMessage,
   type A2APart,
+  type A2AState,
   type A2AStatus,
   type A2ATask,
   type ArtifactUpdate,
@@ -53,8 +54,7 @@ export class TaskFold {
   /** Whether the stream has nothing more to say: a final state, a wait for a person, or a message. */
   get settled(): boolean {
     const state = this.#task?.status.state;
-    if (state === undefined) return this.#message !== undefined;
-    return TERMINAL.has(state) || INTERRUPTED.has(state);
+    return state === undefined ? this.#message !== undefined : isSettled(state);
   }
 
   /**
@@ -96,6 +96,8 @@ export class TaskFold {
   }
 
   #start({ artifacts = [], ...task }: A2ATask, resumed: boolean): void {
+    if (this.#task && this.#task.id !== task.id)
+      return this.#problem('other-task', `a task came that is another, ${task.id}`);
     if (this.#task && !resumed) this.#problem('second-task', 'a task came in mid-stream');
     this.#task = task;
     this.#artifacts.clear();
@@ -121,6 +123,10 @@ export class TaskFold {
     if (this.problems.length < 100) this.problems.push({ kind, message });
   }
 }
+
+/** Whether nothing more comes before somebody says something. */
+export const isSettled = (state: A2AState): boolean =>
+  TERMINAL.has(state) || INTERRUPTED.has(state);
 
 const textOf = (parts: readonly A2APart[]): string => parts.map(({ text = '' }) => text).join('');
 

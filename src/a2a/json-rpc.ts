@@ -57,10 +57,14 @@ export async function serveJsonRpc(
   let dialect: Dialect = DIALECT_10;
   let streams = false;
   try {
+    const body = await readJson(request, binding.maxBodyBytes).catch((error: unknown) => {
+      if (readVersion(request) !== '1.0') dialect = DIALECT_03;
+      throw error;
+    });
+    const call = readCall(body);
+    id = call.id;
     const asked = readVersion(request);
     if (asked !== '1.0') dialect = DIALECT_03;
-    const call = readCall(await readJson(request, binding.maxBodyBytes));
-    id = call.id;
     if (call.problem) throw call.problem;
     const method = BY_NAME.get(call.method);
     if (!method || (asked !== undefined && asked !== method.dialect.version))

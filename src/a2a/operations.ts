@@ -11,7 +11,7 @@ import { Refusal } from './errors.ts';
 import { follow, seqOf, settled, type EventStream, type Start } from './follow.ts';
 import type { A2ATask, TaskPage } from './model.ts';
 import type { Incoming, ListRequest } from './requests.ts';
-import { encodeTask } from './task.ts';
+import { encodeTask, nameId } from './task.ts';
 
 /** Who asks. What belongs to another owner or tenant does not exist for them. */
 export interface Caller {
@@ -143,10 +143,12 @@ export class Operations {
 
   /** Newest change first. The first page counts all that match; later ones carry the count along. */
   async list(request: ListRequest, caller: Caller): Promise<TaskPage> {
-    const { pageSize, historyLength, artifacts, pageToken, ...filter } = request;
-    const { after, total } = parseToken(pageToken);
+    const { pageSize, artifacts, pageToken, historyLength: length, ...filter } = request;
+    const historyLength = Math.min(length, this.#maxHistory);
     const { owner = '', tenant = '' } = caller;
     const query = { ...filter, agent: this.#agent, owner, tenant };
+    const which = nameId(JSON.stringify(query)).slice(0, 8);
+    const { after, total } = parseToken(pageToken, which);
     const totalSize = total ?? (await this.#log.count(query));
     const items = this.#log.list({ ...query, ...(after !== undefined && { after }) });
     const tasks: A2ATask[] = [];
@@ -158,7 +160,12 @@ export class Operations {
       tasks.push(encodeTask(snapshot, { historyLength, artifacts, textName: this.#text.artifact }));
       place = items.checkpoint;
     }
-    return { tasks, nextPageToken: more ? `${place}.${totalSize}` : '', pageSize, totalSize };
+    return {
+      tasks,
+      nextPageToken: more ? `${place}.${totalSize}.${which}` : '',
+      pageSize,
+      totalSize,
+    };
   }
 
   #view(snapshot: Snapshot, historyLength = Infinity): A2ATask {
@@ -184,13 +191,14 @@ export class Operations {
 const notCancelable = ({ task, state }: Snapshot): Refusal =>
   new Refusal('TASK_NOT_CANCELABLE', `task ${task} is already ${state}`);
 
-function parseToken(token: string | undefined): {
-  readonly after?: string;
-  readonly total?: number;
-} {
+/** `which` list it is for is in a token, lest another one go on at a place, and with a count, of this. */
+function parseToken(
+  token: string | undefined,
+  which: string,
+): { readonly after?: string; readonly total?: number } {
   if (token === undefined) return {};
-  const [, after, total] = /^(\d+-\d+)\.(\d{1,15})$/.exec(token) ?? [];
-  if (after === undefined)
-    throw new Refusal('INVALID_PARAMS', 'pageToken is none that this server gave');
+  const [, after, total, of] = /^(\d+-\d+)\.(\d{1,15})\.([0-9a-f]{8})$/.exec(token) ?? [];
+  if (after === undefined || of !== which)
+    throw new Refusal('INVALID_PARAMS', 'pageToken is none that this server gave for this list');
   return { after, total: Number(total) };
 }

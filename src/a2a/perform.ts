@@ -21,7 +21,7 @@ export interface Performer {
   readonly operations: Operations;
   readonly push: PushConfigs | undefined;
   readonly reply: Reply | undefined;
-  readonly extendedCard: ((caller: Caller) => JsonObject) | undefined;
+  readonly extendedCard: ((caller: Caller, version: Version) => JsonObject) | undefined;
   /** What the agent takes, as its card says. */
   readonly inputModes: readonly string[];
   readonly maxParts: number;
@@ -94,7 +94,7 @@ export async function perform(
       return { kind: 'nothing' };
     }
     case 'extendedCard':
-      if (server.extendedCard) return { kind: 'card', card: server.extendedCard(caller) };
+      if (server.extendedCard) return { kind: 'card', card: server.extendedCard(caller, version) };
       throw new Refusal(
         version === '0.3' ? 'EXTENDED_AGENT_CARD_NOT_CONFIGURED' : 'UNSUPPORTED_OPERATION',
         'this agent has no extended card',
@@ -123,8 +123,10 @@ async function send(
   }
   const submit = async (): Promise<Submitted> => {
     const submitted = await operations.submit(turn);
-    if (incoming.push)
-      await need(push).create(submitted.task, incoming.push, version, submitted.entry.seq - 1);
+    if (incoming.push) {
+      const place = { task: submitted.task, messageId: turn.messageId };
+      await need(push).ensure(place, incoming.push, version, submitted.entry.seq - 1);
+    }
     return submitted;
   };
   // Pulled by the response, so that its headers go out beside the commit, not after it.

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { DuolaneError } from '../errors.ts';
+import type { Turn } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { Bookmark, TaskLog } from '../task/types.ts';
 import { resolveOutside } from './address.ts';
@@ -7,9 +9,12 @@ import type { Version } from './dialect.ts';
 import { Refusal } from './errors.ts';
 import type { PushConfig } from './model.ts';
 import { deliver, type DeliveryOptions } from './push.ts';
+import { nameId } from './task.ts';
 
 const PREFIX = 'push/';
 const MAX_PER_TASK = 16;
+/** Clients of 0.3 may ask for a config by no id at all, or by this one. */
+const DEFAULT_03 = 'default';
 
 /** What is kept beside the place of a receiver in the log. */
 interface Saved extends JsonObject {
@@ -62,8 +67,7 @@ export class PushConfigs implements AsyncDisposable {
     version: Version,
     after: number,
   ): Promise<PushConfig> {
-    // Clients of 0.3 may ask for a config by no id at all, or by this one.
-    const id = config.id || (version === '0.3' ? 'default' : randomUUID());
+    const id = config.id || (version === '0.3' ? DEFAULT_03 : randomUUID());
     const made: PushConfig = { ...config, id, taskId: task };
     const known = await this.#marks(task);
     const replaces = known.some(({ data }) => data.config.id === made.id);
@@ -79,6 +83,20 @@ export class PushConfigs implements AsyncDisposable {
     await this.#log.bookmark(mark);
     this.#start(mark);
     return made;
+  }
+
+  /** The config that came with a message: sent again with it, it is the one that is there. */
+  async ensure(
+    { task, messageId }: Pick<Turn, 'task' | 'messageId'>,
+    config: Omit<PushConfig, 'taskId'>,
+    version: Version,
+    after: number,
+  ): Promise<void> {
+    const id = config.id || (version === '0.3' ? DEFAULT_03 : nameId(`push/${messageId}`));
+    const [known] = (await this.list(task)).filter((each) => each.id === id);
+    const wanted = { ...config, id, taskId: task };
+    if (known && isDeepStrictEqual(known, wanted)) return;
+    await this.create(task, wanted, version, after);
   }
 
   /** Without an id, the only one or the first. */

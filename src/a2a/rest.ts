@@ -128,13 +128,14 @@ function pathParams({ operation, task, config }: Found): JsonObject {
 }
 
 const NUMBERS = /^(history_?length|page_?size)$/i;
+const FLAGS = /^include_?artifacts$/i;
 
 /** The query and the body together. A query has only strings; those that stand for more are read here. */
 async function readParams(request: Request, maxBytes: number): Promise<JsonObject> {
   const params: Record<string, unknown> = {};
   for (const [name, value] of new URL(request.url).searchParams) {
     if (NUMBERS.test(name)) params[name] = /^-?\d+$/.test(value) ? Number(value) : value;
-    else params[name] = value === 'true' ? true : value;
+    else params[name] = FLAGS.test(name) ? value === 'true' : value;
   }
   if (request.method !== 'POST') return params;
   const type = request.headers.get('content-type');

@@ -101,7 +101,9 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     operations: new Operations(options),
     push,
     reply: options.reply,
-    extendedCard: extendedCard && ((caller) => cardOf(extendedCard(caller), 'hybrid')),
+    extendedCard:
+      extendedCard &&
+      ((caller, version) => cardOf(extendedCard(caller), version === '1.0' ? '1.0' : 'hybrid')),
     inputModes: description.inputModes ?? DEFAULT_MODES,
     maxParts: options.maxParts ?? 1000,
     streams,
@@ -114,9 +116,15 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
   const since = new Date();
   const base = new URL(url).pathname.replace(/\/$/, '');
 
+  // Made once: a signature may be another each time, and a cache would take it for another card.
+  const cards = {
+    '1.0': cardOf({}, '1.0'),
+    '0.3': cardOf({}, '0.3'),
+    hybrid: cardOf({}, 'hybrid'),
+  };
   const serveCard = (request: Request): Response => {
     const shape = versionOf(request) ?? (options.card === 'pure' ? '1.0' : 'hybrid');
-    return cardResponse(cardOf({}, shape), request, since);
+    return cardResponse(cards[shape], request, since);
   };
   const server: A2AServer = {
     async handle(request, { path = pathBehind(base, request), owner } = {}) {

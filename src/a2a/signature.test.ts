@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { agentCard } from './card.ts';
@@ -49,6 +49,32 @@ test('a key of another kind, no key and no signature do not verify', async () =>
     code: 'unauthorized',
   });
 });
+
+test('a curve that the name of the algorithm does not mean is refused, and passed over', async () => {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-384' });
+  expect(() => cardSignature(pure, { key: privateKey, kid: 'k1' })).toThrow('P-256');
+  const signature = cardSignature(pure, { key: PAIRS.ES256.privateKey, kid: 'k2' });
+  const signed = { ...pure, signatures: [{ ...signature, protected: head('k1') }, signature] };
+  const keyOf = (kid: string) => (kid === 'k1' ? publicKey : PAIRS.ES256.publicKey);
+  expect(await verifyCard(signed, keyOf)).toBe('k2');
+});
+
+test('a signature that must be understood in another way does not hold', async () => {
+  const card = { name: 'a', description: 'b', version: '1' }; // canonical as it is
+  const { privateKey, publicKey } = PAIRS.EdDSA;
+  const verified = (more: object): Promise<string> => {
+    const signedHead = head('k1', { alg: 'EdDSA', ...more });
+    const payload = Buffer.from(canonicalJson(card)).toString('base64url');
+    const signature = sign(null, Buffer.from(`${signedHead}.${payload}`), privateKey);
+    const signatures = [{ protected: signedHead, signature: signature.toString('base64url') }];
+    return verifyCard({ ...card, signatures }, () => publicKey);
+  };
+  expect(await verified({})).toBe('k1');
+  await expect(verified({ crit: ['exp'], exp: 1 })).rejects.toMatchObject({ code: 'unauthorized' });
+});
+
+const head = (kid: string, more: object = { alg: 'ES256' }): string =>
+  Buffer.from(JSON.stringify({ kid, typ: 'JOSE', ...more })).toString('base64url');
 
 test('the canonical form does not depend on the order of members, and drops what is default', () => {
   fc.assert(

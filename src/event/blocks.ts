@@ -1,4 +1,4 @@
-import { head } from './chars.ts';
+import { endsInHalf, head } from './chars.ts';
 import type { AgentEvent } from './types.ts';
 
 type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;
@@ -13,6 +13,8 @@ interface Source {
   /** All that was said under this id, and what was said since it was last closed. */
   total: string;
   last: string;
+  /** The first half of a character whose second half is in the next delta. */
+  half: string;
 }
 
 interface Block {
@@ -52,8 +54,11 @@ export class Blocks {
     if (event.delta === '') return [];
     const type = event.type === 'text.delta' ? 'text' : 'reasoning';
     const source = this.#source(type, event);
+    const said = source.half + event.delta;
+    const whole = endsInHalf(said) ? said.slice(0, -1) : said;
+    source.half = said.slice(whole.length);
     const events: AgentEvent[] = [];
-    for (const delta of pieces(event.delta)) {
+    for (const delta of pieces(whole)) {
       const open = this.#open.get(laneOf(event.path));
       if (open && (open.source !== source || source.last.length + delta.length > BLOCK_CHARS))
         events.push(...this.close(event.path));
@@ -70,6 +75,7 @@ export class Blocks {
   end(event: End, silent = false): AgentEvent[] {
     const type = event.type === 'text.end' ? 'text' : 'reasoning';
     const source = this.#source(type, event);
+    source.half = '';
     const missing = silent ? '' : this.#missing(source, event);
     const { signature, ...rest } = event;
     const events = missing
@@ -137,7 +143,7 @@ export class Blocks {
     const key = `${laneOf(path)}\n${type}\n${id}`;
     const known = this.#sources.get(key);
     if (known) return known;
-    const source: Source = { key, total: '', last: '' };
+    const source: Source = { key, total: '', last: '', half: '' };
     this.#sources.set(key, source);
     return source;
   }

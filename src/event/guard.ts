@@ -1,7 +1,7 @@
 import type { InputRequest } from '../ask.ts';
 import { type Failure, RETRYABLE } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import type { AgentEvent, AgentEventBody, Outcome, Usage } from './types.ts';
+import type { AgentEvent, AgentEventBody, Outcome, Part, Usage } from './types.ts';
 
 type Kind = 'string' | 'number' | 'object' | 'array';
 
@@ -46,11 +46,40 @@ export function readEvent(value: unknown): AgentEvent | string {
     if (!isKind(value[field], kind)) return `it yielded ${type} without ${field} (${kind})`;
   if (type === 'input.required' && !isRequest(value['request']))
     return `it yielded ${type} whose request has no id`;
-  return tidy(value);
+  return tidy(type === 'artifact' ? tidyArtifact(value) : value);
+}
+
+/** Parts are read by everybody outside, some by strict protocols: what is none is not passed on. */
+function tidyArtifact({ name, metadata, parts, ...rest }: JsonObject): JsonObject {
+  return {
+    ...rest,
+    ...(typeof name === 'string' && { name }),
+    ...(isObject(metadata) && { metadata }),
+    parts: (parts as readonly unknown[]).flatMap(readPart),
+  };
+}
+
+function readPart(part: unknown): readonly Part[] {
+  if (!isObject(part)) return [];
+  const { text, data, url, bytes, mediaType, filename } = part;
+  const type = typeof mediaType === 'string' && { mediaType };
+  const name = typeof filename === 'string' && { filename };
+  if (typeof text === 'string') return [{ text, ...type }];
+  if (typeof url === 'string' || url instanceof URL)
+    return [{ url: String(url), ...type, ...name }];
+  if (bytes instanceof Uint8Array)
+    return [{ bytes, mediaType: 'application/octet-stream', ...type, ...name }];
+  return 'data' in part ? [{ data: data ?? null, ...type }] : [];
 }
 
 export const isRequest = (value: unknown): value is InputRequest =>
   isObject(value) && typeof value['id'] === 'string';
+
+/** The same question, without words that are none. */
+export function tidyRequest(request: InputRequest): InputRequest {
+  const { message, ...rest } = request;
+  return message === undefined || typeof message === 'string' ? request : rest;
+}
 
 /** Optional fields that the laws count with: right, or not there. */
 function tidy(event: JsonObject): AgentEvent {

@@ -143,6 +143,25 @@ describe('blocks', () => {
     ]);
   });
 
+  test('a character that two deltas share is said whole', () => {
+    const [high, low] = '😀'.split('') as [string, string];
+    expect(brief(enforced(text(`a${high}`), text(low), text(high), text(`${low}b`)))).toEqual([
+      'run.started',
+      'text.delta x a',
+      'text.delta x 😀',
+      'text.delta x 😀b',
+      'text.end x a😀😀b',
+      'run.finished completed a😀😀b',
+    ]);
+    // Half a character that nobody completes is none, unless the end says it is meant.
+    expect(brief(enforced(text(`a${high}`)))).toContain('text.end x a');
+    const end = { type: 'text.end', id: 'x', text: `a${high}${low}c` };
+    expect(brief(enforced(text(`a${high}`), end))).toContain('text.end x a😀c');
+    expect(brief(enforced(text(`a${high}`), call('c'), done('c'), text(low)))).toContain(
+      'text.delta x#2 😀',
+    );
+  });
+
   test('a very long block goes on as the next, so that its end fits into one entry', () => {
     const events = enforced(text('\u{1f600}'.repeat(200_000)));
     const ends = events.flatMap((event) => (event.type === 'text.end' ? [event] : []));
@@ -154,6 +173,51 @@ describe('blocks', () => {
 });
 
 describe('calls, steps and ends', () => {
+  test('an artifact has only what an artifact has, and is begun before it is appended to', () => {
+    const bytes = new Uint8Array(2);
+    const artifact = (fields: object): unknown => ({
+      type: 'artifact',
+      artifactId: 'a',
+      ...fields,
+    });
+    const out = enforced(
+      artifact({
+        append: true,
+        name: 5,
+        metadata: [1],
+        parts: [
+          { text: 'a', mediaType: 5 },
+          { text: 'a', url: 'http://x/' },
+          { text: 5 },
+          { url: new URL('http://x/') },
+          { bytes },
+          { data: undefined },
+          { data: null },
+          { foo: 1 },
+          null,
+        ],
+      }),
+      artifact({ append: true, parts: [{ text: 'b' }] }),
+      artifact({ artifactId: 'gone', parts: [{ foo: 1 }] }),
+    ).filter(({ type }) => type === 'artifact');
+    expect(out).toEqual([
+      {
+        type: 'artifact',
+        artifactId: 'a',
+        parts: [
+          { text: 'a' },
+          { text: 'a' },
+          { url: 'http://x/' },
+          { bytes, mediaType: 'application/octet-stream' },
+          { data: null },
+          { data: null },
+        ],
+      },
+      { type: 'artifact', artifactId: 'a', append: true, parts: [{ text: 'b' }] },
+      { type: 'artifact', artifactId: 'gone', parts: [] },
+    ]);
+  });
+
   test('a call that is forgotten fails at the end, and one that comes twice closes once', () => {
     const started = { type: 'tool.started', callId: 'd', name: 'g' };
     expect(brief(enforced(call('c'), call('c'), done('c'), done('c'), started))).toEqual([

@@ -3,7 +3,7 @@ import { DuolaneError, type ErrorCode, type Failure } from '../errors.ts';
 import { Blocks } from './blocks.ts';
 import { Calls } from './calls.ts';
 import { belongsTo, isDelta, opening } from './contract.ts';
-import { isOutcome, isRequest, outward, readEvent } from './guard.ts';
+import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './guard.ts';
 import { STOPPED } from './settle.ts';
 import { Steps } from './steps.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from './types.ts';
@@ -48,6 +48,7 @@ export class Laws {
   /** Not spent yet. */
   readonly #answers: Map<string, Answer>;
   readonly #textBefore: string;
+  readonly #artifacts: Set<string>;
   #started = false;
   #stopped: DuolaneError | undefined;
   #ended = false;
@@ -59,6 +60,7 @@ export class Laws {
     this.#opening = opening(task, turn.messageId);
     this.#answers = new Map(this.#opening.answers.map((answer) => [answer.id, answer]));
     this.#textBefore = this.#opening.again && continues ? task.text : '';
+    this.#artifacts = new Set(task.artifacts.map(({ artifactId }) => artifactId));
     this.#blocks = new Blocks(this.#warn);
     this.#calls = new Calls(task.calls, this.#warn);
   }
@@ -89,7 +91,7 @@ export class Laws {
     asked: InputRequest,
     yielded: boolean,
   ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
-    const request = this.#named(asked);
+    const request = tidyRequest(this.#named(asked));
     const answer = this.#answers.get(request.id);
     if (answer) return { request, answer, events: [] };
     if (this.#ended || this.#stopped || this.#questions.has(request.id))
@@ -158,6 +160,8 @@ export class Laws {
         return this.#retry(event);
       case 'input.required':
         return this.#yieldQuestion(event.request);
+      case 'artifact':
+        return [this.#artifact(event)];
       case 'run.finished':
         // A sub-agent that ends does not end the run.
         if (event.path?.length) return [];
@@ -165,6 +169,16 @@ export class Laws {
       default:
         return [event];
     }
+  }
+
+  /** What is appended to must be there; a first piece begins it, whatever it says. */
+  #artifact(event: Of<'artifact'>): AgentEvent {
+    const begun = this.#artifacts.has(event.artifactId);
+    this.#artifacts.add(event.artifactId);
+    if (begun || !event.append) return event;
+    this.#warn(`artifact ${event.artifactId} was appended to before it was begun`);
+    const { append: _append, ...first } = event;
+    return first;
   }
 
   #yieldQuestion(request: InputRequest): AgentEvent[] {

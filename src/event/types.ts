@@ -26,7 +26,7 @@ export interface AgentContext {
   readonly ask: Ask;
   /** This task as the log had it when the run began: open calls, answers, session id. */
   readonly task: Snapshot;
-  /** Earlier tasks of the same context, newest first: the memory of a conversation. */
+  /** Other tasks of the same context, owner and tenant, newest first: the memory of a conversation. */
   history(): AsyncIterable<Snapshot>;
   readonly logger: Logger;
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
@@ -44,7 +44,7 @@ export interface Turn {
   readonly owner?: string;
   readonly tenant?: string;
   readonly metadata?: JsonObject;
-  /** Unique per owner and agent; sent twice, it is the same turn of the same task. */
+  /** Unique per owner, tenant and agent; sent twice, it is the same turn of the same task. */
   readonly messageId: string;
   readonly parts: readonly Part[];
   readonly answers?: readonly Answer[];

@@ -117,7 +117,13 @@ async function serveOne(
     if (!outgoing.writableFinished) gone.abort(LEFT);
   });
   outgoing.on('error', () => {}); // the close event says it
-  const response = await handler(toRequest(incoming, gone));
+  const request = toRequest(incoming, gone);
+  if (!request) {
+    outgoing.writeHead(400, { 'content-type': 'text/plain' });
+    outgoing.end('The Host header or the target of the request cannot be read.\n');
+    return;
+  }
+  const response = await handler(request);
   const whole = wholeOf(response);
   if (whole !== undefined) {
     outgoing.writeHead(response.status, {

@@ -21,13 +21,11 @@ class NodeRequest implements Light {
   #headers: Headers | undefined;
   #whole: Request | undefined;
 
-  constructor(incoming: IncomingMessage, leaving: Cancellation) {
+  constructor(incoming: IncomingMessage, location: URL, leaving: Cancellation) {
     this.incoming = incoming;
     this.method = incoming.method ?? 'GET';
     this.leaving = leaving;
-    // Express cuts the mount path off `url` and keeps the whole one beside it.
-    const { originalUrl = incoming.url } = incoming as { originalUrl?: string };
-    this.location = locate(originalUrl ?? '/', incoming.headers.host ?? 'localhost');
+    this.location = location;
   }
 
   get url(): string {
@@ -65,18 +63,35 @@ class NodeRequest implements Light {
 
 passFor<Request>(NodeRequest, Request);
 
-/** Of the last request: the next one is often for the same place, and parsing costs more than comparing. */
-let last = { path: '', host: '', location: new URL('http://localhost') };
-
-function locate(path: string, host: string): URL {
-  if (path !== last.path || host !== last.host)
-    last = { path, host, location: new URL(path, `http://${host}`) };
-  return last.location;
+/** `leaving` aborts when the client leaves; it is the request's `signal`. Undefined if it names no place. */
+export function toRequest(incoming: IncomingMessage, leaving: Cancellation): Request | undefined {
+  const location = locationOf(incoming);
+  return location && (new NodeRequest(incoming, location, leaving) as unknown as Request);
 }
 
-/** `leaving` aborts when the client leaves; it is the request's `signal`. */
-export const toRequest = (incoming: IncomingMessage, leaving: Cancellation): Request =>
-  new NodeRequest(incoming, leaving) as unknown as Request;
+/**
+ * The host is what the browser says in its header, never what stands in the target: a page of
+ * another site can write `//localhost/…` there.
+ */
+function locationOf(incoming: IncomingMessage): URL | undefined {
+  // Express cuts the mount path off `url` and keeps the whole one beside it.
+  const { originalUrl, url = '/' } = incoming as { originalUrl?: string; url?: string };
+  const target = originalUrl ?? url;
+  const path = target.startsWith('/') ? target : withoutHost(target);
+  const href = `http://${incoming.headers.host ?? 'localhost'}${path}`;
+  try {
+    if (href !== last.href) last = { href, location: new URL(href) };
+    return last.location;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The next request is often for the same place, and parsing costs more than comparing. */
+let last = { href: '', location: new URL('http://localhost') };
+
+// A proxy writes the whole URL as the target.
+const withoutHost = (target: string): string => target.replace(/^(?:https?:\/\/[^/?#]*)?\/?/i, '/');
 
 const light = (request: Request): NodeRequest | undefined =>
   (request as unknown) instanceof NodeRequest ? (request as unknown as NodeRequest) : undefined;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import { advance } from '../event/index.ts';
-import type { Agent, AgentEvent, Part, Snapshot } from '../event/types.ts';
+import type { Agent, AgentContext, AgentEvent, Part, Snapshot, Turn } from '../event/types.ts';
 import {
   acknowledge,
   artifact,
@@ -11,6 +11,7 @@ import {
   filePart,
   jsonTextPart,
   runSteps,
+  type Step,
   textPart,
   withArtifactPlan,
 } from './helpers.ts';
@@ -70,6 +71,31 @@ verifies(
   },
 );
 
+test('a step that has its events at hand may just give them', async () => {
+  const status = { type: 'status', message: 'inside' } as const;
+  const steps: Step[] = [
+    {
+      name: 'generator',
+      *run() {
+        yield status;
+      },
+    },
+    { name: 'array', run: () => [status] },
+    { name: 'promise', run: async () => [status] },
+  ];
+  const { entries } = await run(async function* () {
+    yield* runSteps(steps);
+  });
+  expect(statuses(entries)).toEqual([
+    'Step: generator',
+    'inside',
+    'Step: array',
+    'inside',
+    'Step: promise',
+    'inside',
+  ]);
+});
+
 test('a step may be a plain function', async () => {
   let ran = 0;
   const steps = [
@@ -127,6 +153,31 @@ verifies('S166', 'artifacts in the declared order complete; any other order fail
     const { state, error } = await run(withArtifactPlan(plan, yields(wrong)));
     expect([state, error?.code]).toEqual(['failed', 'invalid']);
   }
+});
+
+test('a plan goes on where the agent does, when it is called again', async () => {
+  const asking: Agent = Object.assign(
+    async function* ({ messageId }: Turn, ctx: AgentContext) {
+      if (ctx.task.artifacts.length === 0) yield artifact('a', [textPart('1')]);
+      await ctx.ask({ id: `${messageId}/ok`, kind: 'approval' });
+      yield artifact('b', [textPart('2')]);
+    },
+    { continues: true },
+  );
+  await using log = memoryLog();
+  const agents = { p: withArtifactPlan(['a', 'b'], asking) };
+  await using runner = createRunner({ log, agents, parkMs: 0 });
+  const place = { agent: 'p', task: 't', context: 'c' };
+  await runner.submit({ ...place, messageId: 'm', parts: [textPart('go')] });
+  await expect
+    .poll(() => log.get('t'))
+    .toMatchObject({ state: 'input-required', running: false, artifacts: [{ name: 'a' }] });
+  const answers = [{ id: 'm/ok', action: 'accept' } as const];
+  await runner.submit({ ...place, messageId: 'yes', parts: [], answers });
+  await expect.poll(async () => (await log.get('t'))?.running).toBe(false);
+  await expect
+    .poll(() => log.get('t'))
+    .toMatchObject({ state: 'completed', artifacts: [{ name: 'a' }, { name: 'b' }] });
 });
 
 test('a plan allows chunks of the artifact that is open, and a failure of the run itself', async () => {

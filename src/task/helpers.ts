@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
-import type { Agent, AgentEvent, Part } from '../event/types.ts';
+import type { Agent, AgentEvent, Artifact, Part, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
@@ -37,9 +37,11 @@ export const filePart = (
 
 export interface Step {
   readonly name: string;
-  /** What the step yields is part of the run; nothing, or a promise of nothing, is fine. */
-  run(): AsyncIterable<AgentEvent> | Promise<void> | void;
+  /** What the step yields is part of the run; events at hand, nothing, and a promise of either are fine. */
+  run(): AsyncIterable<AgentEvent> | Given | Promise<Given>;
 }
+
+type Given = Iterable<AgentEvent> | void;
 
 /**
  * Runs steps one after the other, each announced as `Step: <name>` before it begins. A step that
@@ -48,9 +50,8 @@ export interface Step {
 export async function* runSteps(steps: Iterable<Step>): AsyncGenerator<AgentEvent, void> {
   for (const step of steps) {
     yield { type: 'status', message: `Step: ${step.name}`, data: { step: step.name } };
-    const events = step.run();
-    if (events && Symbol.asyncIterator in events) yield* events;
-    else await events;
+    const events = await step.run();
+    if (events) yield* events;
   }
 }
 
@@ -107,12 +108,14 @@ export async function* artifactChunks(
 /**
  * The same agent, held to a declared order of artifacts: another name, another order, or a run that
  * completes with one missing is `invalid`, which fails the run and says which was expected. Further
- * chunks of an artifact may come until the next one begins.
+ * chunks of an artifact may come until the next one begins. An agent that `continues` goes on in
+ * the plan, too.
  */
 export function withArtifactPlan(names: readonly string[], agent: Agent): Agent {
   const planned: Agent = async function* (turn, ctx) {
-    let open: string | undefined;
-    let count = 0;
+    const before = agent.continues ? ofThisRun(names, turn, ctx.task) : [];
+    let open = before.at(-1)?.artifactId;
+    let count = before.length;
     const check = ({ artifactId, name }: ArtifactEvent): void => {
       if (artifactId === open) return;
       const expected = names[count];
@@ -141,4 +144,17 @@ export function withArtifactPlan(names: readonly string[], agent: Agent): Agent 
     ...(resumable !== undefined && { resumable }),
     ...(continues !== undefined && { continues }),
   });
+}
+
+/** What earlier calls for the same turn have said of the plan: the runs before it had all of theirs. */
+function ofThisRun(
+  names: readonly string[],
+  { messageId }: Turn,
+  { current, turns, artifacts }: Snapshot,
+): readonly Artifact[] {
+  if (current?.messageId !== messageId) return [];
+  const runs = turns.filter(({ parts }) => parts.length > 0);
+  const earlier = runs.findIndex((turn) => turn.messageId === messageId);
+  const said = artifacts.slice(Math.max(0, earlier) * names.length);
+  return said.every(({ name }, index) => name === names[index]) ? said : [];
 }

@@ -13,7 +13,7 @@ import type {
   SubmitRequest,
   TaskFilter,
 } from './store.ts';
-import type { Head, Tables, TaskTables } from './tables.ts';
+import { turnKeyOf, type Head, type Tables, type TaskTables } from './tables.ts';
 
 const CHUNK_ROWS = 256;
 const CHUNK_BYTES = 1 << 20;
@@ -43,11 +43,18 @@ export class Ledger implements StoreMethods {
 
   submit({ note, worker, leaseMs, dedupe }: SubmitRequest): ReturnType<StoreMethods['submit']> {
     const turn = turnOf(note);
-    const key = { owner: turn.owner ?? '', agent: turn.agent, messageId: turn.messageId };
+    const key = turnKeyOf(turn);
     const known = dedupe ? this.#tables.turn(key) : undefined;
     const there = known && this.#tables.rows(known.task, known.seq - 1, 1, CHUNK_BYTES)[0];
-    if (known && there) return { task: known.task, row: there };
     const head = this.#tables.load(turn.task);
+    if (known && there) {
+      if (head && known.task !== turn.task)
+        throw new DuolaneError(
+          'invalid',
+          `message ${turn.messageId} is of task ${known.task}; a message to another task needs an id of its own`,
+        );
+      return { task: known.task, row: there };
+    }
     if (head && head.snapshot.agent !== turn.agent)
       throw new DuolaneError(
         'invalid',

@@ -189,7 +189,7 @@ class Serving {
 }
 
 async function* earlierTasks(log: TaskLog, task: Snapshot): AsyncGenerator<Snapshot, void> {
-  const { context, owner } = task;
-  const filter = { context, ...(owner !== undefined && { owner }) };
+  const { context, owner = '', turns } = task;
+  const filter = { context, owner, tenant: turns[0]?.tenant ?? '' };
   for await (const other of log.list(filter)) if (other.task !== task.task) yield other;
 }

@@ -1,4 +1,4 @@
-import type { Seq, Snapshot } from '../event/types.ts';
+import type { Seq, Snapshot, Turn } from '../event/types.ts';
 import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
 import type { Bookmark } from './types.ts';
 
@@ -15,10 +15,17 @@ export interface Head {
 
 /** A turn's key for idempotency. */
 export interface TurnKey {
+  /** With the tenant in it, if there is one. */
   readonly owner: string;
   readonly agent: string;
   readonly messageId: string;
 }
+
+export const turnKeyOf = ({ owner = '', tenant, agent, messageId }: Turn): TurnKey => ({
+  owner: tenant === undefined ? owner : `${owner}\n${tenant}`,
+  agent,
+  messageId,
+});
 
 /**
  * What the rules (`ledger.ts`) need of a storage engine to write one task, in one transaction and

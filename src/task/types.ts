@@ -17,8 +17,9 @@ import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 /** Durable before visible. Agent events have one writer, the claim; notes may come from anyone. */
 export interface TaskLog extends AsyncDisposable {
   /**
-   * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there;
-   * `closed` after the end. With `worker`, also claims the task in the same commit if it is free.
+   * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there,
+   * and is `invalid` in another task; `closed` after the end. With `worker`, also claims the task
+   * in the same commit if it is free.
    */
   submit(
     turn: Turn,
@@ -128,7 +129,7 @@ export interface LogOptions {
   readonly takeoverMs?: number;
   /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
   readonly pollMs?: number;
-  /** Whether the same message id of one owner and agent is the same turn; true unless switched off. */
+  /** Whether the same message id of one owner, tenant and agent is the same turn; true unless switched off. */
   readonly dedupe?: boolean;
   /** Asked to delete the bytes of each task that is pruned. */
   readonly blobs?: { removeTask(task: string): Promise<void> };

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { connectA2A, type A2AClient } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AClient, type TaskPage } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
-import { all, Caller, httpServer, mountAgent, taskIdOf } from './support.ts';
+import { all, Caller, httpServer, mountAgent, serveAgent, taskIdOf } from './support.ts';
 
 const hello: Agent = async function* () {
   yield { type: 'text.delta', id: 't', delta: 'hello' };
@@ -159,6 +160,24 @@ test('a tenant is a wall too', async () => {
   expect((await get(`/tasks/${task.id}`)).status).toBe(404);
   expect((await get(`/other/tasks/${task.id}`)).status).toBe(404);
   expect(await (await get('/other/tasks')).json()).toMatchObject({ tasks: [], totalSize: 0 });
+  // The same message id in another place is another message, also as a stream.
+  const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
+  const init = { method: 'POST', headers, body: JSON.stringify({ message }) };
+  const other = await mounted.handle(new Request(`${url}/other/message:stream`, init));
+  expect(await other.text()).not.toContain(task.id);
+});
+
+test('a message id that another task has is not answered with that task', async () => {
+  const asks: Agent = async function* (_turn, ctx) {
+    await ctx.ask({ id: 'q', kind: 'question', message: 'who?' });
+  };
+  await using served = await serveAgent(asks);
+  const client = await connectA2A(served.url);
+  const [first, second] = [await client.send('a'), await client.send('b')] as { id: string }[];
+  await client.send('ada', { taskId: first!.id, messageId: 'same' });
+  await expect(client.send('bob', { taskId: second!.id, messageId: 'same' })).rejects.toMatchObject(
+    { code: 'invalid' },
+  );
 });
 
 test('what is too large or too many is refused with a word', async () => {
@@ -264,6 +283,24 @@ test('a page of another site is not let in, and no answer invites one', async ()
   expect(own.headers.get('access-control-allow-origin')).toBeNull();
 });
 
+test.each([
+  ['//localhost:PORT/api/tasks', 'evil.example', 403],
+  ['http://localhost:PORT/api/tasks', 'evil.example:80', 403],
+  ['/api/tasks', 'evil.example', 403],
+  ['//evil.example/api/tasks', 'localhost', 404],
+  ['//', 'localhost', 404],
+  ['/', 'a b', 400],
+  ['/api/tasks', 'localhost', 200],
+])('a request for %s at host %s is answered %i', async (target, host, status) => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const { port } = new URL(served.url);
+  const path = target.replace('PORT', port);
+  const sent = request({ host: '127.0.0.1', port, path, headers: { host }, agent: false }).end();
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  response.resume();
+  expect(response.statusCode).toBe(status);
+});
+
 test('an extension that the agent requires must be named', async () => {
   const uri = 'https://example.com/ext/v1';
   await using served = await serve(hello, {
@@ -334,6 +371,56 @@ test('a resume beyond the end, or from nowhere, is refused', async () => {
     const response = await caller.post('SubscribeToTask', { id }, { 'last-event-id': after });
     expect(await response.json()).toMatchObject({ error: { code: -32602 } });
   }
-  const byMetadata = await caller.post('SubscribeToTask', { id, metadata: { lastEventId: '2' } });
-  expect(await byMetadata.text()).toMatch(/^id: 3\n/);
+  for (const lastEventId of ['999', 'nonsense', -1, true, {}]) {
+    const response = await caller.post('SubscribeToTask', { id, metadata: { lastEventId } });
+    expect(await response.json()).toMatchObject({ error: { code: -32602 } });
+  }
+  for (const lastEventId of ['2', 2]) {
+    const response = await caller.post('SubscribeToTask', { id, metadata: { lastEventId } });
+    expect(await response.text()).toMatch(/^id: 3\n/);
+  }
+});
+
+test('a refusal names the request, also when its version or its type is not spoken', async () => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const caller = new Caller(served.url);
+  for (const headers of [{ 'a2a-version': '1.1' }, { 'a2a-version': 'junk' }]) {
+    const response = await caller.post('GetTask', { id: 'x' }, headers);
+    expect(await response.json()).toMatchObject({ id: 7, error: { code: -32009 } });
+  }
+});
+
+test('a page token is for the list that it was given for', async () => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const caller = new Caller(served.url);
+  for (const contextId of ['a', 'a', 'true', 'true'])
+    await caller.call('SendMessage', caller.message('x', { contextId }));
+  const list = async (params: object): Promise<TaskPage> =>
+    (await caller.call('ListTasks', params))['result'] as TaskPage;
+  const { nextPageToken: pageToken, totalSize } = await list({ pageSize: 1 });
+  expect(totalSize).toBe(4);
+  expect(await list({ pageSize: 3, pageToken, includeArtifacts: true })).toMatchObject({
+    totalSize: 4,
+    nextPageToken: '',
+  });
+  expect(await caller.call('ListTasks', { contextId: 'a', pageToken })).toMatchObject({
+    error: { code: -32602, message: expect.stringContaining('pageToken') as string },
+  });
+  const rest = await fetch(`${served.url}/a2a/agent/tasks?contextId=true&includeArtifacts=true`);
+  expect(await rest.json()).toMatchObject({ totalSize: 2, tasks: [{ artifacts: [{}] }, {}] });
+});
+
+test('no answer has more of the history than the server gives', async () => {
+  await using served = await serve(hello, {
+    log: memoryLog(),
+    page: false,
+    a2a: { maxHistory: 1 },
+  });
+  const caller = new Caller(served.url);
+  const message = caller.message('x');
+  const configuration = { historyLength: 9 };
+  const sent = await caller.call('SendMessage', { ...message, configuration });
+  expect(sent).toMatchObject({ result: { task: { history: [{ role: 'ROLE_AGENT' }] } } });
+  const listed = (await caller.call('ListTasks', { historyLength: 9 }))['result'] as TaskPage;
+  expect(listed.tasks[0]?.history).toHaveLength(1);
 });

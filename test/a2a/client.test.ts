@@ -79,6 +79,18 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     },
   );
 
+  test(`a task that was read to its end can be come back to (${way.version} ${way.binding})`, async () => {
+    await using served = await serve(counting(2), { log: memoryLog(), page: false, grpc: {} });
+    await using client = await connectA2A(served.url, way);
+    const stream = client.stream('go', quick);
+    await stream.result();
+    const [id, after] = [stream.taskId!, stream.lastEventId!];
+    const again = client.resume(id, { ...quick, after });
+    expect(await again.result()).toMatchObject({ id, status: stream.status });
+    expect(again.text).toBe(whole(2));
+    expect(again.problems).toEqual([]);
+  });
+
   test(`sends, gets and asks a person (${way.version} ${way.binding})`, async () => {
     const agent: Agent = async function* (turn, ctx) {
       const id = `${turn.messageId}/name`;
@@ -245,11 +257,125 @@ test('a server that never brings its stream to an end is given up with a word', 
   await expect(stream.result()).rejects.toMatchObject({ code: 'network', retryable: true });
 });
 
+test('a server that says the same again and again says nothing new, and is asked less and less', async () => {
+  const working = Array.from({ length: 1000 }, (_, n) => [
+    { ...task('working'), status: { state: 'working', timestamp: new Date(n).toISOString() } },
+  ]);
+  await using server = await badServer(working);
+  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 5, giveUpMs: 300 });
+  await expect(stream.result()).rejects.toMatchObject({ code: 'network' });
+  expect(server.asked.length).toBeGreaterThan(1);
+  expect(server.asked.length).toBeLessThan(12);
+});
+
+test('a stream that closes without a word doubles nothing where events have ids', async () => {
+  const left = [
+    [task('submitted'), artifact('a', false)],
+    [],
+    [artifact('b', true), status('completed', undefined, true)],
+  ];
+  const asked: string[] = [];
+  let events = 0;
+  await using server = await httpServer((request, response, body) => {
+    const extensions = [{ uri: 'urn:duolane:a2a:resume:v1' }];
+    const card = {
+      name: 'x',
+      protocolVersion: '0.3.0',
+      url: server.url,
+      capabilities: { extensions },
+    };
+    if (request.method === 'GET') return void response.end(JSON.stringify(card));
+    const { id, method } = JSON.parse(body) as { id: number; method: string };
+    asked.push(`${method} ${String(request.headers['last-event-id'] ?? '')}`.trim());
+    const answer = (result: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, result });
+    const artifacts = [{ artifactId: 'a', parts: [{ kind: 'text', text: 'a' }] }];
+    if (method === 'tasks/get') return void response.end(answer(task('working', { artifacts })));
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const event of left.shift() ?? [])
+      response.write(`id: ${++events}\ndata: ${answer(event)}\n\n`);
+    response.end();
+  });
+  const stream = (await connectA2A(server.url)).stream('go', quick);
+  await stream.result();
+  expect(stream.text).toBe('ab');
+  expect(asked).toEqual([
+    'message/stream',
+    'tasks/resubscribe 2',
+    'tasks/get',
+    'tasks/resubscribe 2',
+  ]);
+});
+
+test('a message that may have been taken is not sent again to a server that would take it twice', async () => {
+  await using server = await badServer([
+    [],
+    [task('submitted'), status('completed', 'twice', true)],
+  ]);
+  const stream = (await connectA2A(server.url)).stream('go', quick);
+  await expect(stream.result()).rejects.toMatchObject({ code: 'malformed', retryable: false });
+  expect(server.asked).toEqual(['message/stream']);
+});
+
+test('a whole answer where a stream was asked for is taken, and said', async () => {
+  await using server = await httpServer((request, response, body) => {
+    const card = { name: 'bad', protocolVersion: '0.3.0', url: server.url };
+    const { id } = body === '' ? {} : (JSON.parse(body) as JsonObject);
+    const answer = { jsonrpc: '2.0', id, result: task('completed') };
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(request.method === 'GET' ? card : answer));
+  });
+  const stream = (await connectA2A(server.url)).stream('go', quick);
+  expect(await stream.result()).toMatchObject({ id: 't' });
+  expect(stream.problems.map(({ kind }) => kind)).toEqual(['malformed']);
+});
+
+test('an abort of any call ends it with its reason', async () => {
+  await using server = await httpServer(({ method }, response) => {
+    const card = { name: 'mute', protocolVersion: '0.3.0', url: server.url };
+    if (method === 'GET') response.end(JSON.stringify(card));
+  });
+  const client = await connectA2A(server.url);
+  const reason = new Error('enough');
+  const stop = new AbortController();
+  const call = client.get('t', { signal: stop.signal });
+  stop.abort(reason);
+  await expect(call).rejects.toBe(reason);
+});
+
+test('a card that has moved to another origin is not followed there with secrets', async () => {
+  const heard: unknown[] = [];
+  await using thief = await httpServer((request, response) => {
+    heard.push(request.headers['x-api-key']);
+    const card = { name: 'thief', protocolVersion: '0.3.0', url: thief.url };
+    response.end(JSON.stringify(card));
+  });
+  await using server = await httpServer(({ url }, response) => {
+    const card = { name: 'moved', protocolVersion: '0.3.0', url: server.url };
+    const moves: Record<string, string> = {
+      '/a/.well-known/agent-card.json': `${thief.url}/.well-known/agent-card.json`,
+      '/b/.well-known/agent-card.json': '/here.json',
+      '/c/.well-known/agent-card.json': '/c/.well-known/agent-card.json',
+    };
+    const to = moves[url ?? ''];
+    if (to === undefined) response.end(JSON.stringify(card));
+    else response.writeHead(302, { location: to }).end();
+  });
+  const connect = (path: string) =>
+    connectA2A(`${server.url}${path}`, { headers: { 'x-api-key': 'secret' } });
+  await expect(connect('/a')).rejects.toMatchObject({ code: 'invalid' });
+  expect(heard).toEqual([]);
+  expect((await connect('/b')).card).toMatchObject({ name: 'moved' });
+  await expect(connect('/c')).rejects.toMatchObject({ code: 'invalid' });
+});
+
 test('what else a server does wrong is said, and survived', async () => {
   await using server = await badServer([
     [
       status('working'),
       'not json',
+      '5',
+      'null',
+      { ...task('working'), id: 'other' },
       artifact('lost', true),
       { kind: 'status-update', taskId: 'other', contextId: 'c', status: { state: 'completed' } },
       task('working'),
@@ -262,6 +388,9 @@ test('what else a server does wrong is said, and survived', async () => {
   expect(stream.problems.map(({ kind }) => kind)).toEqual([
     'no-task-first',
     'malformed',
+    'malformed',
+    'malformed',
+    'other-task',
     'append-to-nothing',
     'other-task',
     'second-task',

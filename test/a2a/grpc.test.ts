@@ -131,6 +131,28 @@ for (const version of ['1.0', '0.3'] as const)
     },
   );
 
+test.each(['1.0', '0.3'] as const)(
+  'no word of an agent breaks its stream, or the reading of its task (%s)',
+  async (version) => {
+    const half = '😀'.slice(0, 1);
+    const sloppy: Agent = async function* (_turn, ctx) {
+      yield { type: 'text.delta', id: 't', delta: `a${half}b` };
+      yield { type: 'status', message: half, data: { half } };
+      const parts = [{ text: half }, { text: 5 }, { text: 'x', url: 'y' }, { data: half }] as never;
+      yield { type: 'artifact', artifactId: half, name: 5 as never, parts, metadata: [] as never };
+      await ctx.ask({ id: 'q', kind: 'question', message: 5 as never });
+    };
+    await using served = await serveGrpc(sloppy);
+    await using client = await connectA2A(served.url, { version, binding: 'GRPC' });
+    const stream = client.stream(`hi ${half}`, { giveUpMs: 1000, retryMs: 50 });
+    await stream.result();
+    expect(stream.status?.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    expect(stream.problems).toEqual([]);
+    expect((await client.get(stream.taskId!)).artifacts).toHaveLength(2);
+    expect((await client.cancel(stream.taskId!)).status.state).toBe('TASK_STATE_CANCELED');
+  },
+);
+
 describe('a refusal has its status, and its reason in the details', () => {
   const { notFound, invalidArgument, failedPrecondition, resourceExhausted } = STATUS;
   const DOMAIN = 'a2a-protocol.org';

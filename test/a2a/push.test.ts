@@ -79,6 +79,55 @@ test('a receiver gets the events in order, its secrets, and few chunks, also if 
   });
 });
 
+test('a message that is sent again asks for no second receiver', async () => {
+  await using hook = await receive();
+  await using served = await serve(counting(2, 1), {
+    log: openLog(memoryDatabase()),
+    page: false,
+    a2a: { push },
+  });
+  const caller = new Caller(served.url);
+  const configuration = { taskPushNotificationConfig: { url: hook.url } };
+  const params = { ...caller.message('go'), configuration };
+  const sent = await caller.call('SendMessage', params);
+  const { id } = (sent['result'] as { task: { id: string } }).task;
+  await expect.poll(() => hook.got.at(-1)?.body).toContain('TASK_STATE_COMPLETED');
+  const told = hook.got.length;
+  await caller.call('SendMessage', params);
+  const listed = await caller.call('ListTaskPushNotificationConfigs', { taskId: id });
+  expect((listed['result'] as { configs: unknown[] }).configs).toHaveLength(1);
+  await served[Symbol.asyncDispose]();
+  expect(hook.got).toHaveLength(told);
+});
+
+test.each([
+  'http://127.0.0.1/',
+  'http://2130706433/',
+  'http://0x7f.1/',
+  'http://017700000001/',
+  'http://localhost/',
+  'http://[::1]/',
+  'http://[::]/',
+  'http://[::ffff:127.0.0.1]/',
+  'http://[::127.0.0.1]/',
+  'http://[::ffff:0:127.0.0.1]/',
+  'http://[64:ff9b::127.0.0.1]/',
+  'http://[2002:7f00:1::]/',
+  'http://[2001:0:7f00:1::]/',
+  'http://[fe80::1]/',
+  'http://[fd00::1]/',
+  'http://user@10.1.2.3/',
+  'http://169.254.169.254/latest/meta-data',
+  'file:///etc/passwd',
+])('%s is nobody that a stranger may have told', async (url) => {
+  await using served = await serve(counting(1, 1), { log: openLog(memoryDatabase()), page: false });
+  const caller = new Caller(served.url);
+  const configuration = { taskPushNotificationConfig: { url } };
+  const sent = await caller.call('SendMessage', { ...caller.message('go'), configuration });
+  expect(sent).toMatchObject({ error: { code: -32602 } });
+  expect((await all(served.log.list({}))).length).toBe(0);
+});
+
 test('a 0.3 receiver gets the whole task when its state is another', async () => {
   await using hook = await receive();
   await using served = await serve(counting(5, 1), {

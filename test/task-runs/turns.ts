@@ -126,4 +126,34 @@ export function streamedRuns({ replica, start }: Place): void {
     await whole(a.log, 't2');
     expect(seen.slice(-2)).toEqual([{ traceparent: '00-1-2-01' }, ['t1']]);
   });
+
+  test('an agent sees nothing of another owner or tenant, also when there is none', async () => {
+    const a = replica();
+    const seen = new Map<string, readonly string[]>();
+    const curious: Agent = async function* ({ task }, ctx) {
+      seen.set(
+        task,
+        (await collect(ctx.history())).map((each) => each.task),
+      );
+      yield say('x');
+    };
+    const runner = start(a, { c: curious });
+    for (const [task, place] of [
+      ['of ann', { owner: 'ann' }],
+      ['of ann at x', { owner: 'ann', tenant: 'x' }],
+      ['at x', { tenant: 'x' }],
+      ['of nobody', {}],
+      ['of nobody again', {}],
+    ] as const) {
+      await runner.submit(turn('c', task, place));
+      await whole(a.log, task);
+    }
+    expect(Object.fromEntries(seen)).toEqual({
+      'of ann': [],
+      'of ann at x': [],
+      'at x': [],
+      'of nobody': [],
+      'of nobody again': ['of nobody'],
+    });
+  });
 }

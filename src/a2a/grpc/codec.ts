@@ -5,6 +5,7 @@ import {
   fromBinary,
   fromJson,
   type JsonValue,
+  type Message,
   toBinary,
   toJson,
 } from '@bufbuild/protobuf';
@@ -66,10 +67,25 @@ const jsonMethod = ({ parent, name, input, output }: DescMethod, version: Versio
 
 /** The dialects speak the JSON form of these messages; what is no part of a message is left out. */
 const jsonCodec = (schema: DescMessage, alwaysEmitImplicit: boolean): Codec<JsonObject> => ({
-  encode: (json) =>
-    toBinary(schema, fromJson(schema, json as JsonValue, { ignoreUnknownFields: true })),
+  encode: (json) => toBinary(schema, read(schema, json)),
   decode: (bytes) =>
     toJson(schema, fromBinary(schema, bytes, { readUnknownFields: false }), {
       alwaysEmitImplicit,
     }) as JsonObject,
 });
+
+/** Half a character cannot be said in protobuf, where JSON can; it is replaced as UTF-8 does. */
+function read(schema: DescMessage, json: JsonObject): Message {
+  const options = { ignoreUnknownFields: true };
+  try {
+    return fromJson(schema, json as JsonValue, options);
+  } catch (error) {
+    const text = JSON.stringify(json);
+    if (!HALF.test(text)) throw error;
+    const whole = JSON.parse(text.replaceAll(HALF, '\ufffd')) as JsonValue;
+    return fromJson(schema, whole, options);
+  }
+}
+
+/** As `JSON.stringify` writes it; behind an even number of backslashes, which stand for themselves. */
+const HALF = /(?<=(?<!\\)(?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;

@@ -8,7 +8,7 @@ import { type Connections, sqlState } from './client.ts';
 import { type Heads, type PgHead, steadyNow } from './heads.ts';
 import type { Sql } from './sql.ts';
 import { type Commit, invoke, type StoreMethods } from '../store.ts';
-import type { TurnKey } from '../tables.ts';
+import { turnKeyOf, type TurnKey } from '../tables.ts';
 
 export type GroupMethod = 'submit' | 'cancel' | 'append' | 'release';
 
@@ -233,8 +233,8 @@ function subjectOf(
   const entry = decodeEntry(numberLine(note, 1));
   if (entry.type !== 'turn.submitted')
     throw new DuolaneError('invalid', `a ${entry.type} is no turn`);
-  const { task, owner = '', agent, messageId } = entry.turn;
-  return { task, bytes: note.length, ...(dedupe && { turn: { owner, agent, messageId } }) };
+  const { turn } = entry;
+  return { task: turn.task, bytes: note.length, ...(dedupe && { turn: turnKeyOf(turn) }) };
 }
 
 // The statement was refused, not the server lost: that would meet every call alike.

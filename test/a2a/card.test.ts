@@ -1,0 +1,76 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { verifyCard } from '../../src/a2a/index.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { mountAgent } from './support.ts';
+
+const URL_OF_AGENT = 'http://127.0.0.1/agent';
+const CARD = `${URL_OF_AGENT}/.well-known/agent-card.json`;
+const KEYS = {
+  ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  EdDSA: generateKeyPairSync('ed25519'),
+};
+
+describe.each(Object.entries(KEYS))('a card signed with %s', (_alg, { privateKey, publicKey }) => {
+  const mount = (): ReturnType<typeof mountAgent> =>
+    mountAgent(URL_OF_AGENT, undefined, { cardKey: { key: privateKey, kid: 'k' } });
+
+  test.each(['1.0', '0.3', undefined])('is the same each time it is asked for (%s)', async (of) => {
+    await using mounted = mount();
+    const ask = (headers: Record<string, string> = {}): Promise<Response> =>
+      mounted.handle(
+        new Request(CARD, {
+          headers: { ...(of !== undefined && { 'a2a-version': of }), ...headers },
+        }),
+      );
+    const first = await ask();
+    const etag = first.headers.get('etag') ?? '';
+    expect(first.headers.get('vary')).toBe('A2A-Version');
+    expect(await (await ask()).text()).toBe(await first.text());
+    for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+      const again = await ask({ 'if-none-match': known });
+      expect([known, again.status, await again.text()]).toEqual([known, 304, '']);
+      expect(again.headers.get('etag')).toBe(etag);
+    }
+    expect((await ask({ 'if-none-match': '"other"' })).status).toBe(200);
+  });
+
+  test('holds as it is, and no longer when any word of it is another', async () => {
+    await using mounted = mount();
+    const headers = { 'a2a-version': '1.0' };
+    const card = (await (
+      await mounted.handle(new Request(CARD, { headers }))
+    ).json()) as JsonObject;
+    expect(await verifyCard(card, () => publicKey)).toBe('k');
+    const { signatures, ...members } = card;
+    for (const forged of changesOf(members))
+      await expect(
+        verifyCard({ ...(forged as JsonObject), signatures }, () => publicKey),
+      ).rejects.toMatchObject({ code: 'unauthorized' });
+  });
+});
+
+test('a caller of 1.0 gets the extended card in the members of 1.0 alone', async () => {
+  await using mounted = mountAgent(URL_OF_AGENT, undefined, {
+    extendedCard: () => ({ description: 'more' }),
+  });
+  const ask = async (path: string): Promise<unknown> =>
+    (await mounted.handle(new Request(`${URL_OF_AGENT}${path}`))).json();
+  const pure = await ask('/extendedAgentCard');
+  expect(pure).toMatchObject({ description: 'more', supportedInterfaces: expect.any(Array) });
+  for (const old of ['url', 'protocolVersion', 'preferredTransport', 'additionalInterfaces'])
+    expect(pure).not.toHaveProperty(old);
+  expect(await ask('/v1/card')).toMatchObject({ description: 'more', protocolVersion: '0.3.0' });
+});
+
+/** The value with each of its words, numbers and yes-or-nos changed, one at a time. */
+function changesOf(value: unknown): unknown[] {
+  if (typeof value === 'string') return [`${value}x`];
+  if (typeof value === 'boolean') return [!value];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) =>
+    changesOf(member).map((changed) =>
+      Array.isArray(value) ? value.with(Number(name), changed) : { ...value, [name]: changed },
+    ),
+  );
+}
