@@ -58,7 +58,8 @@ export async function distill(
       'server',
       `the agent failed: ${String(last['result'] ?? last['errors'] ?? last['subtype'])}`,
     );
-  return submitted(session, holder, String(last['result'] ?? ''));
+  const said = last['result'];
+  return submitted(session, holder, typeof said === 'string' ? said : '');
 }
 
 /** The spec that a run handed in. Where there is none, the error also has what the model said instead. */
