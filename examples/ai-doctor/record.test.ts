@@ -25,6 +25,17 @@ test.each<readonly [string, unknown, RegExp]>([
     { ...base, vitals: { systolic: 70, diastolic: 120 } },
     /vitals\.systolic: systolic pressure must be above/,
   ],
+  [
+    'two values of which nobody knows the latest',
+    {
+      ...base,
+      labs: [
+        { name: 'eGFR', value: 90 },
+        { name: 'GFR', value: 25, date: '2025-01-01' },
+      ],
+    },
+    /labs\.1: eGFR is there twice with different values: give each its date/,
+  ],
   ['a pregnant man', { ...base, sex: 'male', pregnant: true }, /cannot be pregnant/],
   ['a novel', `"${'x'.repeat(200_001)}"`, /more than the 200000 allowed/],
 ])('%s is refused with INVALID_RECORD and the reason', (_, input, message) => {
