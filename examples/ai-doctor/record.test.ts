@@ -43,6 +43,24 @@ test.each<readonly [string, unknown, RegExp]>([
   expect(() => readRecord(input)).toThrow(BriefingGenerationError);
 });
 
+test('what is wrong is said in few words, however much it is', () => {
+  const fields = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, i]));
+  const labs = Array.from({ length: 90 }, () => ({ name: 'K', value: 99 }));
+  for (const input of [
+    { ...base, ...fields },
+    { ...base, labs },
+  ]) {
+    let message = '';
+    try {
+      readRecord(input);
+    } catch (error) {
+      ({ message } = error as Error);
+    }
+    expect(message).toMatch(/not valid: (Unrecognized keys: "k0"|labs\.0\.value: potassium 99)/);
+    expect(message.length).toBeLessThan(1100);
+  }
+});
+
 test('a record may be text or data, and may have values that nobody knows', () => {
   const record = { ...base, labs: [{ name: 'serum amyloid A', value: 12 }] };
   expect(readRecord(JSON.stringify(record))).toEqual(readRecord(record));

@@ -134,6 +134,7 @@ export const PatientRecord: z.ZodType<PatientRecord> = z
 
 /** Far more than any record needs. */
 const MAX_CHARS = 200_000;
+const MAX_SAID = 1000;
 
 /** A record from JSON text or from data. Throws `INVALID_RECORD`, saying each thing that is wrong. */
 export function readRecord(input: unknown): PatientRecord {
@@ -143,9 +144,10 @@ export function readRecord(input: unknown): PatientRecord {
     const place = path.join('.');
     return place === '' ? message : `${place}: ${message}`;
   });
+  const said = problems.join('; ');
   throw new BriefingGenerationError(
     'INVALID_RECORD',
-    `the patient record is not valid: ${problems.join('; ')}`,
+    `the patient record is not valid: ${said.length > MAX_SAID ? `${said.slice(0, MAX_SAID)} …` : said}`,
   );
 }
 
