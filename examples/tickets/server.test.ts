@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import { type Board, openBoard } from './board.ts';
 import { readLines } from './model.ts';
+import { decisionIn } from './review.ts';
 import { ticketServer } from './server.ts';
 
 let folder: string;
@@ -168,6 +169,19 @@ test('a field that there is not is refused by name, and not dropped', async () =
   await expect(last({ args: { ...draft, priority: 'high' } })).rejects.toThrow(
     'Unrecognized key: "priority"',
   );
+});
+
+test.each([
+  ['', 'approve'],
+  ['A', 'approve'],
+  ['yes', 'approve'],
+  ['e', 'edit'],
+  [' Reject ', 'reject'],
+  ['no', 'reject'],
+  ['quit', undefined],
+  ['not sure', undefined],
+])('at the terminal %j means %s', (said, decision) => {
+  expect(decisionIn(said)).toBe(decision);
 });
 
 test('two boards on one file number their tickets without a clash, and keep keys apart', async () => {
