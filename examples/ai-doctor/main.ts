@@ -17,7 +17,7 @@ const [given] = process.argv.slice(2);
 try {
   const text = await recordText(given);
   await using guidelines = await openGuidelines();
-  console.log(`Guidelines: ${guidelines.size} passages, searched by ${guidelines.note}.`);
+  console.log(`Guidelines: ${guidelines.size} chunks, searched by ${guidelines.note}.`);
   const briefing = await generateBriefing(text, {
     guidelines,
     onMessage: show,
