@@ -74,8 +74,9 @@ describe('over A2A', () => {
     60_000,
   );
 
-  test('a record may come as data, and a stream that was left goes on where it was left', async () => {
-    const parts = [{ data: JSON.parse(await sampleText('gout-kidney')) as unknown }];
+  test('a record may come as data with words beside it, and a stream that was left goes on where it was left', async () => {
+    const data: unknown = JSON.parse(await sampleText('gout-kidney'));
+    const parts = [{ text: 'Please brief me on this patient:' }, { data }];
     const stream = caller().stream('SendStreamingMessage', {
       message: { messageId: randomUUID(), role: 'ROLE_USER', parts },
     });

@@ -83,7 +83,8 @@ const finished = (outcome: 'failed' | 'rejected', error: DuolaneError): AgentEve
 /** Why the turn cannot be served, in words; nothing for one that only brings answers. */
 function problemWith({ parts }: Turn): string | undefined {
   if (parts.length === 0) return undefined;
-  const given = parts.find((part) => 'data' in part || 'text' in part);
+  // Data may have words beside it.
+  const given = parts.find((part) => 'data' in part) ?? parts.find((part) => 'text' in part);
   if (!given) return 'send a patient record as JSON, as text or as data';
   try {
     readRecord('data' in given ? given.data : 'text' in given ? given.text : undefined);

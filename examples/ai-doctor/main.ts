@@ -17,7 +17,7 @@ const [given] = process.argv.slice(2);
 try {
   const text = await recordText(given);
   await using guidelines = await openGuidelines();
-  console.log(`Guidelines: ${guidelines.size} passages, searched by ${guidelines.note}.`);
+  console.log(`Guidelines: ${guidelines.size} chunks, searched by ${guidelines.note}.`);
   const briefing = await generateBriefing(text, {
     guidelines,
     onMessage: show,
@@ -33,13 +33,26 @@ try {
 
 async function recordText(name: string | undefined): Promise<string> {
   if (name === undefined) return sampleText();
-  if (existsSync(name)) return readFile(name, 'utf8');
+  if (existsSync(name)) return readText(name);
   const names = await sampleNames();
   if (names.includes(name)) return sampleText(name);
   throw new BriefingGenerationError(
     'INVALID_RECORD',
     `there is no file ${name}, and no sample of that name (samples: ${names.join(', ')})`,
   );
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new BriefingGenerationError(
+      'INVALID_RECORD',
+      `the patient record cannot be read: ${why}`,
+      { cause },
+    );
+  }
 }
 
 /** Searches as they happen, and the text as it grows. */

@@ -25,11 +25,40 @@ test.each<readonly [string, unknown, RegExp]>([
     { ...base, vitals: { systolic: 70, diastolic: 120 } },
     /vitals\.systolic: systolic pressure must be above/,
   ],
+  [
+    'two values of which nobody knows the latest',
+    {
+      ...base,
+      labs: [
+        { name: 'eGFR', value: 90 },
+        { name: 'GFR', value: 25, date: '2025-01-01' },
+      ],
+    },
+    /labs\.1: eGFR is there twice with different values: give each its date/,
+  ],
   ['a pregnant man', { ...base, sex: 'male', pregnant: true }, /cannot be pregnant/],
   ['a novel', `"${'x'.repeat(200_001)}"`, /more than the 200000 allowed/],
 ])('%s is refused with INVALID_RECORD and the reason', (_, input, message) => {
   expect(() => readRecord(input)).toThrow(message);
   expect(() => readRecord(input)).toThrow(BriefingGenerationError);
+});
+
+test('what is wrong is said in few words, however much it is', () => {
+  const fields = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, i]));
+  const labs = Array.from({ length: 90 }, () => ({ name: 'K', value: 99 }));
+  for (const input of [
+    { ...base, ...fields },
+    { ...base, labs },
+  ]) {
+    let message = '';
+    try {
+      readRecord(input);
+    } catch (error) {
+      ({ message } = error as Error);
+    }
+    expect(message).toMatch(/not valid: (Unrecognized keys: "k0"|labs\.0\.value: potassium 99)/);
+    expect(message.length).toBeLessThan(1100);
+  }
 });
 
 test('a record may be text or data, and may have values that nobody knows', () => {

@@ -71,6 +71,22 @@ const LabSchema = z
       });
   });
 
+/** Two values of one kind need dates: which of them counts must not be a guess. */
+function refuseUndated(labs: readonly Lab[], ctx: z.RefinementCtx): void {
+  labs.forEach(({ name, value, date }, at) => {
+    const known = analyteOf(name)?.name;
+    const other = labs
+      .slice(0, at)
+      .find((lab) => known !== undefined && analyteOf(lab.name)?.name === known);
+    if (other && other.value !== value && (date === undefined || other.date === undefined))
+      ctx.addIssue({
+        code: 'custom',
+        path: [at],
+        message: `${known} is there twice with different values: give each its date`,
+      });
+  });
+}
+
 const VitalsSchema = z
   .strictObject({
     systolic: z.number().min(40).max(300),
@@ -105,7 +121,7 @@ export const PatientRecord: z.ZodType<PatientRecord> = z
     medications: z
       .array(z.strictObject({ name: words, dose: z.string().max(100).optional() }))
       .max(50),
-    labs: z.array(LabSchema).max(100).describe('Latest values'),
+    labs: z.array(LabSchema).max(100).superRefine(refuseUndated).describe('Latest values'),
     allergies: z
       .array(z.strictObject({ substance: words, reaction: z.string().max(200).optional() }))
       .max(30),
@@ -118,6 +134,7 @@ export const PatientRecord: z.ZodType<PatientRecord> = z
 
 /** Far more than any record needs. */
 const MAX_CHARS = 200_000;
+const MAX_SAID = 1000;
 
 /** A record from JSON text or from data. Throws `INVALID_RECORD`, saying each thing that is wrong. */
 export function readRecord(input: unknown): PatientRecord {
@@ -127,9 +144,10 @@ export function readRecord(input: unknown): PatientRecord {
     const place = path.join('.');
     return place === '' ? message : `${place}: ${message}`;
   });
+  const said = problems.join('; ');
   throw new BriefingGenerationError(
     'INVALID_RECORD',
-    `the patient record is not valid: ${problems.join('; ')}`,
+    `the patient record is not valid: ${said.length > MAX_SAID ? `${said.slice(0, MAX_SAID)} …` : said}`,
   );
 }
 

@@ -1,21 +1,29 @@
 import { DuolaneError } from 'duolane';
 import { cli } from 'duolane/adapters';
 import type { Agent } from 'duolane/event';
+import type { ToolUse } from 'duolane/host';
 import type { ServeOptions } from 'duolane/serve';
 import { artifact, dataPart } from 'duolane/task';
-import { readSpec, sessionOptions, type SpecHolder } from './distill.ts';
+import { sessionOptions, type SpecHolder, submitted } from './distill.ts';
 import { SAMPLES } from './samples.ts';
 
 /** Distils the transcript in the message, and gives the checked spec as the artifact `agent_spec`. */
 const agent: Agent = async function* (turn, ctx) {
   const holder: SpecHolder = {}; // of this run alone: many may be on their way
+  const calls: ToolUse[] = [];
   for await (const event of cli(sessionOptions(holder))(turn, ctx)) {
+    if (event.type === 'tool.completed')
+      calls.push({ id: event.callId, name: event.name, input: undefined, isError: false });
+    if (event.type === 'tool.failed') {
+      const { callId: id, name, error } = event;
+      calls.push({ id, name, input: undefined, isError: true, content: error.message });
+    }
     if (event.type !== 'run.finished' || event.outcome !== 'completed') {
       yield event;
       continue;
     }
     try {
-      yield artifact('agent_spec', [dataPart(readSpec(holder))]);
+      yield artifact('agent_spec', [dataPart(submitted({ calls }, holder, event.text))]);
       yield event;
     } catch (error) {
       yield { ...event, outcome: 'failed', error: DuolaneError.from(error).toJSON() };

@@ -93,7 +93,7 @@ describe('a model that does not do its part', () => {
   verifies('S225', 'never calls the tool, and the error says so', async () => {
     const model = scripted('silent', [{ text: 'I would rather not.' }]);
     await expect(distill(ORDERS, model)).rejects.toThrow(
-      'submit_distill_spec was not called (called: none)',
+      'submit_distill_spec was not called (called: none); the model said: I would rather not.',
     );
   });
 
@@ -102,6 +102,13 @@ describe('a model that does not do its part', () => {
     const failure = distill(ORDERS, model);
     await expect(failure).rejects.toMatchObject({ code: 'tool' });
     await expect(failure).rejects.toThrow(/submit_distill_spec failed: .*tools/);
+  });
+
+  test('comes to no end, and the error says so', async () => {
+    const model = scripted('endless', [submit({}), submit({}), submit({})]);
+    await expect(distill(ORDERS, { ...model, maxTurns: 2 })).rejects.toThrow(
+      /the agent failed: .*turns/i,
+    );
   });
 
   test('hands in the wrong type first and then the right one', async () => {
@@ -128,6 +135,23 @@ describe('a model that does not do its part', () => {
   });
 });
 
+test('the offline model keeps every line of an answer, and names of tools as they are', () => {
+  const spec = distillText(
+    'Agent log\n\nUser: list the files,\nplease\nTool: list-files(dir="a")\nTool: fs.read\nAssistant: Here:\n- a.txt\n- b.txt\n',
+  );
+  expect(spec?.examples).toEqual([
+    {
+      input: 'list the files,\nplease',
+      tools: ['list-files', 'fs.read'],
+      output: 'Here:\n- a.txt\n- b.txt',
+    },
+  ]);
+  expect(spec?.tools).toEqual([
+    { name: 'list-files', purpose: 'Used as list-files(dir="a")' },
+    { name: 'fs.read', purpose: 'Used as fs.read()' },
+  ]);
+});
+
 describe('over A2A', () => {
   const caller = (): ReturnType<Place['caller']> => place.caller();
 
@@ -143,7 +167,16 @@ describe('over A2A', () => {
   test('what is no transcript fails with the reason', async () => {
     const events = await all(caller().say('hello there'));
     expect(wordOf(events.at(-1) as Seen)).toBe('failed');
-    expect(JSON.stringify(events.at(-1))).toContain('submit_distill_spec left no spec');
+    expect(JSON.stringify(events.at(-1))).toContain(
+      'submit_distill_spec was not called (called: none); the model said: I see no transcript',
+    );
+  });
+
+  test('a spec that the tool does not take fails with the reason', async () => {
+    const tools = Array.from({ length: 60 }, (_, i) => `User: do ${i}\nTool: tool_${i}()`);
+    const events = await all(caller().say(`${tools.join('\nAssistant: done\n')}\nAssistant: done`));
+    expect(wordOf(events.at(-1) as Seen)).toBe('failed');
+    expect(JSON.stringify(events.at(-1))).toMatch(/submit_distill_spec failed: .*<=50 items/);
   });
 
   test('a cancel ends it, without a spec', async () => {

@@ -1,6 +1,6 @@
 import { DuolaneError } from 'duolane';
 import { createSdkMcpServer, expectToolCalled, openSession, tool } from 'duolane/host';
-import type { SessionOptions } from 'duolane/host';
+import type { SessionOptions, ToolUse } from 'duolane/host';
 import { modelOptions } from '../support/model.ts';
 import { DistillAgentSpec, SpecFields } from './spec.ts';
 
@@ -54,8 +54,26 @@ export async function distill(
   // The whole program: tools are called on the other lane while we wait for the result.
   for await (last of session.response());
   if (last['is_error'] === true)
-    throw new DuolaneError('server', `the agent failed: ${String(last['result'])}`);
-  expectToolCalled(session, SUBMIT_TOOL);
+    throw new DuolaneError(
+      'server',
+      `the agent failed: ${String(last['result'] ?? last['errors'] ?? last['subtype'])}`,
+    );
+  const said = last['result'];
+  return submitted(session, holder, typeof said === 'string' ? said : '');
+}
+
+/** The spec that a run handed in. Where there is none, the error also has what the model said instead. */
+export function submitted(
+  run: { readonly calls: readonly ToolUse[] },
+  holder: SpecHolder,
+  said: string,
+): DistillAgentSpec {
+  try {
+    expectToolCalled(run, SUBMIT_TOOL);
+  } catch (error) {
+    const { message } = DuolaneError.from(error);
+    throw new DuolaneError('tool', said === '' ? message : `${message}; the model said: ${said}`);
+  }
   return readSpec(holder);
 }
 

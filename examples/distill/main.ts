@@ -6,9 +6,18 @@ import { SAMPLES } from './samples.ts';
 
 const [file] = process.argv.slice(2);
 try {
-  const transcript = file === undefined ? SAMPLES[0] : await readFile(file, 'utf8');
+  const transcript = file === undefined ? SAMPLES[0] : await readText(file);
   console.log(JSON.stringify(await distill(transcript), null, 2));
 } catch (error) {
   console.error(error instanceof DuolaneError ? `${error.code}: ${error.message}` : error);
   process.exitCode = 1;
+}
+
+async function readText(name: string): Promise<string> {
+  try {
+    return await readFile(name, 'utf8');
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new DuolaneError('invalid', `the transcript cannot be read: ${why}`, { cause });
+  }
 }

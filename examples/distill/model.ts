@@ -37,7 +37,7 @@ export function distillText(transcript: string): DistillAgentSpec | undefined {
     if (who === 'user') open = { input: text, tools: [] };
     else if (!open) continue;
     else if (who === 'tool') {
-      const [, name = text, input = ''] = /^(\w+)\s*\(?(.*?)\)?$/.exec(text) ?? [];
+      const [, name = text, input = ''] = /^([\w.-]+)\s*\(?(.*?)\)?$/s.exec(text) ?? [];
       open.tools.push(name);
       if (!inputs.has(name)) inputs.set(name, input);
     } else {
@@ -68,11 +68,18 @@ export function distillText(transcript: string): DistillAgentSpec | undefined {
   };
 }
 
+/** A label opens what is said; lines without one go on with it, and those before the first are nobody's. */
 function linesOf(transcript: string): readonly Line[] {
-  return transcript.split('\n').flatMap((line): Line[] => {
-    const [, label, text] = /^\s*(user|assistant|tool):\s*(.+)$/i.exec(line) ?? [];
-    return label && text ? [{ who: label.toLowerCase() as Line['who'], text: text.trim() }] : [];
-  });
+  const lines: { who: Line['who']; text: string }[] = [];
+  for (const line of transcript.split(/\r?\n/)) {
+    const [, label, text] = /^\s*(user|assistant|tool):\s*(.*)$/i.exec(line) ?? [];
+    const open = lines.at(-1);
+    if (label) lines.push({ who: label.toLowerCase() as Line['who'], text: text ?? '' });
+    else if (open) open.text += `\n${line}`;
+  }
+  return lines
+    .map(({ who, text }) => ({ who, text: text.trim() }))
+    .filter(({ text }) => text !== '');
 }
 
 /** The word of five letters or more that comes most often; the first of equals. */

@@ -103,8 +103,19 @@ test.each([
   60_000,
 );
 
-test('distill fails with the reason for a file that is not there', async () => {
-  const { code, output } = await run('distill', [join(folder, 'no-such-file')]);
-  expect(output).toContain('ENOENT');
+test.each([
+  ['distill', 'invalid: the transcript cannot be read: ENOENT'],
+  ['ai-doctor', 'INVALID_RECORD: there is no file'],
+])('%s fails with the reason for a file that is not there', async (name, reason) => {
+  const { code, output } = await run(name, [join(folder, 'no-such-file')]);
+  expect(output).toContain(reason);
+  expect(output).not.toMatch(/\n\s+at /);
+  expect(code).toBe(1);
+});
+
+test('ai-doctor fails with the reason for what is no file', async () => {
+  const { code, output } = await run('ai-doctor', [folder]);
+  expect(output).toContain('INVALID_RECORD: the patient record cannot be read: EISDIR');
+  expect(output).not.toMatch(/\n\s+at /);
   expect(code).toBe(1);
 });

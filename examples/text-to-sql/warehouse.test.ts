@@ -111,6 +111,26 @@ suite('duckdb', duckDb.reason, () => {
     expect(fits.rowCount).toBe(100_000);
   });
 
+  test.each([
+    [
+      'long values',
+      "select repeat('x', 500000) as v, n from range(40) r(n)",
+      '40 rows. Highest xxx',
+    ],
+    ['a long list', 'select range(100000) as v', 'v ["0","1","2"'],
+    [
+      'many columns',
+      `select ${Array.from({ length: 1500 }, (_, i) => `1 as c${i}`).join()} from range(40)`,
+      '40 rows, with c0, c1, c2',
+    ],
+  ])('%s are shortened in preview and words, and whole in the file', async (_, sql, words) => {
+    await using result = await warehouse.query(sql);
+    expect(JSON.stringify(result.preview).length).toBeLessThan(70_000);
+    const said = summarize({ explanation: 'It', tables: [], sql }, result);
+    expect(said).toContain(words);
+    expect(said.length).toBeLessThan(1000);
+  });
+
   test('an abort interrupts the query, also one that has not begun', async () => {
     const running = new AbortController();
     const query = warehouse.query(ENDLESS, { signal: running.signal });

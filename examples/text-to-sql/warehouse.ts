@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DuolaneError } from 'duolane';
 import { literal, sampleSql } from './data.ts';
 import { type DuckDb, type DuckDbConnection, loadDuckDb } from './duckdb.ts';
+import { previewOf, type Row } from './preview.ts';
 
 export interface WarehouseLimits {
   /** More rows than this are refused. */
@@ -19,10 +20,9 @@ export interface QueryResult extends AsyncDisposable {
   readonly file: string;
   readonly rowCount: number;
   readonly columns: readonly string[];
-  /** The first rows, with numbers as numbers where they are exact. */
+  /** The first rows, as many as are easy to send; long values are cut. */
   readonly preview: readonly Row[];
 }
-export type Row = Readonly<Record<string, unknown>>;
 
 /** The database. Queries see it as it was when it was opened, and change nothing. */
 export interface Warehouse extends AsyncDisposable {
@@ -163,16 +163,7 @@ async function run(
   const numeric = new Set(
     columns.filter((_, i) => /INT|DECIMAL|DOUBLE|FLOAT/.test(types[i] ?? '')),
   );
-  const preview = first
-    .getRowObjectsJson()
-    .map((row) =>
-      Object.fromEntries(
-        Object.entries(row).map(([name, value]) => [
-          name,
-          numeric.has(name) ? exact(value) : value,
-        ]),
-      ),
-    );
+  const preview = previewOf(first.getRowObjectsJson(), numeric);
   return { file, rowCount, columns, preview };
 }
 
@@ -191,13 +182,6 @@ async function checkSelect(connection: DuckDbConnection, sql: string): Promise<v
   statement.destroySync();
   if (statementType !== SELECT)
     throw new DuolaneError('invalid', 'only a SELECT may run: this database is read-only');
-}
-
-/** A number of the database, which comes as text when it may be too large for one of ours. */
-function exact(value: unknown): unknown {
-  if (typeof value !== 'string') return value;
-  const number = Number(value);
-  return Number.isFinite(number) && Math.abs(number) <= Number.MAX_SAFE_INTEGER ? number : value;
 }
 
 function explain(error: unknown, memoryMb: number): DuolaneError {

@@ -2,8 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { Agent } from 'duolane/event';
 import { query } from 'duolane/host';
-import { dialHttp, dialStdio, type ToolResult, type ToolSource } from 'duolane/mcp';
+import {
+  dialHttp,
+  dialStdio,
+  type ToolContext,
+  type ToolResult,
+  type ToolSource,
+} from 'duolane/mcp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { all, shape, taskIdOf, textOf, wordOf, type Seen } from '../../test/a2a/support.ts';
 import { openPlace, type Place, requestsIn, statusesIn, until } from '../../test/support/served.ts';
@@ -11,6 +18,7 @@ import { verifies } from '../../test/verifies.ts';
 import { type Board, openBoard } from './board.ts';
 import { ticketServer } from './server.ts';
 import { sessionOptions } from './session.ts';
+import { toolSkill } from './skill.ts';
 
 // Served over A2A with the real agent CLI behind it, called by nothing but fetch.
 
@@ -104,6 +112,33 @@ describe('over A2A', () => {
     expect(wordOf(refused.at(-1) as Seen)).toBe('completed');
     expect(textOf(refused)).toContain('Must be one of: bug, feature, task');
   }, 60_000);
+
+  test.each([
+    [{ title: 'A', description: 'B', kind: 'bug', priority: 1 }, 'Unrecognized key: "priority"'],
+    [{ title: 7, description: 'B', kind: 'bug' }, 'title: Invalid input: expected string'],
+    [{ title: 'A', description: 'B', kind: 'epic' }, "Invalid ticket kind 'epic'"],
+    [[], 'expected object'],
+  ])('the data part %j is rejected with the reason', async (data, reason) => {
+    const message = { messageId: randomUUID(), role: 'ROLE_USER', parts: [{ data }] };
+    const events = await all(place.caller().stream('SendStreamingMessage', { message }));
+    expect(wordOf(events.at(-1) as Seen)).toBe('rejected');
+    expect(JSON.stringify(events.at(-1))).toContain(JSON.stringify(reason).slice(1, -1));
+  });
+
+  test('two callers whose messages have the same id have a ticket each', async () => {
+    const calls: string[] = [];
+    const skill = toolSkill(ticketServer(board).instance, 'create_ticket');
+    const parts = [{ data: { title: 'Twin', description: 'Of two', kind: 'task' } }];
+    for (const task of ['task-a', 'task-b']) {
+      const turn = { agent: 'tickets', task, context: task, messageId: '1', parts };
+      const ask: ToolContext['ask'] = async ({ id }) => ({ id, action: 'accept' });
+      const ctx = { signal: new AbortController().signal, task: { calls: [] }, ask };
+      for await (const event of skill(turn, ctx as unknown as Parameters<Agent>[1]))
+        if (event.type === 'text.delta') calls.push(event.delta);
+    }
+    expect(calls).toHaveLength(2);
+    expect(new Set(calls).size).toBe(2);
+  });
 
   test('a stream that was left goes on where it was left; a cancel ends the wait', async () => {
     const seen = await until(place.caller().say('bug: Clock is slow. By an hour'), (_, all) => {

@@ -54,7 +54,10 @@ export function openBoard(file: string): Board {
       insert.run(key, title, description, kind);
       const stored = toTicket(byKey.get(key));
       if (stored.title !== title || stored.description !== description || stored.kind !== kind)
-        throw new DuolaneError('conflict', `the call ${key} has already created ${stored.id}`);
+        throw new DuolaneError(
+          'conflict',
+          `this call has already created ${stored.id}, and with other words`,
+        );
       return stored;
     },
     list: () => all.all().map(toTicket),

@@ -6,6 +6,11 @@ import { terminalReviewer } from './review.ts';
 import { ticketServer } from './server.ts';
 import { sessionOptions } from './session.ts';
 
+// Whoever read us may have left (`| head`).
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
 const [text = "bug: Fix login bug. Users can't log in on mobile"] = process.argv.slice(2);
 
 await using board = openBoard(process.env['TICKETS_FILE'] ?? '.duolane/tickets.sqlite');

@@ -17,6 +17,16 @@ export function terminalReviewer(): Ask {
   };
 }
 
+const WHICH = '  [A]pprove, [e]dit or [r]eject? ';
+
+/** What a person decided; undefined for anything that might have meant something else. */
+export function decisionIn(said: string): 'approve' | 'edit' | 'reject' | undefined {
+  const word = said.trim().toLowerCase();
+  if (['', 'a', 'approve', 'y', 'yes', 'ok'].includes(word)) return 'approve';
+  if (['e', 'edit'].includes(word)) return 'edit';
+  return ['r', 'reject', 'n', 'no'].includes(word) ? 'reject' : undefined;
+}
+
 async function review(
   { id, message = 'Create this ticket?', data }: Parameters<Ask>[0],
   signal?: AbortSignal,
@@ -31,10 +41,11 @@ async function review(
   const question = (text: string): Promise<string> =>
     signal ? lines.question(text, { signal }) : lines.question(text);
   try {
-    const said = (await question('  [A]pprove, [e]dit or [r]eject? ')).trim().toLowerCase();
-    if (said.startsWith('r'))
+    let said = decisionIn(await question(WHICH));
+    while (!said) said = decisionIn(await question(`  Please say a, e or r.\n${WHICH}`));
+    if (said === 'reject')
       return { id, action: 'decline', content: { reason: await question('  Why? ') } };
-    if (!said.startsWith('e')) return { id, action: 'accept' };
+    if (said === 'approve') return { id, action: 'accept' };
     const content: Record<string, string> = {};
     for (const name of Object.keys(data ?? {})) {
       const text = await question(`  ${name} (empty: as it is): `);

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import { type Board, openBoard } from './board.ts';
 import { readLines } from './model.ts';
+import { decisionIn } from './review.ts';
 import { ticketServer } from './server.ts';
 
 let folder: string;
@@ -120,6 +121,13 @@ describe('a ticket is staged', () => {
     expect(await textAfter(wrong, right)).toContain('(ID: TKT-42)');
   });
 
+  test('edited in a field that there is not, it is asked again instead of created as it was', async () => {
+    const again = await last({ answers: [{ ...answer, content: { titel: 'Fix it' } }] });
+    expect(again).toMatchObject({ type: 'input', requests: [{ id: 'toolu_1/review-2' }] });
+    expect(JSON.stringify(again)).toContain('An edit may have title, description and kind');
+    expect(board.list()).toEqual([]);
+  });
+
   test.each([
     ['decline', { reason: 'a duplicate of TKT-7' }, 'rejected', 'Reason: a duplicate of TKT-7.'],
     ['decline', 'not now', 'rejected', 'Reason: not now.'],
@@ -136,6 +144,15 @@ describe('a ticket is staged', () => {
     expect(await textAfter(answer)).toBe(first);
     expect(board.list()).toHaveLength(1);
   });
+
+  test('models that number their calls anew in each conversation get a ticket for each', async () => {
+    await textAfter(answer);
+    const other = { ...draft, title: 'Another bug' };
+    expect(await last({ args: other, answers: [answer] })).toMatchObject({
+      type: 'result',
+      result: { content: [{ text: "Ticket 'Another bug' created successfully (ID: TKT-43)" }] },
+    });
+  });
 });
 
 test.each([
@@ -148,6 +165,25 @@ test.each([
   expect(event).toMatchObject({ type: 'result', result: { isError: true } });
 });
 
+test('a field that there is not is refused by name, and not dropped', async () => {
+  await expect(last({ args: { ...draft, priority: 'high' } })).rejects.toThrow(
+    'Unrecognized key: "priority"',
+  );
+});
+
+test.each([
+  ['', 'approve'],
+  ['A', 'approve'],
+  ['yes', 'approve'],
+  ['e', 'edit'],
+  [' Reject ', 'reject'],
+  ['no', 'reject'],
+  ['quit', undefined],
+  ['not sure', undefined],
+])('at the terminal %j means %s', (said, decision) => {
+  expect(decisionIn(said)).toBe(decision);
+});
+
 test('two boards on one file number their tickets without a clash, and keep keys apart', async () => {
   const ticket = { ...draft, kind: 'bug' } as const;
   await using other = openBoard(join(folder, 'new', 'tickets.sqlite'));
@@ -157,7 +193,7 @@ test('two boards on one file number their tickets without a clash, and keep keys
   ]);
   expect(other.create('a', ticket).id).toBe('TKT-42');
   expect(() => other.create('a', { ...ticket, title: 'Another' })).toThrow(
-    'the call a has already created TKT-42',
+    'this call has already created TKT-42',
   );
 });
 

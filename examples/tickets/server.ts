@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createSdkMcpServer, type SdkMcpServer, tool, type ToolContext } from 'duolane/mcp';
 import { z } from 'zod';
 import type { Board } from './board.ts';
@@ -38,7 +39,7 @@ export function ticketServer(board: Board): SdkMcpServer {
           message = `${reviewed}. Please decide again: ${proposed.title}`;
           continue;
         }
-        const { id: number } = board.create(id, reviewed);
+        const { id: number } = board.create(keyOf(id, proposed), reviewed);
         return `Ticket '${reviewed.title}' created successfully (ID: ${number})`;
       }
     },
@@ -46,6 +47,12 @@ export function ticketServer(board: Board): SdkMcpServer {
   );
   return createSdkMcpServer({ name: 'cci', version: '1.0.0', tools: [createTicket] });
 }
+
+/** Of the call and what it proposes: some models number their calls from 0 in every conversation. */
+const keyOf = (id: string, proposed: Ticket): string =>
+  createHash('sha256')
+    .update(JSON.stringify([id, proposed]))
+    .digest('hex');
 
 /** The ticket with the reviewer's changes; in words what is wrong with them. */
 function edited(proposed: Ticket, content: unknown): Ticket | string {

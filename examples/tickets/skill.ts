@@ -4,8 +4,8 @@ import type { ToolCall, ToolResult, ToolSource } from 'duolane/mcp';
 
 /**
  * A tool as an A2A skill, with no model between: a message whose data part is the tool's arguments
- * calls it. The call's id comes from the message, so a run that is made again, after a person has
- * answered or the host has died, makes the same call again.
+ * calls it. The call's id comes from task and message, so a run that is made again, after a person has
+ * answered or the host has died, makes the same call again. What the tool does not take is `rejected`.
  */
 export const toolSkill = (source: ToolSource, name: string): Agent =>
   Object.assign(
@@ -13,30 +13,33 @@ export const toolSkill = (source: ToolSource, name: string): Agent =>
       turn: Parameters<Agent>[0],
       ctx: AgentContext,
     ): AsyncGenerator<AgentEvent, void, undefined> {
-      const callId = `call_${turn.messageId}`;
+      // A message's id is unique for its sender only.
+      const callId = `call_${turn.task}_${turn.messageId}`;
       const args = argumentsIn(turn) ?? {};
       yield { type: 'run.started' };
       if (!ctx.task.calls.some((call) => call.callId === callId))
         yield { type: 'tool.called', callId, name, args };
       let call: ToolCall = { id: callId, name, args };
-      for (;;) {
-        let answers: ToolCall['answers'];
-        for await (const event of source.callTool(call, { signal: ctx.signal })) {
-          if (event.type === 'input')
-            answers = await Promise.all(event.requests.map((request) => ctx.ask(request)));
-          if (event.type !== 'result') continue;
-          const text = wordsOf(event.result);
-          if (event.result.isError) {
-            const error = new DuolaneError('tool', text).toJSON();
-            yield { type: 'tool.failed', callId, name, error };
-            yield { type: 'run.finished', outcome: 'rejected', text, error };
-          } else {
+      try {
+        for (;;) {
+          let answers: ToolCall['answers'];
+          for await (const event of source.callTool(call, { signal: ctx.signal })) {
+            if (event.type === 'input')
+              answers = await Promise.all(event.requests.map((request) => ctx.ask(request)));
+            if (event.type !== 'result') continue;
+            const text = wordsOf(event.result);
+            if (event.result.isError) throw new DuolaneError('tool', text);
             yield { type: 'tool.completed', callId, name, output: event.result.content };
             yield { type: 'text.delta', id: callId, delta: text };
+            return;
           }
-          return;
+          call = { ...call, answers: [...(call.answers ?? []), ...(answers ?? [])] };
         }
-        call = { ...call, answers: [...(call.answers ?? []), ...(answers ?? [])] };
+      } catch (reason) {
+        const error = DuolaneError.from(reason).toJSON();
+        if (error.code !== 'tool' && error.code !== 'invalid') throw reason;
+        yield { type: 'tool.failed', callId, name, error };
+        yield { type: 'run.finished', outcome: 'rejected', text: error.message, error };
       }
     },
     { continues: true },

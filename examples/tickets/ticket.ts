@@ -13,11 +13,10 @@ export interface Ticket {
  * The arguments of `create_ticket`, as the model and the reviewer's form see them. The kind is
  * shown as an enum and checked by `readTicket`, so that a wrong one comes back in our own words.
  */
-export const TicketDraft: z.ZodObject<{
-  title: z.ZodString;
-  description: z.ZodString;
-  kind: z.ZodString;
-}> = z.object({
+export const TicketDraft: z.ZodObject<
+  { title: z.ZodString; description: z.ZodString; kind: z.ZodString },
+  z.core.$strict
+> = z.strictObject({
   title: z.string().describe('Ticket title'),
   description: z.string().describe('Ticket description'),
   kind: z.string().meta({ enum: [...KINDS] }),

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { peer } from '../../../test/peers.ts';
 import { suite } from '../../../test/verifies.ts';
 import { chunk, corpusHash, loadCorpus } from '../retrieval/corpus.ts';
@@ -98,5 +98,24 @@ suite('encoder', missing, () => {
     abort.abort(reason);
     await expect(running).rejects.toBe(reason);
     expect((await encoder.embed(['four'], 'query'))[0]).toHaveLength(512);
+  });
+
+  test('what is asked while it ends, and after, is refused and waits for nothing', async () => {
+    const encoder = await openEncoder();
+    const [running] = await Promise.allSettled([
+      encoder.embed(['one'], 'query'),
+      encoder[Symbol.asyncDispose](),
+    ]);
+    expect(running).toMatchObject({ reason: { message: expect.stringContaining('has ended') } });
+    await expect(encoder.embed(['two'], 'query')).rejects.toMatchObject({ code: 'closed' });
+  });
+
+  test.each(['/tmp/100%', '/tmp/a#b', '/tmp/ein Ordner'])('is found from %s', (folder) => {
+    const spy = vi.spyOn(process, 'cwd').mockReturnValue(folder);
+    try {
+      expect(hasEncoder()).toBe(true);
+    } finally {
+      spy.mockRestore();
+    }
   });
 });

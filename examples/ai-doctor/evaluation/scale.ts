@@ -1,19 +1,23 @@
 // Prints what a search costs at many passages: `npx tsx examples/ai-doctor/evaluation/scale.ts [passages …]`.
-// Passages are shuffled sentences of the corpus, vectors are random: for time and memory, not for quality.
+// Passages are shuffled sentences of the corpus, vectors are mixed from those of the encoder: for time and
+// memory, not for quality. Random vectors would not do: all of them are equally far from each other, and to
+// build an index of that takes ten times as long.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ensurePeer } from '../../../scripts/peers.mjs';
-import { chunk, loadCorpus, sentences } from '../retrieval/corpus.ts';
+import { chunk, corpusHash, loadCorpus, sentences } from '../retrieval/corpus.ts';
 import { unit } from '../retrieval/embedder.ts';
+import { ENCODER } from '../retrieval/encoder.ts';
 import { openDatabase } from '../../support/sqlite.ts';
 import { flatStore } from '../retrieval/engines/flat.ts';
 import { type Zvec, zvecEngine } from '../retrieval/engines/zvec.ts';
+import { readShipped } from '../retrieval/shipped.ts';
 import { fillWords, searchWords, WORD_TABLE } from '../retrieval/words.ts';
 import { loadQueries } from './measure.ts';
 
-const DIMENSIONS = 512;
 const random = mulberry(1);
+const shipped = await shippedVectors();
 const all = (await loadCorpus()).flatMap(({ text }) => sentences(text));
 const pick = (): string => all[Math.floor(random() * all.length)] ?? '';
 const { heldOut } = await loadQueries();
@@ -30,7 +34,6 @@ for (const size of given.length > 0 ? given : [225, 10_000, 50_000, 100_000]) {
     topics: [pick().slice(0, 30)],
     source: 'synthetic',
   }));
-  const vector = (): Float32Array => unit(Array.from({ length: DIMENSIONS }, () => random() - 0.5));
   const store = flatStore(Array.from({ length: size }, vector), size);
   const database = openDatabase(':memory:');
   const start = performance.now();
@@ -47,26 +50,48 @@ for (const size of given.length > 0 ? given : [225, 10_000, 50_000, 100_000]) {
     `${size} passages: words built in ${(built / 1000).toFixed(1)} s; words ${words}, vectors ${vectors} ms (best, p50); process ${memory} MB`,
   );
   database.close();
-  if (zvec) await measureZvec(zvec, size, vector);
+  if (zvec) await measureZvec(zvec, size);
 }
 
-/** The same with an index; the vectors are made on the way, so that only one copy is held. */
-async function measureZvec(module: Zvec, size: number, vector: () => Float32Array): Promise<void> {
+/** The same with an index. */
+async function measureZvec(module: Zvec, size: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'scale-'));
+  const vectors = Array.from({ length: size }, vector);
   const start = performance.now();
   const source = {
-    fingerprint: { corpus: `${size}`, embedder: 'random', dimensions: DIMENSIONS },
+    fingerprint: { corpus: `${size}`, embedder: 'mixed', dimensions: ENCODER.dimensions },
     size,
-    make: async () => Array.from({ length: size }, vector),
+    make: async () => vectors,
   };
   {
     using store = await zvecEngine(module, folder).open(source);
     const built = performance.now() - start;
     const wanted = vector();
-    const vectors = await timed(async () => store.search(wanted, 50));
-    console.log(`  zvec: built in ${(built / 1000).toFixed(1)} s; ${vectors} ms (best, p50)`);
+    const times = await timed(async () => store.search(wanted, 50));
+    console.log(`  zvec: built in ${(built / 1000).toFixed(1)} s; ${times} ms (best, p50)`);
   }
   rmSync(folder, { recursive: true });
+}
+
+/** Three of the encoder's vectors in random parts, and a little that is nobody's. */
+function vector(): Float32Array {
+  const parts = Array.from({ length: 3 }, () => ({
+    of: shipped[Math.floor(random() * shipped.length)] as Float32Array,
+    much: random(),
+  }));
+  return unit(
+    Array.from({ length: ENCODER.dimensions }, (_, i) =>
+      parts.reduce((sum, { of, much }) => sum + much * (of[i] ?? 0), (random() - 0.5) * 0.01),
+    ),
+  );
+}
+
+async function shippedVectors(): Promise<readonly Float32Array[]> {
+  const chunks = chunk(await loadCorpus());
+  const { id: embedder, dimensions } = ENCODER;
+  const vectors = await readShipped({ corpus: corpusHash(chunks), embedder, dimensions });
+  if (!vectors) throw new Error('data/vectors.json is not current: run evaluation/embed.ts');
+  return vectors;
 }
 
 async function timed(search: (query: string) => Promise<unknown>): Promise<string> {

@@ -4,6 +4,7 @@ import type { Source } from '../sources.ts';
 import { screenings, suggestedActions } from './advice.ts';
 import { conditionsIn } from './conditions.ts';
 import type { Facts } from './facts.ts';
+import { mentions } from './lexicon.ts';
 import { medicationConcerns } from './safety.ts';
 
 export const DISCLAIMER = 'Educational example, not medical advice.';
@@ -24,29 +25,41 @@ export function compose(facts: Facts, found: readonly Source[]): PatientBriefing
   // Nothing fits the patient: then at least what was read.
   if (cited.size === 0 && sources[0]) cited.add(sources[0].id);
   return {
-    summary: summary(facts, medicationSafety.length),
+    summary: summary(facts, medicationSafety.length, sources),
     ...briefing,
     citations: sources.filter(({ id }) => cited.has(id)).map(({ id, title }) => ({ id, title })),
     disclaimer: DISCLAIMER,
   };
 }
 
-function summary({ record, drugs, conditions, abnormal }: Facts, concerns: number): string {
+function summary(
+  { record, drugs, conditions, notOwn, abnormal }: Facts,
+  concerns: number,
+  sources: readonly Source[],
+): string {
   const { age, sex, pregnant } = record;
   const who = `${age}-year-old ${pregnant ? 'pregnant ' : ''}${sex} patient`;
   const has = conditions.length > 0 ? ` with ${list(conditions.map(({ name }) => name))}` : '';
   const takes =
     drugs.length > 0 ? `, taking ${list(drugs.map(({ name }) => name))}` : ', on no medication';
+  const said = notOwn.length > 0 ? ` On record, but no condition of theirs: ${list(notOwn)}.` : '';
   const labs =
     abnormal.length > 0
       ? ` Out of range: ${list(abnormal.map(({ name, value, unit }) => `${name} ${value} ${unit}`.trim()))}.`
       : ' No listed value is out of range.';
-  const raised =
-    concerns === 0
-      ? ' The searched guidelines raise no concern about the medication.'
-      : ` The searched guidelines raise ${concerns === 1 ? 'one concern' : `${concerns} concerns`} about the medication.`;
-  return `${who}${has}${takes}.${labs}${raised}`;
+  const silent = drugs.filter(
+    ({ terms }) => !sources.some(({ title, text }) => mentions(`${title}. ${text}`, terms)),
+  );
+  const unchecked =
+    silent.length > 0
+      ? ` No passage that was found speaks of ${list(silent.map(({ name }) => name))}: not checked.`
+      : '';
+  const raised = concerns === 0 && silent.length > 0 ? '' : concernsIn(concerns);
+  return `${who}${has}${takes}.${said}${labs}${raised}${unchecked}`;
 }
+
+const concernsIn = (count: number): string =>
+  ` The searched guidelines raise ${count === 0 ? 'no concern' : count === 1 ? 'one concern' : `${count} concerns`} about the medication.`;
 
 function findings(
   { record, drugs, allergies, abnormal }: Facts,

@@ -1,11 +1,11 @@
-import { analyteOf } from '../labs.ts';
+import { type Analyte, analyteOf } from '../labs.ts';
 import type { PatientRecord } from '../record.ts';
 import {
   allergyTerms,
   className,
   conditionName,
   conditionTerms,
-  drugName,
+  drugNames,
   drugTerms,
 } from './lexicon.ts';
 
@@ -27,6 +27,8 @@ export interface Facts {
   readonly record: PatientRecord;
   readonly drugs: readonly Drug[];
   readonly conditions: readonly { readonly name: string; readonly terms: readonly string[] }[];
+  /** What the patient is said not to have, or only relatives have. */
+  readonly notOwn: readonly string[];
   readonly allergies: readonly { readonly substance: string; readonly terms: readonly string[] }[];
   readonly abnormal: readonly Abnormal[];
   readonly valueOf: (name: string) => number | undefined;
@@ -46,9 +48,7 @@ export function factsOf(record: PatientRecord): Facts {
   if (vitals.weightKg !== undefined && vitals.heightCm !== undefined)
     set('body mass index', vitals.weightKg / (vitals.heightCm / 100) ** 2);
   const abnormal: Abnormal[] = [];
-  for (const { name, value } of record.labs) {
-    const known = analyteOf(name);
-    if (!known) continue;
+  for (const [known, value] of latest(record)) {
     values.set(known.name, value);
     const [low, high] = known.usual;
     if (value < low || value > high)
@@ -59,24 +59,50 @@ export function factsOf(record: PatientRecord): Facts {
         direction: value < low ? 'low' : 'high',
       });
   }
+  const stated = record.conditions.filter(isSomething);
   return {
     record,
-    drugs: unique(record.medications.map(({ name }) => drugName(name))).map((name) => ({
+    drugs: unique(
+      record.medications
+        .map(({ name }) => name)
+        .filter(isSomething)
+        .flatMap(drugNames),
+    ).map((name) => ({
       name,
       className: className(name),
       terms: drugTerms(name),
     })),
-    conditions: record.conditions.map((written) => ({
-      name: conditionName(written),
-      terms: conditionTerms(written),
-    })),
-    allergies: record.allergies.map(({ substance }) => ({
-      substance,
-      terms: allergyTerms(substance),
-    })),
+    conditions: stated
+      .filter((written) => !NOT_OWN.test(written))
+      .map((written) => ({ name: conditionName(written), terms: conditionTerms(written) })),
+    notOwn: stated.filter((written) => NOT_OWN.test(written)),
+    allergies: record.allergies
+      .filter(({ substance }) => isSomething(substance))
+      .map(({ substance }) => ({ substance, terms: allergyTerms(substance) })),
     abnormal,
     valueOf: (name) => values.get(name),
   };
+}
+
+const NOT_OWN =
+  /^(?:no|not|never|denies|without|negative for|family history|fh)\b|\b(?:ruled out|excluded)\b/i;
+
+/** People write "none" into a list instead of leaving it empty. */
+const isSomething = (written: string): boolean =>
+  !/^(?:none|nil|n\/?a|nka|nkda|-+|no (?:known )?(?:drug )?(?:allerg|medication|condition)\w*)\.?$/i.test(
+    written.trim(),
+  );
+
+/** The known values, of each kind the one with the latest date. */
+function latest({ labs }: PatientRecord): ReadonlyMap<Analyte, number> {
+  const values = new Map<Analyte, number>();
+  for (const { name, value } of labs.toSorted((a, b) =>
+    (a.date ?? '').localeCompare(b.date ?? ''),
+  )) {
+    const known = analyteOf(name);
+    if (known) values.set(known, value);
+  }
+  return values;
 }
 
 const unique = <T>(values: readonly T[]): readonly T[] => [...new Set(values)];

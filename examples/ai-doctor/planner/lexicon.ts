@@ -60,15 +60,43 @@ const CLASSES: Readonly<Record<string, string>> = {
   calcium: 'calcium',
 };
 
+/** Drugs of no class above that the guidelines speak of. */
+const OTHERS =
+  'metformin pioglitazone allopurinol colchicine lithium digoxin amiodarone levothyroxine ' +
+  'propylthiouracil methotrexate azathioprine mercaptopurine mycophenolate valproate lamotrigine ' +
+  'topiramate levetiracetam baclofen donepezil mirtazapine mirabegron domperidone metoclopramide ' +
+  'ondansetron prochlorperazine famotidine finasteride formoterol salbutamol denosumab heparin ' +
+  'isotretinoin naloxone naltrexone acamprosate varenicline nitrofurantoin fosfomycin sildenafil ' +
+  'tadalafil paracetamol adrenaline';
+
 /** Other ways to write a drug. */
 const BRANDS: Readonly<Record<string, string>> = {
   acetaminophen: 'paracetamol',
+  tylenol: 'paracetamol',
   glibenclamide: 'glyburide',
+  'insulin glargine': 'insulin-glargine',
+  lantus: 'insulin-glargine',
+  glucophage: 'metformin',
+  jardiance: 'empagliflozin',
+  ozempic: 'semaglutide',
   'co-trimoxazole': 'trimethoprim-sulfamethoxazole',
+  sulfamethoxazole: 'trimethoprim-sulfamethoxazole',
   bactrim: 'trimethoprim-sulfamethoxazole',
+  augmentin: 'amoxicillin-clavulanate',
   epinephrine: 'adrenaline',
   coumadin: 'warfarin',
+  eliquis: 'apixaban',
+  xarelto: 'rivaroxaban',
+  plavix: 'clopidogrel',
+  lipitor: 'atorvastatin',
+  zocor: 'simvastatin',
+  zestril: 'lisinopril',
+  lasix: 'furosemide',
+  lanoxin: 'digoxin',
+  synthroid: 'levothyroxine',
+  albuterol: 'salbutamol',
   advil: 'ibuprofen',
+  motrin: 'ibuprofen',
   aleve: 'naproxen',
   viagra: 'sildenafil',
 };
@@ -162,15 +190,26 @@ const ALL_TERMS = Object.keys(CLASSES).flatMap((names) => names.split('|'));
 
 const LONG_NAMES = [...ALL_TERMS, ...CONDITIONS.flat()].map((name) => name.toLowerCase());
 
-/** The usual name of a drug without salt, strength or brand. */
-export function drugName(written: string): string {
+const KNOWN_DRUGS = [...termsByDrug.keys(), ...OTHERS.split(' ')];
+/** Also the second half of other names, as in "atorvastatin calcium". */
+const SALTS = new Set(['calcium', 'lithium']);
+
+/** The usual names of what is in a medicine, the longest first, without salt, strength or brand. */
+export function drugNames(written: string): readonly string[] {
   const name = written.toLowerCase().trim();
-  const known = [...termsByDrug.keys()]
-    .filter((drug) => hasWord(name, drug))
-    .toSorted((a, b) => b.length - a.length)[0];
   const brand = Object.keys(BRANDS).find((each) => hasWord(name, each));
-  return (brand && BRANDS[brand]) ?? known ?? name.replace(/\s+\d.*$/, '');
+  if (brand !== undefined) return [BRANDS[brand] as string];
+  const within = (text: string): readonly string[] =>
+    KNOWN_DRUGS.filter((drug) => hasWord(text, drug));
+  const whole = within(name);
+  // A name with a hyphen may be one drug or two.
+  const found = whole.length > 0 ? whole : within(name.replaceAll('-', ' '));
+  if (found.length === 0) return [name.replace(/\s+\d.*$/, '')];
+  const drugs = found.filter((drug) => found.length === 1 || !SALTS.has(drug));
+  return drugs.toSorted((a, b) => b.length - a.length);
 }
+
+const drugName = (written: string): string => drugNames(written)[0] ?? written;
 
 /** A drug's own name and its classes. An unknown one is at least itself. */
 export const drugTerms = (written: string): readonly string[] => {

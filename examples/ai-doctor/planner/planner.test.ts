@@ -16,7 +16,7 @@ import { hashedEmbedder } from '../retrieval/hashed.ts';
 import { type GuidelineIndex, openIndex } from '../retrieval/index.ts';
 import { sampleNames, sampleText } from '../samples.ts';
 import { formatSources, parseSources, type Source } from '../sources.ts';
-import { mentions } from './lexicon.ts';
+import { drugNames, mentions } from './lexicon.ts';
 
 interface Expectation {
   readonly concerns: readonly {
@@ -154,7 +154,7 @@ const anyRecord: fc.Arbitrary<PatientRecord> = fc.record({
   medications: fc
     .uniqueArray(fc.constantFrom(...DRUGS), { maxLength: 6 })
     .map((all) => all.map((name) => ({ name }))),
-  labs: fc.array(lab, { maxLength: 6 }),
+  labs: fc.uniqueArray(lab, { maxLength: 6, selector: ({ name }) => name }),
   allergies: fc.array(
     fc
       .constantFrom('Penicillin', 'Sulfa', 'ibuprofen', 'peanuts')
@@ -174,6 +174,91 @@ test('any record of the schema gets a briefing whose citations resolve and whose
     }),
     { numRuns: 60 },
   );
+});
+
+describe('a record as people write it', () => {
+  const base: PatientRecord = {
+    age: 60,
+    sex: 'female',
+    conditions: ['Type 2 diabetes'],
+    medications: [],
+    labs: [{ name: 'eGFR', value: 25 }],
+    allergies: [],
+  };
+  const briefed = async (change: Partial<PatientRecord>): Promise<PatientBriefing> =>
+    (await play(readRecord({ ...base, ...change }))).briefing;
+
+  test.each([
+    ['METFORMIN HCL', 'metformin'],
+    ['metformin hydrochloride XR 500 mg', 'metformin'],
+    ['Glucophage', 'metformin'],
+    ['empagliflozin-metformin 5/1000', 'metformin'],
+  ])('%s is known, and its danger is found', async (name, drug) => {
+    const { medicationSafety } = await briefed({ medications: [{ name }] });
+    expect(medicationSafety.flatMap(({ medications }) => medications)).toContain(drug);
+  });
+
+  test.each([
+    ['lisinopril/hydrochlorothiazide 20/12.5 mg', ['hydrochlorothiazide', 'lisinopril']],
+    ['lisinopril-hydrochlorothiazide', ['hydrochlorothiazide', 'lisinopril']],
+    ['atorvastatin calcium', ['atorvastatin']],
+    ['calcium carbonate', ['calcium']],
+    ['Lithium carbonate', ['lithium']],
+    ['insulin glargine', ['insulin-glargine']],
+    ['amoxicillin-clavulanate', ['amoxicillin-clavulanate']],
+    ['trimethoprim/sulfamethoxazole', ['trimethoprim-sulfamethoxazole']],
+    ['warfarin sodium 5 mg', ['warfarin']],
+    ['zyxomab 5 mg', ['zyxomab']],
+  ])('%s is %j', (written, names) => {
+    expect(drugNames(written)).toEqual(names);
+  });
+
+  test('a medicine that no passage speaks of is said to be unchecked', async () => {
+    const alone = await briefed({ medications: [{ name: 'zyxomab' }] });
+    expect(alone.summary).toContain('No passage that was found speaks of zyxomab');
+    expect(alone.summary).not.toContain('no concern');
+    const beside = await briefed({ medications: [{ name: 'zyxomab' }, { name: 'metformin' }] });
+    expect(beside.summary).toContain('No passage that was found speaks of zyxomab');
+    const known = await briefed({ medications: [{ name: 'metformin' }] });
+    expect(known.summary).not.toContain('No passage that was found');
+  });
+
+  test.each(['no diabetes', 'denies diabetes', 'Diabetes ruled out', 'family history of diabetes'])(
+    '%s is no diabetes of the patient',
+    async (written) => {
+      const { screenings, summary } = await briefed({ conditions: [written] });
+      expect(screenings.map(({ screening }) => screening)).not.toContain(
+        'Diabetic retinopathy screening',
+      );
+      expect(summary).not.toContain('type 2 diabetes');
+      expect(summary).toContain(written);
+    },
+  );
+
+  test('of several values of one kind the latest counts, whichever stands first', async () => {
+    const labs = [
+      { name: 'eGFR', value: 90, date: '2025-01-01' },
+      { name: 'GFR', value: 25, date: '2020-01-01' },
+    ];
+    for (const order of [labs, labs.toReversed()]) {
+      const { findings, medicationSafety } = await briefed({
+        labs: order,
+        medications: [{ name: 'metformin' }],
+      });
+      expect({ findings, medicationSafety }).toEqual({ findings: [], medicationSafety: [] });
+    }
+  });
+
+  test('"none" is no disease, no medicine and no allergy', async () => {
+    const { summary, findings } = await briefed({
+      conditions: ['None'],
+      medications: [{ name: 'none' }],
+      allergies: [{ substance: 'none' }, { substance: 'NKDA' }],
+      labs: [],
+    });
+    expect(summary).toMatch(/^60-year-old female patient, on no medication\./);
+    expect(findings).toEqual([]);
+  });
 });
 
 test('words without a record, and a record that is wrong, are answered in words', () => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { DuolaneError } from 'duolane';
 import { type Embedder, unit } from './embedder.ts';
@@ -30,11 +31,19 @@ parentPort.on('message', async ({ id, texts }) => {
 });
 `;
 
+const ENDED = 'the encoder has ended: open the guidelines again';
+
 interface Reply {
   readonly id: number;
   readonly vectors?: readonly (readonly number[])[];
   readonly error?: string;
 }
+
+/** What its vectors are called, and how wide they are. */
+export const ENCODER: Pick<Embedder, 'id' | 'dimensions'> = {
+  id: 'use-lite-512/energetic-ai-0.2.0',
+  dimensions: 512,
+};
 
 /** Whether the encoder's packages are installed. */
 export const hasEncoder = (): boolean => findPackages() !== undefined;
@@ -59,15 +68,19 @@ export async function openEncoder(): Promise<Embedder & AsyncDisposable> {
   };
   worker.on('message', (reply: Reply) => waiting.get(reply.id)?.(reply));
   worker.on('error', (error) => settle(error.message));
-  worker.on('exit', () => settle('the encoder has ended'));
+  let ended = false;
+  worker.on('exit', () => {
+    ended = true;
+    settle(ENDED);
+  });
   worker.unref();
   let calls = 0;
   return {
-    id: 'use-lite-512/energetic-ai-0.2.0',
-    dimensions: 512,
+    ...ENCODER,
     maxBatch: 8,
     async embed(texts, _kind, signal) {
       signal?.throwIfAborted();
+      if (ended) throw new DuolaneError('closed', ENDED);
       const id = ++calls;
       worker.ref(); // somebody waits now
       let onAbort = (): void => {};
@@ -94,7 +107,7 @@ export async function openEncoder(): Promise<Embedder & AsyncDisposable> {
 }
 
 function findPackages(): readonly string[] | undefined {
-  for (const place of [new URL(`file://${process.cwd()}/package.json`), ...PLACES]) {
+  for (const place of [pathToFileURL(`${process.cwd()}/package.json`), ...PLACES]) {
     const { resolve } = createRequire(place);
     try {
       const found = PACKAGES.map((name) => resolve(name));

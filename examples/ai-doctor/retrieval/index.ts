@@ -1,3 +1,5 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DuolaneError } from 'duolane';
 import { type Chunk, corpusHash } from './corpus.ts';
 import { type Embedder, embedAll } from './embedder.ts';
@@ -57,12 +59,13 @@ export async function openIndex(options: IndexOptions): Promise<GuidelineIndex> 
   const { textOf = subjectOf, known, signal } = options;
   if (chunks.length === 0)
     throw new DuolaneError('invalid', 'the corpus is empty: nothing to search');
-  const database = openDatabase(file);
+  const database = openFile(file);
   const engine = options.engine ?? flatEngine(database);
   try {
     const corpus = corpusHash(chunks);
     buildWords(database, chunks, corpus);
     const words = searchWords(database);
+    const built = database.prepare('select corpus from words_of');
     const fingerprint = { corpus, embedder: embedder.id, dimensions: embedder.dimensions };
     const vectors = await engine.open({
       fingerprint,
@@ -78,6 +81,11 @@ export async function openIndex(options: IndexOptions): Promise<GuidelineIndex> 
       async search(query, { limit = 5, signal } = {}) {
         const asked = query.slice(0, MAX_QUERY_CHARS).trim();
         if (asked === '') return [];
+        if (built.get()?.['corpus'] !== corpus)
+          throw new DuolaneError(
+            'conflict',
+            `another process has built ${file} anew from another corpus: open it again, or give each a file of its own`,
+          );
         const near = await searchVectors(vectors, embedder, asked, signal);
         return fuse([
           { places: words(asked, DEPTH), weight: 1 },
@@ -126,14 +134,31 @@ export function fuse(
   );
 }
 
+/** The file, made with its folder if it is not there. Whoever finds it locked waits for the other to build. */
+function openFile(file: string): Database {
+  try {
+    if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true });
+    const database = openDatabase(file);
+    database.exec(
+      'pragma busy_timeout = 60000; create table if not exists words_of(corpus text not null)',
+    );
+    return database;
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new DuolaneError('invalid', `no index can be kept in ${file}: ${why}`, { cause });
+  }
+}
+
 /** The words of the corpus, in one transaction, unless the file has those of the same corpus. */
 function buildWords(database: Database, chunks: readonly Chunk[], corpus: string): void {
-  database.exec('create table if not exists words_of(corpus text not null)');
-  if (database.prepare('select corpus from words_of').get()?.['corpus'] === corpus) return;
-  database.exec(
-    `begin immediate; drop table if exists words; delete from words_of; ${WORD_TABLE};`,
-  );
-  fillWords(database, chunks);
-  database.prepare('insert into words_of(corpus) values (?)').run(corpus);
+  const isBuilt = (): boolean =>
+    database.prepare('select corpus from words_of').get()?.['corpus'] === corpus;
+  if (isBuilt()) return;
+  database.exec('begin immediate');
+  if (!isBuilt()) {
+    database.exec(`drop table if exists words; delete from words_of; ${WORD_TABLE}`);
+    fillWords(database, chunks);
+    database.prepare('insert into words_of(corpus) values (?)').run(corpus);
+  }
   database.exec('commit');
 }

@@ -1,9 +1,13 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
+import { openDatabase } from '../../support/sqlite.ts';
 import { type Chunk, chunk, corpusHash, loadCorpus, sentences } from './corpus.ts';
 import { type Embedder, unit } from './embedder.ts';
 import { openGuidelines } from './guidelines.ts';
@@ -109,6 +113,48 @@ describe('an index', () => {
     expect(await open(counting('another', 8), [...chunks, note('four', 'More.')])).toBe(4);
     expect(await open(counting('another', 8), [...chunks, note('four', 'Less.')])).toBe(4);
     expect(await open(counting('another', 8), [...chunks, note('four', 'Less.')])).toBe(0);
+  });
+
+  test('waits for another process that builds in the same file', async () => {
+    const file = join(folder, 'shared.sqlite');
+    openDatabase(file).close();
+    const builder = new Worker(
+      `const { parentPort, workerData: { file, path } } = require('node:worker_threads');
+       const { DatabaseSync } = process.getBuiltinModule('node:sqlite') ?? require(path);
+       const database = new DatabaseSync(file);
+       database.exec('begin immediate');
+       parentPort.postMessage('locked');
+       setTimeout(() => { database.exec('commit'); database.close(); }, 300);`,
+      {
+        eval: true,
+        workerData: {
+          file,
+          path: createRequire(import.meta.url).resolve('@photostructure/sqlite'),
+        },
+      },
+    );
+    await once(builder, 'message');
+    using index = await openIndex({ chunks, embedder: hashedEmbedder, file });
+    expect(await index.search('kidneys')).not.toEqual([]);
+  });
+
+  test('refuses to search in a file that was built anew from another corpus', async () => {
+    const file = join(folder, 'replaced.sqlite');
+    using old = await openIndex({ chunks, embedder: hashedEmbedder, file });
+    const others = [note('new', 'Quite another.'), ...chunks];
+    using _ = await openIndex({ chunks: others, embedder: hashedEmbedder, file });
+    await expect(old.search('kidneys')).rejects.toMatchObject({ code: 'conflict' });
+  });
+
+  test('makes the folder of its file, and names a file that is no index', async () => {
+    const file = join(folder, 'new', 'index.sqlite');
+    using index = await openIndex({ chunks, embedder: hashedEmbedder, file });
+    expect(index.size).toBe(chunks.length);
+    const odd = join(folder, 'odd.sqlite');
+    writeFileSync(odd, 'no database, but long enough to be taken for one'.repeat(50));
+    await expect(openIndex({ chunks, embedder: hashedEmbedder, file: odd })).rejects.toThrow(
+      `no index can be kept in ${odd}: file is not a database`,
+    );
   });
 
   test('of nothing is refused, and a query of nothing finds nothing', async () => {
