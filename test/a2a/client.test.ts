@@ -286,7 +286,7 @@ test('a stream that closes without a word doubles nothing where events have ids'
     };
     if (request.method === 'GET') return void response.end(JSON.stringify(card));
     const { id, method } = JSON.parse(body) as { id: number; method: string };
-    asked.push(`${method} ${request.headers['last-event-id'] ?? ''}`.trim());
+    asked.push(`${method} ${String(request.headers['last-event-id'] ?? '')}`.trim());
     const answer = (result: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, result });
     const artifacts = [{ artifactId: 'a', parts: [{ kind: 'text', text: 'a' }] }];
     if (method === 'tasks/get') return void response.end(answer(task('working', { artifacts })));
