@@ -2,7 +2,8 @@ import type { Snapshot } from '../event/types.ts';
 import { Refusal } from './errors.ts';
 import type { Incoming } from './requests.ts';
 
-const YES = /^(y|yes|ok|okay|approve|approved|accept|allow)\b/i;
+// The whole of it: what goes on behind a yes may take it back.
+const YES = /^(y|yes|ok|okay|approve|approved|accept|allow)(,? please)?[.!]*$/i;
 const NO = /^(n|no|reject|rejected|decline|deny|denied)\b/i;
 
 /**
@@ -29,9 +30,11 @@ export function readAnswers(
     .join('\n')
     .trim();
   if (only.kind === 'question') {
-    const [first] = parts;
-    const content = text === '' && first && 'data' in first ? first.data : text;
-    return { parts: [], answers: [{ id, action: 'accept', content }] };
+    const [first, second] = parts;
+    const data = first && 'data' in first && !second;
+    if (!data && !parts.every((part) => 'text' in part))
+      throw bad('the task asks one question: answer it with text, or with one data part');
+    return { parts: [], answers: [{ id, action: 'accept', content: data ? first.data : text }] };
   }
   if (YES.test(text)) return { parts: [], answers: [{ id, action: 'accept' }] };
   if (NO.test(text)) return { parts: [], answers: [{ id, action: 'decline' }] };

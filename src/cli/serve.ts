@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
+import { blobsOf, removerOf } from '../serve/modules.ts';
 import type { AgentModule, ServeOptions } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
-import type { TaskLog } from '../task/types.ts';
+import type { LogOptions, TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, textFlag, type Command } from './command.ts';
 import { channelLogger } from './logger.ts';
@@ -69,6 +70,8 @@ export const serveCommand: Command = {
         ? undefined
         : { port: numberFlag(flags, 'grpc', { min: 0, max: 65_535, otherwise: 0 }) };
     const maxRuns = numberFlag(flags, 'max-runs', { min: 0, max: 100_000, otherwise: 100 });
+    const says = (option: keyof ServeOptions): boolean =>
+      loaded.some(({ module }) => module.options?.[option] !== undefined);
     const agents = nameAll(loaded).map(([name, found]): [string, AgentModule] => {
       if (found.sample || process.env['NODE_ENV'] === 'production') return [name, found.module];
       const agent = reloadable(found, signal, {
@@ -77,13 +80,15 @@ export const serveCommand: Command = {
       });
       return [name, { ...found.module, default: agent }];
     });
-    await using log = await openLog(store);
+    const blobs = removerOf(blobsOf(Object.fromEntries(agents)));
+    const ownLog = flags['store'] === undefined && says('log');
+    await using log = ownLog ? undefined : await openLog(store, blobs);
     const options: ServeOptions = {
-      log,
-      port,
-      maxRuns,
-      queue: flags['queue'] === true,
-      logger: channelLogger(err),
+      ...(log && { log }),
+      ...((flags['port'] !== undefined || !says('port')) && { port }),
+      ...(flags['max-runs'] !== undefined && { maxRuns }),
+      ...(flags['queue'] === true && { queue: true }),
+      ...(!says('logger') && { logger: channelLogger(err) }),
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
@@ -91,7 +96,8 @@ export const serveCommand: Command = {
     };
     const modules = Object.fromEntries(agents);
     await using served = await serve(modules, options).catch((error: Error) => {
-      if (flags['port'] !== undefined || !isTaken(error)) throw error;
+      if (options.port !== USUAL_PORT || flags['port'] !== undefined || !isTaken(error))
+        throw error;
       return serve(modules, { ...options, port: 0 });
     });
     const names = agents.map(([name]) => name);
@@ -105,7 +111,8 @@ export const serveCommand: Command = {
       out.line(
         'Try there: Run, and in mid-run Cut connection, then Reconnect: nothing is lost. Cancel another.',
       );
-      out.line(`Tasks are kept in ${withoutPassword(store)}. Ctrl-C drains and stops.`);
+      if (log) out.line(`Tasks are kept in ${withoutPassword(store)}.`);
+      out.line('Ctrl-C drains and stops.');
     }
     if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');
     if (!signal.aborted) await once(signal, 'abort');
@@ -116,10 +123,10 @@ export const serveCommand: Command = {
 const isTaken = ({ cause }: Error): boolean =>
   (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';
 
-async function openLog(store: string): Promise<TaskLog> {
-  if (store === 'memory') return memoryLog();
+async function openLog(store: string, blobs: LogOptions['blobs'] & object): Promise<TaskLog> {
+  if (store === 'memory') return memoryLog({ blobs });
   try {
-    return await openStore(store);
+    return await openStore(store, { blobs });
   } catch (cause) {
     const { code, message } = DuolaneError.from(cause, 'server');
     if (code !== 'conflict') {

@@ -1,9 +1,16 @@
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
-import { expect, test } from 'vitest';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { connectA2A } from '../a2a/index.ts';
 import type { Agent } from '../event/types.ts';
+import { fileBlobs } from '../task/blob.ts';
 import { memoryLog } from '../task/memory.ts';
-import { serve } from './serve.ts';
+import type { TaskLog } from '../task/types.ts';
+import { openStore, serve } from './serve.ts';
+import type { AgentModule } from './types.ts';
 
 test('a server that cannot listen leaves no runner behind that would take tasks', async () => {
   const ran: string[] = [];
@@ -28,4 +35,83 @@ test('a server that cannot listen leaves no runner behind that would take tasks'
     });
   await expect.poll(() => ran.length).toBe(5);
   expect(new Set(ran)).toEqual(new Set(['second']));
+});
+
+const hello: Agent = async function* () {
+  yield { type: 'text.delta', id: 't', delta: 'hello' };
+};
+
+describe('a module', () => {
+  const log = (): TaskLog => memoryLog();
+
+  test('says for the whole server what serve() is not told', async () => {
+    const options = { auth: { bearer: 'of the module' }, page: false, log: log() };
+    const modules = { one: { default: hello, options }, two: { default: hello } };
+    await using served = await serve(modules);
+    const status = async (token: string): Promise<number> => {
+      const headers = { authorization: `Bearer ${token}` };
+      return (await fetch(`${served.url}/api/tasks`, { headers })).status;
+    };
+    expect(served.log).toBe(options.log);
+    expect([await status('of the module'), await status('another')]).toEqual([200, 401]);
+    await using told = await serve(modules, { auth: { bearer: 'another' }, log: log() });
+    const headers = { authorization: 'Bearer another' };
+    expect((await fetch(`${told.url}/api/tasks`, { headers })).status).toBe(200);
+  });
+
+  test('is not overruled by another in silence', async () => {
+    const of = (bearer: string): AgentModule => ({ default: hello, options: { auth: { bearer } } });
+    await expect(serve({ one: of('a'), two: of('b') }, { log: log() })).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringContaining('one and two') as string,
+    });
+  });
+});
+
+test('a resource is closed once', async () => {
+  let closed = 0;
+  const resource: AsyncDisposable = {
+    async [Symbol.asyncDispose]() {
+      closed += 1;
+    },
+  };
+  const served = await serve(hello, { log: memoryLog(), page: false, resources: [resource] });
+  await served[Symbol.asyncDispose]();
+  expect(closed).toBe(1);
+});
+
+test('a run that hangs past the time that it has fails, and says so', async () => {
+  const hangs: Agent = async function* () {
+    yield { type: 'status', message: 'still here' };
+    await new Promise(() => {});
+  };
+  await using log = memoryLog();
+  await using served = await serve(hangs, { log, page: false, timeoutMs: 50, graceMs: 10 });
+  const stream = (await connectA2A(served.url)).stream('go');
+  await stream.result();
+  expect(stream.status).toMatchObject({
+    state: 'TASK_STATE_FAILED',
+    message: { parts: [{ text: 'the run took longer than 50 ms' }] },
+  });
+});
+
+test('the bytes of a task go with it from a store that serve() opens', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
+  const blobs = fileBlobs({ directory: join(directory, 'blobs') });
+  const removes = (task: string): Promise<void> => blobs.removeTask(task);
+  await using log = await openStore(join(directory, 'tasks.sqlite'), {
+    blobs: { removeTask: removes },
+  });
+  const agent: Agent = async function* ({ task }) {
+    const { id } = await blobs.put({ task, mediaType: 'text/plain' }, [Buffer.from('x')]);
+    yield { type: 'text.delta', id: 't', delta: id };
+  };
+  await using served = await serve(agent, { log, page: false, blobs });
+  const stream = (await connectA2A(served.url)).stream('go');
+  await stream.result();
+  const blob = `${served.url}/blobs/${stream.text}`;
+  expect((await fetch(blob)).status).toBe(200);
+  expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(1);
+  expect((await fetch(blob)).status).toBe(404);
+  await rm(directory, { recursive: true });
 });

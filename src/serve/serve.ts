@@ -7,11 +7,12 @@ import { listen } from '../http/node.ts';
 import { urlOf } from '../http/request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
 import { createRunner } from '../task/runner.ts';
-import type { TaskLog } from '../task/types.ts';
+import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
 import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createGuard } from './guard.ts';
+import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
 import { mountOutputs } from './outputs.ts';
 import { isPage, pageRoutes } from './page.ts';
@@ -33,17 +34,20 @@ const DEFAULT_STORE = '.duolane/tasks.sqlite';
 
 /**
  * From an agent to a running server: A2A 0.3 and 1.0, front ends of the AI SDK (`/ui/<name>`), AG-UI
- * (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`), the page, health, metrics, and with `tools`, its own or
- * those of the first module that has some, an MCP endpoint at `/mcp`. Several agents by name share one log and one page; the first is the one whose
- * card stands at the well-known address. Disposing drains: runs that can sleep are suspended in the
- * log, others get their final event; then the listener, the log (when it is ours) and `resources`
- * close, in that order.
+ * (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`), the page, health, metrics, and with
+ * `tools`, its own or those of the first module that has some, an MCP endpoint at `/mcp`. Several
+ * agents by name share one log and one page; the first is the one whose card stands at the
+ * well-known address. What a server has once, such as `auth`, is told here or by one of them.
+ * Disposing drains: runs that can sleep are suspended in the log, others get their final event;
+ * then the listener, the log (when it is ours) and `resources` close, in that order.
  */
 export async function serve(
   agents: Agent | Readonly<Record<string, AgentModule>>,
-  options: ServeOptions = {},
+  told: ServeOptions = {},
 ): Promise<Served> {
-  const modules = typeof agents === 'function' ? { agent: { default: agents, options } } : agents;
+  const modules =
+    typeof agents === 'function' ? { agent: { default: agents, options: told } } : agents;
+  const options = serverOptions(modules, told);
   const names = Object.keys(modules);
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
@@ -52,12 +56,14 @@ export async function serve(
     onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
   });
   const sessions = createSessions(options.auth);
-  const log = options.log ?? (await openStore(DEFAULT_STORE));
+  const log =
+    options.log ?? (await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
   const observed = await observe(options);
   const runner = createRunner({
     log,
     observer: observed.observer,
     ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
+    ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
     ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
     ...(options.queue !== undefined && { queue: options.queue }),
     ...(options.logger && { logger: options.logger }),
@@ -123,7 +129,7 @@ export async function serve(
       heartbeatMs: HEARTBEAT_MS,
     }),
     ...outputs.routes,
-    ...blobRoutes(Object.values(modules).flatMap((module) => module.options?.blobs ?? [])),
+    ...blobRoutes(blobsOf(modules)),
     ...(options.page === false ? [] : [...pageRoutes, ...sessions.routes]),
   ];
   const router = createRouter(routes);
@@ -141,11 +147,11 @@ export async function serve(
     await grpc?.[Symbol.asyncDispose]();
     await listening[Symbol.asyncDispose]();
     if (!options.log) await log[Symbol.asyncDispose]();
-    const resources = [
+    const resources = new Set([
       ...(options.resources ?? []),
       ...Object.values(modules).flatMap((module) => module.options?.resources ?? []),
-    ];
-    for (const resource of resources.toReversed()) await resource[Symbol.asyncDispose]();
+    ]);
+    for (const resource of [...resources].toReversed()) await resource[Symbol.asyncDispose]();
   };
   return {
     url: listening.url,
@@ -164,14 +170,17 @@ const closing =
   };
 
 /** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
-export async function openStore(file: string): Promise<TaskLog> {
+export async function openStore(
+  file: string,
+  options: Pick<LogOptions, 'blobs'> = {},
+): Promise<TaskLog> {
   if (/^postgres(ql)?:\/\//.test(file)) {
     const { postgresLog } = await import('../task/postgres/index.ts');
-    return postgresLog({ connectionString: file });
+    return postgresLog({ connectionString: file, ...options });
   }
   const { sqliteLog } = await import('../task/sqlite.ts');
   await mkdir(dirname(file), { recursive: true });
-  return sqliteLog({ file });
+  return sqliteLog({ file, ...options });
 }
 
 /** What anyone may see: who is here, whether it is well, and the page before anything is on it. */

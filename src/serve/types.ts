@@ -18,6 +18,8 @@ export interface ServeOptions {
   readonly page?: boolean;
   /** How long an agent may take to heed a cancel or a stop before it is left behind. */
   readonly graceMs?: number;
+  /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
+  readonly timeoutMs?: number;
   /** How many runs at once here; what is beyond waits in the log for whoever has room. 0: a front that runs nothing. */
   readonly maxRuns?: number;
   /** Every task waits its turn in the log instead of starting where it was accepted. */
