@@ -6,6 +6,7 @@ const result = {
   content: [{ type: 'text', text: 'TKT-42' }],
   is_error: false,
 };
+const note = { type: 'text', text: '[Request interrupted by user for tool use]' };
 const request = (...messages: readonly Message[]): Parameters<typeof lastUserText>[0] => ({
   messages,
   tools: [],
@@ -25,7 +26,7 @@ test('words beside the results of a turn that was cut off are the new question',
   const asked = request(
     { role: 'user', content: 'one' },
     { role: 'assistant', content: [{ type: 'tool_use' }] },
-    { role: 'user', content: [result, { type: 'text', text: 'two' }] },
+    { role: 'user', content: [result, note, { type: 'text', text: 'two' }] },
   );
   expect(lastUserText(asked)).toBe('two');
   expect(toolResults(asked)).toEqual([]);

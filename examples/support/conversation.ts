@@ -47,13 +47,18 @@ export interface ToolAnswer {
 
 /** Whether somebody says something, perhaps beside results that a turn which was cut off had left. */
 const isSaid = (content: Message['content']): boolean =>
-  typeof content === 'string' || content.some(({ type }) => type === 'text');
+  typeof content === 'string' || content.some((block) => block.type === 'text' && !isNote(block));
+
+/** What the CLI writes where a turn was interrupted: nobody said it. */
+const isNote = ({ text }: Block): boolean =>
+  typeof text === 'string' && /^\[Request interrupted by user[\w ]*\]$/.test(text);
 
 /** The text in a message's content, whichever way it is written. */
 function wordsOf(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   return (content as readonly Block[])
+    .filter((block) => !isNote(block))
     .flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
     .join('\n');
 }
