@@ -2,8 +2,10 @@ import type { Snapshot } from '../event/types.ts';
 import { Refusal } from './errors.ts';
 import type { Incoming } from './requests.ts';
 
-const YES = /^(y|yes|ok|okay|approve|approved|accept|allow)\b/i;
-const NO = /^(n|no|reject|rejected|decline|deny|denied)\b/i;
+/** Nothing but a yes: of "ok, but as a feature" the half that counts would be lost. */
+const YES =
+  /^(?:y|yes|ok|okay|approve|approved|accept|allow)(?:[\s,.!]+(?:it|this|that|please|thanks|thank you))*[\s.!]*$/i;
+const NO = /^(?:n|no|reject|rejected|decline|deny|denied)\b/i;
 
 /**
  * What a message means to a task that may be waiting: plain text answers its only question; several
@@ -35,7 +37,9 @@ export function readAnswers(
   }
   if (YES.test(text)) return { parts: [], answers: [{ id, action: 'accept' }] };
   if (NO.test(text)) return { parts: [], answers: [{ id, action: 'decline' }] };
-  throw bad('the task waits for a decision: say "approve" or "reject"');
+  throw bad(
+    'the task waits for a decision: say "approve" or "reject", or edit with a data part {"answers":[…]}',
+  );
 }
 
 const bad = (message: string): Refusal => new Refusal('INVALID_PARAMS', message);
