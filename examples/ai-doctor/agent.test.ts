@@ -90,6 +90,23 @@ describe('over A2A', () => {
     expect(briefingIn([...seen, ...rest])).toMatchObject({ citations: expect.any(Array) });
   }, 60_000);
 
+  test('a second record in the same conversation is briefed on, and not the first again', async () => {
+    const base = { age: 60, sex: 'female', conditions: [], labs: [], allergies: [] };
+    const send = (drugs: readonly string[], contextId?: string): Promise<Seen[]> => {
+      const data = { ...base, medications: drugs.map((name) => ({ name })) };
+      const about = { messageId: randomUUID(), role: 'ROLE_USER', parts: [{ data }] };
+      const message = contextId === undefined ? about : { ...about, contextId };
+      return all(caller().stream('SendStreamingMessage', { message }));
+    };
+    const first = await send(['metformin', 'lisinopril']);
+    const context = /"contextId":"([^"]+)"/.exec(JSON.stringify(first))?.[1];
+    const second = await send(['warfarin', 'ibuprofen'], context);
+    expect(wordOf(second.at(-1) as Seen)).toBe('completed');
+    expect(briefingIn(second)).toMatchObject({
+      summary: expect.stringContaining('taking warfarin and ibuprofen'),
+    });
+  }, 60_000);
+
   test.each([
     ['{"age": 50', 'is no JSON'],
     [

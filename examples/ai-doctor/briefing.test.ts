@@ -168,4 +168,5 @@ test('the model is the one that was set up, or the planner', () => {
   expect(modelName({ OPENAI_BASE_URL: 'http://h/v1', OPENAI_MODEL: 'm' })).toBe(
     'openai:m@http://h/v1',
   );
+  expect(modelName({ OPENAI_BASE_URL: 'http://h/v1' })).toBe('openai:default@http://h/v1');
 });

@@ -28,9 +28,7 @@ const OUTPUT_TOOL = 'StructuredOutput';
 
 /** The next step for a conversation: more searches, or the briefing. Pure: equal conversations, equal answers. */
 export default function plan({ messages, tools }: PlannerRequest): PlannerAnswer {
-  const from = messages.findLastIndex(
-    ({ role, content }) => role === 'user' && !isToolResult(content),
-  );
+  const from = messages.findLastIndex(({ role, content }) => role === 'user' && isSaid(content));
   const record = recordIn(messages[from]);
   if (typeof record === 'string') return { text: record };
   const facts = factsOf(record);
@@ -63,12 +61,15 @@ function spoken({ summary, medicationSafety, citations, disclaimer }: PatientBri
   return `${summary}${foremost} (From ${citations.length} passages, by rules and without a language model. ${disclaimer})`;
 }
 
-const isToolResult = (content: Message['content']): boolean =>
-  typeof content !== 'string' && content.some(({ type }) => type === 'tool_result');
+/** Whether somebody says something, perhaps beside the results that the turn before had left. */
+const isSaid = (content: Message['content']): boolean =>
+  typeof content === 'string' || content.some(({ type }) => type === 'text');
 
 /** The record in a message, which may have words around it; or what to say if there is none. */
-function recordIn(message: Message | undefined): PatientRecord | string {
-  const text = wordsOf(message?.content);
+function recordIn({ content }: Partial<Message> = {}): PatientRecord | string {
+  const text = wordsOf(
+    typeof content === 'object' ? content.filter(({ type }) => type === 'text') : content,
+  );
   const json = text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1);
   if (json === '') return 'I read patient records as JSON and cannot talk about anything else.';
   try {

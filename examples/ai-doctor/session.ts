@@ -23,10 +23,10 @@ type Env = Readonly<Record<string, string | undefined>>;
  * if there is a key or an address for it, else the planner of this example, which is no language model.
  */
 export function modelName(env: Env = process.env): string {
-  const { DUOLANE_MODEL, ANTHROPIC_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL } = env;
+  const { DUOLANE_MODEL, ANTHROPIC_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL = 'default' } = env;
   if (DUOLANE_MODEL) return DUOLANE_MODEL;
   if (ANTHROPIC_API_KEY) return 'anthropic:claude-sonnet-4-5';
-  if (OPENAI_BASE_URL && OPENAI_MODEL) return `openai:${OPENAI_MODEL}@${OPENAI_BASE_URL}`;
+  if (OPENAI_BASE_URL) return `openai:${OPENAI_MODEL}@${OPENAI_BASE_URL}`;
   return `module:${OFFLINE}`;
 }
 

@@ -10,6 +10,8 @@ test.each([
     { OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1', OPENAI_MODEL: 'm' },
     'openai:m@http://127.0.0.1:11434/v1',
   ],
+  // A server that knows no such model says so; silence and rules would be no answer to an address.
+  [{ OPENAI_BASE_URL: 'http://127.0.0.1:8080/v1' }, 'openai:default@http://127.0.0.1:8080/v1'],
   [{ OPENAI_MODEL: 'm' }, 'module:/app/examples/tickets/model.ts'],
   [{ ANTHROPIC_API_KEY: 'k', DUOLANE_MODEL: 'script:x.json' }, 'script:x.json'],
 ])('with %j the model is %s', (env, model) => {

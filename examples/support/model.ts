@@ -13,11 +13,10 @@ export function modelOptions(
   caller: string,
   env: Env = process.env,
 ): Pick<SessionOptions, 'model' | 'executableArgs'> {
-  const { DUOLANE_MODEL, ANTHROPIC_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL } = env;
+  const { DUOLANE_MODEL, ANTHROPIC_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL = 'default' } = env;
   if (DUOLANE_MODEL) return { model: DUOLANE_MODEL };
   if (ANTHROPIC_API_KEY) return { model: 'anthropic:claude-sonnet-4-5' };
-  if (OPENAI_BASE_URL && OPENAI_MODEL)
-    return { model: `openai:${OPENAI_MODEL}@${OPENAI_BASE_URL}` };
+  if (OPENAI_BASE_URL) return { model: `openai:${OPENAI_MODEL}@${OPENAI_BASE_URL}` };
   const isSource = caller.endsWith('.ts');
   const file = fileURLToPath(new URL(isSource ? './model.ts' : './model.js', caller));
   return {

@@ -158,6 +158,12 @@ describe('over A2A', () => {
     });
     expect(JSON.stringify(late)).toContain('takes no more messages');
     expect(titles()).not.toContain('Clock is slow');
+
+    const contextId = /"contextId":"([^"]+)"/.exec(JSON.stringify(seen))?.[1];
+    const parts = [{ text: 'bug: Clock is fast. By a minute' }];
+    const message = { messageId: randomUUID(), role: 'ROLE_USER', contextId, parts };
+    const next = await all(place.caller().stream('SendStreamingMessage', { message }));
+    expect(requestsIn(next)).toMatchObject([{ message: 'Create this bug? Clock is fast' }]);
   }, 60_000);
 });
 

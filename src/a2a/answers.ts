@@ -1,10 +1,7 @@
+import { decisionOf } from '../event/decision.ts';
 import type { Snapshot } from '../event/types.ts';
 import { Refusal } from './errors.ts';
 import type { Incoming } from './requests.ts';
-
-// The whole of it: what goes on behind a yes may take it back.
-const YES = /^(y|yes|ok|okay|approve|approved|accept|allow)(,? please)?[.!]*$/i;
-const NO = /^(n|no|reject|rejected|decline|deny|denied)\b/i;
 
 /**
  * What a message means to a task that may be waiting: plain text answers its only question; several
@@ -36,9 +33,11 @@ export function readAnswers(
       throw bad('the task asks one question: answer it with text, or with one data part');
     return { parts: [], answers: [{ id, action: 'accept', content: data ? first.data : text }] };
   }
-  if (YES.test(text)) return { parts: [], answers: [{ id, action: 'accept' }] };
-  if (NO.test(text)) return { parts: [], answers: [{ id, action: 'decline' }] };
-  throw bad('the task waits for a decision: say "approve" or "reject"');
+  const action = decisionOf(text);
+  if (action) return { parts: [], answers: [{ id, action }] };
+  throw bad(
+    'the task waits for a decision: say "approve" or "reject", or edit with a data part {"answers":[…]}',
+  );
 }
 
 const bad = (message: string): Refusal => new Refusal('INVALID_PARAMS', message);

@@ -1,6 +1,7 @@
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { belongsTo } from '../event/contract.ts';
+import { decisionOf } from '../event/decision.ts';
 import type { Part } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 
@@ -27,9 +28,10 @@ export interface Given {
   readonly content?: unknown;
 }
 
-const NO = /^(n|no|reject|rejected|decline|declined|deny|denied|false)\b/i;
-
-/** The pending questions that are answered by what was given, each with its answer. */
+/**
+ * The pending questions that are answered by what was given, each with its answer. Throws `invalid` for
+ * an approval that is given neither a yes nor a no: nothing is done by words that are not understood.
+ */
 export function answersTo(
   pending: readonly InputRequest[],
   given: readonly Given[],
@@ -45,14 +47,30 @@ export function answersTo(
 function answer({ id, kind }: InputRequest, { action, content }: Given): Answer {
   if (kind !== 'approval')
     return { id, action: action ?? 'accept', ...(content !== undefined && { content }) };
-  const said = isObject(content) ? content['approved'] : content;
-  const refuses = said === false || (typeof said === 'string' && NO.test(said.trim()));
-  const edited = isObject(content) ? content['editedArgs'] : undefined;
-  return {
-    id,
-    action: action ?? (refuses ? 'decline' : 'accept'),
-    ...(edited !== undefined && { content: edited }),
-  };
+  const given = typeof content === 'string' ? jsonOr(content) : content;
+  const { approved = given, editedArgs: edited } = object(given);
+  const decided =
+    action ?? (edited === undefined ? decide(approved) : (decide(approved) ?? 'accept'));
+  if (decided === undefined)
+    throw new DuolaneError(
+      'invalid',
+      `${id} waits for a decision, and what was given is neither a yes nor a no: post {"approved": true} or {"approved": false}`,
+    );
+  return { id, action: decided, ...(edited !== undefined && { content: edited }) };
+}
+
+function decide(said: unknown): 'accept' | 'decline' | undefined {
+  if (typeof said === 'boolean') return said ? 'accept' : 'decline';
+  return typeof said === 'string' ? decisionOf(said) : undefined;
+}
+
+/** Results of tools travel as text. */
+function jsonOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 export const object = (value: unknown): JsonObject => (isObject(value) ? value : {});

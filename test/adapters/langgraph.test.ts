@@ -218,6 +218,30 @@ suite('langgraph', lib.reason, () => {
     expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'Found it.' });
   });
 
+  test.each([
+    ['accepted', { action: 'accept', content: 'in red' }, 'in red'],
+    ['accepted without words', { action: 'accept' }, true],
+    ['declined, with a reason', { action: 'decline', content: 'it is late' }, false],
+    ['cancelled', { action: 'cancel' }, false],
+  ] as const)('what interrupt() gives back when it is %s', async (_how, answer, expected) => {
+    const lib = await load<Lib>('@langchain/langgraph');
+    const { StateGraph, Annotation, MemorySaver, START, END } = lib;
+    let got: unknown = 'nothing';
+    const graph = new StateGraph(Annotation.Root({ topic: Annotation() }))
+      .addNode('ask', () => {
+        got = lib.interrupt('Paint it?');
+        return { topic: 'paint' };
+      })
+      .addEdge(START, 'ask')
+      .addEdge('ask', END)
+      .compile({ checkpointer: new MemorySaver() });
+    const agent = langgraph(graph, { mode: 'updates', input: () => ({ topic: '' }) });
+    const { ctx } = contextFor();
+    const asked = { ...ctx, ask: async ({ id }: { readonly id: string }) => ({ id, ...answer }) };
+    await all(lawful(agent)(turnOf('m1'), asked));
+    expect(got).toBe(expected);
+  });
+
   test('a checkpointer remembers the conversation of a context', async () => {
     await using model = await startModelServer([{ text: 'Hello Ada.' }, { text: 'Ada.' }]);
     const agent = await build({ url: model.url, tools: [] });

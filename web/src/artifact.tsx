@@ -1,5 +1,6 @@
 import type { VNode } from 'preact';
 import type { Artifact as ArtifactValue, Part } from '../../src/event/types.ts';
+import { isObject } from '../../src/json.ts';
 import { Data } from './data.tsx';
 import { Markdown } from './markdown.tsx';
 import type { Source } from './sources.ts';
@@ -15,17 +16,32 @@ export function Artifact({
   readonly sources: Sources;
 }): VNode {
   const { artifactId, name = artifactId, parts } = artifact;
+  const kept = parts.map(keptAt).find((path) => path !== undefined);
   return (
     <details class="artifact" open>
       <summary>{name}</summary>
       {parts.map((part, i) => (
         <PartView key={i} part={part} sources={sources} />
       ))}
-      <button type="button" onClick={() => download(name, parts)}>
-        Download {name}
-      </button>
+      {kept === undefined ? (
+        <button type="button" onClick={() => download(name, parts)}>
+          Download {name}
+        </button>
+      ) : (
+        <a class="button" href={kept} download>
+          Download {name}
+        </a>
+      )}
     </details>
   );
+}
+
+/** Where our own server keeps the file that a part only names; no other address is followed. */
+function keptAt(part: Part): string | undefined {
+  if (!('data' in part) || !isObject(part.data) || part.data['type'] !== 'artifact')
+    return undefined;
+  const { uri } = part.data;
+  return typeof uri === 'string' && /^\/blobs\/[\w.-]+$/.test(uri) ? uri : undefined;
 }
 
 const SHOWN_IMAGES = /^image\/(png|jpeg|gif|webp)$/;

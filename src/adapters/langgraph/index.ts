@@ -26,7 +26,7 @@ export interface LangGraphOptions {
   readonly config?: JsonObject;
   /** In mode `updates`: what of a finished node is the answer, in words. */
   readonly say?: (node: string, update: JsonObject) => string | undefined;
-  /** What `interrupt()` gives back for an answer; by default its content, else whether it accepts. */
+  /** What `interrupt()` gives back for an answer; by default what was accepted, its content or `true`; else `false`. */
   readonly resume?: (answer: Answer, value: unknown) => unknown;
 }
 
@@ -193,4 +193,6 @@ function command(
   return { lg_name: 'Command', resume: Object.fromEntries(values) as JsonObject, goto: [] };
 }
 
-const answerOf = ({ action, content }: Answer): unknown => content ?? action === 'accept';
+// What a graph does with it is mostly `if (answer)`: words beside a no must not pass for a yes.
+const answerOf = ({ action, content }: Answer): unknown =>
+  action === 'accept' ? (content ?? true) : false;

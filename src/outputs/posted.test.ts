@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest';
+import type { InputRequest } from '../ask.ts';
+import { answersTo } from './posted.ts';
+
+const answer = (kind: InputRequest['kind'], content: unknown): unknown =>
+  answersTo([{ id: 'c/ok', kind, callId: 'c' }], [{ id: 'c', content }])[0];
+
+describe('an approval that a front end posts', () => {
+  test.each<[unknown, object]>([
+    [true, { action: 'accept' }],
+    [{ approved: true }, { action: 'accept' }],
+    ['{"approved":true}', { action: 'accept' }],
+    ['Yes, confirmed.', { action: 'accept' }],
+    [{ editedArgs: { a: 1 } }, { action: 'accept', content: { a: 1 } }],
+    [false, { action: 'decline' }],
+    [{ approved: false, editedArgs: { a: 1 } }, { action: 'decline' }],
+    ['No, denied.', { action: 'decline' }],
+  ])('%j is a decision', (content, expected) => {
+    expect(answer('approval', content)).toMatchObject({ id: 'c/ok', ...expected });
+  });
+
+  test.each([
+    undefined,
+    null,
+    '',
+    'maybe later',
+    'ok, but not now',
+    {},
+    { approved: 'perhaps' },
+    1,
+  ])('%j is none, and says so', (content) => {
+    expect(() => answer('approval', content)).toThrow('neither a yes nor a no');
+  });
+
+  test('what the protocol itself says needs no words', () => {
+    const pending = [{ id: 'q', kind: 'approval' as const }];
+    expect(answersTo(pending, [{ id: 'q', action: 'cancel' }])).toEqual([
+      { id: 'q', action: 'cancel' },
+    ]);
+  });
+});
+
+test('an answer to a question is whatever was given', () => {
+  expect(answer('question', 'maybe later')).toEqual({
+    id: 'c/ok',
+    action: 'accept',
+    content: 'maybe later',
+  });
+});
