@@ -135,17 +135,32 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     this.#pulling = true;
     this.#pulls += 1;
     this.#pullOnce().then(
-      ({ done = false, value }) => {
+      (result) => {
         this.#pulling = false;
-        this.#through = done;
-        this.#say(done ? this.#laws.end() : this.#laws.take(value));
+        try {
+          const { done = false, value } = readResult(result);
+          this.#through = done;
+          this.#say(done ? this.#laws.end() : this.#laws.take(value));
+        } catch (error) {
+          this.#fail(error);
+        }
       },
       (error: unknown) => {
         this.#pulling = false;
         this.#through = true;
-        this.#say(this.#laws.end({ error }));
+        this.#fail(error);
       },
     );
+  }
+
+  /** What was thrown may throw again when it is looked at; whatever it is, it ends here. */
+  #fail(error: unknown): void {
+    try {
+      this.#say(this.#laws.end({ error }));
+    } catch (cause) {
+      const message = 'the agent threw or yielded what cannot be read';
+      this.#say(this.#laws.end({ error: new DuolaneError('internal', message, { cause }) }));
+    }
   }
 
   // Async, so that an agent that throws at once, or is none, comes out as a rejection too.
@@ -212,6 +227,11 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     const leftMs = Math.min(this.#graceMs, this.#deadline - performance.now());
     if (leftMs > 0) await atMost(returned, leftMs);
   }
+}
+
+function readResult(result: IteratorResult<unknown>): IteratorResult<unknown> {
+  if (typeof result === 'object' && result !== null) return result;
+  throw new DuolaneError('invalid', 'the agent is no async iterable: its next() gave no result');
 }
 
 async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
