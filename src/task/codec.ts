@@ -5,7 +5,7 @@ import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
 export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {
-  const given = encodeEntry(event as Entry);
+  const given = encodeShallow(event);
   const line = event.at === undefined ? `${given.slice(0, -1)},"at":${now}}` : given;
   // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count.
   if (line.length * 3 > ENTRY_BYTES && Buffer.byteLength(line) > ENTRY_BYTES)
@@ -14,6 +14,38 @@ export function encodeEvent(event: TaskEvent, now: number = Date.now()): string 
       `a ${event.type} entry takes ${Buffer.byteLength(line)} bytes, the limit is ${ENTRY_BYTES}; put the bytes into a BlobStore and send their URL`,
     );
   return line;
+}
+
+/** Deeper than this, and somebody on the way to a reader may run out of stack: a thread, a codec, a browser. */
+const MAX_DEPTH = 500;
+
+function encodeShallow(event: TaskEvent): string {
+  let line: string | undefined;
+  try {
+    line = encodeEntry(event as Entry);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  if (line !== undefined && ('delta' in event || !isDeep(line))) return line;
+  throw new DuolaneError(
+    'too_large',
+    `a ${event.type} entry is nested more than ${MAX_DEPTH} levels deep; make it flatter`,
+  );
+}
+
+function isDeep(line: string): boolean {
+  if (line.length < 2 * MAX_DEPTH) return false;
+  let depth = 0;
+  let quoted = false;
+  for (let at = 0; at < line.length; at++) {
+    const char = line.charCodeAt(at);
+    if (char === 0x22) quoted = !quoted;
+    else if (quoted) at += char === 0x5c ? 1 : 0;
+    else if (char === 0x7b || char === 0x5b) depth++;
+    else if (char === 0x7d || char === 0x5d) depth--;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
 }
 
 /** The line of an entry: JSON of the whole, as any reader may have it. */
