@@ -77,6 +77,22 @@ describe('the driver', () => {
           },
         }),
         'yields nothing that can be looked at': yielding(gone()),
+        'ends with what is too deep': yielding({
+          type: 'run.finished',
+          outcome: 'completed',
+          text: 'a',
+          output: deep(),
+        }),
+        'ends with an error that throws': yielding({
+          type: 'run.finished',
+          outcome: 'failed',
+          error: {
+            toJSON: never,
+            get code() {
+              return never();
+            },
+          },
+        }),
         'throws what has no words': throwing(Object.create(null)),
         'throws what throws when it is read': throwing({
           toString: never,

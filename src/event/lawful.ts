@@ -45,6 +45,13 @@ const FAIR_SHARE = 512;
 
 const OVER = new DuolaneError('canceled', 'the run is over: nobody reads it any more');
 
+const UNSAYABLE: AgentEvent = {
+  type: 'run.finished',
+  outcome: 'failed',
+  text: '',
+  error: new DuolaneError('internal', 'The agent ended with what cannot be written.').toJSON(),
+};
+
 class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   readonly #laws: Laws;
   readonly #stop = new Cancellation();
@@ -64,6 +71,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   #through = false;
   /** The reader has gone. */
   #left = false;
+  #saidEnd = false;
 
   constructor(agent: Agent, turn: Turn, ctx: AgentContext, graceMs: number, outer: Abortable) {
     this.#agent = agent;
@@ -137,12 +145,15 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     this.#pullOnce().then(
       (result) => {
         this.#pulling = false;
+        const ended = this.#laws.ended;
         try {
           const { done = false, value } = readResult(result);
           this.#through = done;
           this.#say(done ? this.#laws.end() : this.#laws.take(value));
         } catch (error) {
           this.#fail(error);
+          // The end itself was what could not be said.
+          if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNSAYABLE]);
         }
       },
       (error: unknown) => {
@@ -171,8 +182,10 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
 
   #say(events: readonly AgentEvent[]): void {
     const at = Date.now();
-    for (const event of events)
+    for (const event of events) {
       this.#out.push(cut(event.at === undefined ? { ...event, at } : event));
+      this.#saidEnd ||= event.type === 'run.finished';
+    }
     this.#wake();
   }
 
