@@ -118,6 +118,23 @@ describe('the driver', () => {
     },
   );
 
+  test('what is nested too deeply is left out with a word, and the run goes on', async () => {
+    const data = JSON.parse(`${'['.repeat(1000)}${']'.repeat(1000)}`) as unknown;
+    const agent: Agent = async function* () {
+      yield { type: 'artifact', artifactId: 'a', parts: [{ data }] };
+      yield { type: 'tool.called', callId: 'c', name: 'f', args: data };
+      const frame = { lane: 'control', direction: 'in', at: 1, data: { data } } as const;
+      yield { type: 'frame', frame };
+      yield said('b');
+    };
+    const events = await collect(lawful(agent)(turn, contextFor().ctx));
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'b' });
+    const [artifact] = events.filter(({ type }) => type === 'artifact');
+    expect(JSON.stringify(artifact)).toContain('too deep');
+    for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(1000);
+    expect(checkLaws(events)).toEqual([]);
+  });
+
   test('pulls the agent only as the reader pulls', async () => {
     let produced = 0;
     const events = lawful(async function* () {

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
-import { isWords } from '../event/json.ts';
+import { isDeep, isWords, MAX_DEPTH } from '../event/json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
@@ -16,9 +16,6 @@ export function encodeEvent(event: TaskEvent, now: number = Date.now()): string 
   return line;
 }
 
-/** Deeper than this, and somebody on the way to a reader may run out of stack: a thread, a codec, a browser. */
-const MAX_DEPTH = 500;
-
 function encodeShallow(event: TaskEvent): string {
   let line: string | undefined;
   try {
@@ -31,21 +28,6 @@ function encodeShallow(event: TaskEvent): string {
     'too_large',
     `a ${event.type} entry is nested more than ${MAX_DEPTH} levels deep; make it flatter`,
   );
-}
-
-function isDeep(line: string): boolean {
-  if (line.length < 2 * MAX_DEPTH) return false;
-  let depth = 0;
-  let quoted = false;
-  for (let at = 0; at < line.length; at++) {
-    const char = line.charCodeAt(at);
-    if (char === 0x22) quoted = !quoted;
-    else if (quoted) at += char === 0x5c ? 1 : 0;
-    else if (char === 0x7b || char === 0x5b) depth++;
-    else if (char === 0x7d || char === 0x5d) depth--;
-    if (depth > MAX_DEPTH) return true;
-  }
-  return false;
 }
 
 /** The line of an entry: JSON of the whole, as any reader may have it. */
