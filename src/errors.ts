@@ -101,7 +101,7 @@ export class DuolaneError extends Error implements Failure {
   static from(reason: unknown, code: ErrorCode = 'internal'): DuolaneError {
     if (reason instanceof DuolaneError) return reason;
     if (!(reason instanceof Error))
-      return new DuolaneError(code, String(reason), { cause: reason });
+      return new DuolaneError(code, wordsOf(reason), { cause: reason });
     const known: Record<string, ErrorCode> = { AbortError: 'canceled', TimeoutError: 'timeout' };
     return new DuolaneError(known[reason.name] ?? code, reason.message, { cause: reason });
   }
@@ -115,5 +115,14 @@ export class DuolaneError extends Error implements Failure {
       ...(status !== undefined && { status }),
       ...(retryAfterMs !== undefined && { retryAfterMs }),
     };
+  }
+}
+
+/** Anything can be thrown, also what has no words. */
+function wordsOf(reason: unknown): string {
+  try {
+    return String(reason);
+  } catch {
+    return 'something that cannot be written was thrown';
   }
 }

@@ -161,6 +161,27 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         await expect(log.append(claim, 2, [huge])).rejects.toMatchObject({ code: 'too_large' });
       });
 
+      test('an entry that is nested too deeply is too large, and harms nobody else', async () => {
+        const nested = (depth: number): unknown =>
+          JSON.parse(`${'['.repeat(depth)}"[[[\\"["${']'.repeat(depth)}`) as unknown;
+        const claim = await claimed(log, 't');
+        await log.append(claim, 1, [started]);
+        const custom = (depth: number) =>
+          ({ type: 'custom', name: 'n', data: nested(depth) }) as const;
+        for (const depth of [600, 3000, 100_000]) {
+          const parts = [{ data: nested(depth) }];
+          await expect(log.submit(turn('a', 'u', { parts }))).rejects.toMatchObject({
+            code: 'too_large',
+          });
+          await expect(log.append(claim, 2, [custom(depth)])).rejects.toMatchObject({
+            code: 'too_large',
+          });
+        }
+        await log.submit(turn('a', 'v', { parts: [{ data: nested(400) }, { data: nested(1) }] }));
+        expect(await log.append(claim, 2, [custom(400)])).toBe(3);
+        expect((await collect(log.list({}))).map(({ task }) => task)).toEqual(['v', 't']);
+      });
+
       test('many at once to many tasks are all there, each in its order', async () => {
         const tasks = Array.from({ length: 20 }, (_, index) => `t${index}`);
         await Promise.all(

@@ -144,10 +144,12 @@ export class A2AClient implements AsyncDisposable {
 
   /** Sends a message and gives what follows as a stream. Nothing is sent before it is read. */
   stream(message: string | readonly A2APart[], options: SendOptions = {}): A2AStream {
-    const params = {
-      message: messageOf(message, options),
-      ...(options.push && { configuration: { taskPushNotificationConfig: options.push } }),
+    const { push, historyLength } = options;
+    const configuration = {
+      ...(push && { taskPushNotificationConfig: push }),
+      ...(historyLength !== undefined && { historyLength }),
     };
+    const params = { message: messageOf(message, options), configuration };
     return new A2AStream(this.#wire, { params }, this.#exact, options);
   }
 

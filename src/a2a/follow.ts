@@ -4,6 +4,7 @@ import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { a2aEncoder, type TextOptions } from './encoder.ts';
+import { Refusal } from './errors.ts';
 import { INTERRUPTED, TERMINAL, type StreamEvent } from './model.ts';
 import { encodeStatus, encodeTask } from './task.ts';
 
@@ -80,7 +81,8 @@ async function* batches(
     let chars = 0;
     for (let entry: Entry | undefined = first; entry;) {
       if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
-        const snapshot = (await log.get(task)) as Snapshot;
+        const snapshot = await log.get(task);
+        if (!snapshot) throw new Refusal('TASK_NOT_FOUND', `task ${task} was deleted`);
         const id = String(snapshot.seq);
         if ('after' in start && seqOf(start.after) >= snapshot.seq) return;
         yield [

@@ -8,7 +8,15 @@ import type { Runner, TaskLog } from '../task/types.ts';
 import { readAnswers } from './answers.ts';
 import type { TextOptions } from './encoder.ts';
 import { Refusal } from './errors.ts';
-import { follow, seqOf, settled, type EventStream, type Start } from './follow.ts';
+import {
+  eventStream,
+  follow,
+  seqOf,
+  settled,
+  type EventStream,
+  type Numbered,
+  type Start,
+} from './follow.ts';
 import type { A2ATask, TaskPage } from './model.ts';
 import type { Incoming, ListRequest } from './requests.ts';
 import { encodeTask, nameId } from './task.ts';
@@ -91,12 +99,19 @@ export class Operations {
   }
 
   /** What follows a turn, up to the end or the next wait for a person; submits it when it is read. */
-  stream(submit: () => Promise<Submitted>, options: Abortable): EventStream {
+  stream(
+    submit: () => Promise<Submitted>,
+    options: Abortable,
+    historyLength?: number,
+  ): EventStream {
     const begin = async (): Promise<{ task: string; start: Start }> => {
       const { task, entry } = await submit();
       return { task, start: { from: entry.seq, entry } };
     };
-    return follow(this.#log, begin, options, this.#text);
+    const events = follow(this.#log, begin, options, this.#text);
+    return historyLength === undefined
+      ? events
+      : eventStream(() => shortened(events.batches(), historyLength));
   }
 
   /** Resolves when the task has ended or waits for a person. */
@@ -186,6 +201,20 @@ export class Operations {
   #owns({ agent, owner, turns }: Snapshot, caller: Caller): boolean {
     return agent === this.#agent && owner === caller.owner && turns[0]?.tenant === caller.tenant;
   }
+}
+
+/** The same events, with no more of a task's history than was asked for. */
+async function* shortened(
+  batches: AsyncIterable<readonly Numbered[]>,
+  length: number,
+): AsyncGenerator<readonly Numbered[], void, undefined> {
+  for await (const batch of batches)
+    yield batch.map((each) => {
+      if (!('task' in each.out)) return each;
+      const { history = [], ...task } = each.out.task;
+      const kept = length === 0 ? [] : history.slice(-length);
+      return { ...each, out: { task: { ...task, ...(kept.length > 0 && { history: kept }) } } };
+    });
 }
 
 const notCancelable = ({ task, state }: Snapshot): Refusal =>

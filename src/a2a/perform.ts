@@ -130,7 +130,8 @@ async function send(
     return submitted;
   };
   // Pulled by the response, so that its headers go out beside the commit, not after it.
-  if (operation === 'stream') return { kind: 'events', events: operations.stream(submit, leaving) };
+  if (operation === 'stream')
+    return { kind: 'events', events: operations.stream(submit, leaving, incoming.historyLength) };
   const { task } = await submit();
   if (incoming.blocking) await operations.settled(task, leaving);
   return {

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { head } from './chars.ts';
-import { decodeEntry, encodeEntry } from './json.ts';
+import { decodeEntry, encodeEntry, isDeep } from './json.ts';
 import type { AgentEvent, Entry, Frame } from './types.ts';
 
 /** What one entry may take in the log, and one frame in it. */
@@ -13,7 +13,7 @@ const STAMP_BYTES = 128;
 /**
  * The event, or one that fits into an entry: frames over 16 KiB lose data and say their true size
  * in `bytes`; anything else over 1 MiB has its long strings cut with a note, and if that is not
- * enough, its payload (output, arguments, data, parts) replaced by a note. It stays as lawful as
+ * enough, or it is nested too deeply, its payload (output, arguments, data, parts) replaced by a note. It stays as lawful as
  * it was: ids, names and blocks are untouched (`lawful` keeps blocks short by itself). The event
  * given is never changed. Large results belong behind a URL.
  */
@@ -23,9 +23,11 @@ export function cut(event: AgentEvent): AgentEvent {
   const limit = ENTRY_BYTES - STAMP_BYTES;
   const line = lineOf(event);
   const bytes = Buffer.byteLength(line);
-  if (bytes <= limit) return event;
+  const deep = isDeep(line);
+  if (bytes <= limit && !deep) return event;
   // Read back, it is a plain tree: no cycles to walk in, nothing shared with the agent.
   const { event: plain } = decodeEntry(line) as unknown as { readonly event: AgentEvent };
+  if (deep) return withoutPayload(plain, bytes);
   const shorter = shorten(plain, limit >> 4) as AgentEvent;
   return sizeOf(shorter) <= limit ? shorter : withoutPayload(plain, bytes);
 }
@@ -48,7 +50,8 @@ function lineOf(event: object): string {
 const ENVELOPE_BYTES = Buffer.byteLength(lineOf({})) - '{}'.length;
 const sizeOf = (value: object): number => Buffer.byteLength(lineOf(value)) - ENVELOPE_BYTES;
 
-const note = (bytes: number): string => `[cut: ${bytes} bytes were too many for one entry]`;
+const note = (bytes: number): string =>
+  `[cut: ${bytes} bytes were too many or too deep for one entry]`;
 
 /** The same value, each string in it at most so long. */
 function shorten(value: unknown, chars: number): unknown {
@@ -86,10 +89,12 @@ function withoutPayload(event: AgentEvent, bytes: number): AgentEvent {
 
 function cutFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): AgentEvent {
   const { frame } = event;
-  const bytes = sizeOf(frame.data);
-  if (bytes <= FRAME_BYTES) return event;
-  const data = shorten(frame.data, FRAME_BYTES >> 4) as JsonObject;
-  const small = sizeOf(data) <= FRAME_BYTES ? data : outline(frame.data, bytes);
+  const line = lineOf(frame.data);
+  const bytes = Buffer.byteLength(line) - ENVELOPE_BYTES;
+  const deep = isDeep(line);
+  if (bytes <= FRAME_BYTES && !deep) return event;
+  const data = deep ? {} : (shorten(frame.data, FRAME_BYTES >> 4) as JsonObject);
+  const small = !deep && sizeOf(data) <= FRAME_BYTES ? data : outline(frame.data, bytes);
   const short: Frame = { ...frame, data: small, bytes: frame.bytes ?? bytes };
   return { ...event, frame: short };
 }

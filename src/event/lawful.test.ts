@@ -30,6 +30,111 @@ describe('the driver', () => {
     expect(events.every(({ at }) => typeof at === 'number')).toBe(true);
   });
 
+  const deep = (): object => {
+    let value: object = {};
+    for (let n = 0; n < 50_000; n++) value = { value };
+    return value;
+  };
+  const gone = (): object => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  };
+  const never = (): never => {
+    throw new Error('never read');
+  };
+  const yielding = (value: unknown): Agent =>
+    async function* () {
+      yield value as AgentEvent;
+    };
+  const throwing = (value: unknown): Agent =>
+    async function* () {
+      yield said('a');
+      throw value;
+    };
+  const nexting =
+    (value: unknown): Agent =>
+    () => ({ [Symbol.asyncIterator]: () => ({ next: async () => value as never }) });
+  const status = (data: unknown): unknown => ({ type: 'status', message: 'm', data });
+
+  verifies(
+    ['S130', 'S133'],
+    'nothing that an agent yields or throws gets past its run',
+    async () => {
+      const agents: Record<string, Agent> = {
+        'yields what is too deep': yielding(status(deep())),
+        'yields what throws when it is read': yielding(
+          status({
+            get a() {
+              return never();
+            },
+          }),
+        ),
+        'yields what throws when it is written': yielding(status({ toJSON: never })),
+        'yields a type that throws': yielding({
+          get type() {
+            return never();
+          },
+        }),
+        'yields nothing that can be looked at': yielding(gone()),
+        'ends with what is too deep': yielding({
+          type: 'run.finished',
+          outcome: 'completed',
+          text: 'a',
+          output: deep(),
+        }),
+        'ends with an error that throws': yielding({
+          type: 'run.finished',
+          outcome: 'failed',
+          error: {
+            toJSON: never,
+            get code() {
+              return never();
+            },
+          },
+        }),
+        'throws what has no words': throwing(Object.create(null)),
+        'throws what throws when it is read': throwing({
+          toString: never,
+          get message() {
+            return never();
+          },
+        }),
+        'throws nothing that can be looked at': throwing(gone()),
+        'gives no result': nexting(undefined),
+        'gives a number': nexting(5),
+        'is no agent': (() => undefined) as never,
+        'asks what is too deep': async function* (_turn, ctx) {
+          await ctx.ask({ id: 'q', kind: 'question', data: deep() });
+          yield said('a');
+        },
+      };
+      for (const [what, agent] of Object.entries(agents)) {
+        const events = await collect(lawful(agent, { graceMs: 5 })(turn, contextFor().ctx));
+        const ends = events.filter(({ type }) => type === 'run.finished');
+        expect([what, ends]).toEqual([what, [expect.objectContaining({ outcome: 'failed' })]]);
+        expect(events.at(-1)).toBe(ends[0]);
+      }
+    },
+  );
+
+  test('what is nested too deeply is left out with a word, and the run goes on', async () => {
+    const data = JSON.parse(`${'['.repeat(1000)}${']'.repeat(1000)}`) as unknown;
+    const agent: Agent = async function* () {
+      yield { type: 'artifact', artifactId: 'a', parts: [{ data }] };
+      yield { type: 'tool.called', callId: 'c', name: 'f', args: data };
+      const frame = { lane: 'control', direction: 'in', at: 1, data: { data } } as const;
+      yield { type: 'frame', frame };
+      yield said('b');
+    };
+    const events = await collect(lawful(agent)(turn, contextFor().ctx));
+    expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'b' });
+    const [artifact] = events.filter(({ type }) => type === 'artifact');
+    expect(JSON.stringify(artifact)).toContain('too deep');
+    for (const event of events) expect(JSON.stringify(event).length).toBeLessThan(1000);
+    expect(checkLaws(events)).toEqual([]);
+  });
+
   test('pulls the agent only as the reader pulls', async () => {
     let produced = 0;
     const events = lawful(async function* () {

@@ -53,6 +53,13 @@ const FAIR_SHARE = 512;
 
 const OVER = new DuolaneError('canceled', 'the run is over: nobody reads it any more');
 
+const UNSAYABLE: AgentEvent = {
+  type: 'run.finished',
+  outcome: 'failed',
+  text: '',
+  error: new DuolaneError('internal', 'The agent ended with what cannot be written.').toJSON(),
+};
+
 class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   readonly #laws: Laws;
   readonly #stop = new Cancellation();
@@ -72,6 +79,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   #through = false;
   /** The reader has gone. */
   #left = false;
+  #saidEnd = false;
 
   constructor(agent: Agent, turn: Turn, ctx: AgentContext, graceMs: number, outer: Abortable) {
     this.#agent = agent;
@@ -143,17 +151,35 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     this.#pulling = true;
     this.#pulls += 1;
     this.#pullOnce().then(
-      ({ done = false, value }) => {
+      (result) => {
         this.#pulling = false;
-        this.#through = done;
-        this.#say(done ? this.#laws.end() : this.#laws.take(value));
+        const ended = this.#laws.ended;
+        try {
+          const { done = false, value } = readResult(result);
+          this.#through = done;
+          this.#say(done ? this.#laws.end() : this.#laws.take(value));
+        } catch (error) {
+          this.#fail(error);
+          // The end itself was what could not be said.
+          if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNSAYABLE]);
+        }
       },
       (error: unknown) => {
         this.#pulling = false;
         this.#through = true;
-        this.#say(this.#laws.end({ error }));
+        this.#fail(error);
       },
     );
+  }
+
+  /** What was thrown may throw again when it is looked at; whatever it is, it ends here. */
+  #fail(error: unknown): void {
+    try {
+      this.#say(this.#laws.end({ error }));
+    } catch (cause) {
+      const message = 'the agent threw or yielded what cannot be read';
+      this.#say(this.#laws.end({ error: new DuolaneError('internal', message, { cause }) }));
+    }
   }
 
   // Async, so that an agent that throws at once, or is none, comes out as a rejection too.
@@ -164,8 +190,10 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
 
   #say(events: readonly AgentEvent[]): void {
     const at = Date.now();
-    for (const event of events)
+    for (const event of events) {
       this.#out.push(cut(event.at === undefined ? { ...event, at } : event));
+      this.#saidEnd ||= event.type === 'run.finished';
+    }
     this.#wake();
   }
 
@@ -220,6 +248,11 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     const leftMs = Math.min(this.#graceMs, this.#deadline - performance.now());
     if (leftMs > 0) await atMost(returned, leftMs);
   }
+}
+
+function readResult(result: IteratorResult<unknown>): IteratorResult<unknown> {
+  if (typeof result === 'object' && result !== null) return result;
+  throw new DuolaneError('invalid', 'the agent is no async iterable: its next() gave no result');
 }
 
 async function atMost(work: Promise<unknown>, ms: number): Promise<void> {

@@ -1,11 +1,11 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
-import { isWords } from '../event/json.ts';
+import { isDeep, isWords, MAX_DEPTH } from '../event/json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
 export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {
-  const given = encodeEntry(event as Entry);
+  const given = encodeShallow(event);
   const line = event.at === undefined ? `${given.slice(0, -1)},"at":${now}}` : given;
   // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count.
   if (line.length * 3 > ENTRY_BYTES && Buffer.byteLength(line) > ENTRY_BYTES)
@@ -14,6 +14,20 @@ export function encodeEvent(event: TaskEvent, now: number = Date.now()): string 
       `a ${event.type} entry takes ${Buffer.byteLength(line)} bytes, the limit is ${ENTRY_BYTES}; put the bytes into a BlobStore and send their URL`,
     );
   return line;
+}
+
+function encodeShallow(event: TaskEvent): string {
+  let line: string | undefined;
+  try {
+    line = encodeEntry(event as Entry);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  if (line !== undefined && ('delta' in event || !isDeep(line))) return line;
+  throw new DuolaneError(
+    'too_large',
+    `a ${event.type} entry is nested more than ${MAX_DEPTH} levels deep; make it flatter`,
+  );
 }
 
 /** The line of an entry: JSON of the whole, as any reader may have it. */

@@ -89,6 +89,11 @@ class ThreadStore {
       else this.#receive(message);
     });
     worker.on('error', (error) => (reason ??= error));
+    // An answer is lost, and with it who waits: as good as a crash.
+    port.on('messageerror', (error) => {
+      reason ??= error;
+      void worker.terminate();
+    });
     this.#gone = new Promise((resolve) =>
       worker.once('exit', () => {
         this.#exited(reason);

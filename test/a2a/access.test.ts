@@ -423,4 +423,8 @@ test('no answer has more of the history than the server gives', async () => {
   expect(sent).toMatchObject({ result: { task: { history: [{ role: 'ROLE_AGENT' }] } } });
   const listed = (await caller.call('ListTasks', { historyLength: 9 }))['result'] as TaskPage;
   expect(listed.tasks[0]?.history).toHaveLength(1);
+  const none = { ...caller.message('y'), configuration: { historyLength: 0 } };
+  const [first] = await all(caller.stream('SendStreamingMessage', none));
+  expect(first?.result['task']).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } });
+  expect(first?.result['task']).not.toHaveProperty('history');
 });
