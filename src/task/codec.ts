@@ -30,6 +30,25 @@ function encodeShallow(event: TaskEvent): string {
   );
 }
 
+/**
+ * What `decodeEntry` will make of the event's line, if it is plain to see: an event of words and numbers, with nothing
+ * in it that JSON changes or that somebody may change later. It costs a fifth of reading the line.
+ */
+export function flatEntry(event: TaskEvent, seq: Seq, now: number): Entry | undefined {
+  const entry: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(event)) {
+    if (name === '__proto__' || name === 'v') return undefined;
+    if (typeof value === 'string' || typeof value === 'boolean' || isPlainNumber(value))
+      entry[name] = value;
+    else if (value !== undefined) return undefined;
+  }
+  entry['at'] ??= now;
+  entry['seq'] = seq;
+  return entry as unknown as Entry;
+}
+
+const isPlainNumber = (value: unknown): boolean => Number.isFinite(value) && !Object.is(value, -0);
+
 /** The line of an entry: JSON of the whole, as any reader may have it. */
 export const numberLine = (event: string, seq: Seq): string =>
   `${event.slice(0, -1)},"seq":${seq}}`;

@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { decodeEntry, isFinal } from '../event/index.ts';
 import type { AgentEvent, Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { Abortable, Items } from '../stream/types.ts';
-import { encodeEvent } from './codec.ts';
+import { encodeEvent, flatEntry } from './codec.ts';
 import { HeldClaims } from './held.ts';
 import { leavable, subscribe, waitFor } from './leave.ts';
 import { listTasks } from './list.ts';
@@ -84,7 +84,7 @@ class Log implements TaskLog {
         ...(worker !== undefined && { worker }),
       });
       claimed = claim && this.#held.hold(claim, tail);
-      return { entry: decodeEntry(row.line), ...(claimed && { claim: claimed }) };
+      return { entry: row.entry ?? decodeEntry(row.line), ...(claimed && { claim: claimed }) };
     } finally {
       if (!claimed) tail?.drop();
     }
@@ -140,7 +140,10 @@ class Log implements TaskLog {
     const { task, epoch } = claim;
     const now = Date.now();
     const encoded = events.map((event) => encodeEvent(event, now));
-    return await this.#store.append({ task, epoch, after, events: encoded });
+    const entries = this.#store.announcesAll
+      ? events.map((event, index) => flatEntry(event, after + 1 + index, now))
+      : [];
+    return await this.#store.append({ task, epoch, after, events: encoded, entries });
   }
 
   async release(claim: Claim): Promise<void> {

@@ -1,6 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
-import { type Answered, type Call, packCalls, unpackDone } from './sqlite-wire.ts';
+import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
 /** A thread that has begun to open the database. `again`: this process had it open before. */
@@ -9,7 +9,7 @@ export type StartThread = (again: boolean) => {
   readonly port: MessagePort;
 };
 
-type Message = 'ready' | { readonly failure: Failure } | Answered;
+type Message = 'ready' | { readonly failure: Failure } | PackedDone;
 
 interface Waiting {
   readonly call?: Call;
@@ -17,11 +17,6 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/**
- * So many messages may be at the thread: one that it works on, and one that it finds when it is done. What is
- * called meanwhile waits for the next one; a message more would wake the thread for nothing.
- */
-const MAX_SENT = 2;
 const MAX_CRASHES = 5;
 const CRASH_WINDOW_MS = 60_000;
 const RESTART_MS = 50;
@@ -56,8 +51,8 @@ class ThreadStore {
   #ready = false;
   #settleOpened: Waiting | undefined;
   #outbox: Call[] = [];
-  /** Messages at the thread that are not answered yet. */
-  #sent = 0;
+  /** The thread has a message that it has not answered. */
+  #busy = false;
   #ids = 0;
   #crashes: number[] = [];
   #restart: NodeJS.Timeout | undefined;
@@ -109,26 +104,26 @@ class ThreadStore {
       if (this.#waiting.size === 0) this.#port?.ref();
       const call: Call = { id, method, args };
       this.#waiting.set(id, { call, resolve, reject });
-      // Whatever is called in this turn of the loop travels as one message and is one commit: sent
-      // sooner, the first call would have a commit of its own, and all others wait for it.
+      // Whatever is called in this turn of the loop, or while the thread works, travels as one message and is one
+      // commit: sent sooner, the first call would have a commit of its own, and all others wait for it.
       if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
     });
   }
 
   #flush(): void {
     const calls = this.#outbox;
-    if (calls.length === 0 || !this.#ready || this.#sent >= MAX_SENT) return;
+    if (calls.length === 0 || !this.#ready || this.#busy) return;
     this.#outbox = [];
-    this.#sent++;
+    this.#busy = true;
     this.#port?.postMessage(packCalls(calls));
   }
 
-  #receive(message: 'ready' | Answered): void {
+  #receive(message: 'ready' | PackedDone): void {
     if (message === 'ready') return this.#opened();
-    this.#sent -= message.messages;
+    this.#busy = false;
     // Together with what this answer makes others call.
     if (this.#outbox.length > 0) setImmediate(() => this.#flush());
-    const done = unpackDone(message.done, (id) => this.#waiting.get(id)?.call);
+    const done = unpackDone(message, (id) => this.#waiting.get(id)?.call);
     for (const { reply, commits } of done) {
       for (const commit of commits) for (const listener of this.#listeners) listener(commit);
       const waiting = this.#waiting.get(reply.id);
@@ -153,7 +148,7 @@ class ThreadStore {
 
   #exited(reason: unknown): void {
     this.#ready = false;
-    this.#sent = 0;
+    this.#busy = false;
     this.#port?.close();
     this.#port = this.#worker = undefined;
     const unsent = new Set(this.#outbox.map(({ id }) => id));
@@ -195,7 +190,7 @@ class ThreadStore {
   async #close(): Promise<void> {
     clearTimeout(this.#restart);
     if (!this.#end) {
-      this.#sent = 0; // what waits for its turn has it now
+      this.#busy = false; // what waits for its turn has it now
       this.#flush();
       this.#end = new DuolaneError('closed', 'the log was closed');
       this.#port?.postMessage('close');

@@ -55,7 +55,9 @@ test.each([
   };
   const packed = packDone([call], [done]);
   expect(packed).toHaveLength(3);
-  expect(unpackDone(structuredClone(packed), () => call)).toEqual([done]);
+  const arrived = unpackDone(structuredClone(packed), () => call);
+  expect(arrived).toMatchObject([done]);
+  expect(arrived[0]?.commits[0]?.rows[0]?.entry).toMatchObject({ seq: 1, turn });
 });
 
 test('a message that is known arrives with the entry that is there', () => {

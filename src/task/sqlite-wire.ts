@@ -59,12 +59,6 @@ export function unpackCalls(packed: PackedCalls): Call[] {
   return calls;
 }
 
-/** What the thread says after a commit: to how many messages, and what was done. */
-export interface Answered {
-  readonly messages: number;
-  readonly done: PackedDone;
-}
-
 /** What was done, in its order: id, head and flags of an append and of a new task; any other as it is. */
 export type PackedDone = readonly (Done | number)[];
 
@@ -111,8 +105,10 @@ export function unpackDone(packed: PackedDone, callOf: (id: number) => Call | un
 /** A new task, as the ledger answers it and commits it: with one entry, and claimed for the first time or not at all. */
 function begun({ id, args }: Call, flags: number): Done {
   const { note } = args[0] as SubmitRequest;
-  const row: Row = { seq: 1, note: true, line: numberLine(note, 1) };
-  const snapshot = advance(undefined, decodeEntry(row.line));
+  const line = numberLine(note, 1);
+  const entry = decodeEntry(line);
+  const row: Row = { seq: 1, note: true, line, entry };
+  const snapshot = advance(undefined, entry);
   const { task } = snapshot;
   const held = (flags & HELD) !== 0;
   const epoch = held ? 1 : 0;
@@ -133,7 +129,7 @@ function begun({ id, args }: Call, flags: number): Done {
 }
 
 const commitOf = (
-  { task, epoch, after, events }: AppendRequest,
+  { task, epoch, after, events, entries = [] }: AppendRequest,
   head: Seq,
   flags: number,
 ): Commit => ({
@@ -142,7 +138,7 @@ const commitOf = (
   held: (flags & HELD) !== 0,
   rows: events.map((event, index): Row => {
     const seq = after + 1 + index;
-    return { seq, note: false, line: numberLine(event, seq) };
+    return { seq, note: false, line: numberLine(event, seq), entry: entries[index] };
   }),
   head,
   ended: (flags & ENDED) !== 0,

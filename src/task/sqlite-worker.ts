@@ -1,15 +1,9 @@
-import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { type MessagePort, workerData } from 'node:worker_threads';
 import { DuolaneError } from '../errors.ts';
 import { SqliteEngine } from './sqlite-engine.ts';
-import {
-  type Answered,
-  type Call,
-  packDone,
-  type PackedCalls,
-  unpackCalls,
-} from './sqlite-wire.ts';
+import { packDone, type PackedCalls, unpackCalls } from './sqlite-wire.ts';
 
-// Calls that arrive while a commit runs wait at the port; the next commit takes them all.
+// The calls of a message are one commit; whoever sends waits with the next message for the answer.
 const { port, file, again } = workerData as {
   readonly port: MessagePort;
   readonly file: string;
@@ -18,31 +12,17 @@ const { port, file, again } = workerData as {
 
 try {
   const engine = new SqliteEngine(file, { again });
-  port.on('message', (first: PackedCalls | 'close') => {
-    const calls: Call[] = [];
-    let messages = 0;
-    let closing = false;
-    for (let next: typeof first | undefined = first; next !== undefined; next = waiting()) {
-      if (next === 'close') closing = true;
-      else {
-        messages++;
-        calls.push(...unpackCalls(next));
-      }
+  port.on('message', (message: PackedCalls | 'close') => {
+    if (message === 'close') {
+      engine.close();
+      port.close();
+    } else {
+      const calls = unpackCalls(message);
+      port.postMessage(packDone(calls, engine.run(calls)));
     }
-    if (calls.length > 0) {
-      const answered: Answered = { messages, done: packDone(calls, engine.run(calls)) };
-      port.postMessage(answered);
-    }
-    if (!closing) return;
-    engine.close();
-    port.close();
   });
   port.postMessage('ready');
 } catch (error) {
   port.postMessage({ failure: DuolaneError.from(error, 'server').toJSON() });
   port.close();
-}
-
-function waiting(): PackedCalls | 'close' | undefined {
-  return receiveMessageOnPort(port)?.message as PackedCalls | 'close' | undefined;
 }

@@ -1,4 +1,4 @@
-import type { Seq, Snapshot, TaskState } from '../event/types.ts';
+import type { Entry, Seq, Snapshot, TaskState } from '../event/types.ts';
 import type { Bookmark, ReplicaInfo } from './types.ts';
 
 /** A stored entry. `note` tells a note from an agent event without parsing it. */
@@ -7,6 +7,8 @@ export interface Row {
   readonly note: boolean;
   /** The entry, as `encodeEntry` writes it. */
   readonly line: string;
+  /** What `decodeEntry` makes of the line, where that is at hand. */
+  readonly entry?: Entry | undefined;
 }
 
 export interface SubmitRequest {
@@ -25,6 +27,8 @@ export interface AppendRequest {
   readonly after: Seq;
   /** As `encodeEvent` writes them. */
   readonly events: readonly string[];
+  /** The same as they will be read, as far as that is known, for rows that are announced; a store may ignore it. */
+  readonly entries?: readonly (Entry | undefined)[];
 }
 
 export interface ClaimRow {

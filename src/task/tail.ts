@@ -43,7 +43,7 @@ class Tail {
     if (gap || unread) this.#drop(this.#rows.length);
     for (const row of rows) {
       this.#rows.push(row);
-      this.#entries.push(undefined);
+      this.#entries.push(row.entry);
       this.#bytes += row.line.length;
     }
     let drop = 0;

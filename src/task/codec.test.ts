@@ -1,0 +1,42 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { anyYield } from '../../test/arbitraries.ts';
+import { decodeEntry } from '../event/index.ts';
+import type { AgentEvent } from '../event/types.ts';
+import { encodeEvent, flatEntry, numberLine } from './codec.ts';
+
+const read = (event: AgentEvent): unknown => decodeEntry(numberLine(encodeEvent(event, 5), 7));
+
+test('an entry that is made without reading its line is the one that its line gives', () => {
+  let made = 0;
+  fc.assert(
+    fc.property(anyYield, (value) => {
+      const event = value as AgentEvent;
+      fc.pre(typeof value === 'object' && value !== null && typeof event.type === 'string');
+      const entry = flatEntry(event, 7, 5);
+      if (!entry) return;
+      made++;
+      expect(entry).toStrictEqual(read(event));
+    }),
+  );
+  expect(made).toBeGreaterThan(10);
+});
+
+test.each<[string, object]>([
+  ['a list', { path: ['a'] }],
+  ['an object', { usage: { inputTokens: 1 } }],
+  ['a number that JSON has no word for', { at: Number.NaN }],
+  ['a zero that JSON writes without its sign', { extra: -0 }],
+  ['a function that says what JSON is', { toJSON: () => 'x' }],
+  ['another format', { v: 2 }],
+])('with %s in it the line is read', (_what, more) => {
+  const event = { type: 'text.delta', id: 't', delta: 'x', ...more } as AgentEvent;
+  expect(flatEntry(event, 7, 5)).toBeUndefined();
+});
+
+test('later changes of an event do not change its entry', () => {
+  const event = { type: 'text.delta' as const, id: 't', delta: 'x', path: undefined };
+  const entry = flatEntry(event as object as AgentEvent, 7, 5);
+  event.delta = 'y';
+  expect(entry).toStrictEqual({ type: 'text.delta', id: 't', delta: 'x', at: 5, seq: 7 });
+});
