@@ -1,4 +1,4 @@
-import type { Answer, InputRequest } from '../ask.ts';
+import type { Answer, Ask, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { failCalls, settle } from '../event/index.ts';
 import { runLawfully } from '../event/lawful.ts';
@@ -127,20 +127,9 @@ export class Run {
   }
 
   #context(turn: Turn): AgentContext {
-    const { snapshot } = this.#writer;
-    const { logger, history } = this.#options;
     const trace = this.#ear?.trace ?? traceOf(turn);
-    const stop = this.#stop;
-    return {
-      get signal() {
-        return stop.signal;
-      },
-      ask: (request, options) => this.#ask(request, options?.signal),
-      task: snapshot,
-      history: () => history(snapshot),
-      logger,
-      ...(trace && { trace }),
-    };
+    const ask: Ask = (request, options) => this.#ask(request, options?.signal);
+    return new Context(this.#writer.snapshot, this.#stop, ask, this.#options, trace);
   }
 
   #ask({ id }: InputRequest, signal?: AbortSignal): Promise<Answer> {
@@ -183,6 +172,39 @@ export class Run {
 
   #abort(code: 'canceled' | 'suspended' | 'timeout', message: string): void {
     this.#stop.abort(new DuolaneError(code, message));
+  }
+}
+
+/** What `lawful` makes the agent's context of. A class, since a getter in a literal gives every object a shape of its own. */
+class Context implements AgentContext {
+  readonly task: Snapshot;
+  readonly ask: Ask;
+  readonly logger: Logger;
+  readonly trace?: NonNullable<AgentContext['trace']>;
+  readonly #stop: Cancellation;
+  readonly #history: RunOptions['history'];
+
+  constructor(
+    task: Snapshot,
+    stop: Cancellation,
+    ask: Ask,
+    { logger, history }: RunOptions,
+    trace: AgentContext['trace'],
+  ) {
+    this.task = task;
+    this.ask = ask;
+    this.logger = logger;
+    if (trace) this.trace = trace;
+    this.#stop = stop;
+    this.#history = history;
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  history(): AsyncIterable<Snapshot> {
+    return this.#history(this.task);
   }
 }
 
