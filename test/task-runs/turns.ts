@@ -50,10 +50,17 @@ export function streamedRuns({ replica, start }: Place): void {
 
   test('a message to a running task is served after it, before the task is final', async () => {
     const a = replica();
-    const runner = start(a, { w: words(30, 1) });
+    let goOn = (): void => {};
+    const submitted = new Promise<void>((resolve) => (goOn = resolve));
+    const busy: Agent = async function* (given, ctx) {
+      yield* words(5, 1)(given, ctx);
+      await submitted;
+    };
+    const runner = start(a, { w: busy });
     await runner.submit(turn('w', 't'));
     await until(a.log, 't', (snapshot) => snapshot.text.length > 3);
     await runner.submit(turn('w', 't'));
+    goOn();
     const runs = shape(await whole(a.log, 't')).filter((type) => type.startsWith('run.'));
     expect(runs).toEqual([
       'run.started',
