@@ -2,38 +2,43 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { DuolaneError } from '../errors.ts';
 import type { Turn } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { Bookmark, TaskLog } from '../task/types.ts';
+import { sleep } from '../stream/abort.ts';
+import type { TaskLog } from '../task/types.ts';
 import { resolveOutside } from './address.ts';
 import type { Version } from './dialect.ts';
 import { Refusal } from './errors.ts';
 import type { PushConfig } from './model.ts';
 import { deliver, type DeliveryOptions } from './push.ts';
+import {
+  configMark,
+  placeMark,
+  receiversOf,
+  type Progress,
+  type Receiver,
+} from './push-receivers.ts';
 import { nameId } from './task.ts';
 
-const PREFIX = 'push/';
 const MAX_PER_TASK = 16;
 /** Clients of 0.3 may ask for a config by no id at all, or by this one. */
 const DEFAULT_03 = 'default';
-
-/** What is kept beside the place of a receiver in the log. */
-interface Saved extends JsonObject {
-  readonly agent: string;
-  readonly version: Version;
-  readonly config: PushConfig;
-  /** Everything was delivered; there is nothing to resume. */
-  readonly done?: boolean;
-}
+/** How long two replicas that take up the same receiver have to see each other. */
+const SETTLE_MS = 200;
 
 export interface PushOptions extends DeliveryOptions {
   /** Receivers on this machine or its network may be named; only for tests and closed networks. */
   readonly allowInside?: boolean;
+  /**
+   * Where replicas share the log: how often each looks who tells which receiver, by default every 15 s.
+   * What one has not said for three times as long is taken over by another.
+   */
+  readonly lookMs?: number;
 }
 
 /**
  * Who is told about a task, and how far they have got: a config is a bookmark in the log, so it
  * outlives the process. Each receiver gets the events of its task in order and at least once.
- * Opening resumes what an earlier process left; disposing stops, and leaves the places saved.
+ * Opening resumes what an earlier process left; disposing stops, and leaves the places saved. Of
+ * replicas that share a log one tells a receiver; around a takeover it may be told things twice.
  */
 export class PushConfigs implements AsyncDisposable {
   readonly #log: TaskLog;
@@ -43,14 +48,24 @@ export class PushConfigs implements AsyncDisposable {
     string,
     { readonly stop: AbortController; readonly done: Promise<void> }
   >();
-  readonly #resumed: Promise<void>;
+  readonly #me = randomUUID();
+  readonly #isShared: boolean;
+  readonly #lookMs: number;
+  readonly #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void>;
   #closed = false;
 
   constructor(log: TaskLog, agent: string, options: PushOptions = {}) {
     this.#log = log;
     this.#agent = agent;
     this.#options = options;
-    this.#resumed = this.#resume().catch((error: unknown) => options.onError?.(error));
+    this.#isShared = log.replicas !== undefined;
+    this.#lookMs = options.lookMs ?? 15_000;
+    this.#looking = this.#look();
+    if (this.#isShared)
+      this.#timer = setInterval(() => {
+        this.#looking = this.#looking.then(() => this.#look());
+      }, this.#lookMs).unref();
   }
 
   /** Throws if this server would never call there. */
@@ -69,19 +84,16 @@ export class PushConfigs implements AsyncDisposable {
   ): Promise<PushConfig> {
     const id = config.id || (version === '0.3' ? DEFAULT_03 : randomUUID());
     const made: PushConfig = { ...config, id, taskId: task };
-    const known = await this.#marks(task);
-    const replaces = known.some(({ data }) => data.config.id === made.id);
-    if (!replaces && known.length >= MAX_PER_TASK)
+    const known = await this.list(task);
+    if (!known.some((each) => each.id === id) && known.length >= MAX_PER_TASK)
       throw new Refusal('INVALID_PARAMS', `a task has at most ${MAX_PER_TASK} push configs`);
-    const mark = {
-      task,
-      name: PREFIX + made.id,
-      after,
-      data: { agent: this.#agent, version, config: made },
-    };
-    await this.#stop(mark);
-    await this.#log.bookmark(mark);
-    this.#start(mark);
+    const saved = { agent: this.#agent, version, config: made, rev: randomUUID() };
+    const receiver: Receiver = { task, id, saved, after, progress: {} };
+    await this.#stop(receiver);
+    // First whose it is, lest another replica find it and take it up.
+    if (this.#isShared) await this.#save(receiver, after, false);
+    await this.#log.bookmark(configMark(task, id, after, saved));
+    this.#start(receiver);
     return made;
   }
 
@@ -107,54 +119,92 @@ export class PushConfigs implements AsyncDisposable {
   }
 
   async list(task: string): Promise<readonly PushConfig[]> {
-    return (await this.#marks(task)).map(({ data }) => data.config);
+    const configs: PushConfig[] = [];
+    for await (const { saved } of receiversOf(this.#log, task)) configs.push(saved.config);
+    return configs;
   }
 
   /** Twice is fine. */
   async delete(task: string, id: string | undefined): Promise<void> {
     if (id === undefined) throw new Refusal('INVALID_PARAMS', 'which push config? give its id');
-    const mark = { task, name: PREFIX + id, after: 0 };
-    await this.#stop(mark);
-    await this.#log.bookmark(mark);
+    await this.#stop({ task, id });
+    await this.#log.bookmark(configMark(task, id));
+    await this.#log.bookmark(placeMark(task, id));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    await this.#resumed;
+    clearInterval(this.#timer);
+    await this.#looking;
     const running = [...this.#running.values()];
     for (const { stop } of running) stop.abort();
     await Promise.all(running.map(({ done }) => done));
   }
 
-  async #resume(): Promise<void> {
-    for await (const mark of this.#log.bookmarks()) {
-      if (this.#closed) return;
-      const saved = readSaved(mark);
-      const here = saved?.agent === this.#agent && !saved.done && !this.#running.has(keyOf(mark));
-      if (saved && here) this.#start({ ...mark, data: saved });
+  /** Takes up what nobody tells, and leaves what is another's by now, or gone. */
+  async #look(): Promise<void> {
+    const strange = new Set(this.#running.keys());
+    try {
+      for await (const receiver of receiversOf(this.#log)) {
+        if (this.#closed) return;
+        const { saved, progress } = receiver;
+        if (saved.agent !== this.#agent || progress.done) continue;
+        const key = keyOf(receiver);
+        if (!this.#running.has(key)) {
+          if (!this.#isOthers(progress)) await this.#take(receiver);
+        } else if (progress.holder === this.#me) {
+          strange.delete(key);
+          // While there is something to tell, telling it says that somebody is there.
+          if (Date.now() - (progress.beat ?? 0) >= this.#lookMs)
+            await this.#save(receiver, receiver.after, false);
+        }
+      }
+      if (this.#isShared) for (const key of strange) this.#running.get(key)?.stop.abort();
+    } catch (error) {
+      this.#options.onError?.(error);
     }
   }
 
-  async #marks(task: string): Promise<(Bookmark & { readonly data: Saved })[]> {
-    const marks = [];
-    for await (const mark of this.#log.bookmarks(task)) {
-      const data = readSaved(mark);
-      if (data) marks.push({ ...mark, data });
+  /** Of two that take it at once, the one that wrote last has it. */
+  async #take(receiver: Receiver): Promise<void> {
+    if (this.#isShared) {
+      await this.#save(receiver, receiver.after, false);
+      await sleep(SETTLE_MS);
+      if (!(await this.#isOurs(receiver))) return;
     }
-    return marks;
+    if (!this.#closed) this.#start(receiver);
   }
 
-  #start(mark: Bookmark & { readonly data: Saved }): void {
-    const { task, name, data } = mark;
-    const key = keyOf(mark);
+  #isOthers({ holder, beat = 0 }: Receiver['progress']): boolean {
+    return this.#isShared && holder !== undefined && Date.now() - beat < 3 * this.#lookMs;
+  }
+
+  async #isOurs({ task, id, saved }: Receiver): Promise<boolean> {
+    if (!this.#isShared) return true;
+    for await (const now of receiversOf(this.#log, task))
+      if (now.id === id) return now.saved.rev === saved.rev && now.progress.holder === this.#me;
+    return false;
+  }
+
+  async #save({ task, id, saved }: Receiver, after: number, done: boolean): Promise<void> {
+    const progress: Progress = {
+      rev: saved.rev,
+      ...(this.#isShared && { holder: this.#me, beat: Date.now() }),
+      ...(done && { done }),
+    };
+    await this.#log.bookmark(placeMark(task, id, after, progress));
+  }
+
+  #start(receiver: Receiver): void {
+    const key = keyOf(receiver);
     const stop = new AbortController();
-    const save = (after: number, over: boolean): Promise<void> =>
-      this.#log.bookmark({ task, name, after, data: { ...data, ...(over && { done: true }) } });
-    const done = deliver(
-      { log: this.#log, ...data, after: mark.after, save },
-      stop.signal,
-      this.#options,
-    )
+    const save = async (after: number, over: boolean): Promise<void> => {
+      if (!(await this.#isOurs(receiver))) stop.abort();
+      stop.signal.throwIfAborted();
+      await this.#save(receiver, after, over);
+    };
+    const { saved, after } = receiver;
+    const done = deliver({ log: this.#log, ...saved, after, save }, stop.signal, this.#options)
       .catch((error: unknown) => {
         if (!stop.signal.aborted) this.#options.onError?.(error);
       })
@@ -164,14 +214,11 @@ export class PushConfigs implements AsyncDisposable {
     this.#running.set(key, { stop, done });
   }
 
-  async #stop(mark: Pick<Bookmark, 'task' | 'name'>): Promise<void> {
-    const running = this.#running.get(keyOf(mark));
+  async #stop(receiver: Pick<Receiver, 'task' | 'id'>): Promise<void> {
+    const running = this.#running.get(keyOf(receiver));
     running?.stop.abort();
     await running?.done;
   }
 }
 
-const keyOf = ({ task, name }: Pick<Bookmark, 'task' | 'name'>): string => `${task}\n${name}`;
-
-const readSaved = ({ name, data }: Bookmark): Saved | undefined =>
-  name.startsWith(PREFIX) && data && isObject(data['config']) ? (data as Saved) : undefined;
+const keyOf = ({ task, id }: Pick<Receiver, 'task' | 'id'>): string => `${task}\n${id}`;
