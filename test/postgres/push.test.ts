@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PushConfigs } from '../../src/a2a/push-configs.ts';
+import { receiversOf } from '../../src/a2a/push-receivers.ts';
 import type { Claim, TaskLog } from '../../src/task/index.ts';
 import { postgresLog } from '../../src/task/postgres/index.ts';
-import { httpServer } from '../a2a/support.ts';
+import { all, httpServer } from '../a2a/support.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
 import { suite } from '../verifies.ts';
 
@@ -63,7 +64,9 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
         for (const message of words)
           seq = await log.append(claim as Claim, seq, [{ type: 'status', message }]);
       },
-      hears: (...words: string[]) => expect.poll(() => heard, { timeout: 20_000 }).toEqual(words),
+      async hears(...words: string[]) {
+        await expect.poll(() => heard, { timeout: 20_000 }).toEqual(words);
+      },
       [Symbol.asyncDispose]: () => hook[Symbol.asyncDispose](),
     };
   }
@@ -74,8 +77,11 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     await a.push.create('t', task.hook, '1.0', 0);
     await task.say('s1');
     await task.hears('s1');
+    const [{ progress: before } = {}] = await all(receiversOf(a.log, 't'));
     await using b = await replica('push_take');
     await b.looked();
+    const [{ progress: after } = {}] = await all(receiversOf(b.log, 't'));
+    expect(after?.holder).toBe(before?.holder);
     await task.say('s2', 's3', 's4');
     await task.hears('s1', 's2', 's3', 's4');
     await b.looked();
