@@ -52,8 +52,10 @@ export class PushConfigs implements AsyncDisposable {
   readonly #isShared: boolean;
   readonly #lookMs: number;
   readonly #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void>;
-  #closed = false;
+  readonly #closing = new AbortController();
+  /** Receivers that this process has tried for long enough, or that want nothing. */
+  #givenUp = new Set<string>();
+  #looking: Promise<void> | undefined;
 
   constructor(log: TaskLog, agent: string, options: PushOptions = {}) {
     this.#log = log;
@@ -61,11 +63,11 @@ export class PushConfigs implements AsyncDisposable {
     this.#options = options;
     this.#isShared = log.replicas !== undefined;
     this.#lookMs = options.lookMs ?? 15_000;
-    this.#looking = this.#look();
-    if (this.#isShared)
-      this.#timer = setInterval(() => {
-        this.#looking = this.#looking.then(() => this.#look());
-      }, this.#lookMs).unref();
+    const look = (): void => {
+      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+    };
+    look();
+    if (this.#isShared) this.#timer = setInterval(look, this.#lookMs).unref();
   }
 
   /** Throws if this server would never call there. */
@@ -90,6 +92,7 @@ export class PushConfigs implements AsyncDisposable {
     const saved = { agent: this.#agent, version, config: made, rev: randomUUID() };
     const receiver: Receiver = { task, id, saved, after, progress: {} };
     await this.#stop(receiver);
+    this.#givenUp.delete(keyOf(receiver));
     // First whose it is, lest another replica find it and take it up.
     if (this.#isShared) await this.#save(receiver, after, false);
     await this.#log.bookmark(configMark(task, id, after, saved));
@@ -133,7 +136,7 @@ export class PushConfigs implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     clearInterval(this.#timer);
     await this.#looking;
     const running = [...this.#running.values()];
@@ -144,14 +147,17 @@ export class PushConfigs implements AsyncDisposable {
   /** Takes up what nobody tells, and leaves what is another's by now, or gone. */
   async #look(): Promise<void> {
     const strange = new Set(this.#running.keys());
+    const givenUp = new Set<string>();
+    const free: Receiver[] = [];
     try {
       for await (const receiver of receiversOf(this.#log)) {
-        if (this.#closed) return;
+        if (this.#closing.signal.aborted) return;
         const { saved, progress } = receiver;
         if (saved.agent !== this.#agent || progress.done) continue;
         const key = keyOf(receiver);
-        if (!this.#running.has(key)) {
-          if (!this.#isOthers(progress)) await this.#take(receiver);
+        if (this.#givenUp.has(key)) givenUp.add(key);
+        else if (!this.#running.has(key)) {
+          if (!this.#isOthers(progress)) free.push(receiver);
         } else if (progress.holder === this.#me) {
           strange.delete(key);
           // While there is something to tell, telling it says that somebody is there.
@@ -159,20 +165,23 @@ export class PushConfigs implements AsyncDisposable {
             await this.#save(receiver, receiver.after, false);
         }
       }
+      this.#givenUp = givenUp;
       if (this.#isShared) for (const key of strange) this.#running.get(key)?.stop.abort();
+      await this.#take(free);
     } catch (error) {
-      this.#options.onError?.(error);
+      if (!this.#closing.signal.aborted) this.#options.onError?.(error);
     }
   }
 
-  /** Of two that take it at once, the one that wrote last has it. */
-  async #take(receiver: Receiver): Promise<void> {
-    if (this.#isShared) {
-      await this.#save(receiver, receiver.after, false);
-      await sleep(SETTLE_MS);
-      if (!(await this.#isOurs(receiver))) return;
+  /** Of two that take one at once, the one that wrote last has it. */
+  async #take(free: readonly Receiver[]): Promise<void> {
+    const { signal } = this.#closing;
+    if (this.#isShared && free.length > 0) {
+      for (const receiver of free) await this.#save(receiver, receiver.after, false);
+      await sleep(SETTLE_MS, signal);
     }
-    if (!this.#closed) this.#start(receiver);
+    for (const receiver of free)
+      if ((await this.#isOurs(receiver)) && !signal.aborted) this.#start(receiver);
   }
 
   #isOthers({ holder, beat = 0 }: Receiver['progress']): boolean {
@@ -206,7 +215,9 @@ export class PushConfigs implements AsyncDisposable {
     const { saved, after } = receiver;
     const done = deliver({ log: this.#log, ...saved, after, save }, stop.signal, this.#options)
       .catch((error: unknown) => {
-        if (!stop.signal.aborted) this.#options.onError?.(error);
+        if (stop.signal.aborted) return;
+        this.#givenUp.add(key);
+        this.#options.onError?.(error);
       })
       .finally(() => {
         if (this.#running.get(key)?.stop === stop) this.#running.delete(key);

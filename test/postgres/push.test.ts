@@ -110,6 +110,21 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     expect(await a.push.list('t')).toEqual([]);
   });
 
+  test('one that wants nothing is asked once by each, not for ever', async () => {
+    await using a = await replica('push_gone');
+    await using task = await world(a.log);
+    let asked = 0;
+    await using gone = await httpServer((_request, response) => {
+      asked++;
+      response.writeHead(410).end();
+    });
+    await a.push.create('t', { id: 'mine', url: `${gone.url}/hook` }, '1.0', 0);
+    await task.say('s1');
+    await expect.poll(() => asked, { timeout: 20_000 }).toBe(1);
+    for (let looks = 0; looks < 2; looks++) await a.looked();
+    expect(asked).toBe(1);
+  });
+
   test('made anew by another under the same id, it is told from there', async () => {
     await using a = await replica('push_anew');
     await using b = await replica('push_anew');
