@@ -121,7 +121,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     await a.push.create('t', { id: 'mine', url: `${gone.url}/hook` }, '1.0', 0);
     await task.say('s1');
     await expect.poll(() => asked, { timeout: 20_000 }).toBe(1);
-    for (let looks = 0; looks < 2; looks++) await a.looked();
+    for (let looks = 0; looks < 4; looks++) await a.looked();
     expect(asked).toBe(1);
   });
 
