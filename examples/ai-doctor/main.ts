@@ -7,11 +7,9 @@ import { BriefingGenerationError } from './errors.ts';
 import { layOut } from './print.ts';
 import { openGuidelines } from './retrieval/guidelines.ts';
 import { sampleNames, sampleText } from './samples.ts';
+import { letReaderLeave } from '../support/stdout.ts';
 
-// Whoever read us may have left (`| head`).
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
+letReaderLeave();
 
 const [given] = process.argv.slice(2);
 try {

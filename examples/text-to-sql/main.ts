@@ -3,11 +3,9 @@ import { randomUUID } from 'node:crypto';
 import type { Part } from 'duolane/event';
 import { createRunner, memoryLog } from 'duolane/task';
 import agent, { options } from './agent.ts';
+import { letReaderLeave } from '../support/stdout.ts';
 
-// Whoever read us may have left (`| head`).
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
+letReaderLeave();
 
 const [text = 'revenue by city in 2025'] = process.argv.slice(2);
 const place = { agent: 'text-to-sql', task: randomUUID(), context: randomUUID() };

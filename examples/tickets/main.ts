@@ -5,11 +5,9 @@ import { openBoard } from './board.ts';
 import { terminalReviewer } from './review.ts';
 import { ticketServer } from './server.ts';
 import { sessionOptions } from './session.ts';
+import { letReaderLeave } from '../support/stdout.ts';
 
-// Whoever read us may have left (`| head`).
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-});
+letReaderLeave();
 
 const [text = "bug: Fix login bug. Users can't log in on mobile"] = process.argv.slice(2);
 
