@@ -45,37 +45,63 @@ export interface A2AEncoder {
  * piece replaces it; `TextOptions` has the other ways. What sub-agents say, reasoning and frames are
  * not shown.
  */
-export function a2aEncoder(options: TextOptions = {}): A2AEncoder {
-  const { pattern, artifact: textName, chars } = options;
-  const inStatus = pattern === 'status';
-  let snapshot: Snapshot | undefined;
-  let response = ''; // the id of this run's text
-  let opened = false; // the client has some of it
-  let stale = false; // and some of that is void
+export const a2aEncoder = (options: TextOptions = {}): A2AEncoder => new LogEncoder(options);
 
-  const encode = (entry: Entry): readonly StreamEvent[] => {
-    const before = snapshot;
-    const now = (snapshot = advance(before, entry));
-    if (entry.type === 'run.started' && before?.current !== now.current) {
-      response = responseId(now.current);
-      opened = stale = false;
-    }
-    return paced(entry);
-  };
+class LogEncoder implements A2AEncoder {
+  snapshot: Snapshot | undefined;
+  readonly encode: Encoder<StreamEvent>;
+  readonly #pattern: TextOptions['pattern'];
+  readonly #textName: string | undefined;
+  readonly #inStatus: boolean;
+  /** The id of this run's text. */
+  #response = '';
+  /** The client has some of it. */
+  #opened = false;
+  /** And some of that is void. */
+  #stale = false;
 
-  const eventsOf = (entry: Entry): readonly StreamEvent[] => {
-    const now = snapshot as Snapshot;
+  constructor(options: TextOptions) {
+    const { pattern, artifact, chars } = options;
+    this.#pattern = pattern;
+    this.#textName = artifact;
+    this.#inStatus = pattern === 'status';
+    const all = (entry: Entry): readonly StreamEvent[] => this.#eventsOf(entry);
+    const paced = this.#inStatus
+      ? this.#inPlace(options)
+      : chars === undefined
+        ? all
+        : throttle(all, { chars });
+    this.encode = (entry) => {
+      this.#advance(entry);
+      return paced(entry);
+    };
+  }
+
+  task(view?: TaskView): A2ATask {
+    return encodeTask(this.snapshot as Snapshot, { ...view, textName: this.#textName });
+  }
+
+  #advance(entry: Entry): void {
+    const before = this.snapshot;
+    const now = (this.snapshot = advance(before, entry));
+    if (entry.type !== 'run.started' || before?.current === now.current) return;
+    this.#response = responseId(now.current);
+    this.#opened = this.#stale = false;
+  }
+
+  #eventsOf(entry: Entry): readonly StreamEvent[] {
+    const now = this.snapshot as Snapshot;
     switch (entry.type) {
       case 'turn.submitted':
         return entry.seq === 1 ? [{ task: encodeTask(now) }] : [];
       case 'run.started':
-        stale ||= opened && entry.discard === true;
+        this.#stale ||= this.#opened && entry.discard === true;
         return [status(now)];
       case 'retry':
-        if (!entry.path?.length) stale ||= opened && entry.discard;
+        if (!entry.path?.length) this.#stale ||= this.#opened && entry.discard;
         return [says(now, `The model did not answer (${entry.error.code}); trying again.`)];
       case 'text.delta':
-        return entry.path?.length || inStatus ? [] : [text(now, entry.delta)];
+        return entry.path?.length || this.#inStatus ? [] : [this.#text(now, entry.delta)];
       case 'status':
         return [says(now, entry.message, entry.data)];
       case 'tool.called': {
@@ -104,7 +130,7 @@ export function a2aEncoder(options: TextOptions = {}): A2AEncoder {
         return [status(now)];
       case 'run.finished': {
         const waits = entry.outcome === 'input-required';
-        return [...closing(now, waits), ...(waits ? [] : [status(now)])];
+        return [...this.#closing(now, waits), ...(waits ? [] : [status(now)])];
       }
       case 'cancel.requested':
       case 'step.started':
@@ -119,14 +145,14 @@ export function a2aEncoder(options: TextOptions = {}): A2AEncoder {
       case 'custom':
         return [];
     }
-  };
+  }
 
-  const text = (now: Snapshot, delta: string, lastChunk = false): StreamEvent => {
+  #text(now: Snapshot, delta: string, lastChunk = false): StreamEvent {
     // As status, no delta was an artifact: what is owed is all of it, also after a wait.
-    const append = opened && !stale && !inStatus;
-    opened = true;
-    stale = false;
-    const artifact = responseArtifact(response, append ? delta : now.text, textName);
+    const append = this.#opened && !this.#stale && !this.#inStatus;
+    this.#opened = true;
+    this.#stale = false;
+    const artifact = responseArtifact(this.#response, append ? delta : now.text, this.#textName);
     return {
       artifactUpdate: {
         taskId: now.task,
@@ -136,18 +162,26 @@ export function a2aEncoder(options: TextOptions = {}): A2AEncoder {
         ...(lastChunk && { lastChunk }),
       },
     };
-  };
+  }
 
   /** What is still owed of the text when a run ends. */
-  const closing = (now: Snapshot, waits: boolean): readonly StreamEvent[] => {
-    const marked = pattern !== undefined && !waits && now.text !== '';
-    const unsent = inStatus && now.text !== '';
-    return stale || marked || unsent ? [text(now, '', marked)] : [];
-  };
+  #closing(now: Snapshot, waits: boolean): readonly StreamEvent[] {
+    const marked = this.#pattern !== undefined && !waits && now.text !== '';
+    const unsent = this.#inStatus && now.text !== '';
+    return this.#stale || marked || unsent ? [this.#text(now, '', marked)] : [];
+  }
 
-  /** The text so far, in the one message that has it. */
-  const update = ({ text: words, done }: TextUpdate): readonly StreamEvent[] => {
-    const now = snapshot as Snapshot;
+  /** The text in the one message that has it, then everything else. */
+  #inPlace(options: TextOptions): Encoder<StreamEvent> {
+    const updates = textUpdates(options);
+    return (entry) => [
+      ...updates(entry).flatMap((update) => this.#update(update)),
+      ...this.#eventsOf(entry),
+    ];
+  }
+
+  #update({ text: words, done }: TextUpdate): readonly StreamEvent[] {
+    const now = this.snapshot as Snapshot;
     if (done && (now.state !== 'completed' || words === '')) return [];
     const { current, updatedAt } = now;
     const messageId = nameId(`text/${now.task}/${current?.messageId ?? ''}`);
@@ -158,23 +192,7 @@ export function a2aEncoder(options: TextOptions = {}): A2AEncoder {
     };
     const working = { state: 'TASK_STATE_WORKING', message, timestamp: at } as const;
     return [{ statusUpdate: { taskId: now.task, contextId: now.context, status: working } }];
-  };
-
-  const updates = textUpdates(options);
-  const inPlace = (entry: Entry): readonly StreamEvent[] => [
-    ...updates(entry).flatMap(update),
-    ...eventsOf(entry),
-  ];
-  const joined = chars === undefined ? eventsOf : throttle(eventsOf, { chars });
-  const paced: Encoder<StreamEvent> = inStatus ? inPlace : joined;
-
-  return {
-    encode,
-    get snapshot() {
-      return snapshot;
-    },
-    task: (view) => encodeTask(snapshot as Snapshot, { ...view, textName }),
-  };
+  }
 }
 
 const status = (now: Snapshot, parts?: readonly A2APart[]): StreamEvent => ({

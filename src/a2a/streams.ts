@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
+import { Register } from '../stream/register.ts';
 import type { Abortable } from '../stream/types.ts';
 import { Refusal } from './errors.ts';
 
@@ -20,7 +21,8 @@ export interface Place extends Abortable {
 export class Streams {
   readonly #maxPerCaller: number;
   readonly #counts = new Map<string, number>();
-  readonly #open = new Set<OpenPlace>();
+  readonly #open = new Register<number, OpenPlace>();
+  #entered = 0;
   #draining = false;
 
   constructor(maxPerCaller: number) {
@@ -30,7 +32,7 @@ export class Streams {
   /** Closes every stream; none begins any more. */
   drain(): void {
     this.#draining = true;
-    for (const place of this.#open) place.close();
+    for (const place of this.#open.values()) place.close();
   }
 
   /** Takes a place for the caller, or throws `TOO_MANY_STREAMS`. `client`: what aborts when it leaves. */
@@ -43,13 +45,14 @@ export class Streams {
         `${count} streams are open; close one before you open another`,
       );
     this.#counts.set(key, count + 1);
+    const number = ++this.#entered;
     const place = new OpenPlace(client instanceof AbortSignal ? { signal: client } : client, () => {
-      this.#open.delete(place);
+      this.#open.take(number);
       const rest = (this.#counts.get(key) ?? 1) - 1;
       if (rest > 0) this.#counts.set(key, rest);
       else this.#counts.delete(key);
     });
-    this.#open.add(place);
+    this.#open.set(number, place);
     // A stream that nobody begins to read has no end of its own to leave by.
     place.onAbort(() => place.leave());
     if (this.#draining) place.close();

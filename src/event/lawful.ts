@@ -184,7 +184,9 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
 
   // Async, so that an agent that throws at once, or is none, comes out as a rejection too.
   async #pullOnce(): Promise<IteratorResult<unknown>> {
-    this.#source ??= this.#agent(this.#turn, this.#inner())[Symbol.asyncIterator]();
+    this.#source ??= this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask))[
+      Symbol.asyncIterator
+    ]();
     return this.#source.next();
   }
 
@@ -195,22 +197,6 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
       this.#saidEnd ||= event.type === 'run.finished';
     }
     this.#wake();
-  }
-
-  /** What the agent sees: our signal, which aborts however the run ends, and our `ask`. */
-  #inner(): AgentContext {
-    const { task, logger, trace } = this.#ctx;
-    const stop = this.#stop;
-    return {
-      get signal() {
-        return stop.signal;
-      },
-      ask: this.#ask,
-      task,
-      history: () => this.#ctx.history(),
-      logger,
-      ...(trace && { trace }),
-    };
   }
 
   readonly #ask: Ask = (asked, options = {}) => {
@@ -247,6 +233,37 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     );
     const leftMs = Math.min(this.#graceMs, this.#deadline - performance.now());
     if (leftMs > 0) await atMost(returned, leftMs);
+  }
+}
+
+/**
+ * What the agent sees: our signal, which aborts however the run ends, and our `ask`. A class: a getter in a literal
+ * gives every object a shape of its own, and shapes, with all that hangs on them, live until a full collection.
+ */
+class Inner implements AgentContext {
+  readonly ask: Ask;
+  readonly task: AgentContext['task'];
+  readonly logger: AgentContext['logger'];
+  readonly trace?: NonNullable<AgentContext['trace']>;
+  readonly #ctx: AgentContext;
+  readonly #stop: Cancellation;
+
+  constructor(ctx: AgentContext, stop: Cancellation, ask: Ask) {
+    const { task, logger, trace } = ctx;
+    this.ask = ask;
+    this.task = task;
+    this.logger = logger;
+    if (trace) this.trace = trace;
+    this.#ctx = ctx;
+    this.#stop = stop;
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  history(): ReturnType<AgentContext['history']> {
+    return this.#ctx.history();
   }
 }
 

@@ -29,9 +29,11 @@ export const turnOf = (
   { unserved, current, turns }: Pick<Snapshot, 'unserved' | 'current' | 'turns'>,
   messageId: string | undefined,
 ): Turn | undefined =>
-  [...unserved, ...(current ? [current] : []), ...turns].find(
-    (turn) => turn.messageId === messageId,
-  );
+  withId(unserved, messageId) ??
+  (current?.messageId === messageId ? current : withId(turns, messageId));
+
+const withId = (turns: readonly Turn[], messageId: string | undefined): Turn | undefined =>
+  turns.find((turn) => turn.messageId === messageId);
 
 const charsOf = ({ parts }: Turn): number =>
   parts.reduce((chars, part) => chars + lengthOf(part), 0);

@@ -3,6 +3,7 @@ import { decodeEntry } from '../event/index.ts';
 import type { Entry, Note, Seq, Snapshot } from '../event/types.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import { Channel } from '../stream/index.ts';
+import { Register } from '../stream/register.ts';
 import type { ClaimRow, Commit, Row, Store } from './store.ts';
 import type { Kept } from './tail.ts';
 import type { Claim } from './types.ts';
@@ -73,7 +74,7 @@ export class HeldClaims {
   readonly #store: Store;
   readonly #leaseMs: number;
   readonly #beatMs: number;
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Register<string, Held>();
   #timer: NodeJS.Timeout | undefined;
   #beating = false;
 
@@ -158,7 +159,7 @@ export class HeldClaims {
   }
 
   #end(mine: Held, reason?: DuolaneError): void {
-    if (this.#held.get(mine.task) === mine) this.#held.delete(mine.task);
+    if (this.#held.get(mine.task) === mine) this.#held.take(mine.task);
     if (this.#held.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;

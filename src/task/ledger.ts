@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { advance, decodeEntry, isFinal, needsRun, settle } from '../event/index.ts';
-import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
+import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './codec.ts';
 import { disposableRows } from './compact.ts';
 import type {
@@ -42,7 +42,8 @@ export class Ledger implements StoreMethods {
   }
 
   submit({ note, worker, leaseMs, dedupe }: SubmitRequest): ReturnType<StoreMethods['submit']> {
-    const turn = turnOf(note);
+    const asFirst = decodeEntry(numberLine(note, 1)) as SubmittedEntry;
+    const { turn } = asFirst;
     const key = turnKeyOf(turn);
     const known = dedupe ? this.#tables.turn(key) : undefined;
     const there = known && this.#tables.rows(known.task, known.seq - 1, 1, CHUNK_BYTES)[0];
@@ -60,7 +61,7 @@ export class Ledger implements StoreMethods {
         'invalid',
         `task ${turn.task} belongs to agent ${head.snapshot.agent}; a turn for ${turn.agent} needs a task of its own`,
       );
-    const { to, rows } = this.#fold(turn.task, head, [note]);
+    const { to, rows } = this.#fold(turn.task, head, [note], asFirst);
     const claimed = worker !== undefined && !this.#live(to) && needsRun(to.snapshot);
     const next = claimed ? this.#claimed(to, worker, leaseMs) : to;
     this.#write(head, next, rows);
@@ -223,16 +224,18 @@ export class Ledger implements StoreMethods {
     return { ...head, epoch: head.epoch + 1, worker, leaseUntil: this.#now() + leaseMs };
   }
 
+  /** `asFirst`: the event as it is read if it is the first of its task. */
   #fold(
     task: string,
     from: Head | undefined,
     events: readonly string[],
+    asFirst?: Entry,
   ): { readonly to: Head; readonly rows: Row[] } {
     let snapshot = from?.snapshot;
     const rows = events.map((event): Row => {
       const seq = (snapshot?.seq ?? 0) + 1;
       const line = numberLine(event, seq);
-      const entry = decodeEntry(line);
+      const entry = seq === 1 && asFirst ? asFirst : decodeEntry(line);
       snapshot = advance(snapshot, entry);
       return { seq, note: isNote(entry), line };
     });
@@ -266,7 +269,6 @@ export const writeRules = (tables: TaskTables, now: () => number): WriteRules =>
 
 const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
 
-const turnOf = (note: string): Turn =>
-  (decodeEntry(numberLine(note, 1)) as Extract<Entry, { readonly type: 'turn.submitted' }>).turn;
+type SubmittedEntry = Extract<Entry, { readonly type: 'turn.submitted' }>;
 
 const claimRow = ({ task, epoch, snapshot }: Head): ClaimRow => ({ task, epoch, snapshot });

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { DuolaneError } from '../errors.ts';
 import { isFinal, nextTurn, settle } from '../event/index.ts';
 import type { Agent, Entry, Logger, Note, Snapshot, Turn } from '../event/types.ts';
+import { Register } from '../stream/register.ts';
 import { Run, type RunOptions } from './run.ts';
 import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
 import { TaskWriter } from './writer.ts';
@@ -30,7 +31,8 @@ class LogRunner implements Runner {
   readonly #maxAttempts: number;
   readonly #runOptions: RunOptions;
   readonly #stopping = new AbortController();
-  readonly #active = new Map<Serving, Promise<void>>();
+  readonly #active = new Register<number, Serving>();
+  #started = 0;
   readonly #pulling: Promise<void>;
   #reserved = 0;
   /** Runs that wait for a person, among those that are active. */
@@ -104,19 +106,20 @@ class LogRunner implements Runner {
     const agent = this.#agents[claim.snapshot.agent] as Agent;
     const serving = new Serving(this.#log, claim, agent, this.#runOptions, this.#maxAttempts);
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
-    const done = serving.done.finally(() => {
-      this.#active.delete(serving);
+    const number = ++this.#started;
+    this.#active.set(number, serving);
+    void serving.done.then(() => {
+      this.#active.take(number);
       this.#room?.();
     });
-    this.#active.set(serving, done);
   }
 
   async #drain(): Promise<void> {
     this.#stopping.abort();
     this.#room?.();
-    for (const serving of this.#active.keys()) serving.drain(this.#runOptions.graceMs);
+    for (const serving of this.#active.values()) serving.drain(this.#runOptions.graceMs);
     await this.#pulling;
-    while (this.#active.size > 0) await Promise.all(this.#active.values());
+    for (const { done } of this.#active.values()) await done;
   }
 }
 

@@ -1,5 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
+import { Register } from '../stream/register.ts';
 import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
@@ -43,7 +44,7 @@ class ThreadStore {
   readonly store: Store;
   readonly opened: Promise<void>;
   readonly #start: StartThread;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Register<number, Waiting>();
   readonly #listeners = new Set<(commit: Commit) => void>();
   readonly #gapListeners = new Set<() => void>();
   #worker: Worker | undefined;
@@ -126,8 +127,7 @@ class ThreadStore {
     const done = unpackDone(message, (id) => this.#waiting.get(id)?.call);
     for (const { reply, commits } of done) {
       for (const commit of commits) for (const listener of this.#listeners) listener(commit);
-      const waiting = this.#waiting.get(reply.id);
-      this.#waiting.delete(reply.id);
+      const waiting = this.#waiting.take(reply.id);
       if ('failure' in reply) waiting?.reject(revive(reply.failure));
       else waiting?.resolve(reply.value);
     }
@@ -156,11 +156,8 @@ class ThreadStore {
       reason ?? new DuolaneError('server', 'the store thread has stopped; ask again'),
       'server',
     );
-    for (const [id, { reject }] of this.#waiting) {
-      if (unsent.has(id) && !this.#end) continue;
-      this.#waiting.delete(id);
-      reject(this.#end ?? error);
-    }
+    for (const id of this.#waiting.keys())
+      if (this.#end || !unsent.has(id)) this.#waiting.take(id)?.reject(this.#end ?? error);
     if (this.#end) return;
     if (this.#settleOpened) return this.#giveUp(error);
     const now = Date.now();

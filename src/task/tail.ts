@@ -3,6 +3,7 @@ import { decodeEntry } from '../event/index.ts';
 import type { Entry, Seq } from '../event/types.ts';
 import { whenAborted } from '../stream/cancellation.ts';
 import { DONE, Reader, type Source } from '../stream/reader.ts';
+import { Register } from '../stream/register.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { Commit, ReadResult, Row, Store } from './store.ts';
 import type { Reading } from './types.ts';
@@ -90,7 +91,7 @@ export class Tails {
   readonly store: Store;
   /** Why there is nothing more to read. */
   closed: DuolaneError | undefined;
-  readonly #tails = new Map<string, Tail>();
+  readonly #tails = new Register<string, Tail>();
 
   constructor(store: Store) {
     this.store = store;
@@ -132,7 +133,7 @@ export class Tails {
   }
 
   leave(task: string, tail: Tail): void {
-    if (--tail.users === 0) this.#tails.delete(task);
+    if (--tail.users === 0) this.#tails.take(task);
   }
 }
 

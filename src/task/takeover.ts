@@ -1,3 +1,4 @@
+import { Register } from '../stream/register.ts';
 import type { Commit, Store } from './store.ts';
 
 /**
@@ -7,7 +8,7 @@ import type { Commit, Store } from './store.ts';
 export class Takeovers {
   readonly #store: Store;
   readonly #ms: number;
-  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #timers = new Register<string, NodeJS.Timeout>();
 
   constructor(store: Store, ms: number) {
     this.#store = store;
@@ -18,7 +19,7 @@ export class Takeovers {
   watch(task: string, note: string): void {
     if (this.#timers.has(task)) return;
     const take = (): void => {
-      this.#timers.delete(task);
+      this.#timers.take(task);
       // The end may have come unannounced, and a store that fails now leaves it to the lease.
       this.#store.cancel(task, note, true).catch(() => {});
     };
@@ -27,8 +28,7 @@ export class Takeovers {
 
   commit({ task, ended }: Commit): void {
     if (!ended || this.#timers.size === 0) return;
-    clearTimeout(this.#timers.get(task));
-    this.#timers.delete(task);
+    clearTimeout(this.#timers.take(task));
   }
 
   close(): void {
