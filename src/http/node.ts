@@ -62,18 +62,18 @@ export async function listen(
     throw listenError(error, host, port);
   }
   const { port: bound } = server.address() as AddressInfo;
-  const responses = new Set<ServerResponse>();
+  let responses = 0;
   let closed: Promise<void> | undefined;
   server.on('request', (_incoming, outgoing) => {
-    responses.add(outgoing);
+    responses++;
     outgoing.once('close', () => {
-      responses.delete(outgoing);
+      responses--;
       if (closed) cutIfDone();
     });
   });
   // Not `closeIdleConnections`: a connection that has not asked anything yet is none of those.
   const cutIfDone = (): void => {
-    if (responses.size === 0) server.closeAllConnections();
+    if (responses === 0) server.closeAllConnections();
   };
   const close = async (): Promise<void> => {
     const ended = new Promise<void>((resolve) => server.close(() => resolve()));
