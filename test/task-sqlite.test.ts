@@ -74,11 +74,34 @@ describe('sqlite log', () => {
     db.exec(`drop index tasks_owner; alter table tasks drop column tenant;
       create index tasks_owner on tasks(owner, changed_at, key);
       alter table tasks rename column changed_seq to seq;
+      create index turns_task on turns(task);
       delete from migrations where version > 1`);
     db.close();
     await using log = await sqliteLog({ file });
     expect(await log.count({ tenant: 'x' })).toBe(1);
     expect(await log.count({ tenant: '' })).toBe(0);
+    const again = await log.submit({ ...turn('other'), messageId: 't', tenant: 'x' });
+    expect(again.entry).toMatchObject({ seq: 1, turn: { task: 't' } });
+  });
+
+  test('a task that is pruned takes its message ids along, and only its own', async () => {
+    const log = await sqliteLog({ file });
+    for (const task of ['t', 'u']) {
+      const { claim } = await log.submit(
+        { ...turn(task), owner: 'o', tenant: 'x' },
+        { worker: 'A' },
+      );
+      if (task === 't')
+        await log.append(claim as Claim, 1, [
+          { type: 'run.started' },
+          { type: 'run.finished', outcome: 'completed', text: '' },
+        ]);
+    }
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(1);
+    await log[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    expect(db.prepare('select message_id from turns').all()).toMatchObject([{ message_id: 'u' }]);
+    db.close();
   });
 
   test('a short task that was compacted is whole when the file is opened again', async () => {

@@ -8,7 +8,10 @@ export interface Database {
 }
 
 export interface Statement {
-  run(...values: Value[]): unknown;
+  run(...values: Value[]): {
+    readonly changes: number | bigint;
+    readonly lastInsertRowid: number | bigint;
+  };
   get(...values: Value[]): SqlRow | undefined;
   all(...values: Value[]): SqlRow[];
   iterate(...values: Value[]): Iterable<SqlRow>;

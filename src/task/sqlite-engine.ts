@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { Ledger } from './ledger.ts';
-import { type Database, openDatabase } from './sqlite-driver.ts';
+import { type Database, openDatabase, type Statement } from './sqlite-driver.ts';
 import { lockFile, writeHolder } from './sqlite-lock.ts';
 import { prepareDatabase } from './sqlite-schema.ts';
 import { SqliteTables } from './sqlite-tables.ts';
@@ -13,6 +13,8 @@ export class SqliteEngine {
   readonly #db: Database;
   readonly #tables: SqliteTables;
   readonly #ledger: Ledger;
+  readonly #begin: Statement;
+  readonly #commit: Statement;
 
   /**
    * Throws `conflict` while another process has the file. When it throws, it has let go of the file.
@@ -32,6 +34,8 @@ export class SqliteEngine {
       this.#tables = new SqliteTables(this.#db);
       if (!again) this.#tables.endLeases();
       this.#ledger = new Ledger(this.#tables);
+      this.#begin = this.#db.prepare('begin immediate');
+      this.#commit = this.#db.prepare('commit');
     } catch (error) {
       this.close();
       throw error;
@@ -54,12 +58,12 @@ export class SqliteEngine {
   #write(calls: readonly Call[]): Done[] {
     if (calls.length === 0) return [];
     try {
-      this.#db.exec('begin immediate');
+      this.#begin.run();
       const done = calls.map((call): Done => {
         const reply = this.#answer(call, true);
         return { reply, commits: this.#ledger.takeCommits() };
       });
-      this.#db.exec('commit');
+      this.#commit.run();
       return done;
     } catch (error) {
       this.#rollback();

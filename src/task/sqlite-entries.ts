@@ -2,24 +2,42 @@ import type { Seq } from '../event/types.ts';
 import type { Database, SqlRow, Statement } from './sqlite-driver.ts';
 import type { Row } from './store.ts';
 
-/** The logs of all tasks, by their keys. */
+/** A row that is read for a few of its lines should not be much longer than these. */
+const MAX_ROW_CHARS = 64 * 1024;
+
+/**
+ * The logs of all tasks, by their keys. What is appended together is one row, with the number of its first entry and
+ * a line for each: most of what an entry costs is its row. A line is JSON and has no line break in it.
+ */
 export class SqliteEntries {
   readonly #insert: Statement;
   readonly #after: Statement;
+  readonly #row: Statement;
   readonly #delete: Statement;
 
   constructor(db: Database) {
     // One row at a time: for several at once SQLite first copies every page that it may have to undo.
     this.#insert = db.prepare('insert into entries values(?, ?, ?, ?)');
     this.#after = db.prepare(
-      'select seq, note, line from entries where task = ? and seq > ? order by seq',
+      `select seq, note, line from entries where task = ? and seq >=
+       coalesce((select max(seq) from entries where task = ? and seq <= ?), 0) order by seq`,
     );
+    this.#row = db.prepare('select seq, note, line from entries where task = ? and seq = ?');
     this.#delete = db.prepare('delete from entries where task = ? and seq = ?');
   }
 
-  /** Throws when an entry with that number is there already: somebody else has written it. */
+  /** Throws when a row begins at that number already: somebody else has written it. */
   append(key: number, rows: readonly Row[]): void {
-    for (const { seq, note, line } of rows) this.#insert.run(key, seq, note ? 1 : 0, line);
+    for (let from = 0; from < rows.length;) {
+      const { seq, note, line } = rows[from] as Row;
+      let lines = line;
+      for (from++; from < rows.length; from++) {
+        const next = rows[from] as Row;
+        if (next.note !== note || lines.length + next.line.length > MAX_ROW_CHARS) break;
+        lines += `\n${next.line}`;
+      }
+      this.#insert.run(key, seq, note ? 1 : 0, lines);
+    }
   }
 
   rows(key: number, after: Seq, maxRows: number, maxBytes: number): Row[] {
@@ -34,16 +52,28 @@ export class SqliteEntries {
   }
 
   *after(key: number, after: Seq): Generator<Row> {
-    for (const row of this.#after.iterate(key, after)) yield toRow(row);
+    // The row that begins last before it may end behind it.
+    for (const row of this.#after.iterate(key, key, after + 1))
+      for (const entry of entriesOf(row)) if (entry.seq > after) yield entry;
   }
 
+  /** What stays of a row that loses some of its lines is a row each: they follow each other no more. */
   delete(key: number, seqs: readonly Seq[]): void {
-    for (const seq of seqs) this.#delete.run(key, seq);
+    const gone = new Set(seqs);
+    const torn: Seq[] = [];
+    for (const row of this.#after.iterate(key, key, 1))
+      if (entriesOf(row).some(({ seq }) => gone.has(seq))) torn.push(Number(row['seq']));
+    for (const first of torn) {
+      const rest = entriesOf(this.#row.get(key, first) as SqlRow);
+      this.#delete.run(key, first);
+      for (const entry of rest) if (!gone.has(entry.seq)) this.append(key, [entry]);
+    }
   }
 }
 
-const toRow = (row: SqlRow): Row => ({
-  seq: Number(row['seq']),
-  note: row['note'] === 1,
-  line: String(row['line']),
-});
+function entriesOf(row: SqlRow): Row[] {
+  const first = Number(row['seq']);
+  const note = row['note'] === 1;
+  const lines = String(row['line']).split('\n');
+  return lines.map((line, index): Row => ({ seq: first + index, note, line }));
+}

@@ -40,6 +40,14 @@ const STEPS: readonly string[] = [
    create index tasks_owner on tasks(owner, changed_at, key, agent, tenant, state);`,
   // A token no longer touches the row of its task, and a task without a change has no snapshot.
   'alter table tasks rename column seq to changed_seq;',
+  // A row of entries may have several lines. The turns of a task are found by its entries, so they need no index.
+  `create table new_turns(
+     owner text not null, agent text not null, message_id text not null,
+     task integer not null, seq integer not null,
+     primary key(owner, agent, message_id)) without rowid;
+   insert into new_turns select owner, agent, message_id, task, seq from turns;
+   drop table turns;
+   alter table new_turns rename to turns;`,
 ];
 
 /** Durable by WAL and an fsync per commit; the default of WAL would lose the last commits with the power. */

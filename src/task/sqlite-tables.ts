@@ -8,7 +8,7 @@ import { Recent } from './recent.ts';
 import type { Database, Statement, Value } from './sqlite-driver.ts';
 import { SqliteEntries } from './sqlite-entries.ts';
 import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
-import type { Head, Tables, TurnKey } from './tables.ts';
+import { type Head, type Tables, type TurnKey, turnKeyOf } from './tables.ts';
 import type { Bookmark } from './types.ts';
 
 const HOT_TASKS = 2000;
@@ -213,7 +213,9 @@ export class SqliteTables implements Tables {
   }
 
   remove(task: string): void {
-    this.#sql('delete from tasks where id = ?').run(task);
+    const key = this.#key(task);
+    this.#forgetTurns(key);
+    this.#sql('delete from tasks where key = ?').run(key);
     this.#forget(task);
   }
 
@@ -222,11 +224,22 @@ export class SqliteTables implements Tables {
     this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
   }
 
+  #forgetTurns(key: number): void {
+    for (const { note, line } of this.#entries.after(key, 0)) {
+      const entry = note ? decodeEntry(line) : undefined;
+      if (entry?.type !== 'turn.submitted') continue;
+      const { owner, agent, messageId } = turnKeyOf(entry.turn);
+      this.#sql(
+        'delete from turns where owner = ? and agent = ? and message_id = ? and task = ?',
+      ).run(owner, agent, messageId, key);
+    }
+  }
+
   #create({ task, snapshot, epoch, worker, leaseUntil }: Head): number {
-    const row = this.#sql(
+    const { lastInsertRowid } = this.#sql(
       `insert into tasks(id, agent, context, owner, tenant, state, changed_seq, epoch, worker, lease_until, needs_run, changed_at)
-       values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key`,
-    ).get(
+       values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ).run(
       task,
       snapshot.agent,
       snapshot.context,
@@ -240,16 +253,16 @@ export class SqliteTables implements Tables {
       needsRun(snapshot) ? 1 : 0,
       snapshot.updatedAt,
     );
-    return Number(row?.['key']);
+    return Number(lastInsertRowid);
   }
 
   // The rules have checked epoch and place already; the statement checks them again in the file.
   #update({ key, changedSeq, epoch }: Hot, to: Head, isNews: boolean): void {
     const { snapshot } = to;
-    const row = this.#sql(
+    const { changes } = this.#sql(
       `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
-       changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and changed_seq = ? and epoch = ? returning key`,
-    ).get(
+       changed_at = iif(?, ?, changed_at), ended_at = ? where key = ? and changed_seq = ? and epoch = ?`,
+    ).run(
       snapshot.seq,
       snapshot.state,
       to.epoch,
@@ -263,7 +276,7 @@ export class SqliteTables implements Tables {
       changedSeq,
       epoch,
     );
-    if (!row)
+    if (Number(changes) !== 1)
       throw new DuolaneError(
         'server',
         `task ${to.task} was changed in its file by somebody else; only one process may write it`,
