@@ -38,9 +38,20 @@ function isSmall(event: AgentEvent): boolean {
   if ('delta' in event) return event.delta.length < most;
   if (event.type === 'text.end' || event.type === 'reasoning.end')
     return event.signature === undefined && event.text.length < most;
+  if (event.type === 'run.started') return isShort({ ...event });
   if (event.type !== 'run.finished' || typeof event.text !== 'string') return false;
   const { output, error, pending, text } = event;
   return output === undefined && !error && !pending && text.length < most;
+}
+
+function isShort(members: Readonly<Record<string, unknown>>): boolean {
+  let chars = 0;
+  for (const name in members) {
+    const value = members[name];
+    if (typeof value === 'string') chars += value.length;
+    else if (typeof value === 'object') return false;
+  }
+  return chars < 4096;
 }
 
 function lineOf(event: object): string {

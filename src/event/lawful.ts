@@ -121,7 +121,9 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
       for (;;) {
         for (const event of this.#takeOut()) yield event;
         if (this.#left || (this.#laws.ended && this.#out.length === 0)) return undefined;
-        if (this.#out.length === 0) await this.#nextThing();
+        if (this.#out.length > 0) continue;
+        await this.#nextThing();
+        if (this.#pulls % FAIR_SHARE === 0) await new Promise((resolve) => setImmediate(resolve));
       }
     } finally {
       unfollow();
@@ -137,40 +139,41 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   }
 
   /** Until the agent or a question has something to say, or somebody stops the run. */
-  async #nextThing(): Promise<void> {
+  #nextThing(): Promise<void> {
     const changed = new Promise<void>((resolve) => (this.#wake = resolve));
     if (!this.#pulling) {
-      if (this.#stop.aborted && !this.#source) return this.#say(this.#laws.end());
-      this.#pull();
+      if (this.#stop.aborted && !this.#source) this.#say(this.#laws.end());
+      else this.#pull();
     }
-    await changed;
-    if (this.#pulls % FAIR_SHARE === 0) await new Promise((resolve) => setImmediate(resolve));
+    return changed;
   }
 
+  // Every token comes this way, so the two functions are made once for all of them.
   #pull(): void {
     this.#pulling = true;
     this.#pulls += 1;
-    this.#pullOnce().then(
-      (result) => {
-        this.#pulling = false;
-        const ended = this.#laws.ended;
-        try {
-          const { done = false, value } = readResult(result);
-          this.#through = done;
-          this.#say(done ? this.#laws.end() : this.#laws.take(value));
-        } catch (error) {
-          this.#fail(error);
-          // The end itself was what could not be said.
-          if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNSAYABLE]);
-        }
-      },
-      (error: unknown) => {
-        this.#pulling = false;
-        this.#through = true;
-        this.#fail(error);
-      },
-    );
+    this.#pullOnce().then(this.#onResult, this.#onError);
   }
+
+  readonly #onResult = (result: IteratorResult<unknown>): void => {
+    this.#pulling = false;
+    const ended = this.#laws.ended;
+    try {
+      const { done = false, value } = readResult(result);
+      this.#through = done;
+      this.#say(done ? this.#laws.end() : this.#laws.take(value));
+    } catch (error) {
+      this.#fail(error);
+      // The end itself was what could not be said.
+      if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNSAYABLE]);
+    }
+  };
+
+  readonly #onError = (error: unknown): void => {
+    this.#pulling = false;
+    this.#through = true;
+    this.#fail(error);
+  };
 
   /** What was thrown may throw again when it is looked at; whatever it is, it ends here. */
   #fail(error: unknown): void {
@@ -182,12 +185,16 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     }
   }
 
-  // Async, so that an agent that throws at once, or is none, comes out as a rejection too.
-  async #pullOnce(): Promise<IteratorResult<unknown>> {
-    this.#source ??= this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask))[
-      Symbol.asyncIterator
-    ]();
-    return this.#source.next();
+  // An agent that throws at once, or is none, comes out as a rejection too.
+  #pullOnce(): Promise<IteratorResult<unknown>> {
+    try {
+      this.#source ??= this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask))[
+        Symbol.asyncIterator
+      ]();
+      return Promise.resolve(this.#source.next());
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
   }
 
   #say(events: readonly AgentEvent[]): void {

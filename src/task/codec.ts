@@ -35,15 +35,14 @@ function encodeShallow(event: TaskEvent): string {
  * in it that JSON changes or that somebody may change later. It costs a fifth of reading the line.
  */
 export function flatEntry(event: TaskEvent, seq: Seq, now: number): Entry | undefined {
-  const entry: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(event)) {
+  const entry: Record<string, unknown> = { ...event, at: event.at ?? now, seq };
+  for (const name in entry) {
     if (name === '__proto__' || name === 'v') return undefined;
-    if (typeof value === 'string' || typeof value === 'boolean' || isPlainNumber(value))
-      entry[name] = value;
-    else if (value !== undefined) return undefined;
+    const value = entry[name];
+    if (value === undefined) delete entry[name];
+    else if (typeof value !== 'string' && typeof value !== 'boolean' && !isPlainNumber(value))
+      return undefined;
   }
-  entry['at'] ??= now;
-  entry['seq'] = seq;
   return entry as unknown as Entry;
 }
 

@@ -29,22 +29,26 @@ export class Combiner {
     this.#onFailure = onFailure;
   }
 
-  /** Takes the event at once; resolves when there is room for another. */
-  async push(event: AgentEvent): Promise<void> {
+  /** Takes the event at once. If there is no room for another, what it gives resolves when there is. */
+  push(event: AgentEvent): Promise<void> | undefined {
     this.#check();
     this.#add(event);
     this.#running ??= this.#turnEnds().then(() => this.#run());
-    while (this.#full && this.#running !== undefined) {
-      this.#go();
-      await this.#running;
-    }
-    this.#check();
+    return this.#full ? this.#room() : undefined;
   }
 
   /** Resolves when everything is durable. */
   async flush(): Promise<void> {
     this.#go();
     while (this.#running !== undefined) await this.#running;
+    this.#check();
+  }
+
+  async #room(): Promise<void> {
+    while (this.#full && this.#running !== undefined) {
+      this.#go();
+      await this.#running;
+    }
     this.#check();
   }
 

@@ -5,6 +5,12 @@ import { randomUUID } from 'node:crypto';
  * in an index, and a commit of many new tasks writes few pages. 74 bits of it are random.
  */
 export function timeOrderedId(): string {
-  const time = Date.now().toString(16).padStart(12, '0');
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
+  const now = Date.now();
+  if (now !== last.now) {
+    const time = now.toString(16).padStart(12, '0');
+    last = { now, prefix: `${time.slice(0, 8)}-${time.slice(8)}-7` };
+  }
+  return last.prefix + randomUUID().slice(15);
 }
+
+let last = { now: Number.NaN, prefix: '' };

@@ -139,11 +139,13 @@ class Log implements TaskLog {
     if (events.length === 0) return after;
     const { task, epoch } = claim;
     const now = Date.now();
-    const encoded = events.map((event) => encodeEvent(event, now));
-    const entries = this.#store.announcesAll
-      ? events.map((event, index) => flatEntry(event, after + 1 + index, now))
-      : [];
-    return await this.#store.append({ task, epoch, after, events: encoded, entries });
+    const lines: string[] = [];
+    const entries: (Entry | undefined)[] = [];
+    for (const event of events) {
+      lines.push(encodeEvent(event, now));
+      if (this.#store.announcesAll) entries.push(flatEntry(event, after + lines.length, now));
+    }
+    return await this.#store.append({ task, epoch, after, events: lines, entries });
   }
 
   async release(claim: Claim): Promise<void> {

@@ -106,7 +106,8 @@ export class Run {
       const events = runLawfully(this.#agent, turn, context, { graceMs, stop });
       for await (const event of events) {
         this.#ear?.hear(event);
-        await combiner.push(event);
+        const room = combiner.push(event);
+        if (room) await room;
       }
       await combiner.flush();
     } catch (error) {

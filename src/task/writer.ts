@@ -63,6 +63,7 @@ export class TaskWriter {
     // Canceled before the run began: no run starts any more, there is only the end to write.
     const lawful =
       canceling && !running ? settle(this.#snapshot, {}) : amend(this.#snapshot, events);
+    if (lawful.every((event) => event.at !== undefined)) return lawful;
     const now = Date.now();
     return lawful.map((event) => (event.at === undefined ? { ...event, at: now } : event));
   }
