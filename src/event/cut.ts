@@ -44,12 +44,14 @@ function isSmall(event: AgentEvent): boolean {
   return output === undefined && !error && !pending && text.length < most;
 }
 
+const SIMPLE = new Set(['string', 'number', 'boolean', 'undefined']);
+
 function isShort(members: Readonly<Record<string, unknown>>): boolean {
   let chars = 0;
   for (const name in members) {
     const value = members[name];
-    if (typeof value === 'string') chars += value.length;
-    else if (typeof value === 'object') return false;
+    chars += name.length + (typeof value === 'string' ? value.length : 0);
+    if (!SIMPLE.has(typeof value)) return false;
   }
   return chars < 4096;
 }

@@ -1,4 +1,5 @@
 import { encodeSse, type SseEvent } from '../wire/sse.ts';
+import { DONE } from '../stream/reader.ts';
 import { passFor } from './light.ts';
 
 const HEADERS: Readonly<Record<string, string>> = {
@@ -19,13 +20,14 @@ export type SseItem = SseEvent | 'heartbeat' | { readonly retry: number };
  * written together.
  */
 export const sseResponse = (items: AsyncIterable<SseItem | readonly SseItem[]>): Response =>
-  new StreamedResponse(new Encoded(items), HEADERS) as unknown as Response;
+  new StreamedResponse(new Texts(items, encodeItems), HEADERS) as unknown as Response;
 
 /** The same for any text in chunks. */
 export const streamResponse = (
   texts: AsyncIterable<string>,
   headers: Readonly<Record<string, string>>,
-): Response => new StreamedResponse(texts, headers) as unknown as Response;
+): Response =>
+  new StreamedResponse(new Texts(texts, (text) => text), headers) as unknown as Response;
 
 /** What a server that writes text itself needs of a streamed response, in place of a web stream. */
 export interface StreamSource {
@@ -50,10 +52,14 @@ export interface StreamWatch {
   end(): void;
 }
 
+interface WatchedTexts extends AsyncIterable<string> {
+  watch(watch: StreamWatch): void;
+}
+
 /** Whether the response is streamed, so that `watch` will hear of it. The stream waits for nobody. */
 export function watchStream(response: Response, watch: StreamWatch): boolean {
   const stream = streamed(response);
-  stream?.watch(watch);
+  stream?.texts.watch(watch);
   return stream !== undefined;
 }
 
@@ -61,18 +67,14 @@ export function watchStream(response: Response, watch: StreamWatch): boolean {
 class StreamedResponse implements StreamSource {
   readonly status = 200;
   readonly ok = true;
-  #texts: AsyncIterable<string>;
+  readonly texts: WatchedTexts;
   readonly #given: Readonly<Record<string, string>>;
   #headers: Headers | undefined;
   #whole: Response | undefined;
 
-  constructor(texts: AsyncIterable<string>, headers: Readonly<Record<string, string>>) {
-    this.#texts = texts;
+  constructor(texts: WatchedTexts, headers: Readonly<Record<string, string>>) {
+    this.texts = texts;
     this.#given = headers;
-  }
-
-  get texts(): AsyncIterable<string> {
-    return this.#texts;
   }
 
   get fields(): Readonly<Record<string, string>> {
@@ -84,53 +86,11 @@ class StreamedResponse implements StreamSource {
   }
 
   get whole(): Response {
-    return (this.#whole ??= new Response(toStream(this.#texts), { headers: this.headers }));
-  }
-
-  watch(watch: StreamWatch): void {
-    this.#texts = new Watched(this.#texts, watch);
+    return (this.#whole ??= new Response(toStream(this.texts), { headers: this.headers }));
   }
 }
 
 passFor<Response>(StreamedResponse, Response);
-
-class Watched implements AsyncIterableIterator<string> {
-  readonly #texts: AsyncIterator<string>;
-  readonly #watch: StreamWatch;
-  #over = false;
-
-  constructor(texts: AsyncIterable<string>, watch: StreamWatch) {
-    this.#texts = texts[Symbol.asyncIterator]();
-    this.#watch = watch;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  async next(): Promise<IteratorResult<string>> {
-    try {
-      const result = await this.#texts.next();
-      if (result.done) this.#end();
-      else this.#watch.chunk();
-      return result;
-    } catch (error) {
-      this.#end();
-      throw error;
-    }
-  }
-
-  async return(): Promise<IteratorResult<string>> {
-    this.#end();
-    await this.#texts.return?.();
-    return { done: true, value: undefined };
-  }
-
-  #end(): void {
-    if (!this.#over) this.#watch.end();
-    this.#over = true;
-  }
-}
 
 function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
   const texts = source[Symbol.asyncIterator]();
@@ -150,36 +110,61 @@ function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
   );
 }
 
-/** By hand: a generator would cost a promise more for every item, and stand in the way of `return`. */
-class Encoded implements AsyncIterableIterator<string> {
-  readonly #items: AsyncIterable<SseItem | readonly SseItem[]>;
-  #iterator: AsyncIterator<SseItem | readonly SseItem[]> | undefined;
+/**
+ * What a response is made of, as text, and whoever watches it. By hand: a generator would cost a promise more for
+ * every item, and stand in the way of `return`; and each further layer costs as much again.
+ */
+class Texts<T> implements WatchedTexts, AsyncIterableIterator<string> {
+  readonly #items: AsyncIterable<T>;
+  readonly #encode: (item: T) => string;
+  #iterator: AsyncIterator<T> | undefined;
+  #watch: StreamWatch | undefined;
 
-  constructor(items: AsyncIterable<SseItem | readonly SseItem[]>) {
+  constructor(items: AsyncIterable<T>, encode: (item: T) => string) {
     this.#items = items;
+    this.#encode = encode;
   }
 
   [Symbol.asyncIterator](): this {
     return this;
   }
 
+  watch(watch: StreamWatch): void {
+    this.#watch = watch;
+  }
+
   async next(): Promise<IteratorResult<string>> {
-    const result = await this.#source().next();
-    if (result.done) return { done: true, value: undefined };
-    const { value } = result;
-    const text = isList(value) ? value.map(encodeItem).join('') : encodeItem(value);
-    return { done: false, value: text };
+    try {
+      const { done, value } = await this.#source().next();
+      if (done) return this.#end();
+      const text = this.#encode(value);
+      this.#watch?.chunk();
+      return { done: false, value: text };
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
   }
 
   async return(): Promise<IteratorResult<string>> {
+    this.#end();
     await this.#source().return?.();
-    return { done: true, value: undefined };
+    return DONE;
   }
 
-  #source(): AsyncIterator<SseItem | readonly SseItem[]> {
+  #source(): AsyncIterator<T> {
     return (this.#iterator ??= this.#items[Symbol.asyncIterator]());
   }
+
+  #end(): IteratorResult<string> {
+    this.#watch?.end();
+    this.#watch = undefined;
+    return DONE;
+  }
 }
+
+const encodeItems = (item: SseItem | readonly SseItem[]): string =>
+  isList(item) ? item.map(encodeItem).join('') : encodeItem(item);
 
 const isList = (value: SseItem | readonly SseItem[]): value is readonly SseItem[] =>
   Array.isArray(value);
