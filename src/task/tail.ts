@@ -24,7 +24,7 @@ const RETRY_MS = 100;
 class Tail {
   /** How many keep it. */
   users = 0;
-  readonly wakes: Set<() => void> = new Set();
+  readonly followers: Set<Follower> = new Set();
   head: Seq = 0;
   ended = false;
   /** Every commit after this entry has been announced here; nothing is known before the first. */
@@ -40,8 +40,9 @@ class Tail {
     const gap = rows[0] !== undefined && rows[0].seq !== (this.#rows.at(-1)?.seq ?? 0) + 1;
     // Nobody reads: then not even the oldest need be dropped one by one.
     const unread =
-      this.wakes.size === 0 && (this.#rows.length > UNREAD_ROWS || this.#bytes > UNREAD_BYTES);
+      this.followers.size === 0 && (this.#rows.length > UNREAD_ROWS || this.#bytes > UNREAD_BYTES);
     if (gap || unread) this.#drop(this.#rows.length);
+    else this.#drop(this.#passed());
     for (const row of rows) {
       this.#rows.push(row);
       this.#entries.push(row.entry);
@@ -52,12 +53,22 @@ class Tail {
       if (this.#rows.length - drop <= RING_ROWS && bytes <= RING_BYTES) break;
       bytes -= this.#rows[drop]?.line.length ?? 0;
     }
-    if (drop > 0) this.#drop(drop);
+    this.#drop(drop);
     this.since = Math.min(this.since, head - rows.length);
     this.moved(head, ended);
   }
 
+  /** How many rows everybody who reads has behind them: what is kept for long is dear to collect. */
+  #passed(): number {
+    const first = this.#rows[0]?.seq;
+    if (first === undefined || this.followers.size === 0) return 0;
+    let place = Infinity;
+    for (const follower of this.followers) place = Math.min(place, follower.place);
+    return Math.max(0, Math.min(place + 1 - first, this.#rows.length));
+  }
+
   #drop(count: number): void {
+    if (count === 0) return;
     for (const row of this.#rows.splice(0, count)) this.#bytes -= row.line.length;
     this.#entries.splice(0, count);
   }
@@ -66,7 +77,7 @@ class Tail {
   moved(head: Seq, ended: boolean): void {
     this.head = Math.max(this.head, head);
     this.ended ||= ended;
-    for (const wake of this.wakes) wake();
+    for (const follower of this.followers) follower.wake();
   }
 
   /** The entry with this number, if it is still here. */
@@ -77,6 +88,13 @@ class Tail {
     if (row?.seq !== seq) return undefined;
     return (this.#entries[index] ??= decodeEntry(row.line));
   }
+}
+
+/** Somebody who reads a task. */
+interface Follower {
+  /** The last entry that they have. */
+  readonly place: Seq;
+  wake(): void;
 }
 
 /** The tail of a task, kept for whoever comes next. */
@@ -172,7 +190,7 @@ class EntryReader extends Reader<Entry> implements Reading {
 }
 
 /** One reader's way through a task; begins when it is first asked. */
-class Readings implements Source<Entry> {
+class Readings implements Source<Entry>, Follower {
   wake = (): void => {};
   readonly #tails: Tails;
   readonly #task: string;
@@ -196,6 +214,10 @@ class Readings implements Source<Entry> {
     this.#task = task;
     this.#place = after;
     this.#options = options;
+  }
+
+  get place(): Seq {
+    return this.#place;
   }
 
   take(): IteratorResult<Entry, void> | undefined {
@@ -228,14 +250,14 @@ class Readings implements Source<Entry> {
     clearTimeout(this.#retry);
     this.#unfollow();
     if (!this.#tail) return;
-    this.#tail.wakes.delete(this.wake);
+    this.#tail.followers.delete(this);
     this.#tails.leave(this.#task, this.#tail);
     this.wake();
   }
 
   #begin(): Tail {
     const tail = this.#tails.use(this.#task);
-    tail.wakes.add(this.wake);
+    tail.followers.add(this);
     this.#unfollow = whenAborted(this.#options, (error) => this.#fail(error));
     return tail;
   }
