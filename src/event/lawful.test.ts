@@ -118,21 +118,25 @@ describe('the driver', () => {
     },
   );
 
-  const overridden = (then: () => unknown): Promise<IteratorResult<AgentEvent>> =>
-    Object.assign(Promise.resolve({ done: true as const, value: undefined }), { then } as object);
+  const withThen = (target: object, then: PropertyDescriptor): object =>
+    // oxlint-disable-next-line no-thenable
+    Object.defineProperty(target, 'then', then);
 
   test('an agent whose promises are not what they seem still ends once', async () => {
+    const end = Promise.resolve({ done: true, value: undefined });
+    const twice = (resolve: (result: unknown) => void): void => {
+      for (const value of [said('a'), said('a')]) resolve({ done: false, value });
+    };
     const nexts: Record<string, () => unknown> = {
       'throws at once': never,
       'gives a result, not a promise': () => ({ done: true, value: undefined }),
-      'a thenable that throws': () => ({ then: never }),
-      'a thenable whose then cannot be read': () =>
-        Object.defineProperty({}, 'then', { get: never }),
+      'a thenable that throws': () => withThen({}, { value: never }),
+      'a thenable whose then cannot be read': () => withThen({}, { get: never }),
       'a promise whose constructor cannot be read': () =>
         Object.defineProperty(Promise.resolve(), 'constructor', { get: never }),
-      'a promise whose then throws': () => overridden(never),
-      'a promise whose then never calls': () => overridden(() => {}),
-      'a promise whose then gives nothing': () => overridden(() => undefined),
+      'a promise whose then throws': () => withThen(end, { value: never, configurable: true }),
+      'a promise whose then calls twice': () => withThen(end, { value: twice, configurable: true }),
+      'a promise whose then does nothing': () => withThen(end, { value: () => {} }),
     };
     for (const [what, next] of Object.entries(nexts)) {
       const agent: Agent = () => ({ [Symbol.asyncIterator]: () => ({ next: next as never }) });
@@ -147,6 +151,7 @@ describe('the driver', () => {
     let copied: AbortSignal | undefined;
     const agent: Agent = async function* (_turn, inner) {
       const copy = { ...inner };
+      // oxlint-disable-next-line unbound-method
       const { history, signal } = inner;
       copied = copy.signal;
       expect(copied).toBe(signal);
