@@ -151,10 +151,12 @@ describe('the driver', () => {
     let copied: AbortSignal | undefined;
     const agent: Agent = async function* (_turn, inner) {
       const copy = { ...inner };
+      const heir = Object.create(inner) as AgentContext;
+      const proxy = new Proxy(inner, {});
       // oxlint-disable-next-line unbound-method
       const { history, signal } = inner;
       copied = copy.signal;
-      expect(copied).toBe(signal);
+      for (const { signal: theirs } of [copy, heir, proxy]) expect(theirs).toBe(signal);
       for await (const task of history()) yield said(task.task);
       for await (const task of copy.history()) yield said(task.task);
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));

@@ -237,25 +237,29 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   }
 }
 
+const STOP = Symbol('stop');
+
+/** One getter for all contexts: each further one would give its object a shape of its own. */
+const SIGNAL: PropertyDescriptor = {
+  enumerable: true,
+  get(this: Inner) {
+    return this[STOP].signal;
+  },
+};
+
 /**
- * What the agent sees: our signal, which aborts however the run ends and is made when it is looked at, and our `ask`;
- * a copy has them too. A class: a getter in a literal gives every object a shape of its own, and shapes, with all that
- * hangs on them, live until a full collection.
+ * What the agent sees: our signal, which aborts however the run ends and is made when it is looked at, and our `ask`.
+ * A copy has them too, and so has whatever is made of it. A class, since shapes, with all that hangs on them, live until
+ * a full collection.
  */
 class Inner implements AgentContext {
-  static readonly #signal: PropertyDescriptor = {
-    enumerable: true,
-    get(this: Inner) {
-      return this.#stop.signal;
-    },
-  };
   declare readonly signal: AbortSignal;
   readonly ask: Ask;
   readonly task: AgentContext['task'];
   readonly history: AgentContext['history'];
   readonly logger: AgentContext['logger'];
   declare readonly trace?: NonNullable<AgentContext['trace']>;
-  readonly #stop: Cancellation;
+  readonly [STOP]: Cancellation;
 
   constructor(ctx: AgentContext, stop: Cancellation, ask: Ask) {
     const { task, logger, trace } = ctx;
@@ -263,9 +267,9 @@ class Inner implements AgentContext {
     this.task = task;
     this.history = () => ctx.history();
     this.logger = logger;
+    this[STOP] = stop;
     if (trace) this.trace = trace;
-    this.#stop = stop;
-    Object.defineProperty(this, 'signal', Inner.#signal);
+    Object.defineProperty(this, 'signal', SIGNAL);
   }
 }
 
