@@ -27,6 +27,27 @@ const turn = (task: string): Turn => ({
   parts: [{ text: 'hi' }],
 });
 
+/** As the version before wrote it: an entry a row, and turns that go with their task by themselves. */
+function toSchema3(file: string): void {
+  const db = openDatabase(file);
+  const rows = db.prepare('select task, seq, note, line from entries').all();
+  db.exec('delete from entries');
+  const insert = db.prepare('insert into entries values(?, ?, ?, ?)');
+  for (const { task, seq, note, line } of rows)
+    for (const [index, each] of String(line).split('\n').entries())
+      insert.run(Number(task), Number(seq) + index, Number(note), each);
+  db.exec(`create table old_turns(
+      owner text not null, agent text not null, message_id text not null,
+      task integer not null references tasks(key) on delete cascade, seq integer not null,
+      primary key(owner, agent, message_id)) without rowid;
+    insert into old_turns select * from turns;
+    drop table turns;
+    alter table old_turns rename to turns;
+    create index turns_task on turns(task);
+    delete from migrations where version > 3`);
+  db.close();
+}
+
 describe('sqlite log', () => {
   test('a second log on the file is refused until the first is closed', async () => {
     const first = await sqliteLog({ file });
@@ -52,6 +73,18 @@ describe('sqlite log', () => {
     const submitted = log.submit(turn('t'));
     await log[Symbol.asyncDispose]();
     expect((await submitted).entry.seq).toBe(1);
+  });
+
+  test('what cannot travel to the thread is refused, and nothing else', async () => {
+    await using log = await sqliteLog({ file });
+    const data = { handler: () => {} } as never;
+    const [there, refused] = await Promise.allSettled([
+      log.submit(turn('t')),
+      log.bookmark({ task: 't', name: 'n', after: 1, data }),
+    ]);
+    expect(there).toMatchObject({ status: 'fulfilled' });
+    expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'invalid' } });
+    expect(await log.count({})).toBe(1);
   });
 
   test('a file of a newer schema is refused', async () => {
@@ -82,6 +115,51 @@ describe('sqlite log', () => {
     expect(await log.count({ tenant: '' })).toBe(0);
     const again = await log.submit({ ...turn('other'), messageId: 't', tenant: 'x' });
     expect(again.entry).toMatchObject({ seq: 1, turn: { task: 't' } });
+  });
+
+  test('a file with a row for each entry is read, gone on with, compacted and pruned', async () => {
+    const deltas = (from: number): { type: 'text.delta'; id: string; delta: string }[] =>
+      Array.from({ length: 40 }, (_, index) => ({
+        type: 'text.delta',
+        id: 'x',
+        delta: `${from + index}\n`,
+      }));
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    await first.append(claim as Claim, 1, [{ type: 'run.started' }, ...deltas(0)]);
+    await first[Symbol.asyncDispose]();
+    toSchema3(file);
+
+    const log = await sqliteLog({ file });
+    for await (const resumed of log.claims('B', { agents: ['a'] })) {
+      expect(resumed.snapshot).toMatchObject({ seq: 42, running: true });
+      const at = await log.append(resumed, 42, deltas(40));
+      const text = [...deltas(0), ...deltas(40)].map(({ delta }) => delta).join('');
+      await log.append(resumed, at, [
+        { type: 'text.end', id: 'x', text },
+        { type: 'run.finished', outcome: 'completed', text },
+      ]);
+      break;
+    }
+    const seqs = async (after: number): Promise<number[]> => {
+      const found: number[] = [];
+      for await (const { seq } of log.read('t', after)) found.push(seq);
+      return found;
+    };
+    const all = Array.from({ length: 84 }, (_, index) => index + 1);
+    for (const after of [0, 1, 41, 42, 43, 60, 83])
+      expect(await seqs(after)).toEqual(all.slice(after));
+    expect((await log.submit({ ...turn('u'), messageId: 't' })).entry).toMatchObject({ seq: 1 });
+    expect(await log.get('u')).toBeUndefined();
+
+    expect(await log.prune({ deltasEndedBefore: Date.now() + 1000 })).toBe(1);
+    expect(await seqs(0)).toEqual([1, 2, 83, 84]);
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(1);
+    await log[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    for (const table of ['tasks', 'entries', 'turns', 'snapshots'])
+      expect([table, db.prepare(`select * from ${table}`).all()]).toEqual([table, []]);
+    db.close();
   });
 
   test('a task that is pruned takes its message ids along, and only its own', async () => {

@@ -80,13 +80,11 @@ class Items implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
     return this.return();
   }
 
+  /** Also while a `next` waits: the place is left first, which ends whatever is read in it. */
   async return(): Promise<IteratorResult<SseItem | readonly SseItem[]>> {
     this.#over = true;
-    try {
-      await this.#batches.return?.();
-    } finally {
-      this.#place.leave();
-    }
+    this.#place.leave();
+    await this.#batches.return?.();
     return DONE;
   }
 }

@@ -4,7 +4,7 @@ import { Register } from '../stream/register.ts';
 import type { Abortable } from '../stream/types.ts';
 import { Refusal } from './errors.ts';
 
-/** A stream's place among those that are open; aborts when the client leaves, and when the server does. */
+/** A stream's place among those that are open; aborts when it is left, be it by the client, the server or its reader. */
 export interface Place extends Abortable {
   readonly signal: AbortSignal;
   readonly aborted: boolean;
@@ -86,7 +86,9 @@ class OpenPlace extends Cancellation implements Place {
     this.#left = true;
     this.#unfollow();
     this.#free();
+    this.abort(LEFT);
   }
 }
 
+const LEFT = new DuolaneError('canceled', 'the stream is over: nobody reads it any more');
 const CLOSING = new DuolaneError('closed', 'the server is going away; come back and resume');

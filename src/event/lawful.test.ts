@@ -118,6 +118,62 @@ describe('the driver', () => {
     },
   );
 
+  const withThen = (target: object, then: PropertyDescriptor): object =>
+    // oxlint-disable-next-line no-thenable
+    Object.defineProperty(target, 'then', then);
+
+  test('an agent whose promises are not what they seem still ends once', async () => {
+    const end = Promise.resolve({ done: true, value: undefined });
+    const twice = (resolve: (result: unknown) => void): void => {
+      for (const value of [said('a'), said('a')]) resolve({ done: false, value });
+    };
+    const nexts: Record<string, () => unknown> = {
+      'throws at once': never,
+      'gives a result, not a promise': () => ({ done: true, value: undefined }),
+      'a thenable that throws': () => withThen({}, { value: never }),
+      'a thenable whose then cannot be read': () => withThen({}, { get: never }),
+      'a promise whose constructor cannot be read': () =>
+        Object.defineProperty(Promise.resolve(), 'constructor', { get: never }),
+      'a promise whose then throws': () => withThen(end, { value: never, configurable: true }),
+      'a promise whose then calls twice': () => withThen(end, { value: twice, configurable: true }),
+      'a promise whose then does nothing': () => withThen(end, { value: () => {} }),
+    };
+    for (const [what, next] of Object.entries(nexts)) {
+      const agent: Agent = () => ({ [Symbol.asyncIterator]: () => ({ next: next as never }) });
+      const events = await collect(lawful(agent, { graceMs: 5 })(turn, contextFor().ctx));
+      expect([what, ...types(events)]).toEqual([what, 'run.started', 'run.finished']);
+    }
+  });
+
+  test('what an agent copies or takes out of its context works as the context does', async () => {
+    const { ctx, abort } = contextFor();
+    const earlier = newTask();
+    let copied: AbortSignal | undefined;
+    const agent: Agent = async function* (_turn, inner) {
+      const copy = { ...inner };
+      // oxlint-disable-next-line unbound-method
+      const { history, signal } = inner;
+      copied = copy.signal;
+      expect(copied).toBe(signal);
+      for await (const task of history()) yield said(task.task);
+      for await (const task of copy.history()) yield said(task.task);
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    };
+    const context: AgentContext = {
+      ...ctx,
+      async *history() {
+        yield earlier;
+      },
+    };
+    const events: AgentEvent[] = [];
+    for await (const event of lawful(agent)(turn, context)) {
+      events.push(event);
+      if (types(events).filter((type) => type === 'text.delta').length === 2) abort('canceled');
+    }
+    expect(events.at(-1)).toMatchObject({ outcome: 'canceled' });
+    expect(copied?.aborted).toBe(true);
+  });
+
   test('what is nested too deeply is left out with a word, and the run goes on', async () => {
     const data = JSON.parse(`${'['.repeat(1000)}${']'.repeat(1000)}`) as unknown;
     const agent: Agent = async function* () {

@@ -143,20 +143,32 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     const changed = new Promise<void>((resolve) => (this.#wake = resolve));
     if (!this.#pulling) {
       if (this.#stop.aborted && !this.#source) this.#say(this.#laws.end());
-      else this.#pull();
+      else void this.#pull();
     }
     return changed;
   }
 
-  // Every token comes this way, so the two functions are made once for all of them.
-  #pull(): void {
+  // An agent that throws at once, or is none, is caught like one that throws later. Only `await` never calls a
+  // `then` that somebody has put on a promise.
+  async #pull(): Promise<void> {
     this.#pulling = true;
     this.#pulls += 1;
-    this.#pullOnce().then(this.#onResult, this.#onError);
+    let result: IteratorResult<unknown>;
+    try {
+      this.#source ??= this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask))[
+        Symbol.asyncIterator
+      ]();
+      result = await this.#source.next();
+    } catch (error) {
+      this.#pulling = false;
+      this.#through = true;
+      return this.#fail(error);
+    }
+    this.#pulling = false;
+    this.#take(result);
   }
 
-  readonly #onResult = (result: IteratorResult<unknown>): void => {
-    this.#pulling = false;
+  #take(result: IteratorResult<unknown>): void {
     const ended = this.#laws.ended;
     try {
       const { done = false, value } = readResult(result);
@@ -167,13 +179,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
       // The end itself was what could not be said.
       if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNSAYABLE]);
     }
-  };
-
-  readonly #onError = (error: unknown): void => {
-    this.#pulling = false;
-    this.#through = true;
-    this.#fail(error);
-  };
+  }
 
   /** What was thrown may throw again when it is looked at; whatever it is, it ends here. */
   #fail(error: unknown): void {
@@ -182,18 +188,6 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     } catch (cause) {
       const message = 'the agent threw or yielded what cannot be read';
       this.#say(this.#laws.end({ error: new DuolaneError('internal', message, { cause }) }));
-    }
-  }
-
-  // An agent that throws at once, or is none, comes out as a rejection too.
-  #pullOnce(): Promise<IteratorResult<unknown>> {
-    try {
-      this.#source ??= this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask))[
-        Symbol.asyncIterator
-      ]();
-      return Promise.resolve(this.#source.next());
-    } catch (error) {
-      return Promise.reject(error as Error);
     }
   }
 
@@ -244,33 +238,34 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
 }
 
 /**
- * What the agent sees: our signal, which aborts however the run ends, and our `ask`. A class: a getter in a literal
- * gives every object a shape of its own, and shapes, with all that hangs on them, live until a full collection.
+ * What the agent sees: our signal, which aborts however the run ends and is made when it is looked at, and our `ask`;
+ * a copy has them too. A class: a getter in a literal gives every object a shape of its own, and shapes, with all that
+ * hangs on them, live until a full collection.
  */
 class Inner implements AgentContext {
+  static readonly #signal: PropertyDescriptor = {
+    enumerable: true,
+    get(this: Inner) {
+      return this.#stop.signal;
+    },
+  };
+  declare readonly signal: AbortSignal;
   readonly ask: Ask;
   readonly task: AgentContext['task'];
+  readonly history: AgentContext['history'];
   readonly logger: AgentContext['logger'];
-  readonly trace?: NonNullable<AgentContext['trace']>;
-  readonly #ctx: AgentContext;
+  declare readonly trace?: NonNullable<AgentContext['trace']>;
   readonly #stop: Cancellation;
 
   constructor(ctx: AgentContext, stop: Cancellation, ask: Ask) {
     const { task, logger, trace } = ctx;
     this.ask = ask;
     this.task = task;
+    this.history = () => ctx.history();
     this.logger = logger;
     if (trace) this.trace = trace;
-    this.#ctx = ctx;
     this.#stop = stop;
-  }
-
-  get signal(): AbortSignal {
-    return this.#stop.signal;
-  }
-
-  history(): ReturnType<AgentContext['history']> {
-    return this.#ctx.history();
+    Object.defineProperty(this, 'signal', Inner.#signal);
   }
 }
 

@@ -141,7 +141,8 @@ class Texts<T> implements WatchedTexts, AsyncIterableIterator<string> {
       this.#watch?.chunk();
       return { done: false, value: text };
     } catch (error) {
-      this.#end();
+      // Whoever reads does not return what has thrown, and an item that cannot be written leaves its source open.
+      await this.return().catch(() => {});
       throw error;
     }
   }

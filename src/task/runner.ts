@@ -108,7 +108,7 @@ class LogRunner implements Runner {
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
-    void serving.done.then(() => {
+    void serving.done.finally(() => {
       this.#active.take(number);
       this.#room?.();
     });
@@ -119,6 +119,8 @@ class LogRunner implements Runner {
     this.#room?.();
     for (const serving of this.#active.values()) serving.drain(this.#runOptions.graceMs);
     await this.#pulling;
+    // What is being submitted here comes with its claim.
+    while (this.#reserved > 0) await new Promise<void>((resolve) => (this.#room = resolve));
     for (const { done } of this.#active.values()) await done;
   }
 }

@@ -55,6 +55,7 @@ describe('entries in SQLite', () => {
               expected.slice(0, maxRows),
             );
           }
+          expect(plain([...entries.notes(KEY)])).toEqual(left.filter(({ note }) => note));
           expect(plain([...entries.after(2, 0)])).toHaveLength(1);
         },
       ),

@@ -12,7 +12,8 @@ const MAX_ROW_CHARS = 64 * 1024;
 export class SqliteEntries {
   readonly #insert: Statement;
   readonly #after: Statement;
-  readonly #row: Statement;
+  readonly #notes: Statement;
+  readonly #holding: Statement;
   readonly #delete: Statement;
 
   constructor(db: Database) {
@@ -22,7 +23,10 @@ export class SqliteEntries {
       `select seq, note, line from entries where task = ? and seq >=
        coalesce((select max(seq) from entries where task = ? and seq <= ?), 0) order by seq`,
     );
-    this.#row = db.prepare('select seq, note, line from entries where task = ? and seq = ?');
+    this.#notes = db.prepare('select seq, note, line from entries where task = ? and note = 1');
+    this.#holding = db.prepare(
+      'select seq, note, line from entries where task = ? and seq <= ? order by seq desc limit 1',
+    );
     this.#delete = db.prepare('delete from entries where task = ? and seq = ?');
   }
 
@@ -57,16 +61,19 @@ export class SqliteEntries {
       for (const entry of entriesOf(row)) if (entry.seq > after) yield entry;
   }
 
+  /** What people have sent; the rest, which may be long, is not read. */
+  *notes(key: number): Generator<Row> {
+    for (const row of this.#notes.iterate(key)) yield* entriesOf(row);
+  }
+
   /** What stays of a row that loses some of its lines is a row each: they follow each other no more. */
   delete(key: number, seqs: readonly Seq[]): void {
     const gone = new Set(seqs);
-    const torn: Seq[] = [];
-    for (const row of this.#after.iterate(key, key, 1))
-      if (entriesOf(row).some(({ seq }) => gone.has(seq))) torn.push(Number(row['seq']));
-    for (const first of torn) {
-      const rest = entriesOf(this.#row.get(key, first) as SqlRow);
-      this.#delete.run(key, first);
-      for (const entry of rest) if (!gone.has(entry.seq)) this.append(key, [entry]);
+    for (const seq of gone) {
+      const row = this.#holding.get(key, seq);
+      if (!row) continue;
+      this.#delete.run(key, Number(row['seq']));
+      for (const entry of entriesOf(row)) if (!gone.delete(entry.seq)) this.append(key, [entry]);
     }
   }
 }

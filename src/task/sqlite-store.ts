@@ -115,8 +115,21 @@ class ThreadStore {
     const calls = this.#outbox;
     if (calls.length === 0 || !this.#ready || this.#busy) return;
     this.#outbox = [];
-    this.#busy = true;
-    this.#port?.postMessage(packCalls(calls));
+    this.#post(calls);
+  }
+
+  /** What cannot travel is refused; then each of the others goes alone. */
+  #post(calls: readonly Call[]): void {
+    try {
+      this.#port?.postMessage(packCalls(calls));
+      this.#busy = true;
+    } catch (cause) {
+      if (calls.length > 1) return calls.forEach((call) => this.#post([call]));
+      const [{ id, method }] = calls as [Call];
+      const message = `${method} was given what cannot be stored; give it plain JSON`;
+      this.#waiting.take(id)?.reject(new DuolaneError('invalid', message, { cause }));
+      if (this.#waiting.size === 0) this.#port?.unref();
+    }
   }
 
   #receive(message: 'ready' | PackedDone): void {

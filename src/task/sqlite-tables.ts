@@ -225,9 +225,9 @@ export class SqliteTables implements Tables {
   }
 
   #forgetTurns(key: number): void {
-    for (const { note, line } of this.#entries.after(key, 0)) {
-      const entry = note ? decodeEntry(line) : undefined;
-      if (entry?.type !== 'turn.submitted') continue;
+    for (const { line } of this.#entries.notes(key)) {
+      const entry = decodeEntry(line);
+      if (entry.type !== 'turn.submitted') continue;
       const { owner, agent, messageId } = turnKeyOf(entry.turn);
       this.#sql(
         'delete from turns where owner = ? and agent = ? and message_id = ? and task = ?',

@@ -35,7 +35,8 @@ export function packCalls(calls: readonly Call[]): PackedCalls {
     if (call.method !== 'append') packed.push(call);
     else {
       const { task, epoch, after, events } = call.args[0] as AppendRequest;
-      packed.push(call.id, task, epoch, after, events.length, ...events);
+      packed.push(call.id, task, epoch, after, events.length);
+      for (const event of events) packed.push(event);
     }
   }
   return packed;

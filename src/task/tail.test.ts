@@ -1,6 +1,7 @@
+import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../errors.ts';
-import type { Seq } from '../event/types.ts';
+import type { Entry, Seq } from '../event/types.ts';
 import { encodeEvent, numberLine } from './codec.ts';
 import type { Commit, ReadResult, Row, Store } from './store.ts';
 import { Tails } from './tail.ts';
@@ -102,4 +103,103 @@ test('a reader that nobody has told anything yet is told at once', async () => {
   const tails = new Tails(new FailingStore() as unknown as Store);
   await expect(tails.read('t', 0, {}).next()).rejects.toThrow('the disk is away');
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test('what every reader has passed is not kept, and what one of them has not is', async () => {
+  const store = new FailingStore();
+  store.fails = false;
+  const tails = new Tails(store as unknown as Store);
+  tails.keep('t');
+  const [quick, slow, late] = [0, 0, 0].map((after) => tails.read('t', after, {}));
+  const seqOf = async (reading = late): Promise<Seq | undefined> =>
+    ((await reading?.next())?.value as Entry | undefined)?.seq;
+  tails.commit(commit(1, [row(1)]));
+  expect([await seqOf(quick), await seqOf(slow)]).toEqual([1, 1]);
+  for (const seq of [2, 3]) {
+    tails.commit(commit(seq, [row(seq)]));
+    expect(await seqOf(quick)).toBe(seq);
+  }
+  expect([await seqOf(slow), await seqOf(slow)]).toEqual([2, 3]);
+  expect(store.reads).toBe(0);
+  // Whoever comes now begins with the store.
+  expect([await seqOf(late), await seqOf(late), await seqOf(late)]).toEqual([1, 2, 3]);
+  expect(store.reads).toBe(1);
+});
+
+/** One thing that happens to a task with readers: some entries more, somebody comes, or somebody reads or leaves. */
+type Step =
+  | { readonly do: 'commit'; readonly count: number; readonly rows: boolean }
+  | { readonly do: 'come'; readonly behind: number }
+  | { readonly do: 'read' | 'leave'; readonly who: number };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('commit' as const),
+      count: fc.integer({ min: 1, max: 300 }),
+      rows: fc.boolean(),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('come' as const), behind: fc.nat(600) }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constantFrom('read' as const, 'leave' as const),
+      who: fc.nat(4),
+    }),
+  },
+);
+
+test('whoever reads, from wherever, has every entry once and in order', async () => {
+  vi.useRealTimers();
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      let head = 1;
+      let ended = false;
+      const store = {
+        read: async (_task: string, after: Seq): Promise<ReadResult> => {
+          const last = Math.min(head, after + 100);
+          const rows = Array.from({ length: Math.max(0, last - after) }, (_, n) =>
+            row(after + 1 + n),
+          );
+          return { rows, head, ended };
+        },
+      };
+      const tails = new Tails(store as unknown as Store);
+      tails.keep('t');
+      const readers: { seen: Seq; readonly reading: ReturnType<Tails['read']> }[] = [];
+      const readSome = async (reader: (typeof readers)[number], upTo: Seq): Promise<void> => {
+        while (reader.seen < upTo) {
+          const entry = reader.reading.take() ?? (await reader.reading.next()).value;
+          expect(entry?.seq).toBe(++reader.seen);
+        }
+      };
+      for (const next of steps) {
+        if (next.do === 'commit') {
+          const rows = Array.from({ length: next.count }, (_, n) => row(head + 1 + n));
+          head += next.count;
+          tails.commit(commit(head, next.rows ? rows : []));
+        } else if (next.do === 'come') {
+          const after = Math.max(0, head - next.behind);
+          readers.push({ seen: after, reading: tails.read('t', after, {}) });
+        } else {
+          const reader = readers[next.who % Math.max(1, readers.length)];
+          if (!reader) continue;
+          if (next.do === 'read') await readSome(reader, Math.min(head, reader.seen + 150));
+          else {
+            readers.splice(readers.indexOf(reader), 1);
+            await reader.reading.return?.();
+          }
+        }
+      }
+      ended = true;
+      tails.commit({ ...commit(++head, [row(head)]), ended });
+      for (const reader of readers) {
+        await readSome(reader, head);
+        expect((await reader.reading.next()).done).toBe(true);
+      }
+    }),
+    { numRuns: 150 },
+  );
 });

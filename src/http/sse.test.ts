@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest';
+import { sseResponse, type SseItem, streamResponse, streamSource, watchStream } from './sse.ts';
+
+interface Sample {
+  readonly texts: AsyncIterator<string>;
+  /** What the source and whoever watches it have seen, in its order. */
+  readonly seen: string[];
+}
+
+function sample(items: readonly (SseItem | Error)[]): Sample {
+  const seen: string[] = [];
+  async function* source(): AsyncGenerator<SseItem, void, undefined> {
+    try {
+      for (const item of items) {
+        if (item instanceof Error) throw item;
+        yield item;
+      }
+    } finally {
+      seen.push('left');
+    }
+  }
+  const response = sseResponse(source());
+  watchStream(response, { chunk: () => seen.push('chunk'), end: () => seen.push('end') });
+  const texts = streamSource(response)?.texts as AsyncIterable<string>;
+  return { texts: texts[Symbol.asyncIterator](), seen };
+}
+
+const read = async (texts: AsyncIterator<string>): Promise<string> => {
+  let all = '';
+  for await (const text of { [Symbol.asyncIterator]: () => texts }) all += text;
+  return all;
+};
+
+describe('a streamed response that is watched', () => {
+  test('ends once, at its end', async () => {
+    const { texts, seen } = sample([{ data: 'a' }, 'heartbeat']);
+    expect(await read(texts)).toBe('data: a\n\n: \n\n');
+    await texts.return?.();
+    expect(seen).toEqual(['chunk', 'chunk', 'left', 'end']);
+  });
+
+  test('ends once when its source throws', async () => {
+    const { texts, seen } = sample([{ data: 'a' }, new Error('broken')]);
+    await expect(read(texts)).rejects.toThrow('broken');
+    expect(seen).toEqual(['chunk', 'left', 'end']);
+  });
+
+  test('leaves its source when an item cannot be written', async () => {
+    const { texts, seen } = sample([
+      { data: 'a' },
+      { data: 'b', event: 'two\nlines' },
+      'heartbeat',
+    ]);
+    await expect(read(texts)).rejects.toMatchObject({ code: 'invalid' });
+    expect(seen.toSorted()).toEqual(['chunk', 'end', 'left']);
+  });
+
+  test('ends once when its reader leaves, before the first item and behind it', async () => {
+    const before = sample([{ data: 'a' }]);
+    await before.texts.return?.();
+    expect(before.seen).toEqual(['end']);
+    const behind = sample([{ data: 'a' }, { data: 'b' }]);
+    await behind.texts.next();
+    await behind.texts.return?.();
+    await behind.texts.return?.();
+    expect(behind.seen).toEqual(['chunk', 'end', 'left']);
+  });
+
+  test('of any text is watched just so', async () => {
+    const seen: string[] = [];
+    async function* texts(): AsyncGenerator<string, void, undefined> {
+      yield 'a\n';
+    }
+    const response = streamResponse(texts(), { 'content-type': 'text/plain' });
+    expect(
+      watchStream(response, { chunk: () => seen.push('chunk'), end: () => seen.push('end') }),
+    ).toBe(true);
+    expect(await response.text()).toBe('a\n');
+    expect(seen).toEqual(['chunk', 'end']);
+  });
+});
