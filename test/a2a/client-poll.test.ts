@@ -150,7 +150,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
       spelled(version, 'working', 'Hel'),
       'cut',
       spelled(version, 'working', 'Hel'),
-      spelled(version, 'completed', 'Hello'),
+      { ...spelled(version, 'completed', 'Hello'), metadata: { cost: 1 } },
     ];
     await using server = await scripted(version, { streaming: false }, (method) =>
       method === send ? sent(spelled(version, 'submitted')) : (states.shift() ?? {}),
@@ -166,6 +166,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
     ]);
     expect(server.asked).toEqual([send, get, get, get, get, get]);
     expect([lost, stream.text]).toEqual([1, 'Hello']);
+    expect(stream.task).toMatchObject({ metadata: { cost: 1 } });
     expect(stream.problems.map(({ kind }) => kind)).toEqual(['no-streaming']);
   });
 
@@ -175,9 +176,12 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
     );
     const stop = new AbortController();
     const reason = new Error('enough');
-    const aborted = server.client.stream('hi', { ...quick, signal: stop.signal });
+    const since = Date.now();
+    const aborted = server.client.stream('hi', { retryMs: 8, signal: stop.signal });
     const reading = all(aborted);
-    await expect.poll(() => server.asked.length).toBeGreaterThan(3);
+    await expect.poll(() => server.asked.length, { interval: 1 }).toBeGreaterThan(6);
+    // Asked less and less: at least half of 8 + 8 + 16 + 32 + 64 + 128 ms.
+    expect(Date.now() - since).toBeGreaterThanOrEqual(120);
     stop.abort(reason);
     await expect(reading).rejects.toBe(reason);
     const left = server.client.stream('hi', quick);
