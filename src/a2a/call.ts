@@ -80,7 +80,9 @@ export function breakOf(
 /** What the caller is told; what went wrong in here is told to `onError`. */
 export function refusalOf(error: unknown, onError: Binding['onError']): Refusal {
   const refusal = Refusal.of(error);
-  if (refusal !== error && refusal.reason === 'INTERNAL_ERROR') onError(error);
+  const { reason } = refusal;
+  if (refusal !== error ? reason === 'INTERNAL_ERROR' : reason === 'INVALID_AGENT_RESPONSE')
+    onError(error);
   return refusal;
 }
 

@@ -11,7 +11,7 @@ import type { PushConfigs } from './push-configs.ts';
 import { readLength, readList, readPush, readSend, readTaskId, text } from './requests.ts';
 import { encodePart } from './task.ts';
 
-/** Answers a turn before it becomes a task: with parts of a plain message, or not at all. */
+/** Answers a turn before it becomes a task: with the parts of a plain message, at least one, or not at all. */
 export type Reply = (
   turn: Turn,
   options: { readonly signal: AbortSignal },
@@ -158,12 +158,19 @@ function checkMedia(mediaType: string | undefined, modes: readonly string[]): vo
   );
 }
 
-const replyMessage = (turn: Turn, parts: readonly Part[]): A2AMessage => ({
-  messageId: randomUUID(),
-  contextId: turn.context,
-  role: 'ROLE_AGENT',
-  parts: parts.map(encodePart),
-});
+function replyMessage(turn: Turn, parts: readonly Part[]): A2AMessage {
+  if (parts.length === 0)
+    throw new Refusal(
+      'INVALID_AGENT_RESPONSE',
+      'the agent answered with a message that has no parts, and A2A wants at least one: `reply` must give a part, or undefined to make a task of the turn',
+    );
+  return {
+    messageId: randomUUID(),
+    contextId: turn.context,
+    role: 'ROLE_AGENT',
+    parts: parts.map(encodePart),
+  };
+}
 
 async function* once<T>(only: T): AsyncGenerator<T, void, undefined> {
   yield only;
