@@ -106,7 +106,7 @@ async function send(
   operation: 'send' | 'stream',
   params: JsonObject,
   { operations, push, reply, inputModes, maxParts }: Performer,
-  { version, leaving }: CallOptions,
+  { version, leaving, lastEventId }: CallOptions,
   caller: Caller,
 ): Promise<Result | Streamed> {
   const incoming = readSend(params, { maxParts });
@@ -130,8 +130,14 @@ async function send(
     return submitted;
   };
   // Pulled by the response, so that its headers go out beside the commit, not after it.
-  if (operation === 'stream')
-    return { kind: 'events', events: operations.stream(submit, leaving, incoming.historyLength) };
+  if (operation === 'stream') {
+    const { historyLength } = incoming;
+    const more = {
+      ...(historyLength !== undefined && { historyLength }),
+      ...(lastEventId !== undefined && { after: lastEventId }),
+    };
+    return { kind: 'events', events: operations.stream(submit, leaving, more) };
+  }
   const { task } = await submit();
   if (incoming.blocking) await operations.settled(task, leaving);
   return {
