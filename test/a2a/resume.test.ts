@@ -66,7 +66,7 @@ test('no stream has more of the history than the server gives', async () => {
   });
   const caller = new Caller(served.url);
   const historyIn = (event: Seen | undefined): unknown =>
-    (event?.result['task'] as { history?: unknown }).history;
+    (event?.result['task'] as { history?: unknown } | undefined)?.history;
   const task = taskIdOf(await all(caller.say('ask')));
   const [answered] = await all(caller.say('1', { taskId: task }));
   expect(historyIn(answered)).toHaveLength(2);
