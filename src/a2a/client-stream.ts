@@ -1,8 +1,8 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort, sleep } from '../stream/abort.ts';
 import type { ClientWire } from './client-wire.ts';
-import type { JsonObject } from '../json.ts';
-import { Refusal } from './errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { Refusal, type Reason } from './errors.ts';
 import { isSettled, TaskFold, type Problem } from './fold.ts';
 import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
 
@@ -21,6 +21,14 @@ export type Begin =
   | { readonly params: JsonObject }
   | { readonly task: string; readonly after?: string };
 
+/** What a server can do, as its card says. */
+export interface ServerAbilities {
+  /** It resumes by event id, and takes a message twice as one. */
+  readonly exact: boolean;
+  /** One that cannot is sent the message, and then asked how the task stands. */
+  readonly canStream: boolean;
+}
+
 const MAX_RETRY_MS = 10_000;
 /** How long a server that said `final` too early has to say the real end. */
 const EARLY_FINAL_MS = 2000;
@@ -35,6 +43,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   readonly #wire: ClientWire;
   readonly #begin: Begin;
   readonly #exact: boolean;
+  #canStream: boolean;
   readonly #options: StreamOptions;
   readonly #fold = new TaskFold();
   readonly #left = new AbortController();
@@ -44,11 +53,11 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   /** The last event was the task again, as it had been. */
   #stale = false;
 
-  /** `exact`: the server resumes by event id, and takes a message twice as one. */
-  constructor(wire: ClientWire, begin: Begin, exact: boolean, options: StreamOptions) {
+  constructor(wire: ClientWire, begin: Begin, server: ServerAbilities, options: StreamOptions) {
     this.#wire = wire;
     this.#begin = begin;
-    this.#exact = exact;
+    this.#exact = server.exact;
+    this.#canStream = server.canStream;
     this.#options = options;
     if ('task' in begin) {
       this.#taskId = begin.task;
@@ -153,7 +162,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
           `the stream of task ${this.#taskId ?? '(unknown)'} could not be brought to its end; read the task later`,
           { cause: failure },
         );
-      if (tries === 0) onLost?.();
+      if (tries === 0 && this.#canStream) onLost?.();
       await sleep(pauseMs, signal);
     }
   }
@@ -165,9 +174,10 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   ): AsyncGenerator<StreamEvent, void, undefined> {
     const begin = this.#begin;
     if (this.#taskId === undefined) {
-      yield* this.#events('stream', 'params' in begin ? begin.params : {}, signal, false);
+      yield* this.#send('params' in begin ? begin.params : {}, signal);
       return;
     }
+    if (!this.#canStream) return yield* this.#asItIs(signal);
     const resumed = tries > 0 || 'params' in begin;
     let told = false;
     try {
@@ -182,6 +192,26 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     }
     // Nothing was missed, or the server says nothing about a task that has ended.
     if (!told && this.#wire.retryMs === undefined) yield* this.#asItIs(signal);
+  }
+
+  async *#send(
+    params: JsonObject,
+    signal: AbortSignal,
+  ): AsyncGenerator<StreamEvent, void, undefined> {
+    try {
+      if (this.#canStream) return yield* this.#events('stream', params, signal, false);
+    } catch (error) {
+      // A card may leave out what its server cannot do; a refusal says that nothing was taken.
+      if (!(error instanceof Refusal) || !CANNOT.has(error.reason)) throw error;
+      this.#canStream = false;
+    }
+    const configuration = isObject(params['configuration']) ? params['configuration'] : {};
+    const whole = { ...params, configuration: { ...configuration, returnImmediately: true } };
+    const sent = await this.#wire.call('send', whole, signal);
+    const { event } = this.#wire.dialect.decodeEvent(sent);
+    this.#apply(event, false);
+    this.#taskId = taskIdOf(event);
+    yield event;
   }
 
   async *#asItIs(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
@@ -252,6 +282,8 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return retryable && (this.#taskId !== undefined || this.#exact);
   }
 }
+
+const CANNOT: ReadonlySet<Reason> = new Set(['UNSUPPORTED_OPERATION', 'METHOD_NOT_FOUND']);
 
 /** Without the time: a server may put the present one. */
 const wordsOf = (task: A2ATask | undefined): string | undefined =>

@@ -9,7 +9,7 @@ import {
   type Preference,
 } from './client-card.ts';
 import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialect.ts';
-import { A2AStream, type StreamOptions } from './client-stream.ts';
+import { A2AStream, type ServerAbilities, type StreamOptions } from './client-stream.ts';
 import { HttpWire, type Fetch } from './client-http.ts';
 import type { ClientWire } from './client-wire.ts';
 import type {
@@ -131,7 +131,7 @@ export class A2AClient implements AsyncDisposable {
   readonly version: '0.3' | '1.0';
   readonly binding: ClientBinding;
   readonly #wire: ClientWire;
-  readonly #exact: boolean;
+  readonly #server: ServerAbilities;
 
   /** Made by `connectA2A`. */
   constructor(card: JsonObject, { binding, version }: Interface, wire: ClientWire) {
@@ -139,7 +139,7 @@ export class A2AClient implements AsyncDisposable {
     this.version = version;
     this.binding = binding;
     this.#wire = wire;
-    this.#exact = speaksResume(card);
+    this.#server = abilitiesOf(card);
   }
 
   /** Sends a message and gives what follows as a stream. Nothing is sent before it is read. */
@@ -150,14 +150,14 @@ export class A2AClient implements AsyncDisposable {
       ...(historyLength !== undefined && { historyLength }),
     };
     const params = { message: messageOf(message, options), configuration };
-    return new A2AStream(this.#wire, { params }, this.#exact, options);
+    return new A2AStream(this.#wire, { params }, this.#server, options);
   }
 
   /** Goes back to a task, behind the event with the id `after` if the server can. */
   resume(task: string, options: StreamOptions & { readonly after?: string } = {}): A2AStream {
     const { after } = options;
     const begin = { task, ...(after !== undefined && { after }) };
-    return new A2AStream(this.#wire, begin, this.#exact, options);
+    return new A2AStream(this.#wire, begin, this.#server, options);
   }
 
   /** Sends a message and waits for the task to end or ask, or for the plain message that answers it. */
@@ -257,8 +257,11 @@ const messageOf = (
   ...(metadata && { metadata }),
 });
 
-function speaksResume({ capabilities }: JsonObject): boolean {
-  const extensions = isObject(capabilities) ? capabilities['extensions'] : undefined;
+function abilitiesOf({ capabilities }: JsonObject): ServerAbilities {
+  const { extensions, streaming } = isObject(capabilities) ? capabilities : {};
   const list: unknown[] = Array.isArray(extensions) ? extensions : [];
-  return list.some((each) => isObject(each) && each['uri'] === RESUME_EXTENSION);
+  return {
+    exact: list.some((each) => isObject(each) && each['uri'] === RESUME_EXTENSION),
+    canStream: streaming !== false,
+  };
 }
