@@ -52,15 +52,17 @@ export async function begin(
 ): Promise<Begun> {
   const { version } = dialect;
   const agreed = agreeExtensions(binding, extensions, version);
-  const place = isStream(operation) ? binding.streams.enter(caller.owner, leaving) : undefined;
+  const { streams } = binding;
+  const place = isStream(operation) ? streams.enter(caller.owner, leaving) : streams.wait(leaving);
+  let streamed = false;
   try {
-    const call: CallOptions = { caller, version, lastEventId, leaving: place ?? leaving };
+    const call: CallOptions = { caller, version, lastEventId, leaving: place };
     const result = await perform(operation, dialect.decode(operation, params), binding, call);
     if (result.kind !== 'events') return { agreed, result };
-    return { agreed, result: { ...result, place: place as Place } };
-  } catch (error) {
-    place?.leave();
-    throw error;
+    streamed = true;
+    return { agreed, result: { ...result, place } };
+  } finally {
+    if (!streamed) place.leave();
   }
 }
 

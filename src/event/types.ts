@@ -50,11 +50,15 @@ export interface Turn {
   readonly answers?: readonly Answer[];
 }
 
-export type Part =
+export type Part = (
   | { readonly text: string; readonly mediaType?: string }
   | { readonly data: unknown; readonly mediaType?: string }
   | { readonly url: string; readonly mediaType?: string; readonly filename?: string }
-  | { readonly bytes: Uint8Array; readonly mediaType: string; readonly filename?: string };
+  | { readonly bytes: Uint8Array; readonly mediaType: string; readonly filename?: string }
+) & {
+  /** What else the two ends have to say about it; nobody between reads it. */
+  readonly metadata?: JsonObject;
+};
 
 /** What an agent yields. `at` (Unix ms) is stamped if absent; `path` names sub-agents, outermost first. */
 export type AgentEvent = AgentEventBody & {
