@@ -35,7 +35,11 @@ function encodeShallow(event: TaskEvent): string {
  * in it that JSON changes or that somebody may change later. It costs a fifth of reading the line.
  */
 export function flatEntry(event: TaskEvent, seq: Seq, now: number): Entry | undefined {
-  const entry: Record<string, unknown> = { ...event, at: event.at ?? now, seq };
+  const entry: Record<string, unknown> = {
+    ...event,
+    at: event.at === undefined ? now : event.at,
+    seq,
+  };
   for (const name in entry) {
     if (name === '__proto__' || name === 'v') return undefined;
     const value = entry[name];

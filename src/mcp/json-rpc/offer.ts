@@ -2,6 +2,7 @@ import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
+import { Register } from '../../stream/register.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isNotification,
@@ -67,7 +68,8 @@ class Offer implements MessageEnd {
   readonly #requests = new Requests({ send: (message) => this.#sendRequest(message) });
   readonly #seal: Seal;
   readonly #client: ClientState & { readonly watch: ResourceWatch };
-  readonly #running = new Set<Running>();
+  readonly #running = new Register<number, Running>();
+  #served = 0;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
@@ -102,7 +104,7 @@ class Offer implements MessageEnd {
     const closed = new DuolaneError('closed', 'this end of the tool server is closed');
     this.#scope.abort(closed);
     this.#requests.fail(closed);
-    for (const running of this.#running) running.abort(closed);
+    for (const running of this.#running.values()) running.abort(closed);
     this.#outbox.close();
     if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
     await this.#relaying;
@@ -123,7 +125,8 @@ class Offer implements MessageEnd {
     if (this.#running.size >= MAX_RUNNING)
       return toRpcError(id, new DuolaneError('overloaded', 'Too many requests at once; try later'));
     const running = new Running(id);
-    this.#running.add(running);
+    const number = ++this.#served;
+    this.#running.set(number, running);
     const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
@@ -136,7 +139,7 @@ class Offer implements MessageEnd {
       return running.aborted ? undefined : toRpcError(id, error);
     } finally {
       unfollow();
-      this.#running.delete(running);
+      this.#running.take(number);
       if (this.#running.size === 0) this.#onIdle();
     }
   }
@@ -181,7 +184,8 @@ class Offer implements MessageEnd {
       'canceled',
       `the client cancelled: ${typeof reason === 'string' ? reason : 'no reason given'}`,
     );
-    for (const running of this.#running) if (running.id === requestId) running.abort(error);
+    for (const running of this.#running.values())
+      if (running.id === requestId) running.abort(error);
   }
 
   async #sendRequest(message: JsonObject): Promise<void> {

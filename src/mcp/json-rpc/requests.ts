@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { Register } from '../../stream/register.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { RpcError, RpcId, RpcSuccess } from '../../wire/json-rpc.ts';
 import { fromRpcError } from '../../wire/rpc-errors.ts';
@@ -25,7 +26,7 @@ interface Pending {
  */
 export class Requests {
   readonly #road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
-  readonly #pending = new Map<RpcId, Pending>();
+  readonly #pending = new Register<RpcId, Pending>();
   #next = 0;
   #failure: { readonly reason: unknown } | undefined;
 
@@ -85,15 +86,14 @@ export class Requests {
   /** The other side is gone: settles all that wait and all that come. */
   fail(reason: unknown): void {
     this.#failure ??= { reason };
-    for (const [id, { reject }] of this.#pending) {
-      reject(reason);
+    for (const id of this.#pending.keys()) {
+      this.#pending.get(id)?.reject(reason);
       this.#forget(id);
     }
   }
 
   #forget(id: RpcId): boolean {
-    const pending = this.#pending.get(id);
-    this.#pending.delete(id);
+    const pending = this.#pending.take(id);
     pending?.onSettled?.();
     return pending !== undefined;
   }

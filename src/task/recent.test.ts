@@ -1,0 +1,46 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Recent } from './recent.ts';
+
+const step = fc.record({
+  do: fc.constantFrom('set', 'set', 'get', 'peek', 'delete', 'clear'),
+  key: fc.nat(11),
+});
+
+test('what was used last is there as it was set last, and never more than fits', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 6 }),
+      fc.array(step, { maxLength: 100 }),
+      (capacity, steps) => {
+        const recent = new Recent<number, string>(capacity);
+        const latest = new Map<number, string>();
+        // The keys by their last use, the newest at the end.
+        let used: number[] = [];
+        for (const [index, { do: what, key }] of steps.entries()) {
+          const others = used.filter((each) => each !== key);
+          if (what === 'clear') {
+            recent.clear();
+            used = [];
+          } else if (what === 'delete') {
+            recent.delete(key);
+            used = others;
+          } else if (what === 'set') {
+            recent.set(key, `${key} at ${index}`);
+            latest.set(key, `${key} at ${index}`);
+            used = [...others, key];
+          } else if (recent[what as 'get' | 'peek'](key) !== undefined && what === 'get')
+            used = [...others, key];
+          const there = used.filter((each) => recent.peek(each) !== undefined);
+          expect(there.length).toBeLessThan(2 * capacity);
+          expect(there).toEqual(expect.arrayContaining(used.slice(-capacity)));
+          for (const each of there) expect(recent.peek(each)).toBe(latest.get(each));
+          for (let each = 0; each < 12; each++)
+            if (!used.includes(each)) expect(recent.peek(each)).toBeUndefined();
+          used = there;
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
