@@ -286,6 +286,11 @@ export interface Snapshot {
   /** What was said before that, the oldest first; of a long conversation only the newest part. */
   readonly said?: readonly Said[];
   readonly artifacts: readonly Artifact[];
+  /**
+   * What the last run that said any has said of them, however often its agent was called: the message id
+   * of its turn, and the ids in the order in which they were begun.
+   */
+  readonly delivered?: { readonly turn: string; readonly artifacts: readonly string[] };
   /** Of all runs of the task. */
   readonly usage?: Usage;
   /** Of the last run, if it failed. */
