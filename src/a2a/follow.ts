@@ -93,7 +93,8 @@ async function* batches(
         const id = String(snapshot.seq);
         if ('after' in start && compareIds(start.after, id) >= 0) return;
         const view = { historyLength, textName: text.artifact };
-        yield [...batch, { id, out: { task: encodeTask(snapshot, view) }, last: true }];
+        const whole = { id, out: { task: encodeTask(snapshot, view) }, last: false };
+        yield [...batch, whole, { id, out: statusOf(snapshot), last: true }];
         return;
       }
       const events = encode(entry);
@@ -101,8 +102,9 @@ async function* batches(
         const snapshot = encoder.snapshot as Snapshot;
         const id = String(from);
         const out = { task: encoder.task({ historyLength }) };
-        batch.push({ id, out, last: isFinal(snapshot.state) });
-        over = waits(snapshot) && !('watch' in start);
+        batch.push({ id, out, last: false });
+        over = isFinal(snapshot.state) || (waits(snapshot) && !('watch' in start));
+        // A task has no word for the end of a stream in 0.3; a status has.
         if (over) batch.push({ id, out: statusOf(snapshot), last: true });
       } else if (entry.seq > from)
         for (const { id, out } of events) {
