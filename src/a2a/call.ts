@@ -52,15 +52,17 @@ export async function begin(
 ): Promise<Begun> {
   const { version } = dialect;
   const agreed = agreeExtensions(binding, extensions, version);
-  const place = isStream(operation) ? binding.streams.enter(caller.owner, leaving) : undefined;
+  const { streams } = binding;
+  const place = isStream(operation) ? streams.enter(caller.owner, leaving) : streams.wait(leaving);
+  let streamed = false;
   try {
-    const call: CallOptions = { caller, version, lastEventId, leaving: place ?? leaving };
+    const call: CallOptions = { caller, version, lastEventId, leaving: place };
     const result = await perform(operation, dialect.decode(operation, params), binding, call);
     if (result.kind !== 'events') return { agreed, result };
-    return { agreed, result: { ...result, place: place as Place } };
-  } catch (error) {
-    place?.leave();
-    throw error;
+    streamed = true;
+    return { agreed, result: { ...result, place } };
+  } finally {
+    if (!streamed) place.leave();
   }
 }
 
@@ -80,7 +82,9 @@ export function breakOf(
 /** What the caller is told; what went wrong in here is told to `onError`. */
 export function refusalOf(error: unknown, onError: Binding['onError']): Refusal {
   const refusal = Refusal.of(error);
-  if (refusal !== error && refusal.reason === 'INTERNAL_ERROR') onError(error);
+  const { reason } = refusal;
+  if (refusal !== error ? reason === 'INTERNAL_ERROR' : reason === 'INVALID_AGENT_RESPONSE')
+    onError(error);
   return refusal;
 }
 

@@ -1,7 +1,8 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort, sleep } from '../stream/abort.ts';
-import type { ClientWire } from './client-wire.ts';
+import type { ClientWire, Received } from './client-wire.ts';
 import type { JsonObject } from '../json.ts';
+import { poll } from './client-poll.ts';
 import { Refusal } from './errors.ts';
 import { isSettled, TaskFold, type Problem } from './fold.ts';
 import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
@@ -21,6 +22,15 @@ export type Begin =
   | { readonly params: JsonObject }
   | { readonly task: string; readonly after?: string };
 
+/** What the card says of the server's streams. */
+export interface Abilities {
+  /** The server resumes by event id, and takes a message twice as one. */
+  readonly exact: boolean;
+  /** Undefined: the card does not say, and the first refusal does. */
+  readonly streams: boolean | undefined;
+}
+
+const RETRY_MS = 250;
 const MAX_RETRY_MS = 10_000;
 /** How long a server that said `final` too early has to say the real end. */
 const EARLY_FINAL_MS = 2000;
@@ -28,28 +38,39 @@ const EARLY_FINAL_MS = 2000;
 /**
  * A task as it happens: its events, each once and in order, up to the end or a wait for a person. A
  * connection that breaks is made again behind the last event; with a server that cannot resume,
- * the next event is the task as it is then. `disconnect`, leaving the loop and an abort leave the
+ * the next event is the task as it is then. Of a server without streams the task is read until it
+ * has settled, and comes as the same events; `problems` says so. `disconnect`, leaving the loop and an abort leave the
  * task alone; `cancel` stops it, and the stream goes on to its end. Read it once.
  */
 export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   readonly #wire: ClientWire;
   readonly #begin: Begin;
   readonly #exact: boolean;
+  readonly #streams: boolean | undefined;
   readonly #options: StreamOptions;
   readonly #fold = new TaskFold();
   readonly #left = new AbortController();
   #taskId: string | undefined;
   #lastEventId: string | undefined;
   #reading = false;
+  #polls = false;
+  /** The task as a poll read it last. */
+  #polled: A2ATask | undefined;
   /** The last event was the task again, as it had been. */
   #stale = false;
 
-  /** `exact`: the server resumes by event id, and takes a message twice as one. */
-  constructor(wire: ClientWire, begin: Begin, exact: boolean, options: StreamOptions) {
+  constructor(
+    wire: ClientWire,
+    begin: Begin,
+    { exact, streams }: Abilities,
+    options: StreamOptions,
+  ) {
     this.#wire = wire;
     this.#begin = begin;
     this.#exact = exact;
+    this.#streams = streams;
     this.#options = options;
+    if (streams === false) this.#beginPolling("the agent's card says that it does not stream");
     if ('task' in begin) {
       this.#taskId = begin.task;
       this.#lastEventId = begin.after;
@@ -79,7 +100,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return this.#fold.text;
   }
 
-  /** How the server broke the contract, if it did. */
+  /** How the server broke the contract, or that it has no streams. */
   get problems(): readonly Problem[] {
     return this.#fold.problems;
   }
@@ -125,7 +146,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   }
 
   async *#read(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
-    const { giveUpMs = 300_000, retryMs = 250, onLost } = this.#options;
+    const { giveUpMs = 300_000, retryMs = RETRY_MS, onLost } = this.#options;
     let since = Date.now();
     for (let tries = 0; ; tries++) {
       let failure: unknown;
@@ -137,6 +158,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
         }
       } catch (error) {
         signal.throwIfAborted();
+        if (this.#foundOut(error)) continue;
         failure = error;
       }
       if (failure !== undefined && !this.#mayRetry(failure)) throw failure;
@@ -213,18 +235,16 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     let timer: NodeJS.Timeout | undefined;
     let first = true;
     try {
-      const received = this.#wire.stream(operation, params, {
-        signal: early.signal,
-        ...(place !== undefined && operation === 'subscribe' && { lastEventId: place }),
-      });
+      const received = this.#open(operation, params, early.signal, place);
       for await (const each of received) {
         clearTimeout(timer);
         if ('malformed' in each) {
           this.#fold.note('malformed', each.malformed.message);
           continue;
         }
-        const { event, id, final } = each;
-        this.#apply(event, resumed && first);
+        const { event, id, final, whole } = each;
+        this.#apply(whole ? { task: whole } : event, whole !== undefined || (resumed && first));
+        this.#polled = whole ?? this.#polled;
         first = false;
         this.#taskId ??= taskIdOf(event);
         if (id !== '') this.#lastEventId = id;
@@ -244,6 +264,36 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
       clearTimeout(timer);
       unlisten();
     }
+  }
+
+  #open(
+    operation: 'stream' | 'subscribe',
+    params: JsonObject,
+    signal: AbortSignal,
+    place: string | undefined,
+  ): AsyncGenerator<Received, void, undefined> {
+    const { retryMs: pauseMs = RETRY_MS } = this.#options;
+    if (this.#polls)
+      return poll(this.#wire, operation, params, { signal, pauseMs, known: this.#polled });
+    const lastEventId = operation === 'subscribe' ? place : undefined;
+    return this.#wire.stream(operation, params, {
+      signal,
+      ...(lastEventId !== undefined && { lastEventId }),
+    });
+  }
+
+  /** Whether the server has just said what its card did not: that it has no streams. What it refused it did not take. */
+  #foundOut(error: unknown): boolean {
+    if (this.#polls || this.#streams !== undefined || !(error instanceof Refusal)) return false;
+    if (error.reason !== 'METHOD_NOT_FOUND' && error.reason !== 'UNSUPPORTED_OPERATION')
+      return false;
+    this.#beginPolling(`the server refused to stream (${error.message})`);
+    return true;
+  }
+
+  #beginPolling(why: string): void {
+    this.#polls = true;
+    this.#fold.note('no-streaming', `${why}; its task was asked for until it had settled`);
   }
 
   #mayRetry(failure: unknown): boolean {

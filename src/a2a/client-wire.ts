@@ -2,9 +2,16 @@ import type { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { ClientDialect, Decoded } from './client-dialect.ts';
 import type { Operation } from './dialect.ts';
+import type { A2ATask } from './model.ts';
 
 /** What came on a stream: an event, or something that is none. */
-export type Received = (Decoded & { readonly id: string }) | { readonly malformed: DuolaneError };
+export type Received =
+  | (Decoded & {
+      readonly id: string;
+      /** The task with this event, where the server said it whole and the event is what changed. */
+      readonly whole?: A2ATask;
+    })
+  | { readonly malformed: DuolaneError };
 
 /** One server, in one version and binding: requests out, results and events in, as the version spells them. */
 export interface ClientWire extends AsyncDisposable {

@@ -9,7 +9,8 @@ import {
   type Preference,
 } from './client-card.ts';
 import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialect.ts';
-import { A2AStream, type StreamOptions } from './client-stream.ts';
+import { sendMessage } from './client-poll.ts';
+import { A2AStream, type Abilities, type StreamOptions } from './client-stream.ts';
 import { HttpWire, type Fetch } from './client-http.ts';
 import type { ClientWire } from './client-wire.ts';
 import type {
@@ -131,7 +132,7 @@ export class A2AClient implements AsyncDisposable {
   readonly version: '0.3' | '1.0';
   readonly binding: ClientBinding;
   readonly #wire: ClientWire;
-  readonly #exact: boolean;
+  readonly #abilities: Abilities;
 
   /** Made by `connectA2A`. */
   constructor(card: JsonObject, { binding, version }: Interface, wire: ClientWire) {
@@ -139,25 +140,23 @@ export class A2AClient implements AsyncDisposable {
     this.version = version;
     this.binding = binding;
     this.#wire = wire;
-    this.#exact = speaksResume(card);
+    this.#abilities = abilitiesOf(card);
   }
 
-  /** Sends a message and gives what follows as a stream. Nothing is sent before it is read. */
+  /**
+   * Sends a message and gives what follows as a stream. Nothing is sent before it is read. An agent
+   * that does not stream is waited for, and with `returnImmediately` asked from the beginning.
+   */
   stream(message: string | readonly A2APart[], options: SendOptions = {}): A2AStream {
-    const { push, historyLength } = options;
-    const configuration = {
-      ...(push && { taskPushNotificationConfig: push }),
-      ...(historyLength !== undefined && { historyLength }),
-    };
-    const params = { message: messageOf(message, options), configuration };
-    return new A2AStream(this.#wire, { params }, this.#exact, options);
+    const params = paramsOf(message, options);
+    return new A2AStream(this.#wire, { params }, this.#abilities, options);
   }
 
   /** Goes back to a task, behind the event with the id `after` if the server can. */
   resume(task: string, options: StreamOptions & { readonly after?: string } = {}): A2AStream {
     const { after } = options;
     const begin = { task, ...(after !== undefined && { after }) };
-    return new A2AStream(this.#wire, begin, this.#exact, options);
+    return new A2AStream(this.#wire, begin, this.#abilities, options);
   }
 
   /** Sends a message and waits for the task to end or ask, or for the plain message that answers it. */
@@ -165,18 +164,8 @@ export class A2AClient implements AsyncDisposable {
     message: string | readonly A2APart[],
     options: SendOptions = {},
   ): Promise<A2ATask | A2AMessage> {
-    const { historyLength, returnImmediately, push } = options;
-    const configuration = {
-      ...(push && { taskPushNotificationConfig: push }),
-      ...(historyLength !== undefined && { historyLength }),
-      ...(returnImmediately === true && { returnImmediately }),
-    };
-    const params = { message: messageOf(message, options), configuration };
-    const sent = await this.#wire.call('send', params, options.signal);
-    const { event } = this.#wire.dialect.decodeEvent(sent);
-    if ('task' in event) return event.task;
-    if ('message' in event) return event.message;
-    throw new DuolaneError('malformed', 'the server answered neither a task nor a message');
+    const answer = await sendMessage(this.#wire, paramsOf(message, options), options.signal);
+    return 'task' in answer ? answer.task : answer.message;
   }
 
   async get(
@@ -245,20 +234,30 @@ export class A2AClient implements AsyncDisposable {
   }
 }
 
-const messageOf = (
-  message: string | readonly A2APart[],
-  { taskId, contextId, messageId = randomUUID(), metadata }: SendOptions,
-): A2AMessage => ({
-  messageId,
-  role: 'ROLE_USER',
-  parts: typeof message === 'string' ? [{ text: message }] : message,
-  ...(taskId !== undefined && { taskId }),
-  ...(contextId !== undefined && { contextId }),
-  ...(metadata && { metadata }),
-});
+function paramsOf(message: string | readonly A2APart[], options: SendOptions): JsonObject {
+  const { taskId, contextId, messageId = randomUUID(), metadata } = options;
+  const { historyLength, returnImmediately, push } = options;
+  const sent: A2AMessage = {
+    messageId,
+    role: 'ROLE_USER',
+    parts: typeof message === 'string' ? [{ text: message }] : message,
+    ...(taskId !== undefined && { taskId }),
+    ...(contextId !== undefined && { contextId }),
+    ...(metadata && { metadata }),
+  };
+  const configuration = {
+    ...(push && { taskPushNotificationConfig: push }),
+    ...(historyLength !== undefined && { historyLength }),
+    ...(returnImmediately === true && { returnImmediately }),
+  };
+  return { message: sent, configuration };
+}
 
-function speaksResume({ capabilities }: JsonObject): boolean {
-  const extensions = isObject(capabilities) ? capabilities['extensions'] : undefined;
+function abilitiesOf({ capabilities }: JsonObject): Abilities {
+  const { streaming, extensions } = isObject(capabilities) ? capabilities : {};
   const list: unknown[] = Array.isArray(extensions) ? extensions : [];
-  return list.some((each) => isObject(each) && each['uri'] === RESUME_EXTENSION);
+  return {
+    exact: list.some((each) => isObject(each) && each['uri'] === RESUME_EXTENSION),
+    streams: typeof streaming === 'boolean' ? streaming : undefined,
+  };
 }

@@ -11,7 +11,7 @@ import {
   type StreamEvent,
 } from './model.ts';
 
-/** One way in which a server broke the contract of its stream; the client went on all the same. */
+/** One way in which a server broke the contract of its stream, or has none; the client went on all the same. */
 export interface Problem {
   readonly kind:
     | 'no-task-first'
@@ -21,6 +21,7 @@ export interface Problem {
     | 'final-not-terminal'
     | 'closed-without-final'
     | 'append-to-nothing'
+    | 'no-streaming'
     | 'malformed';
   readonly message: string;
 }

@@ -1,4 +1,4 @@
-import { parseId, resume, withIds } from '../event/encode.ts';
+import { compareIds, parseId, resume, withIds } from '../event/encode.ts';
 import { isFinal } from '../event/contract.ts';
 import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';
@@ -27,6 +27,13 @@ export interface Numbered {
 export type Start =
   | { readonly from: Seq; readonly watch?: boolean; readonly entry?: Entry }
   | { readonly after: string };
+
+/** How tasks are shown in a stream. */
+export interface Shown {
+  readonly text?: TextOptions;
+  /** How much of a task's history comes with it at most. */
+  readonly historyLength?: number;
+}
 
 /** A stream of events, read once: one by one, or those together that are there together. */
 export interface EventStream extends AsyncIterable<Numbered> {
@@ -57,14 +64,14 @@ export const follow = (
   log: TaskLog,
   begin: () => Promise<{ readonly task: string; readonly start: Start }>,
   options: Abortable,
-  text: TextOptions = {},
-): EventStream => eventStream(() => batches(log, begin, options, text));
+  shown: Shown = {},
+): EventStream => eventStream(() => batches(log, begin, options, shown));
 
 async function* batches(
   log: TaskLog,
   begin: Parameters<typeof follow>[1],
   options: Abortable,
-  text: TextOptions,
+  { text = {}, historyLength }: Shown,
 ): AsyncGenerator<readonly Numbered[], void, undefined> {
   const { task, start } = await begin();
   const encoder = a2aEncoder(text);
@@ -72,7 +79,7 @@ async function* batches(
   const encode = 'after' in start ? resume(encoder.encode, start.after) : withIds(encoder.encode);
   if ('entry' in start && start.entry?.seq === 1) {
     encode(start.entry);
-    yield [{ id: '1', out: { task: encoder.task() }, last: false }];
+    yield [{ id: '1', out: { task: encoder.task({ historyLength }) }, last: false }];
   }
   const reading = log.read(task, encoder.snapshot?.seq ?? 0, options);
   for await (const first of reading) {
@@ -84,19 +91,20 @@ async function* batches(
         const snapshot = await log.get(task);
         if (!snapshot) throw new Refusal('TASK_NOT_FOUND', `task ${task} was deleted`);
         const id = String(snapshot.seq);
-        if ('after' in start && seqOf(start.after) >= snapshot.seq) return;
-        yield [
-          ...batch,
-          { id, out: { task: encodeTask(snapshot, { textName: text.artifact }) }, last: true },
-        ];
+        if ('after' in start && compareIds(start.after, id) >= 0) return;
+        const view = { historyLength, textName: text.artifact };
+        const whole = { id, out: { task: encodeTask(snapshot, view) }, last: false };
+        yield [...batch, whole, { id, out: statusOf(snapshot), last: true }];
         return;
       }
       const events = encode(entry);
       if (entry.seq === from) {
         const snapshot = encoder.snapshot as Snapshot;
         const id = String(from);
-        batch.push({ id, out: { task: encoder.task() }, last: isFinal(snapshot.state) });
-        over = waits(snapshot) && !('watch' in start);
+        const out = { task: encoder.task({ historyLength }) };
+        batch.push({ id, out, last: false });
+        over = isFinal(snapshot.state) || (waits(snapshot) && !('watch' in start));
+        // A task has no word for the end of a stream in 0.3; a status has.
         if (over) batch.push({ id, out: statusOf(snapshot), last: true });
       } else if (entry.seq > from)
         for (const { id, out } of events) {

@@ -1,6 +1,6 @@
 import { advance } from '../event/advance.ts';
 import { isFinal } from '../event/contract.ts';
-import type { Entry, Snapshot, Turn } from '../event/types.ts';
+import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
 import { timeOrderedId } from '../task/id.ts';
@@ -8,15 +8,7 @@ import type { Runner, TaskLog } from '../task/types.ts';
 import { readAnswers } from './answers.ts';
 import type { TextOptions } from './encoder.ts';
 import { Refusal } from './errors.ts';
-import {
-  eventStream,
-  follow,
-  seqOf,
-  settled,
-  type EventStream,
-  type Numbered,
-  type Start,
-} from './follow.ts';
+import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './follow.ts';
 import type { A2ATask, TaskPage } from './model.ts';
 import type { Incoming, ListRequest } from './requests.ts';
 import { encodeTask, nameId } from './task.ts';
@@ -43,6 +35,8 @@ export interface OperationsOptions {
 export interface Submitted {
   readonly task: string;
   readonly entry: Entry;
+  /** It went to a task that was there before, or it was there itself. */
+  readonly known: boolean;
 }
 
 /**
@@ -95,23 +89,27 @@ export class Operations {
   /** Durable when it resolves; a message that was there already gives its entry of then. */
   async submit(turn: Turn): Promise<Submitted> {
     const entry = await this.#runner.submit(turn);
-    return { task: entry.type === 'turn.submitted' ? entry.turn.task : turn.task, entry };
+    const task = entry.type === 'turn.submitted' ? entry.turn.task : turn.task;
+    return { task, entry, known: task !== turn.task || entry.seq > 1 };
   }
 
-  /** What follows a turn, up to the end or the next wait for a person; submits it when it is read. */
+  /**
+   * What follows a turn, up to the end or the next wait for a person; submits it when it is read. A
+   * message that was `known` goes on behind `after`, as some clients come back: by sending it again.
+   */
   stream(
     submit: () => Promise<Submitted>,
     options: Abortable,
-    historyLength?: number,
+    { after, historyLength }: { readonly after?: string; readonly historyLength?: number } = {},
   ): EventStream {
     const begin = async (): Promise<{ task: string; start: Start }> => {
-      const { task, entry } = await submit();
-      return { task, start: { from: entry.seq, entry } };
+      const { task, entry, known } = await submit();
+      if (!known || after === undefined || seqOf(after) < entry.seq)
+        return { task, start: { from: entry.seq, entry } };
+      checkPlace(task, after, (await this.#log.get(task))?.seq ?? 0);
+      return { task, start: { after } };
     };
-    const events = follow(this.#log, begin, options, this.#text);
-    return historyLength === undefined
-      ? events
-      : eventStream(() => shortened(events.batches(), historyLength));
+    return follow(this.#log, begin, options, this.#shown(historyLength));
   }
 
   /** Resolves when the task has ended or waits for a person. */
@@ -148,11 +146,10 @@ export class Operations {
     options: Abortable,
   ): Promise<{ readonly ended: boolean; readonly events: EventStream }> {
     const { seq, state } = await this.own(task, caller);
-    if (after !== undefined && seqOf(after) > seq)
-      throw new Refusal('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${seq}`);
+    if (after !== undefined) checkPlace(task, after, seq);
     const start = after === undefined ? { from: seq, watch: true } : { after };
     const begin = (): Promise<{ task: string; start: Start }> => Promise.resolve({ task, start });
-    const events = follow(this.#log, begin, options, this.#text);
+    const events = follow(this.#log, begin, options, this.#shown());
     return { ended: isFinal(state), events };
   }
 
@@ -183,11 +180,13 @@ export class Operations {
     };
   }
 
-  #view(snapshot: Snapshot, historyLength = Infinity): A2ATask {
-    return encodeTask(snapshot, {
-      historyLength: Math.min(historyLength, this.#maxHistory),
-      textName: this.#text.artifact,
-    });
+  #view(snapshot: Snapshot, length?: number): A2ATask {
+    const { historyLength, text } = this.#shown(length);
+    return encodeTask(snapshot, { historyLength, textName: text.artifact });
+  }
+
+  #shown(historyLength = Infinity): Required<Shown> {
+    return { historyLength: Math.min(historyLength, this.#maxHistory), text: this.#text };
   }
 
   /** The task, if it is this caller's. */
@@ -203,18 +202,9 @@ export class Operations {
   }
 }
 
-/** The same events, with no more of a task's history than was asked for. */
-async function* shortened(
-  batches: AsyncIterable<readonly Numbered[]>,
-  length: number,
-): AsyncGenerator<readonly Numbered[], void, undefined> {
-  for await (const batch of batches)
-    yield batch.map((each) => {
-      if (!('task' in each.out)) return each;
-      const { history = [], ...task } = each.out.task;
-      const kept = length === 0 ? [] : history.slice(-length);
-      return { ...each, out: { task: { ...task, ...(kept.length > 0 && { history: kept }) } } };
-    });
+function checkPlace(task: string, after: string, head: Seq): void {
+  if (seqOf(after) > head)
+    throw new Refusal('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${head}`);
 }
 
 const notCancelable = ({ task, state }: Snapshot): Refusal =>

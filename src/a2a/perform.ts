@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Part, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import type { Abortable } from '../stream/types.ts';
 import type { Operation, Result, Version } from './dialect.ts';
 import { Refusal } from './errors.ts';
 import { eventStream, type EventStream } from './follow.ts';
@@ -9,9 +8,10 @@ import type { A2AMessage } from './model.ts';
 import type { Caller, Operations, Submitted } from './operations.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { readLength, readList, readPush, readSend, readTaskId, text } from './requests.ts';
+import type { Place } from './streams.ts';
 import { encodePart } from './task.ts';
 
-/** Answers a turn before it becomes a task: with parts of a plain message, or not at all. */
+/** Answers a turn before it becomes a task: with the parts of a plain message, at least one, or not at all. */
 export type Reply = (
   turn: Turn,
   options: { readonly signal: AbortSignal },
@@ -32,8 +32,8 @@ export interface CallOptions {
   readonly version: Version;
   /** Where the caller's last stream broke off. */
   readonly lastEventId?: string | undefined;
-  /** Aborts when the caller leaves. */
-  readonly leaving: Required<Abortable>;
+  /** Aborts when the caller leaves, and when the server does. */
+  readonly leaving: Place;
 }
 
 export type Streamed = { readonly kind: 'events'; readonly events: EventStream };
@@ -57,11 +57,11 @@ export async function perform(
       const length = readLength(params['historyLength']);
       return { kind: 'task', task: await operations.get(readTaskId(params), caller, length) };
     }
-    case 'cancel':
-      return {
-        kind: 'task',
-        task: await operations.cancel(readTaskId(params), caller, leaving),
-      };
+    case 'cancel': {
+      const task = readTaskId(params);
+      const asItIs = unlessCaller(leaving, () => operations.get(task, caller));
+      return { kind: 'task', task: await operations.cancel(task, caller, leaving).catch(asItIs) };
+    }
     case 'subscribe': {
       const task = readTaskId(params);
       const after = call.lastEventId;
@@ -106,7 +106,7 @@ async function send(
   operation: 'send' | 'stream',
   params: JsonObject,
   { operations, push, reply, inputModes, maxParts }: Performer,
-  { version, leaving }: CallOptions,
+  { version, leaving, lastEventId }: CallOptions,
   caller: Caller,
 ): Promise<Result | Streamed> {
   const incoming = readSend(params, { maxParts });
@@ -130,15 +130,30 @@ async function send(
     return submitted;
   };
   // Pulled by the response, so that its headers go out beside the commit, not after it.
-  if (operation === 'stream')
-    return { kind: 'events', events: operations.stream(submit, leaving, incoming.historyLength) };
+  if (operation === 'stream') {
+    const { historyLength } = incoming;
+    const more = {
+      ...(historyLength !== undefined && { historyLength }),
+      ...(lastEventId !== undefined && { after: lastEventId }),
+    };
+    return { kind: 'events', events: operations.stream(submit, leaving, more) };
+  }
   const { task } = await submit();
-  if (incoming.blocking) await operations.settled(task, leaving);
+  if (incoming.blocking)
+    await operations.settled(task, leaving).catch(unlessCaller(leaving, () => undefined));
   return {
     kind: 'sent',
     sent: { task: await operations.get(task, caller, incoming.historyLength) },
   };
 }
+
+/** A server that goes away says how it stands to who waits; for a caller that left there is nobody to tell. */
+const unlessCaller =
+  <T>(leaving: Place, asItIs: () => T) =>
+  (error: unknown): T => {
+    if (leaving.isLeft()) return asItIs();
+    throw error;
+  };
 
 function need(push: PushConfigs | undefined): PushConfigs {
   if (push) return push;
@@ -158,12 +173,19 @@ function checkMedia(mediaType: string | undefined, modes: readonly string[]): vo
   );
 }
 
-const replyMessage = (turn: Turn, parts: readonly Part[]): A2AMessage => ({
-  messageId: randomUUID(),
-  contextId: turn.context,
-  role: 'ROLE_AGENT',
-  parts: parts.map(encodePart),
-});
+function replyMessage(turn: Turn, parts: readonly Part[]): A2AMessage {
+  if (parts.length === 0)
+    throw new Refusal(
+      'INVALID_AGENT_RESPONSE',
+      'the agent answered with a message that has no parts, and A2A wants at least one: `reply` must give a part, or undefined to make a task of the turn',
+    );
+  return {
+    messageId: randomUUID(),
+    contextId: turn.context,
+    role: 'ROLE_AGENT',
+    parts: parts.map(encodePart),
+  };
+}
 
 async function* once<T>(only: T): AsyncGenerator<T, void, undefined> {
   yield only;

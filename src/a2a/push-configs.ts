@@ -39,6 +39,7 @@ export interface PushOptions extends DeliveryOptions {
  * outlives the process. Each receiver gets the events of its task in order and at least once.
  * Opening resumes what an earlier process left; disposing stops, and leaves the places saved. Of
  * replicas that share a log one tells a receiver; around a takeover it may be told things twice.
+ * Makes and deletes of one receiver happen one after the other, and a look leaves it alone meanwhile.
  */
 export class PushConfigs implements AsyncDisposable {
   readonly #log: TaskLog;
@@ -56,6 +57,10 @@ export class PushConfigs implements AsyncDisposable {
   /** Receivers that this process has tried for long enough, or that want nothing. */
   #givenUp = new Set<string>();
   #looking: Promise<void> | undefined;
+  /** The last make or delete of a receiver that is under way. */
+  readonly #changing = new Map<string, Promise<unknown>>();
+  /** Receivers that were made or deleted while a look is under way: what it has read of them may be old. */
+  readonly #changed = new Set<string>();
 
   constructor(log: TaskLog, agent: string, options: PushOptions = {}) {
     this.#log = log;
@@ -64,7 +69,10 @@ export class PushConfigs implements AsyncDisposable {
     this.#isShared = log.replicas !== undefined;
     this.#lookMs = options.lookMs ?? 15_000;
     const look = (): void => {
-      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = undefined;
+        this.#changed.clear();
+      });
     };
     look();
     if (this.#isShared) this.#timer = setInterval(look, this.#lookMs).unref();
@@ -86,6 +94,12 @@ export class PushConfigs implements AsyncDisposable {
   ): Promise<PushConfig> {
     const id = config.id || (version === '0.3' ? DEFAULT_03 : randomUUID());
     const made: PushConfig = { ...config, id, taskId: task };
+    await this.#change({ task, id }, () => this.#create(made, version, after));
+    return made;
+  }
+
+  async #create(made: PushConfig, version: Version, after: number): Promise<void> {
+    const { id, taskId: task } = made;
     const known = await this.list(task);
     if (!known.some((each) => each.id === id) && known.length >= MAX_PER_TASK)
       throw new Refusal('INVALID_PARAMS', `a task has at most ${MAX_PER_TASK} push configs`);
@@ -97,7 +111,6 @@ export class PushConfigs implements AsyncDisposable {
     if (this.#isShared) await this.#save(receiver, after, false);
     await this.#log.bookmark(configMark(task, id, after, saved));
     this.#start(receiver);
-    return made;
   }
 
   /** The config that came with a message: sent again with it, it is the one that is there. */
@@ -127,12 +140,17 @@ export class PushConfigs implements AsyncDisposable {
     return configs;
   }
 
-  /** Twice is fine. */
+  /**
+   * Twice is fine. When it resolves, the attempt that was on the wire here is broken off and no other
+   * begins; another replica may begin at most the one that it was about to.
+   */
   async delete(task: string, id: string | undefined): Promise<void> {
     if (id === undefined) throw new Refusal('INVALID_PARAMS', 'which push config? give its id');
-    await this.#stop({ task, id });
-    await this.#log.bookmark(configMark(task, id));
-    await this.#log.bookmark(placeMark(task, id));
+    await this.#change({ task, id }, async () => {
+      await this.#log.bookmark(configMark(task, id));
+      await this.#stop({ task, id });
+      await this.#log.bookmark(placeMark(task, id));
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -155,6 +173,7 @@ export class PushConfigs implements AsyncDisposable {
         const { saved, progress } = receiver;
         if (saved.agent !== this.#agent || progress.done) continue;
         const key = keyOf(receiver);
+        if (this.#isChanged(key)) continue;
         if (this.#givenUp.has(key)) givenUp.add(key);
         else if (!this.#running.has(key)) {
           if (!this.#isOthers(progress)) free.push(receiver);
@@ -166,7 +185,8 @@ export class PushConfigs implements AsyncDisposable {
         }
       }
       this.#givenUp = givenUp;
-      if (this.#isShared) for (const key of strange) this.#running.get(key)?.stop.abort();
+      if (this.#isShared)
+        for (const key of strange) if (!this.#isChanged(key)) this.#running.get(key)?.stop.abort();
       await this.#take(free);
     } catch (error) {
       if (!this.#closing.signal.aborted) this.#options.onError?.(error);
@@ -180,8 +200,27 @@ export class PushConfigs implements AsyncDisposable {
       for (const receiver of free) await this.#save(receiver, receiver.after, false);
       await sleep(SETTLE_MS, signal);
     }
-    for (const receiver of free)
-      if ((await this.#isOurs(receiver)) && !signal.aborted) this.#start(receiver);
+    for (const receiver of free) {
+      const isOurs = await this.#isOurs(receiver);
+      if (isOurs && !this.#isChanged(keyOf(receiver))) this.#start(receiver);
+    }
+  }
+
+  #isChanged(key: string): boolean {
+    return this.#changing.has(key) || this.#changed.has(key);
+  }
+
+  async #change(receiver: Pick<Receiver, 'task' | 'id'>, work: () => Promise<void>): Promise<void> {
+    const key = keyOf(receiver);
+    const changing = (this.#changing.get(key) ?? Promise.resolve()).then(work);
+    const settled = changing.catch(() => {}); // whoever asked is told
+    this.#changing.set(key, settled);
+    try {
+      await changing;
+    } finally {
+      if (this.#looking) this.#changed.add(key);
+      if (this.#changing.get(key) === settled) this.#changing.delete(key);
+    }
   }
 
   #isOthers({ holder, beat = 0 }: Receiver['progress']): boolean {
@@ -205,15 +244,20 @@ export class PushConfigs implements AsyncDisposable {
   }
 
   #start(receiver: Receiver): void {
+    if (this.#closing.signal.aborted) return;
     const key = keyOf(receiver);
     const stop = new AbortController();
-    const save = async (after: number, over: boolean): Promise<void> => {
+    const check = async (): Promise<void> => {
       if (!(await this.#isOurs(receiver))) stop.abort();
       stop.signal.throwIfAborted();
+    };
+    const save = async (after: number, over: boolean): Promise<void> => {
+      await check();
       await this.#save(receiver, after, over);
     };
     const { saved, after } = receiver;
-    const done = deliver({ log: this.#log, ...saved, after, save }, stop.signal, this.#options)
+    const delivery = { log: this.#log, ...saved, after, save, check };
+    const done = deliver(delivery, stop.signal, this.#options)
       .catch((error: unknown) => {
         if (stop.signal.aborted) return;
         this.#givenUp.add(key);

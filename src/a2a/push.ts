@@ -31,21 +31,26 @@ interface Delivery {
   readonly after: number;
   /** Called behind every delivered entry, so that nobody is told twice without need. */
   readonly save: (after: number, over: boolean) => Promise<void>;
+  /** Called right before every attempt; throws when there is to be none any more. */
+  readonly check: () => Promise<void>;
 }
 
 const CHUNK_CHARS = 4096;
 const MAX_RETRY_MS = 300_000;
 
-/** Tells one receiver about one task, in order, each event until it is taken. Resolves at the end of the task. */
+/**
+ * Tells one receiver about one task, in order, each event until it is taken. Resolves at the end of
+ * the task. An abort breaks off the attempt that is on the wire, and no other begins.
+ */
 export async function deliver(
-  { log, config, version, after, save }: Delivery,
+  { log, config, version, after, save, check }: Delivery,
   signal: AbortSignal,
   options: DeliveryOptions,
 ): Promise<void> {
   const encoder = a2aEncoder(options.text);
   const encode = joinChunks(encoder.encode, CHUNK_CHARS);
   const send = (body: unknown): Promise<void> =>
-    sendOne(config, version, JSON.stringify(body), signal, options);
+    sendOne({ config, version, check }, JSON.stringify(body), signal, options);
   let seq = after;
   for await (const entry of log.read(config.taskId, 0, { signal })) {
     if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
@@ -74,8 +79,7 @@ const tasks03 = (encoder: A2AEncoder, changed: boolean): readonly unknown[] =>
   changed ? [encodeTask03(encoder.task())] : [];
 
 async function sendOne(
-  { url, token, authentication }: PushConfig,
-  version: Version,
+  { config, version, check }: Pick<Delivery, 'config' | 'version' | 'check'>,
   body: string,
   signal: AbortSignal,
   {
@@ -85,6 +89,7 @@ async function sendOne(
     giveUpMs = 3_600_000,
   }: DeliveryOptions,
 ): Promise<void> {
+  const { url, token, authentication } = config;
   const { scheme, credentials = '' } = authentication ?? {};
   const headers = {
     'content-type': version === '1.0' ? 'application/a2a+json' : 'application/json',
@@ -96,6 +101,7 @@ async function sendOne(
   for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, MAX_RETRY_MS)) {
     try {
       const address = await resolveOutside(url, allowInside);
+      await check();
       return await post({ url, address, headers, body, timeoutMs, signal });
     } catch (error) {
       signal.throwIfAborted();

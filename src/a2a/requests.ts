@@ -129,10 +129,11 @@ function readPart(part: unknown, index: number): Part {
   const object = need(part, where);
   const mediaType = text(object, 'mediaType', `${where}.`);
   const filename = text(object, 'filename', `${where}.`);
-  const { text: words, url, raw, data } = object;
+  const { text: words, url, raw, data, metadata } = object;
   const given = [words, url, raw, data].filter((value) => value !== undefined);
   if (given.length !== 1) throw bad(`${where} needs exactly one of text, data, url, raw`);
-  const type = mediaType !== undefined && { mediaType };
+  const more = isObject(metadata) && { metadata };
+  const type = { ...(mediaType !== undefined && { mediaType }), ...more };
   const name = filename !== undefined && { filename };
   if (data !== undefined) return { data, ...type };
   const [value] = given;
@@ -141,7 +142,7 @@ function readPart(part: unknown, index: number): Part {
   if (url !== undefined) return { url: value, ...type, ...name };
   if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(value)) throw bad(`${where}.raw is not base64`);
   const bytes = new Uint8Array(Buffer.from(value, 'base64'));
-  return { bytes, ...name, mediaType: mediaType ?? 'application/octet-stream' };
+  return { bytes, ...name, ...more, mediaType: mediaType ?? 'application/octet-stream' };
 }
 
 /** A data part `{answers: […]}` answers what the task asked; everything else is content. */

@@ -15,7 +15,7 @@ export interface Place extends Abortable {
 }
 
 /**
- * The open streams of a server, counted per caller. When the server drains, a stream that has not
+ * The open streams of a server, counted per caller, and who waits for an answer. When the server drains, a stream that has not
  * ended by itself is closed; the client comes back and resumes where it was.
  */
 export class Streams {
@@ -45,12 +45,23 @@ export class Streams {
         `${count} streams are open; close one before you open another`,
       );
     this.#counts.set(key, count + 1);
-    const number = ++this.#entered;
-    const place = new OpenPlace(client instanceof AbortSignal ? { signal: client } : client, () => {
-      this.#open.take(number);
+    return this.#take(client instanceof AbortSignal ? { signal: client } : client, () => {
       const rest = (this.#counts.get(key) ?? 1) - 1;
       if (rest > 0) this.#counts.set(key, rest);
       else this.#counts.delete(key);
+    });
+  }
+
+  /** A place for who waits for one answer: it is not counted, and closed with the streams. */
+  wait(client: Abortable): Place {
+    return this.#take(client, () => {});
+  }
+
+  #take(client: Abortable, free: () => void): Place {
+    const number = ++this.#entered;
+    const place = new OpenPlace(client, () => {
+      this.#open.take(number);
+      free();
     });
     this.#open.set(number, place);
     // A stream that nobody begins to read has no end of its own to leave by.

@@ -85,8 +85,9 @@ async function* follow(
   } finally {
     signal.removeEventListener('abort', cancel);
   }
-  for (const { message } of stream.problems) {
-    yield { type: 'status', message: `the server broke its contract: ${message}`, at: Date.now() };
+  for (const { kind, message: words } of stream.problems) {
+    const message = kind === 'no-streaming' ? words : `the server broke its contract: ${words}`;
+    yield { type: 'status', message, at: Date.now() };
   }
   yield* endOf(stream, signal);
 }

@@ -74,6 +74,7 @@ function copy(from: Snapshot): Draft {
   if (from.sessionId !== undefined) draft.sessionId = from.sessionId;
   if (from.omitted !== undefined) draft.omitted = from.omitted;
   if (from.said !== undefined) draft.said = from.said;
+  if (from.delivered !== undefined) draft.delivered = from.delivered;
   return draft;
 }
 
@@ -158,7 +159,7 @@ function fold(draft: Draft, entry: Entry): void {
       return;
     case 'artifact':
       draft.artifacts = putArtifact(draft.artifacts, entry);
-      return;
+      return deliver(draft, entry.artifactId);
     default:
       return;
   }
@@ -201,6 +202,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   draft.attempt = entry.attempt ?? (again ? draft.attempt + 1 : 1);
   if (entry.sessionId !== undefined) draft.sessionId = entry.sessionId;
   if (!again || entry.discard) draft.text = '';
+  if (entry.discard && draft.delivered?.turn === id) delete draft.delivered;
   if (draft.error) delete draft.error;
   draft.running = true;
   draft.state = waiting(draft.pending);
@@ -280,6 +282,12 @@ function openCall(draft: Draft, entry: Of<'tool.started'> | Of<'tool.called'>): 
     entry.type === 'tool.called'
       ? [...others, { callId, name, args: entry.args }]
       : [...others, { callId, name, args: null, partial: true }];
+}
+
+function deliver(draft: Draft, artifactId: string): void {
+  const turn = draft.current?.messageId ?? '';
+  const known = draft.delivered?.turn === turn ? draft.delivered.artifacts : [];
+  if (!known.includes(artifactId)) draft.delivered = { turn, artifacts: [...known, artifactId] };
 }
 
 function closeCall(draft: Draft, callId: string): void {

@@ -61,8 +61,11 @@ function tidyArtifact({ name, metadata, parts, ...rest }: JsonObject): JsonObjec
 
 function readPart(part: unknown): readonly Part[] {
   if (!isObject(part)) return [];
-  const { text, data, url, bytes, mediaType, filename } = part;
-  const type = typeof mediaType === 'string' && { mediaType };
+  const { text, data, url, bytes, mediaType, filename, metadata } = part;
+  const type = {
+    ...(typeof mediaType === 'string' && { mediaType }),
+    ...(isObject(metadata) && { metadata }),
+  };
   const name = typeof filename === 'string' && { filename };
   if (typeof text === 'string') return [{ text, ...type }];
   if (typeof url === 'string' || url instanceof URL)

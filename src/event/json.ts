@@ -43,7 +43,7 @@ function isPlain(entry: Entry): boolean {
 
 /** Whether a turn is nothing but text. */
 export const isWords = ({ parts, answers, metadata }: Turn): boolean =>
-  !answers && !metadata && parts.every((part) => 'text' in part);
+  !answers && !metadata && parts.every((part) => 'text' in part && !part.metadata);
 
 /** Deeper than this, and somebody on the way to a reader may run out of stack: a thread, a codec, a browser. */
 export const MAX_DEPTH = 500;

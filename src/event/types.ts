@@ -50,11 +50,15 @@ export interface Turn {
   readonly answers?: readonly Answer[];
 }
 
-export type Part =
+export type Part = (
   | { readonly text: string; readonly mediaType?: string }
   | { readonly data: unknown; readonly mediaType?: string }
   | { readonly url: string; readonly mediaType?: string; readonly filename?: string }
-  | { readonly bytes: Uint8Array; readonly mediaType: string; readonly filename?: string };
+  | { readonly bytes: Uint8Array; readonly mediaType: string; readonly filename?: string }
+) & {
+  /** What else the two ends have to say about it; nobody between reads it. */
+  readonly metadata?: JsonObject;
+};
 
 /** What an agent yields. `at` (Unix ms) is stamped if absent; `path` names sub-agents, outermost first. */
 export type AgentEvent = AgentEventBody & {
@@ -282,6 +286,11 @@ export interface Snapshot {
   /** What was said before that, the oldest first; of a long conversation only the newest part. */
   readonly said?: readonly Said[];
   readonly artifacts: readonly Artifact[];
+  /**
+   * What the last run that said any has said of them, however often its agent was called: the message id
+   * of its turn, and the ids in the order in which they were begun.
+   */
+  readonly delivered?: { readonly turn: string; readonly artifacts: readonly string[] };
   /** Of all runs of the task. */
   readonly usage?: Usage;
   /** Of the last run, if it failed. */

@@ -1,6 +1,9 @@
-import { ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { createServer, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { listen, type Handler, type Listening } from './node.ts';
+import { listen, nodeHandler, type Handler, type Listening } from './node.ts';
 import { sseResponse, type SseItem } from './sse.ts';
 
 let listening: Listening | undefined;
@@ -156,5 +159,34 @@ describe('an SSE response', () => {
     const again = sseResponse(items());
     expect(await again.text()).toBe('id: 1\ndata: a\n\nid: 2\ndata: b\n\n: \n\n');
     expect(left).toBe(true);
+  });
+});
+
+describe('behind something that reads bodies', () => {
+  test.each([
+    ['parses them', (text: string): unknown => JSON.parse(text)],
+    ['keeps their text', (text: string): unknown => text],
+    ['keeps their bytes', (text: string): unknown => Buffer.from(text)],
+  ])('and %s, they are read from there', async (_, parse) => {
+    const handler = nodeHandler(async (request) =>
+      request.headers.get('x-way') === 'body'
+        ? new Response(request.body)
+        : new Response(await request.text()),
+    );
+    const server = createServer((incoming, outgoing) => {
+      void text(incoming).then((body) => {
+        handler(Object.assign(incoming, { body: parse(body) }), outgoing);
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const body = JSON.stringify({ a: 'ä' });
+    for (const way of ['text', 'body']) {
+      const headers = { 'content-type': 'application/json', 'x-way': way };
+      const response = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers, body });
+      expect(await response.text()).toBe(body);
+    }
+    server.closeAllConnections();
+    server.close();
   });
 });

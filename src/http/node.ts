@@ -19,8 +19,8 @@ export interface NodeHandlerOptions {
 }
 
 /**
- * The handler as a listener of node:http, so also as a route of Express: mount it before anything
- * that reads bodies. Writes as fast as the client reads, and holds no more than one chunk for it.
+ * The handler as a listener of node:http, so also as a route of Express; a body that `express.json()`
+ * has read is taken from there, within the limits that it has. Writes as fast as the client reads, and holds no more than one chunk for it.
  */
 export function nodeHandler(
   handler: Handler,

@@ -55,8 +55,9 @@ class NodeRequest implements Light {
   /** The real one, made when somebody needs it. */
   get whole(): Request {
     const { method, headers, url } = this;
-    const body = method === 'GET' || method === 'HEAD' ? undefined : Readable.toWeb(this.incoming);
-    const init = { method, headers, ...(body && { body, duplex: 'half' }) } as RequestInit;
+    const body = method === 'GET' || method === 'HEAD' ? undefined : bodyOf(this.incoming);
+    const more = body !== undefined && { body, duplex: 'half' };
+    const init = { method, headers, ...more } as RequestInit;
     return (this.#whole ??= new Request(url, init));
   }
 }
@@ -121,9 +122,19 @@ function readHeaders({ rawHeaders }: IncomingMessage): Headers {
 /** The reason of everything that ends because nobody is there any more. */
 export const LEFT: DuolaneError = new DuolaneError('closed', 'the client left');
 
-/** Rejects when the client leaves in the middle; a body that was read already is empty. */
+const bodyOf = (incoming: IncomingMessage): unknown =>
+  incoming.readableEnded ? readBefore(incoming) : Readable.toWeb(incoming);
+
+/** Express and its kin keep a body that they have read, most often parsed; otherwise it is gone. */
+function readBefore(incoming: IncomingMessage): string {
+  const { body } = incoming as { body?: unknown };
+  if (body === undefined || typeof body === 'string') return body ?? '';
+  return body instanceof Uint8Array ? toText([Buffer.from(body)]) : JSON.stringify(body);
+}
+
+/** Rejects when the client leaves in the middle. */
 function readText(incoming: IncomingMessage): Promise<string> {
-  if (incoming.readableEnded) return Promise.resolve('');
+  if (incoming.readableEnded) return Promise.resolve(readBefore(incoming));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     const onClose = (): void => reject(LEFT);

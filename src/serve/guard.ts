@@ -61,6 +61,7 @@ export function createGuard(
   const schemes = secretSchemes(auth.bearer, auth.apiKey);
   const { verify } = auth;
   const check = auth.jwt && tokenChecker(auth.jwt);
+  const known = publicUrl === undefined ? undefined : new URL(publicUrl);
   const names = [...schemes.map(({ name }) => name), ...(check ? ['jwt'] : [])];
   if (names.length === 0 && !verify && !isLoopback(host)) {
     throw new DuolaneError(
@@ -68,23 +69,25 @@ export function createGuard(
       `refusing to listen on ${host} without auth: anyone who reaches it could run the agent. Give auth.bearer (--auth bearer:<token>), or listen on 127.0.0.1`,
     );
   }
-  return async (request, { open = false, owner: known } = {}) => {
-    const refused = checkOrigin(request, host);
+  return async (request, { open = false, owner: signedIn } = {}) => {
+    const refused = checkOrigin(request, host, known);
     if (refused) return { response: refused };
     if (open || (names.length === 0 && !verify)) return {};
-    const owner = ownerOf(request.headers, schemes) ?? known;
+    const owner = ownerOf(request.headers, schemes) ?? signedIn;
     if (owner !== undefined) return { owner };
-    let checked: Checked | undefined;
-    try {
-      const token = bearerOf(request.headers);
-      if (token !== undefined) checked = await check?.(token);
-    } catch (error) {
-      onError(error);
-      return { response: unavailable() };
-    }
+    const token = bearerOf(request.headers);
+    let isDown = false;
+    const checked =
+      token === undefined
+        ? undefined
+        : await check?.(token).catch((error: unknown) => {
+            isDown = true;
+            onError(error);
+          });
     if (checked && 'owner' in checked) return { owner: checked.owner };
     const verified = await verify?.(request);
     if (verified !== undefined) return { owner: verified };
+    if (isDown) return { response: unavailable() };
     const { pathname, origin } = urlOf(request);
     const more = auth.jwt && pathname === '/mcp' ? tokensAt(publicUrl ?? origin) : [];
     const response = checked
@@ -124,11 +127,17 @@ export function authSchemes({
  * A page of another site must not reach a server on this machine: neither by a name that it made
  * resolve to it (Host), nor by a cross-site request (Origin).
  */
-function checkOrigin(request: Request, bound: string): Response | undefined {
+function checkOrigin(
+  request: Request,
+  bound: string,
+  known: URL | undefined,
+): Response | undefined {
   const { hostname, host } = urlOf(request);
-  if (isLoopback(bound) && !isLoopback(hostname))
+  // A proxy may keep the name that callers know, or put its own in place of it.
+  if (isLoopback(bound) && !isLoopback(hostname) && hostname !== known?.hostname)
     return plain(403, `Host ${hostname} is not this server`);
   const origin = headerOf(request, 'origin');
+  if (origin !== null && origin === known?.origin) return undefined;
   // `null` and junk are origins too; they match no host.
   const from = origin !== null && URL.canParse(origin) ? new URL(origin).host : '';
   if (origin !== null && from !== host) return plain(403, `Origin ${origin} may not ask here`);

@@ -1,10 +1,10 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { connectA2A } from '../a2a/index.ts';
+import { connectA2A, type A2ATask } from '../a2a/index.ts';
 import type { Agent } from '../event/types.ts';
 import { fileBlobs } from '../task/blob.ts';
 import { memoryLog } from '../task/memory.ts';
@@ -115,3 +115,25 @@ test('the bytes of a task go with it from a store that serve() opens', async () 
   expect((await fetch(blob)).status).toBe(404);
   await rm(directory, { recursive: true });
 });
+
+for (const binding of ['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)
+  test(`who waits for a task when the server goes away is told how it stands (${binding})`, async () => {
+    const begun = new EventEmitter();
+    const sleeps: Agent = Object.assign(
+      async function* () {
+        begun.emit('run');
+        yield* [];
+        await new Promise(() => {});
+      } satisfies Agent,
+      { resumable: true },
+    );
+    await using log = memoryLog();
+    const served = await serve(sleeps, { log, page: false, graceMs: 10, grpc: {} });
+    await using client = await connectA2A(served.url, { binding });
+    const running = once(begun, 'run');
+    const sent = client.send('go');
+    await running;
+    const [task] = await Promise.all([sent, served[Symbol.asyncDispose]()]);
+    expect(task).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } });
+    expect(await log.get((task as A2ATask).id)).toMatchObject({ state: 'submitted' });
+  });

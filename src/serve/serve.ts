@@ -51,8 +51,9 @@ export async function serve(
   const names = Object.keys(modules);
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
+  const publicUrl = readPublicUrl(options.publicUrl);
   const guard = createGuard(host, options.auth, {
-    ...(options.publicUrl !== undefined && { publicUrl: options.publicUrl }),
+    ...(publicUrl !== undefined && { publicUrl }),
     onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
   });
   const sessions = createSessions(options.auth);
@@ -99,7 +100,7 @@ export async function serve(
   )?.tools;
   const mcp = tools && mcpHandler(tools, { hosts: ['*'] });
   const described = await withSkills(modules);
-  const url = options.publicUrl ?? listening.url;
+  const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
   const mounted = mountAgents(described, { url, grpcUrl }, log, runner, options);
   ready = mounted;
@@ -159,6 +160,13 @@ export async function serve(
     log,
     [Symbol.asyncDispose]: () => (closed ??= close()),
   };
+}
+
+/** Without the slash at its end, since paths are put behind it. */
+function readPublicUrl(given: string | undefined): string | undefined {
+  if (given === undefined || /^https?:$/.test(URL.canParse(given) ? new URL(given).protocol : ''))
+    return given?.replace(/\/+$/, '');
+  throw new DuolaneError('invalid', `publicUrl must be an http or https address, got ${given}`);
 }
 
 /** Rethrows, once what was opened before the failure is closed. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import type { Agent, AgentEvent, Artifact, Part, Snapshot, Turn } from '../event/types.ts';
+import type { Agent, AgentEvent, Part } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
+import { PlanProgress } from './plan.ts';
 
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 
@@ -108,53 +108,24 @@ export async function* artifactChunks(
 /**
  * The same agent, held to a declared order of artifacts: another name, another order, or a run that
  * completes with one missing is `invalid`, which fails the run and says which was expected. Further
- * chunks of an artifact may come until the next one begins. An agent that `continues` goes on in
- * the plan, too.
+ * chunks of an artifact may come until the next one begins. Each run says the whole plan. An agent
+ * that `continues` goes on in it, too: what its run has said before it slept counts, and of what an
+ * earlier run has left half-way it says the rest, or all of it anew.
  */
 export function withArtifactPlan(names: readonly string[], agent: Agent): Agent {
   const planned: Agent = async function* (turn, ctx) {
-    const before = agent.continues ? ofThisRun(names, turn, ctx.task) : [];
-    let open = before.at(-1)?.artifactId;
-    let count = before.length;
-    const check = ({ artifactId, name }: ArtifactEvent): void => {
-      if (artifactId === open) return;
-      const expected = names[count];
-      if (expected === undefined || name !== expected)
-        throw new DuolaneError(
-          'invalid',
-          `artifact ${name ?? '(no name)'} is out of the plan: ${expected ?? 'no further one'} was expected`,
-        );
-      open = artifactId;
-      count++;
-    };
-    const complete = (): void => {
-      if (count < names.length)
-        throw new DuolaneError('invalid', `the run ends without its artifact ${names[count]}`);
-    };
+    const plan = agent.continues ? PlanProgress.of(names, turn, ctx.task) : new PlanProgress(names);
     for await (const event of agent(turn, ctx)) {
-      if (event.type === 'artifact') check(event);
-      if (event.type === 'run.finished' && event.outcome === 'completed') complete();
+      if (event.type === 'artifact') plan.check(event);
+      if (event.type === 'run.finished' && event.outcome === 'completed') plan.complete();
       yield event;
       if (event.type === 'run.finished') return;
     }
-    complete();
+    plan.complete();
   };
   const { resumable, continues } = agent;
   return Object.assign(planned, {
     ...(resumable !== undefined && { resumable }),
     ...(continues !== undefined && { continues }),
   });
-}
-
-/** What earlier calls for the same turn have said of the plan: the runs before it had all of theirs. */
-function ofThisRun(
-  names: readonly string[],
-  { messageId }: Turn,
-  { current, turns, artifacts }: Snapshot,
-): readonly Artifact[] {
-  if (current?.messageId !== messageId) return [];
-  const runs = turns.filter(({ parts }) => parts.length > 0);
-  const earlier = runs.findIndex((turn) => turn.messageId === messageId);
-  const said = artifacts.slice(Math.max(0, earlier) * names.length);
-  return said.every(({ name }, index) => name === names[index]) ? said : [];
 }

@@ -157,6 +157,10 @@ for (const version of ['1.0', '0.3'] as const)
       expect(JSON.stringify(last.result)).toMatch(/completed/i);
       expect(JSON.stringify(last.result)).toContain(whole(10));
       expect(last.id).toBe(events.at(-1)!.id);
+      expect([wordOf(last), last.result['final']]).toEqual([
+        'completed',
+        version === '0.3' ? true : undefined,
+      ]);
     }
     expect(await all(caller.subscribe(task, events.at(-1)!.id))).toEqual([]);
   });

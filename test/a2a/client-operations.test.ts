@@ -4,7 +4,7 @@ import { connectA2A, type A2ATask } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
-import { httpServer, WAYS } from './support.ts';
+import { all, httpServer, WAYS } from './support.ts';
 
 const EXTENSION = 'https://example.com/ext/v1';
 
@@ -98,6 +98,28 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
     const stream = client.stream('ping');
     expect(await stream.result()).toMatchObject({ role: 'ROLE_AGENT', parts });
     expect([stream.text, stream.taskId, stream.problems]).toEqual(['pong', undefined, []]);
+  });
+
+  test(`hears of a reply without parts, and never gets it (${way.version} ${way.binding})`, async () => {
+    const errors: unknown[] = [];
+    await using served = await serve(hello, {
+      log: memoryLog(),
+      page: false,
+      grpc: {},
+      a2a: { reply: async () => [], onError: (error) => errors.push(error) },
+    });
+    await using client = await connectA2A(served.url, way);
+    const refusal = {
+      code: 'malformed',
+      reason: 'INVALID_AGENT_RESPONSE',
+      message: expect.stringMatching(
+        /at least one: `reply` must give a part, or undefined/,
+      ) as string,
+    };
+    await expect(client.send('ping')).rejects.toMatchObject(refusal);
+    await expect(client.stream('ping').result()).rejects.toMatchObject(refusal);
+    expect(errors).toMatchObject([refusal, refusal]);
+    expect(await all(served.log.list({}))).toEqual([]);
   });
 
   test(`names the extensions that it speaks (${way.version} ${way.binding})`, async () => {

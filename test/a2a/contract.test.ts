@@ -290,9 +290,12 @@ verifies('S198', 'subscribing to a finished task tells how it ended', async () =
   await using served = await serveAgent(counting(2));
   const old = new Caller(served.url, '0.3');
   const task = taskIdOf(await all(old.say('go')));
-  const [only, ...more] = await all(old.subscribe(task));
+  const [whole, final, ...more] = await all(old.subscribe(task));
   expect(more).toEqual([]);
-  expect(only?.result).toMatchObject({ kind: 'task', status: { state: 'completed' } });
+  expect(whole?.result).toMatchObject({ kind: 'task', status: { state: 'completed' } });
+  // No stream closes without a final event, and a task has no word for that.
+  expect(final).toMatchObject({ id: whole?.id, result: { kind: 'status-update', final: true } });
+  expect(final?.result).toMatchObject({ status: whole?.result['status'] });
   const strict = await new Caller(served.url).post('SubscribeToTask', { id: task });
   expect(await strict.json()).toMatchObject({ error: { code: -32004 } });
 });

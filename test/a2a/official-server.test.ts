@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, expect } from 'vitest';
-import { connectA2A } from '../../src/a2a/index.ts';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { connectA2A, type StreamEvent } from '../../src/a2a/index.ts';
 import { nodeHandler } from '../../src/http/index.ts';
 import { peer } from '../peers.ts';
 import { suite, verifies } from '../verifies.ts';
@@ -117,6 +117,8 @@ suite('a2a-sdk', sdk.reason, () => {
   let server: Server;
   let proxy: Proxy;
   let closeGrpc = (): void => {};
+  /** Of its card; the official server looks there before it streams. */
+  const capabilities = { streaming: true, pushNotifications: true, extensions: [] };
   beforeAll(async () => {
     const module = (await sdk.import('@a2a-js/sdk/server')) as unknown as ServerModule;
     const web = (await sdk.import('@a2a-js/sdk/server/express')) as unknown as ExpressModule;
@@ -133,7 +135,7 @@ suite('a2a-sdk', sdk.reason, () => {
       description: 'counts',
       version: '1',
       supportedInterfaces: interfaces(port),
-      capabilities: { streaming: true, pushNotifications: true, extensions: [] },
+      capabilities,
       defaultInputModes: ['text/plain'],
       defaultOutputModes: ['text/plain'],
       skills: [],
@@ -196,6 +198,26 @@ suite('a2a-sdk', sdk.reason, () => {
           expect(task.status.state).toBe('TASK_STATE_COMPLETED');
         },
       );
+
+      test(`our client reads it where it does not stream (${version} ${binding})`, async () => {
+        capabilities.streaming = false;
+        try {
+          await using client = await connectA2A(proxy.url, { version, binding });
+          for (const returnImmediately of [false, true]) {
+            const stream = client.stream('20', { retryMs: 1, returnImmediately });
+            const events: StreamEvent[] = [];
+            for await (const event of stream) events.push(event);
+            expect(stream.text).toBe(Array.from({ length: 20 }, (_, n) => `w${n} `).join(''));
+            expect(events[0]).toHaveProperty('task');
+            expect(events.at(-1)).toMatchObject({
+              statusUpdate: { status: { state: 'TASK_STATE_COMPLETED' } },
+            });
+            expect(stream.problems.map(({ kind }) => kind)).toEqual(['no-streaming']);
+          }
+        } finally {
+          capabilities.streaming = true;
+        }
+      });
 
       verifies('S134', `our client keeps push configs there (${version} ${binding})`, async () => {
         await using client = await connectA2A(proxy.url, { version, binding });

@@ -180,6 +180,8 @@ export class RawHost implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // What the agent still asks is for nobody.
+    this.#responders.clear();
     await this.transport[Symbol.asyncDispose]();
     await this.#over;
   }
