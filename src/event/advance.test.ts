@@ -49,6 +49,42 @@ function fold(...events: TaskEvent[]): Snapshot {
   return all as Snapshot;
 }
 
+// Each entry copies the snapshot member by member: one that is forgotten there does not compile here, or is lost.
+test('an entry that changes nothing of a member leaves it as it is, whichever it is', () => {
+  const one = turn();
+  const full: Required<Snapshot> = {
+    task: 't',
+    context: 'c',
+    agent: 'a',
+    owner: 'o',
+    seq: 7,
+    createdAt: 1,
+    updatedAt: 7,
+    firstTextAt: 3,
+    state: 'working',
+    canceling: true,
+    running: true,
+    attempt: 2,
+    sessionId: 's',
+    turns: [one],
+    omitted: 4,
+    current: one,
+    unserved: [turn('m2')],
+    calls: [{ callId: 'k', name: 'f', args: {} }],
+    pending: [],
+    answers: [{ id: 'q', action: 'accept' }],
+    text: 'so far',
+    said: [{ kind: 'response', id: 'm0', text: 'before', turns: 1 }],
+    artifacts: [{ artifactId: 'r', parts: [{ text: 'x' }] }],
+    delivered: { turn: 'm1', artifacts: ['r'] },
+    usage: { inputTokens: 1 },
+    error: { code: 'internal', message: 'x', retryable: false },
+    mark: { text: '' } as never,
+  };
+  const next = advance(full, { type: 'custom', name: 'n', data: {}, seq: 8, at: 9 });
+  expect(next).toEqual({ ...full, seq: 8, updatedAt: 9 });
+});
+
 describe('what was said before', () => {
   const run = (id: string, text: string): TaskEvent[] => [
     submitted(id),
