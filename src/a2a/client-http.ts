@@ -3,6 +3,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { onAbort } from '../stream/abort.ts';
 import { Noise } from '../wire/jsonl.ts';
 import { SseDecoder } from '../wire/sse.ts';
+import { failureOf, readAnswer } from './client-answer.ts';
 import type { ClientDialect } from './client-dialect.ts';
 import { refused, restRequest, rpcRequest, type Target } from './client-request.ts';
 import type { ClientWire, Received } from './client-wire.ts';
@@ -39,7 +40,7 @@ export class HttpWire implements ClientWire {
   async call(operation: Operation, params: JsonObject, signal?: AbortSignal): Promise<unknown> {
     try {
       const response = await this.#send(operation, params, { signal });
-      const text = await response.text();
+      const text = await readAnswer(response);
       return this.#unwrap(text === '' ? {} : parse(text, response), response);
     } catch (error) {
       signal?.throwIfAborted();
@@ -62,7 +63,7 @@ export class HttpWire implements ClientWire {
     try {
       const response = await this.#send(operation, params, { signal: silent.signal, lastEventId });
       if (!/^text\/event-stream\b/i.test(response.headers.get('content-type') ?? '')) {
-        const whole = await response.text();
+        const whole = await readAnswer(response);
         this.#unwrap(parse(whole, response), response);
         const message = 'the server answered a streaming call with no stream';
         yield { malformed: new DuolaneError('malformed', message) };
@@ -141,8 +142,8 @@ export class HttpWire implements ClientWire {
   #unwrap(value: unknown, response: Response): unknown {
     if (!isObject(value)) throw new DuolaneError('malformed', 'the server answered no JSON object');
     const { error } = value;
-    if (isObject(error)) throw refused(error, response.status);
-    if (!response.ok) throw refused(value, response.status);
+    if (isObject(error)) throw refused(error, response);
+    if (!response.ok) throw refused(value, response);
     return this.#options.binding === 'JSONRPC' ? value['result'] : value;
   }
 }
@@ -155,18 +156,13 @@ async function* bytesOf(response: Response): AsyncGenerator<Uint8Array, void, un
   }
 }
 
-function parse(text: string, { status }: Response): unknown {
+function parse(text: string, response: Response): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    // A proxy, or a server that is starting or going: worth another try.
-    if (status === 429 || status >= 500)
-      throw new DuolaneError('server', `the server answered ${status}`, { status, cause });
-    if (status === 401 || status === 403)
-      throw new DuolaneError(
-        'unauthorized',
-        `the server answered ${status}: ${text.slice(0, 200)}`,
-      );
+    // A proxy, or a server that is starting or going.
+    if (!response.ok)
+      throw failureOf(response, `the server answered ${response.status}: ${text.slice(0, 200)}`);
     throw new DuolaneError('malformed', 'the server answered something that is not JSON', {
       cause,
     });

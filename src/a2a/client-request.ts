@@ -1,5 +1,6 @@
-import { DuolaneError, type ErrorCode } from '../errors.ts';
+import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { failureOf } from './client-answer.ts';
 import type { ClientDialect } from './client-dialect.ts';
 import type { Operation } from './dialect.ts';
 import { REASONS, Refusal, type Reason } from './errors.ts';
@@ -71,20 +72,18 @@ export function restRequest(
   }
 }
 
-/** What both kinds of error object say: by the reason that 1.0 names, else by number. */
+/** What both kinds of error object say: by the reason that 1.0 names, else by number, else by the HTTP status. */
 export function refused(
   { message, code, data, details }: JsonObject,
-  status: number,
+  response: Response,
 ): DuolaneError {
   const infos = [data, details].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
   const named = infos.map((info) => (isObject(info) ? info['reason'] : undefined));
   const known = Object.keys(REASONS) as Reason[];
   const reason =
     known.find((each) => named.includes(each)) ?? known.find((each) => REASONS[each].rpc === code);
-  const text = typeof message === 'string' ? message : `the server refused with ${status}`;
-  if (reason !== undefined) return new Refusal(reason, text);
-  const byStatus: Record<number, ErrorCode> = { 401: 'unauthorized', 403: 'unauthorized' };
-  return new DuolaneError(byStatus[status] ?? 'server', text, { status });
+  const text = typeof message === 'string' ? message : `the server refused with ${response.status}`;
+  return reason === undefined ? failureOf(response, text) : new Refusal(reason, text);
 }
 
 const segment = (id: unknown): string => encodeURIComponent(String(id));

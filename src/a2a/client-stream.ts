@@ -105,10 +105,15 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return this.#fold.problems;
   }
 
-  /** Reads to the end: the task, or the plain message that was the whole answer. */
+  /**
+   * Reads to the end: the task, or the plain message that was the whole answer. Of a stream that was
+   * left, the task as far as it was read; `closed` if nothing was.
+   */
   async result(): Promise<A2ATask | A2AMessage> {
     for await (const _ of this);
-    return (this.#fold.task ?? this.#fold.message) as A2ATask | A2AMessage;
+    const result = this.#fold.task ?? this.#fold.message;
+    if (result) return result;
+    throw new DuolaneError('closed', 'the stream was left before its first event');
   }
 
   /** Asks the server to stop the task. Resolves when it has; the stream then ends by itself. */
@@ -168,7 +173,8 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
           'the server closed the stream without naming a task; whether it took the message is unknown, so it is not sent again',
         );
       const exponential = Math.min(retryMs * 2 ** tries, MAX_RETRY_MS);
-      const pauseMs = Math.max(this.#wire.retryMs ?? 0, exponential * (0.5 + Math.random() / 2));
+      const wantedMs = Math.max(this.#wire.retryMs ?? 0, retryAfterOf(failure));
+      const pauseMs = Math.max(wantedMs, exponential * (0.5 + Math.random() / 2));
       if (Date.now() + pauseMs - since > giveUpMs)
         throw new DuolaneError(
           'network',
@@ -273,8 +279,11 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     place: string | undefined,
   ): AsyncGenerator<Received, void, undefined> {
     const { retryMs: pauseMs = RETRY_MS } = this.#options;
-    if (this.#polls)
-      return poll(this.#wire, operation, params, { signal, pauseMs, known: this.#polled });
+    if (this.#polls) {
+      const { configuration } = 'params' in this.#begin ? this.#begin.params : {};
+      const asked = { ...params, ...(configuration !== undefined && { configuration }) };
+      return poll(this.#wire, operation, asked, { signal, pauseMs, known: this.#polled });
+    }
     const lastEventId = operation === 'subscribe' ? place : undefined;
     return this.#wire.stream(operation, params, {
       signal,
@@ -302,6 +311,9 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return retryable && (this.#taskId !== undefined || this.#exact);
   }
 }
+
+const retryAfterOf = (failure: unknown): number =>
+  (failure instanceof DuolaneError && failure.retryAfterMs) || 0;
 
 /** Without the time: a server may put the present one. */
 const wordsOf = (task: A2ATask | undefined): string | undefined =>

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { RESUME_EXTENSION } from './card.ts';
+import { failureOf, readAnswer } from './client-answer.ts';
 import {
   chooseInterface,
   type ClientBinding,
@@ -93,9 +94,32 @@ async function fetchCard(address: string, options: ConnectOptions): Promise<Json
       at = to.href;
       continue;
     }
-    const card: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
-    if (isObject(card)) return card;
-    throw new DuolaneError('not_found', `there is no agent card at ${at} (${response.status})`);
+    return await readCard(response, at, signal);
+  }
+}
+
+async function readCard(
+  response: Response,
+  at: string,
+  signal: AbortSignal | undefined,
+): Promise<JsonObject> {
+  const text = await readAnswer(response).catch((cause: unknown) => {
+    signal?.throwIfAborted();
+    if (cause instanceof DuolaneError) throw cause;
+    throw new DuolaneError('network', `the card at ${at} broke off; try again`, { cause });
+  });
+  if (!response.ok)
+    throw failureOf(response, `there is no agent card at ${at} for you (${response.status})`);
+  const card = parsed(text);
+  if (isObject(card)) return card;
+  throw new DuolaneError('not_found', `what is at ${at} is no agent card; is the address right?`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

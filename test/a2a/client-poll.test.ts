@@ -152,11 +152,15 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
       spelled(version, 'working', 'Hel'),
       { ...spelled(version, 'completed', 'Hello'), metadata: { cost: 1 } },
     ];
-    await using server = await scripted(version, { streaming: false }, (method) =>
-      method === send ? sent(spelled(version, 'submitted')) : (states.shift() ?? {}),
-    );
+    const lengths = new Set<unknown>();
+    await using server = await scripted(version, { streaming: false }, (method, params) => {
+      if (method === send) return sent(spelled(version, 'submitted'));
+      lengths.add(params['historyLength']);
+      return states.shift() ?? {};
+    });
     let lost = 0;
-    const stream = server.client.stream('hi', { ...quick, onLost: () => lost++ });
+    const options = { ...quick, historyLength: 3, onLost: () => lost++ };
+    const stream = server.client.stream('hi', options);
     expect(shapes(await all(stream))).toEqual([
       'task TASK_STATE_SUBMITTED',
       'TASK_STATE_WORKING',
@@ -165,7 +169,7 @@ describe.each(['1.0', '0.3'] as const)('a server of %s without streams', (versio
       'TASK_STATE_COMPLETED',
     ]);
     expect(server.asked).toEqual([send, get, get, get, get, get]);
-    expect([lost, stream.text]).toEqual([1, 'Hello']);
+    expect([lost, stream.text, [...lengths]]).toEqual([1, 'Hello', [3]]);
     expect(stream.task).toMatchObject({ metadata: { cost: 1 } });
     expect(stream.problems.map(({ kind }) => kind)).toEqual(['no-streaming']);
   });
