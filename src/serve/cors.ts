@@ -6,7 +6,7 @@ const READABLE = 'a2a-extensions, x-a2a-extensions, www-authenticate, content-ra
 
 /** Which pages of other origins may ask (CORS), and how they are told so. */
 export interface Cors {
-  isAllowed(origin: string | null): boolean;
+  readonly isAllowed: (origin: string | null) => boolean;
   /** The answer to a browser that asks whether a page may ask. */
   preflight(request: Request): Response | undefined;
   /** The response, such that the page can read it. Cookies are for the page of this server alone. */
