@@ -32,7 +32,8 @@ export async function answer(call: Call, binding: Binding, envelope: Envelope): 
           ),
         )
       : envelope.result(dialect.encode(result));
-  if (agreed.length > 0) response.headers.set('a2a-extensions', agreed.join(', '));
+  const header = dialect.version === '0.3' ? 'x-a2a-extensions' : 'a2a-extensions';
+  if (agreed.length > 0) response.headers.set(header, agreed.join(', '));
   return response;
 }
 

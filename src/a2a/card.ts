@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isFresh } from '../http/fresh.ts';
 import type { JsonObject } from '../json.ts';
 import type { Version } from './dialect.ts';
 
@@ -165,9 +166,6 @@ export function cardResponse(card: JsonObject, request: Request, since: Date): R
     etag,
     vary: 'A2A-Version',
   };
-  const known = request.headers.get('if-none-match');
-  const tags = known?.split(',').map((tag) => tag.trim().replace(/^W\//, '')) ?? [];
-  const fresh = tags.includes(etag) || tags.includes('*');
-  if (fresh) return new Response(null, { status: 304, headers });
+  if (isFresh(request, etag)) return new Response(null, { status: 304, headers });
   return new Response(request.method === 'HEAD' ? null : body, { headers });
 }

@@ -100,6 +100,8 @@ export function encodePush(config: Omit<PushConfig, 'id'> & { readonly id?: stri
 function decodeParams(operation: Operation, spelled: JsonObject): JsonObject {
   const params = camelCase(spelled);
   if (operation === 'createPush') return decodeCreate(params);
+  if (operation === 'list' && params['status'] === 'TASK_STATE_CANCELLED')
+    return { ...params, status: 'TASK_STATE_CANCELED' };
   if (operation !== 'send' && operation !== 'stream') return params;
   const { message, request = message, configuration, ...rest } = params;
   return {

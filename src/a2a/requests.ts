@@ -78,7 +78,8 @@ export interface ListRequest {
 }
 
 export function readList(params: JsonObject): ListRequest {
-  const { pageSize = 50, status } = params;
+  const pageSize = params['pageSize'] ?? 50;
+  const status = text(params, 'status');
   if (typeof pageSize !== 'number' || !Number.isInteger(pageSize) || pageSize < 1 || pageSize > 100)
     throw bad('pageSize must be a whole number from 1 to 100');
   const states = Object.entries(STATES) as [TaskState, string][];
@@ -86,7 +87,9 @@ export function readList(params: JsonObject): ListRequest {
   if (status !== undefined && status !== 'TASK_STATE_UNSPECIFIED' && !state)
     throw bad(`there is no state ${JSON.stringify(status)}`);
   const time = text(params, 'statusTimestampAfter');
-  const since = time === undefined ? undefined : Date.parse(time);
+  // What else a date may be read from, such as a lone number, is hardly meant.
+  const since =
+    time === undefined ? undefined : /^\d{4}-\d\d-\d\d/.test(time) ? Date.parse(time) : NaN;
   if (Number.isNaN(since)) throw bad('statusTimestampAfter must be an ISO 8601 time');
   const context = text(params, 'contextId');
   const pageToken = text(params, 'pageToken');

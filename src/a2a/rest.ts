@@ -134,6 +134,7 @@ const FLAGS = /^include_?artifacts$/i;
 async function readParams(request: Request, maxBytes: number): Promise<JsonObject> {
   const params: Record<string, unknown> = {};
   for (const [name, value] of new URL(request.url).searchParams) {
+    if (value === '') continue;
     if (NUMBERS.test(name)) params[name] = /^-?\d+$/.test(value) ? Number(value) : value;
     else params[name] = FLAGS.test(name) ? value === 'true' : value;
   }

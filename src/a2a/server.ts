@@ -123,6 +123,11 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     hybrid: cardOf({}, 'hybrid'),
   };
   const serveCard = (request: Request): Response => {
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      return new Response('A card is read with GET\n', {
+        status: 405,
+        headers: { allow: 'GET, HEAD' },
+      });
     const shape = versionOf(request) ?? (options.card === 'pure' ? '1.0' : 'hybrid');
     return cardResponse(cards[shape], request, since);
   };

@@ -59,6 +59,8 @@ test.each(['bytes=10-', 'bytes=10-12', 'bytes=-0'])('%s is beyond the end', asyn
   const response = await ask({ range });
   expect(response.status).toBe(416);
   expect(response.headers.get('content-range')).toBe('bytes */10');
+  // Nobody is to keep this for a year.
+  expect(response.headers.get('cache-control')).toBeNull();
 });
 
 test.each(['bytes=4-2', 'bytes=0-1,3-4', 'lines=1-2', 'bytes=-', 'bytes=a-b'])(
@@ -71,14 +73,26 @@ test.each(['bytes=4-2', 'bytes=0-1,3-4', 'lines=1-2', 'bytes=-', 'bytes=a-b'])(
 
 test('what the client has is not sent again; a range of another version is the whole', async () => {
   const etag = (await ask({}, { method: 'HEAD' })).headers.get('etag') ?? '';
-  expect((await ask({ 'if-none-match': etag })).status).toBe(304);
+  for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*'])
+    expect((await ask({ 'if-none-match': known })).status).toBe(304);
+  expect((await ask({ 'if-none-match': '"other"' })).status).toBe(200);
   expect((await ask({ range: 'bytes=0-1', 'if-range': etag })).status).toBe(206);
   expect((await ask({ range: 'bytes=0-1', 'if-range': '"old"' })).status).toBe(200);
 });
 
 test('HEAD tells the size and reads nothing', async () => {
-  const response = await ask({}, { method: 'HEAD' });
+  // A range is for GET alone (RFC 9110, 14.2).
+  const response = await ask({ range: 'bytes=0-1' }, { method: 'HEAD' });
+  expect(response.status).toBe(200);
   expect([response.headers.get('content-length'), await response.text()]).toEqual(['10', '']);
+});
+
+test('a blob can be had whatever its agent says that it is', async () => {
+  const about = { task: 't', owner: 'ann', mediaType: 'text/plain\r\nx: y', filename: 'a\ud800\n' };
+  const { id } = await store.put(about, [Buffer.from(TEXT)]);
+  const response = await ask({}, { id });
+  expect([response.status, await response.text()]).toEqual([200, TEXT]);
+  expect(response.headers.get('content-type')).toBe('application/octet-stream');
 });
 
 test.each([

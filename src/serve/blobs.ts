@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+import { isFresh } from '../http/fresh.ts';
 import type { BlobInfo, BlobRange, BlobStore } from '../task/blob.ts';
 import { plain, type Call, type Route } from './router.ts';
 
@@ -12,6 +13,8 @@ export const blobRoutes = (stores: readonly BlobStore[]): readonly Route[] =>
     ? []
     : [{ method: 'GET', path: '/blobs/:id', handle: (call) => handOut(stores, call) }];
 
+const PRINTABLE = /^[\x20-\x7e]+$/;
+
 async function handOut(stores: readonly BlobStore[], call: Call): Promise<Response> {
   const { request } = call;
   const id = call.params['id'] ?? '';
@@ -23,23 +26,24 @@ async function handOut(stores: readonly BlobStore[], call: Call): Promise<Respon
   if (!found) return plain(404, `there is no blob ${id}`);
   const { store, info } = found;
   const etag = `"${id}"`;
-  const headers = {
+  // Half a surrogate pair cannot be encoded.
+  const name = Buffer.from(info.filename ?? id).toString();
+  const always = {
     'accept-ranges': 'bytes',
-    'cache-control': 'private, max-age=31536000, immutable',
-    'content-type': info.mediaType,
+    'content-type': PRINTABLE.test(info.mediaType) ? info.mediaType : 'application/octet-stream',
     // Never shown as a page of this server, whatever an agent has put into it.
-    'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(info.filename ?? id)}`,
+    'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(name)}`,
     'content-security-policy': "default-src 'none'; sandbox",
     'x-content-type-options': 'nosniff',
     etag,
   };
-  if (request.headers.get('if-none-match') === etag)
-    return new Response(null, { status: 304, headers });
+  const headers = { ...always, 'cache-control': 'private, max-age=31536000, immutable' };
+  if (isFresh(request, etag)) return new Response(null, { status: 304, headers });
   const range = requestedRange(request, etag, info);
   if (range === 'none')
     return new Response(null, {
       status: 416,
-      headers: { ...headers, 'content-range': `bytes */${info.bytes}` },
+      headers: { ...always, 'content-range': `bytes */${info.bytes}` },
     });
   const blob = await store.get(id, { ...options, ...range });
   const { start, end } = blob.range;
@@ -71,11 +75,12 @@ async function find(
 
 /** Undefined for the whole: no range, several, or one that is no range, as the standard has it. */
 function requestedRange(
-  { headers }: Request,
+  { headers, method }: Request,
   etag: string,
   { bytes }: BlobInfo,
 ): BlobRange | 'none' | undefined {
   const condition = headers.get('if-range');
+  if (method !== 'GET') return undefined;
   if (condition !== null && condition !== etag) return undefined;
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(headers.get('range') ?? '') ?? [];
   if (first === '' && last === '') return undefined;

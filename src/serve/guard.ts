@@ -44,6 +44,8 @@ export interface Passed {
 export interface GuardOptions {
   /** Where callers reach this server, if not where they say. */
   readonly publicUrl?: string;
+  /** Whether pages of another origin may ask. */
+  readonly isAllowed?: (origin: string) => boolean;
   /** Hears why tokens could not be checked, which callers are not told. */
   readonly onError?: (error: unknown) => void;
 }
@@ -56,12 +58,13 @@ export interface GuardOptions {
 export function createGuard(
   host: string,
   auth: Auth = {},
-  { publicUrl, onError = () => {} }: GuardOptions = {},
+  { publicUrl, isAllowed = () => false, onError = () => {} }: GuardOptions = {},
 ): Guard {
   const schemes = secretSchemes(auth.bearer, auth.apiKey);
   const { verify } = auth;
   const check = auth.jwt && tokenChecker(auth.jwt);
   const known = publicUrl === undefined ? undefined : new URL(publicUrl);
+  const isPage = (origin: string): boolean => origin === known?.origin || isAllowed(origin);
   const names = [...schemes.map(({ name }) => name), ...(check ? ['jwt'] : [])];
   if (names.length === 0 && !verify && !isLoopback(host)) {
     throw new DuolaneError(
@@ -70,7 +73,7 @@ export function createGuard(
     );
   }
   return async (request, { open = false, owner: signedIn } = {}) => {
-    const refused = checkOrigin(request, host, known);
+    const refused = checkOrigin(request, host, known?.hostname, isPage);
     if (refused) return { response: refused };
     if (open || (names.length === 0 && !verify)) return {};
     const owner = ownerOf(request.headers, schemes) ?? signedIn;
@@ -130,14 +133,15 @@ export function authSchemes({
 function checkOrigin(
   request: Request,
   bound: string,
-  known: URL | undefined,
+  known: string | undefined,
+  isPage: (origin: string) => boolean,
 ): Response | undefined {
   const { hostname, host } = urlOf(request);
   // A proxy may keep the name that callers know, or put its own in place of it.
-  if (isLoopback(bound) && !isLoopback(hostname) && hostname !== known?.hostname)
+  if (isLoopback(bound) && !isLoopback(hostname) && hostname !== known)
     return plain(403, `Host ${hostname} is not this server`);
   const origin = headerOf(request, 'origin');
-  if (origin !== null && origin === known?.origin) return undefined;
+  if (origin !== null && isPage(origin)) return undefined;
   // `null` and junk are origins too; they match no host.
   const from = origin !== null && URL.canParse(origin) ? new URL(origin).host : '';
   if (origin !== null && from !== host) return plain(403, `Origin ${origin} may not ask here`);

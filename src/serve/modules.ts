@@ -11,6 +11,7 @@ const ONCE = [
   'log',
   'auth',
   'publicUrl',
+  'origins',
   'page',
   'graceMs',
   'timeoutMs',

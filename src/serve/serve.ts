@@ -11,6 +11,7 @@ import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
 import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
+import { createCors } from './cors.ts';
 import { createGuard } from './guard.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
@@ -52,7 +53,9 @@ export async function serve(
   if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
   const { host = '127.0.0.1', port = 0 } = options;
   const publicUrl = readPublicUrl(options.publicUrl);
+  const cors = createCors(options.origins);
   const guard = createGuard(host, options.auth, {
+    isAllowed: cors.isAllowed,
     ...(publicUrl !== undefined && { publicUrl }),
     onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
   });
@@ -76,11 +79,14 @@ export async function serve(
     plain(503, 'starting');
   const listening = await listen(
     async (request) => {
+      const preflight = cors.preflight(request);
+      if (preflight) return preflight;
       const { response, owner } = await guard(request, {
         open: isOpen(request),
         owner: sessions.ownerOf(request),
       });
-      return response ?? observed.watch(request, await route(request, owner));
+      const told = response ?? observed.watch(request, await route(request, owner));
+      return cors.readable(request, told);
     },
     {
       host,

@@ -15,6 +15,8 @@ export interface ServeOptions {
   readonly auth?: Auth;
   /** Where callers reach this server, if not at its own address; it stands in the cards. */
   readonly publicUrl?: string;
+  /** Pages of these origins may ask, too (CORS), such as `https://app.example.com`; by default none. */
+  readonly origins?: readonly string[];
   readonly page?: boolean;
   /** How long an agent may take to heed a cancel or a stop before it is left behind. */
   readonly graceMs?: number;

@@ -102,15 +102,16 @@ class Log implements TaskLog {
 
   claims(
     worker: string,
-    { agents, ...options }: Abortable & { readonly agents: readonly string[] },
+    { agents, onIdle, ...options }: Parameters<TaskLog['claims']>[1],
   ): AsyncIterable<Claim> {
-    return leavable(options, (signal) => this.#claims(worker, agents, signal));
+    return leavable(options, (signal) => this.#claims(worker, agents, signal, onIdle));
   }
 
   async *#claims(
     worker: string,
     agents: readonly string[],
     signal: AbortSignal,
+    onIdle?: () => void,
   ): AsyncGenerator<Claim, void> {
     for (;;) {
       signal.throwIfAborted();
@@ -128,6 +129,7 @@ class Log implements TaskLog {
         if (signal.aborted) await this.release(claim);
         else yield claim;
       } else if (!woken) {
+        onIdle?.();
         // A lease that began after the question ends unannounced, so there is always a next look.
         const ms = Math.min(found.retryInMs ?? this.#pollMs, this.#pollMs);
         await waitFor((wake) => subscribe(this.#wakes, wake), signal, ms);

@@ -35,6 +35,8 @@ class LogRunner implements Runner {
   #started = 0;
   readonly #pulling: Promise<void>;
   #reserved = 0;
+  /** Tasks may wait in the log: whoever comes now waits behind them, even if a place is free. */
+  #crowded = false;
   /** Runs that wait for a person, among those that are active. */
   #waiting = 0;
   #room: (() => void) | undefined;
@@ -60,8 +62,10 @@ class LogRunner implements Runner {
   }
 
   async submit(turn: Turn): Promise<Entry> {
-    const here = !this.#queue && Object.hasOwn(this.#agents, turn.agent) && this.#hasRoom;
+    const mayRun = !this.#queue && Object.hasOwn(this.#agents, turn.agent);
+    const here = mayRun && this.#hasRoom && !this.#crowded;
     if (here) this.#reserved++;
+    else if (mayRun) this.#crowded = true;
     this.#runOptions.observer?.submitted?.(turn);
     try {
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
@@ -69,6 +73,8 @@ class LogRunner implements Runner {
       return entry;
     } finally {
       if (here) this.#reserved--;
+      // Again, lest a look at the log that missed it count for more.
+      else if (mayRun) this.#crowded = true;
       this.#room?.();
     }
   }
@@ -87,7 +93,8 @@ class LogRunner implements Runner {
     const { signal } = this.#stopping;
     try {
       const agents = Object.keys(this.#agents);
-      for await (const claim of this.#log.claims(this.#name, { agents, signal })) {
+      const onIdle = (): void => void (this.#crowded = false);
+      for await (const claim of this.#log.claims(this.#name, { agents, signal, onIdle })) {
         // A submit may have taken the last room while this claim was waited for.
         if (this.#hasRoom) this.#start(claim);
         else await this.#log.release(claim);

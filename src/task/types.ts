@@ -31,10 +31,13 @@ export interface TaskLog extends AsyncDisposable {
    * end is written without it.
    */
   requestCancel(task: string, reason?: string): Promise<Snapshot>;
-  /** Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired claim. Pull when you have room. */
+  /**
+   * Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired
+   * claim. Pull when you have room. `onIdle` is called whenever there is none to be claimed.
+   */
   claims(
     worker: string,
-    options: Abortable & { readonly agents: readonly string[] },
+    options: Abortable & { readonly agents: readonly string[]; readonly onIdle?: () => void },
   ): AsyncIterable<Claim>;
   /**
    * Atomic; `after` must be the head. `conflict`: a note slipped in; read on from `after` and

@@ -428,3 +428,49 @@ test('no answer has more of the history than the server gives', async () => {
   expect(first?.result['task']).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } });
   expect(first?.result['task']).not.toHaveProperty('history');
 });
+
+test('what a list is asked for is checked, and what is empty is not asked for', async () => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const caller = new Caller(served.url);
+  await caller.call('SendMessage', caller.message('x'));
+  const rest = async (query: string): Promise<unknown> => {
+    const response = await fetch(`${served.url}/a2a/agent${query}`);
+    return response.status === 200 ? ((await response.json()) as TaskPage).totalSize : 'refused';
+  };
+  for (const params of [
+    { pageSize: null, status: null },
+    { status: '', contextId: '' },
+  ])
+    expect(await caller.call('ListTasks', params)).toMatchObject({ result: { totalSize: 1 } });
+  expect(await rest('/tasks?status=&pageSize=&contextId=&historyLength=')).toBe(1);
+  for (const statusTimestampAfter of ['5', 'yesterday', '2026-13-01T00:00:00Z'])
+    expect(await caller.call('ListTasks', { statusTimestampAfter })).toMatchObject({
+      error: { code: -32602 },
+    });
+  // The protobuf of 0.3 writes it with two l.
+  expect(await rest('/v1/tasks?status=TASK_STATE_CANCELLED')).toBe(0);
+  expect(await rest('/tasks?status=TASK_STATE_CANCELLED')).toBe('refused');
+});
+
+test('a card can be read, and nothing else', async () => {
+  await using served = await serve(hello, { log: memoryLog(), page: false });
+  const url = `${served.url}/.well-known/agent-card.json`;
+  const head = await fetch(url, { method: 'HEAD' });
+  expect([head.status, head.headers.get('content-type')]).toEqual([200, 'application/json']);
+  for (const method of ['POST', 'PUT', 'DELETE']) {
+    const response = await fetch(url, { method });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+  }
+});
+
+test('a caller of 0.3 hears of extensions under the name that 0.3 has for them', async () => {
+  const uri = 'https://example.com/ext';
+  await using served = await serve(hello, {
+    log: memoryLog(),
+    page: false,
+    card: { extensions: [{ uri }] },
+  });
+  const old = new Caller(served.url, '0.3');
+  const sent = await old.post('message/send', old.message('x'), { 'x-a2a-extensions': uri });
+  expect(sent.headers.get('x-a2a-extensions')).toBe(uri);
+});

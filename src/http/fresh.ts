@@ -1,0 +1,8 @@
+import { headerOf } from './request.ts';
+
+/** Whether the client has it already, by `If-None-Match`: weak or not, one of several, or any. */
+export const isFresh = (request: Request, etag: string): boolean =>
+  (headerOf(request, 'if-none-match') ?? '')
+    .split(',')
+    .map((tag) => tag.trim().replace(/^W\//, ''))
+    .some((tag) => tag === etag || tag === '*');
