@@ -1,15 +1,7 @@
-import { DuolaneError, type ErrorCode } from '../errors.ts';
+import { DuolaneError } from '../errors.ts';
+import { codeOfStatus, retryAfterMs } from '../event/model-error.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-
-const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
-  401: 'unauthorized',
-  403: 'unauthorized',
-  404: 'not_found',
-  408: 'timeout',
-  413: 'too_large',
-  429: 'rate_limited',
-};
 
 /** A whole answer as text. Throws `too_large` over 64 MiB, and reads no further. */
 export async function readAnswer(response: Response): Promise<string> {
@@ -29,11 +21,10 @@ export async function readAnswer(response: Response): Promise<string> {
 
 /** What an HTTP status says, where its body says nothing that A2A knows; what the caller did wrong is not `retryable`. */
 export function failureOf({ status, headers }: Response, message: string): DuolaneError {
-  const code = BY_STATUS[status] ?? (status >= 400 && status < 500 ? 'invalid' : 'server');
-  const seconds = Number(headers.get('retry-after'));
-  const retryAfterMs = seconds > 0 ? seconds * 1000 : undefined;
+  const code = status < 400 ? 'server' : codeOfStatus(status);
+  const wait = retryAfterMs(headers.get('retry-after'), Date.now());
   return new DuolaneError(code, message, {
     status,
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(wait !== undefined && { retryAfterMs: wait }),
   });
 }

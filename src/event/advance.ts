@@ -29,20 +29,24 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
  */
 export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot {
   if (!snapshot) return begin(entry);
-  const { state, task } = snapshot;
-  const rule = isFinal(state) ? undefined : objection(snapshot, entry);
-  if (isFinal(state) || rule !== undefined) {
-    const where = `entry ${entry.seq} (${entry.type}) of task ${task}`;
-    throw rule === undefined
-      ? new DuolaneError('closed', `${where} comes after the end: it is ${state}`)
-      : new DuolaneError('invalid', `${where} is unlawful: ${rule}`);
-  }
+  const { state } = snapshot;
+  if (isFinal(state))
+    throw new DuolaneError(
+      'closed',
+      `${where(snapshot, entry)} comes after the end: it is ${state}`,
+    );
+  const rule = objection(snapshot, entry);
+  if (rule !== undefined)
+    throw new DuolaneError('invalid', `${where(snapshot, entry)} is unlawful: ${rule}`);
   const draft = copy(snapshot);
   draft.seq = entry.seq;
   draft.updatedAt = entry.at;
   fold(draft, entry);
   return draft;
 }
+
+const where = ({ task }: Snapshot, { seq, type }: Entry): string =>
+  `entry ${seq} (${type}) of task ${task}`;
 
 /** Member by member, and always in this order: a spread of objects of many shapes costs ten times that. */
 function copy(from: Snapshot): Draft {
@@ -203,7 +207,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   if (entry.sessionId !== undefined) draft.sessionId = entry.sessionId;
   if (!again || entry.discard) draft.text = '';
   if (entry.discard && draft.delivered?.turn === id) delete draft.delivered;
-  if (draft.error) delete draft.error;
+  delete draft.error;
   draft.running = true;
   draft.state = waiting(draft.pending);
   draft.mark = {

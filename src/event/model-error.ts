@@ -1,7 +1,7 @@
 import { DuolaneError, type ErrorCode } from '../errors.ts';
 import { isObject } from '../json.ts';
 
-/** An HTTP status of a model provider as one of our codes. */
+/** An HTTP status of a model provider, or of an agent's server, as one of our codes. */
 export function codeOfStatus(status: number): ErrorCode {
   if (status === 429) return 'rate_limited';
   if (status === 529 || status === 503) return 'overloaded';

@@ -31,7 +31,7 @@ test.each([
   [413, 'too_large', false],
   [429, 'rate_limited', true],
   [500, 'server', true],
-  [503, 'server', true],
+  [503, 'overloaded', true],
 ])('an answer of %i is %s, with and without words of A2A', async (status, code, retryable) => {
   for (const body of ['<html>no</html>', '{"message":"no"}']) {
     await using server = await answering((response) => response.writeHead(status).end(body));
