@@ -1,11 +1,19 @@
-import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Conversation } from './conversation.ts';
 import type { Block } from './models/types.ts';
-import { branch, type Entry, readEntries, replay, Transcript } from './sessions.ts';
+import {
+  branch,
+  type Entry,
+  findSession,
+  projectDir,
+  readEntries,
+  replay,
+  Transcript,
+} from './sessions.ts';
 
 let folder = '';
 beforeEach(async () => {
@@ -125,4 +133,14 @@ test('a result that nobody waits for is not taken, and an answer can be withdraw
   ]).toEqual([false, true, false]);
   conversation.dropAnswer('m1');
   expect(conversation.messages()).toEqual([]);
+});
+
+test('a session id is one file name: a path to another folder is not found', async () => {
+  const place = { configDir: folder, cwd: '/project' };
+  await mkdir(projectDir(place), { recursive: true });
+  await writeFile(join(projectDir(place), 'known.jsonl'), '');
+  await writeFile(join(folder, 'outside.jsonl'), '');
+  expect(await findSession(place, 'known')).toBe(join(projectDir(place), 'known.jsonl'));
+  for (const id of ['../../outside', '..\\..\\outside', join(folder, 'outside'), 'known\0'])
+    expect(await findSession(place, id)).toBeUndefined();
 });

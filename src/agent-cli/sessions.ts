@@ -76,8 +76,12 @@ const isEntry = (line: JsonObject): line is Entry =>
   typeof line['uuid'] === 'string' &&
   typeof record(line['message'])['role'] === 'string';
 
-/** Where the session `id` is stored, in this project or another; undefined when nowhere. */
+/**
+ * Where the session `id` is stored, in this project or another; undefined when nowhere. An id is
+ * one name of a file: one with a separator in it would reach outside the folder and is not found.
+ */
 export async function findSession(place: SessionPlace, id: string): Promise<string | undefined> {
+  if (/[\\/\0]/.test(id)) return undefined;
   const { access, readdir } = await import('node:fs/promises');
   const all = join(place.configDir, 'projects');
   const others = (await readdir(all).catch(() => [])).map((name) => join(all, name));

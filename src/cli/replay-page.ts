@@ -22,7 +22,7 @@ export async function replayOnPage(
   const route = createRouter([
     ...readRoutes({ agents: [], log: recordedLog(tasks), heartbeatMs: HEARTBEAT_MS }),
     ...createSessions().routes,
-    ...pageRoutes,
+    ...pageRoutes(),
   ]);
   const listening = await listen(
     async (request) => (await guard(request)).response ?? route(request, undefined),

@@ -11,6 +11,7 @@ import type { Options } from './options.ts';
 import { query, type QueryInput } from './query.ts';
 import { getSessionInfo, getSessionMessages, listSessions } from './sessions.ts';
 import { InMemorySessionStore } from './store.ts';
+import { transcriptPath } from './transcripts.ts';
 
 function played(
   prompt: QueryInput['prompt'],
@@ -240,4 +241,12 @@ describe('expectToolCalled', () => {
       'other was not called (called: mcp__s__good, mcp__s__bad, Bash)',
     );
   });
+});
+
+test('a session id cannot lead outside the configuration folder', () => {
+  expect(transcriptPath('/c', { projectKey: 'p', sessionId: 's' })).toBe(
+    join('/c', 'projects', 'p', 's.jsonl'),
+  );
+  for (const sessionId of ['../x', '..\\x', '/etc/x', 'x\0'])
+    expect(() => transcriptPath('/c', { projectKey: 'p', sessionId })).toThrow('separator');
 });

@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { Noise, parseLine } from '../wire/jsonl.ts';
 import type { SessionKey, SessionStoreEntry } from './store.ts';
@@ -14,11 +15,18 @@ export const configDirs = (): readonly string[] => {
 /** The name of a project's folder. */
 export const projectKey = (cwd: string): string => cwd.replace(/[^A-Za-z0-9]/g, '-');
 
-/** Where the transcript of a session lies below a configuration folder. */
-export const transcriptPath = (
+/** Where the transcript of a session lies below a configuration folder, never outside of it. */
+export function transcriptPath(
   configDir: string,
   { projectKey: key, sessionId }: SessionKey,
-): string => join(configDir, 'projects', key, `${sessionId}.jsonl`);
+): string {
+  if (/[\\/\0]/.test(sessionId))
+    throw new DuolaneError(
+      'invalid',
+      `session id ${JSON.stringify(sessionId)} contains a separator`,
+    );
+  return join(configDir, 'projects', key, `${sessionId}.jsonl`);
+}
 
 /** Which session a transcript file belongs to, by its path. */
 export function keyOfPath(path: string): SessionKey | undefined {

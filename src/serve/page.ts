@@ -1,10 +1,13 @@
+import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { extname } from 'node:path';
+import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { plain, type Call, type Route } from './router.ts';
 
-/** Where the built page lies, seen from the source and from the package alike. */
-const FOLDERS = ['../web/', '../../dist/web/'].map((path) => new URL(path, import.meta.url));
+/** Folders that may hold the built page: the first when installed, the second in a checkout. */
+const FOLDERS = ['../web/', '../../dist/web/'].map((path) =>
+  fileURLToPath(new URL(path, import.meta.url)),
+);
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -27,30 +30,71 @@ const HEADERS = {
 export const isPage = (pathname: string): boolean =>
   pathname === '/' || pathname.startsWith('/assets/');
 
-export const pageRoutes: readonly Route[] = [
-  { method: 'GET', path: '/', handle: () => file('index.html', 'no-cache') },
-  {
-    method: 'GET',
-    path: '/assets/:name',
-    handle: ({ params }: Call) =>
-      file(`assets/${params['name'] ?? ''}`, 'public, max-age=31536000, immutable'),
-  },
-];
+/**
+ * Routes that serve the built page. The folder is listed once, here. A request can only select one
+ * of the listed names, so nothing that a client sends ever becomes part of a path.
+ */
+export function pageRoutes(folders: readonly string[] = FOLDERS): readonly Route[] {
+  const page = folders.map(listPage).find((each) => each !== undefined);
+  return [
+    {
+      method: 'GET',
+      path: '/',
+      handle: () =>
+        page
+          ? sendFile(page.index, 'no-cache')
+          : plain(503, 'The page is not built: run "npm run build".'),
+    },
+    {
+      method: 'GET',
+      path: '/assets/:name',
+      handle: ({ params }: Call) => {
+        const path = page?.assets.get(params['name'] ?? '');
+        return path === undefined
+          ? plain(404, 'no such file')
+          : sendFile(path, 'public, max-age=31536000, immutable');
+      },
+    },
+  ];
+}
 
-async function file(path: string, caching: string): Promise<Response> {
-  if (path.includes('..') || path.includes('\\')) return plain(404, 'no such file');
-  for (const folder of FOLDERS) {
-    try {
-      const body = await readFile(fileURLToPath(new URL(path, folder)));
-      const type = TYPES[extname(path)] ?? 'application/octet-stream';
-      return new Response(new Uint8Array(body), {
-        headers: { ...HEADERS, 'content-type': type, 'cache-control': caching },
-      });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    }
+interface PageFiles {
+  readonly index: string;
+  /** Full paths by name. */
+  readonly assets: ReadonlyMap<string, string>;
+}
+
+/** Undefined if the folder holds no built page. Links and sub-folders are left out. */
+function listPage(folder: string): PageFiles | undefined {
+  if (!filesIn(folder).includes('index.html')) return undefined;
+  const assets = join(folder, 'assets');
+  return {
+    index: join(folder, 'index.html'),
+    assets: new Map(filesIn(assets).map((name) => [name, join(assets, name)])),
+  };
+}
+
+function filesIn(folder: string): readonly string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
   }
-  return path === 'index.html'
-    ? plain(503, 'The page is not built: run "npm run build".')
-    : plain(404, 'no such file');
+}
+
+async function sendFile(path: string, caching: string): Promise<Response> {
+  let body;
+  try {
+    body = await readFile(path);
+  } catch (error) {
+    // A rebuild while the server runs replaces the assets by others with new names.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return plain(404, 'no such file');
+    throw error;
+  }
+  const type = TYPES[extname(path)] ?? 'application/octet-stream';
+  return new Response(new Uint8Array(body), {
+    headers: { ...HEADERS, 'content-type': type, 'cache-control': caching },
+  });
 }

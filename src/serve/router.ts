@@ -14,14 +14,18 @@ export interface Call {
   readonly owner: string | undefined;
 }
 
-/** The first route that fits; a path that exists under another method answers 405. */
+/**
+ * The first route that fits; a path that exists under another method answers 405, one whose
+ * percent-encoding is broken answers 400.
+ */
 export function createRouter(
   routes: readonly Route[],
 ): (request: Request, owner: string | undefined) => Promise<Response> {
   const table = routes.map((route) => ({ route, segments: route.path.split('/') }));
   return async (request, owner) => {
     const url = urlOf(request);
-    const given = url.pathname.split('/');
+    const given = decodeSegments(url.pathname);
+    if (!given) return plain(400, 'the path is not valid percent-encoded UTF-8');
     let known = false;
     for (const { route, segments } of table) {
       const params = match(segments, given);
@@ -38,23 +42,30 @@ export function createRouter(
 
 function match(
   segments: readonly string[],
-  given: readonly string[],
+  given: readonly Segment[],
 ): Record<string, string> | undefined {
   if (segments.length !== given.length) return undefined;
   const params: Record<string, string> = {};
   for (const [i, segment] of segments.entries()) {
-    const value = given[i] ?? '';
-    if (segment.startsWith(':') && value !== '') params[segment.slice(1)] = decode(value);
-    else if (segment !== value) return undefined;
+    const { raw, text } = given[i] as Segment;
+    if (segment.startsWith(':') && raw !== '') params[segment.slice(1)] = text;
+    else if (segment !== raw) return undefined;
   }
   return params;
 }
 
-function decode(segment: string): string {
+interface Segment {
+  /** As it came. Fixed segments of a route match this, never the decoded text. */
+  readonly raw: string;
+  readonly text: string;
+}
+
+/** Decoded once, after splitting, so an encoded slash stays inside its segment. */
+function decodeSegments(pathname: string): readonly Segment[] | undefined {
   try {
-    return decodeURIComponent(segment);
+    return pathname.split('/').map((raw) => ({ raw, text: decodeURIComponent(raw) }));
   } catch {
-    return segment; // a stray % is part of the name
+    return undefined; // a stray % or bytes that are not UTF-8
   }
 }
 

@@ -137,7 +137,7 @@ export async function serve(
     }),
     ...outputs.routes,
     ...blobRoutes(blobsOf(modules)),
-    ...(options.page === false ? [] : [...pageRoutes, ...sessions.routes]),
+    ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
   ];
   const router = createRouter(routes);
   route = async (request, owner) =>

@@ -46,6 +46,17 @@ async function ask(
   return { status: response.statusCode, headers: response.headers, text };
 }
 
+/** The path goes out as it is written: `ask` would have its dots resolved before they are sent. */
+async function rawAsk(path: string): Promise<Pick<Reply, 'status' | 'text'>> {
+  const { hostname, port } = new URL(served.url);
+  const sending = request({ hostname, port, path });
+  sending.end();
+  const [response] = (await once(sending, 'response')) as [IncomingMessage];
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk as string;
+  return { status: response.statusCode, text };
+}
+
 const run = (headers: Readonly<Record<string, string>>): Promise<Reply> =>
   ask('/api/agents/agent/turns', {
     method: 'POST',
@@ -106,6 +117,46 @@ test('the page allows no script, style, address or frame but its own, and needs 
   expect(text).not.toMatch(/<style|\son\w+=|<script(?![^>]*\ssrc=)/);
   for (const [, address = ''] of text.matchAll(/(?:src|href)="([^"]+)"/g))
     expect(address).toMatch(/^(\/assets\/|data:,$)/);
+});
+
+test('no spelling of a path leaves the folder of the page', async () => {
+  // `request` of node:http sends a path as it is, which fetch and new URL would not.
+  const dots = ['..', '%2e%2e', '%252e%252e', '%25252e%25252e', '.%2e', '%2E.', '%c0%ae%c0%ae'];
+  const slashes = ['/', '%2f', '%2F', '%252f', '\\', '%5c', '%255c', '%c0%af', ';/', '//'];
+  const targets = ['etc/passwd', 'proc/self/environ', 'proc/self/cmdline', 'package.json'];
+  for (const dot of dots)
+    for (const slash of slashes)
+      for (const target of targets) {
+        const climb = `${dot}${slash}`.repeat(12);
+        for (const path of [
+          `/assets/${climb}${target}`,
+          `/assets/${climb}${target.replaceAll('/', '%2f')}`,
+          `/${climb}${target}`,
+          `/blobs/${climb}${target.replaceAll('/', '%2f')}`,
+          `/api/tasks/${climb}${target.replaceAll('/', '%2f')}`,
+        ]) {
+          const { status, text } = await rawAsk(path);
+          expect([400, 404], path).toContain(status);
+          expect(text, path).not.toMatch(/root:|PATH=|"devDependencies"/);
+        }
+      }
+});
+
+test('a path that cannot be decoded is a 400, and no name is a 500', async () => {
+  for (const path of ['/assets/%', '/assets/%ff', '/assets/%c3%28', '/api/tasks/%e0%a4'])
+    expect((await rawAsk(path)).status, path).toBe(400);
+  for (const name of [
+    '%00',
+    '%2500',
+    '.',
+    'x%00.js',
+    'a'.repeat(5000),
+    '%252f',
+    'C:',
+    'con',
+    '%20',
+  ])
+    expect((await rawAsk(`/assets/${name}`)).status, name).toBe(404);
 });
 
 test('no file but those of the page is served', async () => {
