@@ -104,7 +104,12 @@ export class Agent implements Conductor {
       systemPrompt: [flags.systemPrompt, flags.appendSystemPrompt].filter(Boolean).join('\n\n'),
       effort: flags.effort,
     };
-    const place = { cwd, env, directories: () => choices.directories };
+    const place = {
+      cwd,
+      env,
+      directories: () => choices.directories,
+      policy: () => choices.policy,
+    };
     const builtins = loadBuiltins(flags.tools, place);
     builtins.catch(() => {}); // thrown again when a turn needs them
     this.session = new Session({

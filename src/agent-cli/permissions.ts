@@ -1,5 +1,5 @@
 import type { PermissionMode } from './flags.ts';
-import { type Candidate, covers, type Rule } from './rules.ts';
+import { allows, type Candidate, forbids, formatRule, type Rule } from './rules.ts';
 
 /** What is known about a call when it is decided. */
 export interface Call extends Candidate {
@@ -34,16 +34,16 @@ export interface Decision {
  * (S80): its annotation is the server's word, not the user's.
  */
 export function decide(call: Call, policy: Policy): Decision {
-  const denied = policy.deny.find((rule) => covers(rule, call, true));
+  const denied = policy.deny.find((rule) => forbids(rule, call));
   if (denied) {
     return {
       behavior: 'deny',
       reason: 'rule',
       rule: denied,
-      message: `${call.tool} is denied by a rule.`,
+      message: `${call.tool} is denied by the rule ${formatRule(denied)}.`,
     };
   }
-  const asked = policy.ask.find((rule) => covers(rule, call, true));
+  const asked = policy.ask.find((rule) => forbids(rule, call));
   if (asked) return orDeny(policy, call, { behavior: 'ask', reason: 'rule', rule: asked });
   if (policy.mode === 'bypassPermissions') return { behavior: 'allow', reason: 'mode' };
   if (policy.mode === 'plan' && !call.readOnly) {
@@ -53,7 +53,7 @@ export function decide(call: Call, policy: Policy): Decision {
       message: `${call.tool} changes things, and the session is in plan mode.`,
     });
   }
-  const allowed = policy.allow.find((rule) => covers(rule, call));
+  const allowed = policy.allow.find((rule) => allows(rule, call));
   if (allowed) return { behavior: 'allow', reason: 'rule', rule: allowed };
   if (call.outside !== undefined) {
     return orDeny(policy, call, {

@@ -1,9 +1,9 @@
-import { open, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import { isInside, realPath } from './path-rules.ts';
 import { str } from './read.ts';
-import { isInside } from './tools/builtin/place.ts';
+import { openToRead } from './tools/builtin/open-file.ts';
 
 const DEFAULT_BYTES = 1024 * 1024;
 const MAX_BYTES = 10 * 1024 * 1024;
@@ -18,17 +18,18 @@ export async function readFileForHost(
   { cwd, directories }: { readonly cwd: string; readonly directories: readonly string[] },
 ): Promise<JsonObject> {
   const absPath = resolve(cwd, str(request['path']));
-  if (!directories.some((directory) => isInside(directory, absPath))) {
+  const real = realPath(absPath);
+  if (!directories.some((directory) => isInside(realPath(directory), real))) {
     throw new DuolaneError('unauthorized', `${absPath} is outside the working directories`);
   }
-  const found = await stat(absPath).catch((cause: unknown) => {
+  await using file = await openToRead(real).catch((cause: unknown) => {
+    if (cause instanceof DuolaneError) throw cause;
     throw new DuolaneError('not_found', `${absPath} cannot be read`, { cause });
   });
-  if (!found.isFile()) throw new DuolaneError('invalid', `${absPath} is not a file`);
+  const found = await file.stat();
   const { max_bytes: wanted } = request;
   const limit = typeof wanted === 'number' && wanted > 0 ? wanted : DEFAULT_BYTES;
   const length = Math.min(found.size, limit, MAX_BYTES);
-  await using file = await open(absPath);
   const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, 0);
   const encoding = request['encoding'] === 'base64' ? 'base64' : 'utf8';
   return {

@@ -20,6 +20,8 @@ export interface ToolRun {
   /** Aborting must end the call soon; nobody waits for it any more. */
   readonly signal: AbortSignal;
   progress(progress: ToolProgress): void;
+  /** The real path that the permission was given for, for a tool of files. */
+  readonly path?: string | undefined;
 }
 
 /** A failure of the tool is an outcome, not a throw. */

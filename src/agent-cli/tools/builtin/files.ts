@@ -1,7 +1,8 @@
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import type { JsonObject } from '../../../json.ts';
+import { realPath } from '../../path-rules.ts';
 import { str } from '../../read.ts';
-import { type AgentTool, failure, success } from '../types.ts';
+import { type AgentTool, failure, success, type ToolRun } from '../types.ts';
+import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';
 import { locate, pathFacts, type Place } from './place.ts';
 
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
@@ -12,6 +13,10 @@ const path = {
   type: 'string',
   description: 'Path of the file; relative ones start at the working directory',
 };
+
+/** The real path that was decided about: a link that has changed since is not followed. */
+const decided = (place: Place, input: JsonObject, { path: real }: ToolRun): string =>
+  real ?? realPath(locate(place, str(input['file_path'])));
 
 /** Text of a file, with line numbers, a part at a time. */
 export const readTool = (place: Place): AgentTool => ({
@@ -30,11 +35,14 @@ export const readTool = (place: Place): AgentTool => ({
   },
   readOnly: true,
   facts: (input) => pathFacts(place, str(input['file_path']), false),
-  async call(input, { signal }) {
-    const file = locate(place, str(input['file_path']));
-    const { size } = await stat(file);
-    if (size > MAX_FILE_BYTES) return failure(`${file} is too large to read (${size} bytes)`);
-    const text = await readFile(file, { encoding: 'utf8', signal });
+  async call(input, run) {
+    const file = decided(place, input, run);
+    await using handle = await openToRead(file);
+    const text = await readText(handle, {
+      path: file,
+      maxBytes: MAX_FILE_BYTES,
+      signal: run.signal,
+    });
     const { offset, limit } = input;
     const from = typeof offset === 'number' ? offset : 1;
     const count = Math.min(typeof limit === 'number' ? limit : MAX_LINES, MAX_LINES);
@@ -64,11 +72,12 @@ export const writeTool = (place: Place): AgentTool => ({
   },
   readOnly: false,
   facts: (input) => pathFacts(place, str(input['file_path']), true),
-  async call(input, { signal }) {
-    const file = locate(place, str(input['file_path']));
+  async call(input, run) {
+    const file = decided(place, input, run);
     const content = str(input['content']);
-    await mkdir(dirname(file), { recursive: true });
-    await writeFile(file, content, { signal });
+    run.signal.throwIfAborted();
+    await using handle = await openToWrite(file);
+    await writeText(handle, content);
     return success(`Wrote ${Buffer.byteLength(content)} bytes to ${file}`, { filePath: file });
   },
 });
@@ -91,11 +100,16 @@ export const editTool = (place: Place): AgentTool => ({
   },
   readOnly: false,
   facts: (input) => pathFacts(place, str(input['file_path']), true),
-  async call(input, { signal }) {
-    const file = locate(place, str(input['file_path']));
+  async call(input, run) {
+    const file = decided(place, input, run);
     const [before, after] = [str(input['old_string']), str(input['new_string'])];
     if (before === '') return failure('old_string must not be empty; use Write for a new file');
-    const text = await readFile(file, { encoding: 'utf8', signal });
+    await using handle = await openToEdit(file);
+    const text = await readText(handle, {
+      path: file,
+      maxBytes: MAX_FILE_BYTES,
+      signal: run.signal,
+    });
     const count = text.split(before).length - 1;
     if (count === 0) return failure(`old_string does not occur in ${file}`);
     if (count > 1 && input['replace_all'] !== true) {
@@ -103,7 +117,8 @@ export const editTool = (place: Place): AgentTool => ({
         `old_string occurs ${count} times in ${file}; make it longer, or set replace_all`,
       );
     }
-    await writeFile(file, text.split(before).join(after), { signal });
+    run.signal.throwIfAborted();
+    await writeText(handle, text.split(before).join(after));
     return success(`Replaced ${count} in ${file}`, { filePath: file, count });
   },
 });

@@ -1,5 +1,7 @@
-import { realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { resolve } from 'node:path';
+import { isInside, realPath } from '../../path-rules.ts';
+import type { Policy } from '../../permissions.ts';
+import { forbids } from '../../rules.ts';
 import type { CallFacts } from '../types.ts';
 
 /** Where the built-in tools may work. `directories` may grow while the session runs. */
@@ -7,35 +9,39 @@ export interface Place {
   readonly cwd: string;
   /** The working directory first, then those that were added. */
   directories(): readonly string[];
+  /** Of which the deny and ask rules of `Read` hold for every file that a search looks into. */
+  policy(): Policy;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
 /** The absolute path of an argument. */
 export const locate = (place: Place, path: string): string => resolve(place.cwd, path || '.');
 
-/** Links followed as far as the path exists, so that none leads out unseen. */
-function real(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    const parent = dirname(path);
-    return parent === path ? path : join(real(parent), path.slice(parent.length));
-  }
-}
-
-export function isInside(directory: string, path: string): boolean {
-  const way = relative(real(directory), real(path));
-  return way === '' || (!isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`));
-}
-
 /** What the permission rules want to know about a call that touches `path`. */
 export function pathFacts(place: Place, path: string, edit: boolean): CallFacts {
-  const full = locate(place, path);
-  const inside = place.directories().some((directory) => isInside(directory, full));
+  const { cwd, env } = place;
+  const given = locate(place, path);
+  const real = realPath(given);
+  const inside = place.directories().some((directory) => isInside(realPath(directory), real));
   return {
-    path: inside ? relative(place.cwd, full).split(sep).join('/') || '.' : full,
+    path: { cwd, given, real, home: env['HOME'] },
     edit: edit && inside,
-    outside: inside ? undefined : full,
-    summary: full,
+    outside: inside ? undefined : real,
+    summary: given,
+  };
+}
+
+/** A test of paths below `root`: whether a deny or ask rule of `Read` keeps a search away from it. */
+export function hiddenBelow(place: Place, root: string): (path: string) => boolean {
+  const { cwd, env } = place;
+  const { deny, ask } = place.policy();
+  const rules = [...deny, ...ask].filter(({ content }) => content !== undefined);
+  const realRoot = realPath(root);
+  // A search follows no links below its root, so the real path is known without a look.
+  return (path) => {
+    const given = resolve(root, path);
+    const real = resolve(realRoot, path);
+    const candidate = { tool: 'Read', path: { cwd, given, real, home: env['HOME'] } };
+    return rules.some((rule) => forbids(rule, candidate));
   };
 }

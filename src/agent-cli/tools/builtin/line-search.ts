@@ -1,0 +1,83 @@
+import { Worker } from 'node:worker_threads';
+import { DuolaneError } from '../../../errors.ts';
+import { onAbort } from '../../../stream/abort.ts';
+
+/**
+ * What the thread does: for each text, the numbers of the lines that match, at most `max` of them.
+ * In words of its own, so that it needs no file: the same from source and from the built package.
+ */
+const THREAD = `
+const { parentPort, workerData: { pattern, max } } = require('node:worker_threads');
+const wanted = new RegExp(pattern);
+parentPort.on('message', (text) => {
+  const found = [];
+  const lines = text.split('\\n');
+  for (let i = 0; i < lines.length && found.length < max; i++) if (wanted.test(lines[i])) found.push(i);
+  parentPort.postMessage(found);
+});
+`;
+
+/**
+ * A regular expression on a thread of its own. A model writes it, and one that backtracks would stop
+ * this whole process, the cancel included: here the thread is ended when the signal aborts.
+ */
+export class LineSearch implements AsyncDisposable {
+  readonly #worker: Worker;
+  readonly #unlisten: () => void;
+  #failure: unknown;
+  #settle: { resolve(lines: readonly number[]): void; reject(reason: unknown): void } | undefined;
+
+  constructor(pattern: RegExp, max: number, signal: AbortSignal) {
+    this.#worker = new Worker(THREAD, {
+      eval: true,
+      workerData: { pattern: pattern.source, max },
+      env: {},
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: 128 },
+    });
+    this.#worker.on('message', (lines: readonly number[]) => {
+      const waiting = this.#settle;
+      this.#settle = undefined;
+      waiting?.resolve(lines);
+    });
+    this.#worker.on('error', (cause) => {
+      this.#fail(
+        new DuolaneError('internal', `the search ended early: ${cause.message}`, { cause }),
+      );
+    });
+    this.#worker.on('exit', () => {
+      this.#fail(new DuolaneError('closed', 'the search has ended'));
+    });
+    this.#unlisten = onAbort(signal, (reason) => {
+      this.#fail(reason);
+      this.#end();
+    });
+  }
+
+  /** The numbers of the matching lines, from 0. One text at a time. */
+  async find(text: string): Promise<readonly number[]> {
+    if (this.#failure !== undefined) throw this.#failure;
+    return new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+      this.#worker.postMessage(text);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#unlisten();
+    this.#fail(new DuolaneError('closed', 'the search has ended'));
+    await this.#worker.terminate();
+  }
+
+  #end(): void {
+    // Disposing waits for it; a failure to end a thread would show there.
+    this.#worker.terminate().catch(() => {});
+  }
+
+  #fail(reason: unknown): void {
+    this.#failure ??= reason;
+    const waiting = this.#settle;
+    this.#settle = undefined;
+    waiting?.reject(this.#failure);
+  }
+}

@@ -1,0 +1,101 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { ToolRun } from '../types.ts';
+import type { Place } from './place.ts';
+import { globTool, grepTool } from './search.ts';
+
+/** Paths that the system refuses to open, whoever asks: root may open everything. */
+const closed = new Set<string>();
+vi.mock('node:fs/promises', async (importActual) => {
+  const actual = await importActual<typeof import('node:fs/promises')>();
+  const guard = (path: unknown): void => {
+    const name = String(path).split('/').at(-1) ?? '';
+    if (!closed.has(name)) return;
+    throw Object.assign(new Error(`EACCES: ${name}`), { code: 'EACCES', syscall: 'open' });
+  };
+  return {
+    ...actual,
+    opendir: async (path: string) => {
+      guard(path);
+      return actual.opendir(path);
+    },
+    open: async (path: string, flags: number, mode: number) => {
+      guard(path);
+      return actual.open(path, flags, mode);
+    },
+  };
+});
+
+let cwd: string;
+let place: Place;
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), 'duolane-search-'));
+  place = {
+    cwd,
+    env: {},
+    directories: () => [cwd],
+    policy: () => ({ mode: 'default', allow: [], deny: [], ask: [] }),
+  };
+});
+afterEach(async () => {
+  closed.clear();
+  await rm(cwd, { recursive: true, force: true });
+});
+
+const run = (signal = new AbortController().signal): ToolRun => ({
+  id: 'x',
+  signal,
+  progress: () => {},
+});
+/** Takes longer than anybody waits: 2^60 ways to fail. */
+const EVIL = { pattern: '^(a+)+$' };
+const evilFile = (): Promise<void> => writeFile(join(cwd, 'a.txt'), `${'a'.repeat(60)}!`);
+
+test('one folder or file that cannot be read does not fail Glob and Grep, and is told', async () => {
+  await mkdir(join(cwd, 'closed'));
+  await writeFile(join(cwd, 'closed/in.txt'), 'needle');
+  await writeFile(join(cwd, 'a.txt'), 'needle');
+  await writeFile(join(cwd, 'vanished.txt'), 'needle');
+  closed.add('closed').add('vanished.txt');
+  const found = await grepTool(place).call({ pattern: 'needle' }, run());
+  expect(found).toMatchObject({ isError: false });
+  expect(found.content).toBe('a.txt:1:needle\n(2 files or folders could not be read)');
+  const listed = await globTool(place).call({ pattern: '**' }, run());
+  expect(listed.content).toBe('a.txt\nvanished.txt\n(1 files or folders could not be read)');
+});
+
+test('the folder that was asked for must be there', async () => {
+  await expect(globTool(place).call({ pattern: '**', path: 'none' }, run())).rejects.toThrow(
+    'ENOENT',
+  );
+});
+
+test('an expression that backtracks ends at the time limit', async () => {
+  await evilFile();
+  const ended = await grepTool(place, { limitMs: 300 }).call(EVIL, run());
+  expect(ended).toMatchObject({
+    isError: true,
+    content: expect.stringContaining('timed out after 300 ms'),
+  });
+}, 30_000);
+
+test('an expression that backtracks is cancelled', async () => {
+  await evilFile();
+  const controller = new AbortController();
+  const ended = grepTool(place).call(EVIL, run(controller.signal));
+  // Long enough that the thread is at it; if it is not, the test still holds.
+  setTimeout(() => controller.abort(new Error('enough')), 500);
+  await expect(ended).rejects.toThrow('enough');
+}, 30_000);
+
+test('patterns of paths are bounded, whatever they are', async () => {
+  await writeFile(join(cwd, 'a'.repeat(200)), '');
+  const listed = await globTool(place).call({ pattern: `${'**a'.repeat(60)}b` }, run());
+  expect(listed.content).toBe('No files found');
+  const folders = await globTool(place).call({ pattern: `${'**/'.repeat(60)}b` }, run());
+  expect(folders.content).toBe('No files found');
+  const choices = await globTool(place).call({ pattern: '{a,b}'.repeat(20) }, run());
+  expect(choices).toMatchObject({ isError: true });
+}, 30_000);
