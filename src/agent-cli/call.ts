@@ -1,14 +1,15 @@
+import { isDeepStrictEqual } from 'node:util';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { MALFORMED_INPUT } from './answer.ts';
 import { askHost } from './ask-host.ts';
 import type { HookOutcome } from './hooks.ts';
 import type { Block } from './models/types.ts';
-import { decide } from './permissions.ts';
+import { type Decision, decide } from './permissions.ts';
 import { record, str } from './read.ts';
 import type { Session } from './session.ts';
 import { STRUCTURED_OUTPUT } from './structured.ts';
-import { type AgentTool, failure, type ToolOutcome } from './tools/types.ts';
+import { type AgentTool, type CallFacts, failure, type ToolOutcome } from './tools/types.ts';
 import { Interrupted, type TurnState } from './turn-state.ts';
 import { unlessAborted } from './wait.ts';
 
@@ -24,7 +25,9 @@ export interface CallEnd {
 type Permit =
   | {
       readonly ok: true;
+      /** What was decided about is what runs. */
       readonly input: JsonObject;
+      readonly facts: CallFacts;
       readonly source: string;
       readonly context: readonly string[];
     }
@@ -66,7 +69,7 @@ export async function runCall(
     await session.transcript.saved();
     started = true;
     const begun = performance.now();
-    const outcome = await perform(session, turn, id, tool, permit.input);
+    const outcome = await perform(session, turn, id, tool, permit);
     const after = await afterCall(session, turn, {
       id,
       name,
@@ -107,8 +110,10 @@ interface Named {
 async function permission(session: Session, turn: TurnState, call: Named): Promise<Permit> {
   const { id, name, tool } = call;
   const { signal } = turn;
-  if (name === STRUCTURED_OUTPUT)
-    return { ok: true, input: call.input, source: 'config', context: [] };
+  if (name === STRUCTURED_OUTPUT) {
+    const facts = tool.facts(call.input);
+    return { ok: true, input: call.input, facts, source: 'config', context: [] };
+  }
   const hook = await session.hooks.fire('PreToolUse', hookFields(call), {
     signal,
     toolUseId: id,
@@ -118,9 +123,12 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
   if (hook.unanswered) {
     return refuse(`${hook.unanswered}. The call was not executed.`, {});
   }
-  const input = hook.updatedInput ?? call.input;
+  let input = hook.updatedInput ?? call.input;
+  let approved: Decided | undefined;
+  // The model's own input, unless an answer has put another one in its place.
+  const noteDenial = (): void => turn.deny(name, id, approved ? input : call.input);
   const deny = (message: string, meta: JsonObject): Permit => {
-    turn.deny(name, id, call.input);
+    noteDenial();
     return refuse(message, meta);
   };
   if (hook.decision === 'deny') {
@@ -129,44 +137,95 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
       rejected('hook', 'permission-rule'),
     );
   }
-  const facts = tool.facts(input);
-  const decision = decide(
-    { tool: name, builtin: !tool.server, readOnly: tool.readOnly, ...facts },
-    session.choices.policy,
-  );
-  const allowed =
-    hook.decision === 'allow' || (decision.behavior === 'allow' && hook.decision !== 'ask');
-  if (decision.behavior !== 'deny' && allowed) {
-    const source = hook.decision === 'allow' ? 'hook' : 'config';
-    return { ok: true, input, source, context: hook.context };
+  const { context } = hook;
+  // Once, and again for each answer that changes the input: what runs was decided about as it is.
+  for (let round = 0; ; round++) {
+    const facts = tool.facts(input);
+    const decision = decide(
+      { tool: name, builtin: !tool.server, readOnly: tool.readOnly, ...facts },
+      session.choices.policy,
+    );
+    const denied = decision.behavior === 'deny';
+    if (!denied && approved && !reachesFurther({ facts, decision }, approved))
+      return { ok: true, input, facts, source: 'user_temporary', context };
+    const allowed =
+      hook.decision === 'allow' || (decision.behavior === 'allow' && hook.decision !== 'ask');
+    if (!denied && !approved && allowed) {
+      const source = hook.decision === 'allow' ? 'hook' : 'config';
+      return { ok: true, input, facts, source, context };
+    }
+    if (denied || session.flags.permissionPromptTool !== 'stdio') {
+      const message =
+        decision.message ??
+        `${name} needs a permission, and this session has no way to ask for it.`;
+      sayDenied(session, call, message, decision.reason);
+      return deny(message, rejected('config', 'user-rejected'));
+    }
+    if (round >= MAX_QUESTIONS) {
+      return deny(
+        `The input of ${name} was changed ${MAX_QUESTIONS} times; the call was not executed.`,
+        rejected('user_reject', 'permission-rule'),
+      );
+    }
+    notify(session, turn, name);
+    const answer = await askHost(session, { id, tool, input, facts, decision, signal }).catch(
+      (reason: unknown) => {
+        noteDenial();
+        throw reason;
+      },
+    );
+    if (answer.behavior === 'deny') {
+      if (answer.interrupt)
+        turn.controller.abort(new Interrupted('user', 'a permission was denied with interrupt'));
+      return deny(answer.message, rejected('user_reject', 'permission-rule'));
+    }
+    if (isDeepStrictEqual(answer.input, input))
+      return { ok: true, input, facts, source: 'user_temporary', context };
+    input = answer.input;
+    approved = { facts, decision };
+    const problem = await schemaProblem(tool.spec.input_schema, input);
+    if (problem !== undefined) {
+      const message = `The changed input of ${name} does not fit its schema: ${problem}`;
+      sayDenied(session, call, message, 'other');
+      return deny(message, rejected('user_reject', 'permission-rule'));
+    }
   }
-  if (decision.behavior === 'deny' || session.flags.permissionPromptTool !== 'stdio') {
-    const message =
-      decision.message ??
-      `${name} needs a permission that was not given, and nobody can be asked for it.`;
-    session.emit({
-      type: 'system',
-      subtype: 'permission_denied',
-      tool_name: name,
-      tool_use_id: id,
-      message,
-      decision_reason_type: decision.reason,
-    });
-    return deny(message, rejected('config', 'user-rejected'));
+}
+
+/** How often one call may be asked about: each answer may change its input once more. */
+const MAX_QUESTIONS = 8;
+
+interface Decided {
+  readonly facts: CallFacts;
+  readonly decision: Decision;
+}
+
+/** Whether a changed call needs a further answer: it leaves the directories, or meets an ask rule. */
+function reachesFurther(now: Decided, approved: Decided): boolean {
+  if (now.facts.outside !== undefined && now.facts.outside !== approved.facts.outside) return true;
+  const { behavior, reason, rule } = now.decision;
+  return behavior === 'ask' && reason === 'rule' && rule !== approved.decision.rule;
+}
+
+/** What is wrong with an input, or undefined; a schema that cannot be used refuses all. */
+async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<string | undefined> {
+  const { compileSchema } = await import('./structured.ts');
+  try {
+    return (await compileSchema(schema))(input);
+  } catch (reason) {
+    return DuolaneError.from(reason).message;
   }
-  notify(session, turn, name);
-  const answer = await askHost(session, { id, tool, input, facts, decision, signal }).catch(
-    (reason: unknown) => {
-      turn.deny(name, id, call.input);
-      throw reason;
-    },
-  );
-  if (answer.behavior === 'allow') {
-    return { ok: true, input: answer.input, source: 'user_temporary', context: hook.context };
-  }
-  if (answer.interrupt)
-    turn.controller.abort(new Interrupted('user', 'a permission was denied with interrupt'));
-  return deny(answer.message, rejected('user_reject', 'permission-rule'));
+}
+
+function sayDenied(session: Session, call: Named, message: string, reason: string): void {
+  session.emit({
+    type: 'system',
+    subtype: 'permission_denied',
+    tool_name: call.name,
+    tool_use_id: call.id,
+    message,
+    decision_reason_type: reason,
+  });
 }
 
 const refuse = (message: string, meta: JsonObject): Permit => ({
@@ -207,7 +266,7 @@ async function perform(
   turn: TurnState,
   id: string,
   tool: AgentTool,
-  input: JsonObject,
+  { input, facts }: { readonly input: JsonObject; readonly facts: CallFacts },
 ): Promise<ToolOutcome> {
   const { signal } = turn;
   const begun = performance.now();
@@ -234,7 +293,10 @@ async function perform(
       });
     };
     signal.throwIfAborted();
-    return await unlessAborted(tool.call(input, { id, signal, progress }), signal);
+    return await unlessAborted(
+      tool.call(input, { id, signal, progress, path: facts.path?.real }),
+      signal,
+    );
   } catch (reason) {
     signal.throwIfAborted();
     return failure(DuolaneError.from(reason).message);

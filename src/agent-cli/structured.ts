@@ -8,8 +8,11 @@ export const MAX_FAILURES = 5;
 /** Told to a model that answered in prose. */
 export const ENFORCE: string = `Call the ${STRUCTURED_OUTPUT} tool now: the answer to this request must be given through it.`;
 
-/** The tool through which a model gives its answer in a schema. Throws `invalid` if that is none. */
-export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
+/** What is wrong with a value, by its schema, or undefined. */
+export type SchemaCheck = (value: unknown) => string | undefined;
+
+/** Throws `invalid` for a schema that cannot be used. */
+export async function compileSchema(schema: JsonObject): Promise<SchemaCheck> {
   const { Ajv } = await import('ajv');
   const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false });
   const { $schema: _, ...plain } = schema; // ajv knows its own dialect only, and validates the others well enough
@@ -18,10 +21,19 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
     validate = ajv.compile(plain);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `the JSON schema of the output cannot be used: ${why}`, {
-      cause,
-    });
+    throw new DuolaneError('invalid', `the JSON schema cannot be used: ${why}`, { cause });
   }
+  return (value) =>
+    validate(value)
+      ? undefined
+      : (validate.errors ?? [])
+          .map(({ instancePath, message }) => `${instancePath || 'root'}: ${message ?? 'invalid'}`)
+          .join(', ');
+}
+
+/** The tool through which a model gives its answer in a schema. Throws `invalid` if that cannot be used. */
+export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
+  const check = await compileSchema(schema);
   return {
     spec: {
       name: STRUCTURED_OUTPUT,
@@ -32,11 +44,9 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
     readOnly: false,
     facts: () => ({ edit: false }),
     async call(input) {
-      if (validate(input)) return success('The output was accepted.', input);
-      const problems = (validate.errors ?? []).map(
-        ({ instancePath, message }) => `${instancePath || 'root'}: ${message ?? 'invalid'}`,
-      );
-      return failure(`The output does not match the schema: ${problems.join(', ')}`);
+      const problem = check(input);
+      if (problem === undefined) return success('The output was accepted.', input);
+      return failure(`The output does not match the schema: ${problem}`);
     },
   };
 }
