@@ -1,4 +1,5 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { StringDecoder } from 'node:string_decoder';
@@ -34,21 +35,26 @@ const BURIAL_MS = 5000;
  */
 export function spawnProcess(options: ProcessOptions): ProcessTransport {
   let child: ChildProcessWithoutNullStreams;
+  const { markEnv } = options;
+  const mark = markEnv === undefined ? undefined : ([markEnv, randomUUID()] as const);
   try {
-    child = start(options);
+    child = start(options, mark);
   } catch (error) {
     return unstarted(options, Promise.resolve([error]));
   }
   if (child.pid === undefined) return unstarted(options, once(child, 'error'));
-  return new Child(child, child.pid, options);
+  return new Child(child, child.pid, options, mark?.join('='));
 }
 
-function start(options: ProcessOptions): ChildProcessWithoutNullStreams {
+function start(
+  options: ProcessOptions,
+  mark: readonly [string, string] | undefined,
+): ChildProcessWithoutNullStreams {
   const { file, args } = resolveCommand(options);
   const { env, cwd } = options;
   return spawn(file, args, {
     ...(cwd !== undefined && { cwd }),
-    env: { ...env },
+    env: { ...env, ...(mark && { [mark[0]]: mark[1] }) },
     stdio: 'pipe',
     detached: process.platform !== 'win32',
     windowsHide: true,
@@ -78,10 +84,15 @@ class Child implements ProcessTransport {
   #treeGone = false;
   #stopping: Promise<void> | undefined;
 
-  constructor(child: ChildProcessWithoutNullStreams, pid: number, options: ProcessOptions) {
+  constructor(
+    child: ChildProcessWithoutNullStreams,
+    pid: number,
+    options: ProcessOptions,
+    mark: string | undefined,
+  ) {
     this.#child = child;
     this.#options = options;
-    this.#tree = new ProcessTree(pid);
+    this.#tree = new ProcessTree(pid, mark);
     this.pid = pid;
     child.on('error', () => {}); // a signal that could not be sent; the start has succeeded
     this.output = this.#readStdout();

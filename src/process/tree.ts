@@ -11,16 +11,19 @@ interface Process {
 
 /**
  * A child, its process group and, where /proc shows them, its descendants that have left the group.
- * A descendant is known from the first `signal` on that found it below the child; a daemon whose
- * parent was gone by then is not ours.
+ * A descendant is known from the first `signal` on that found it below the child. A daemon whose
+ * parent was gone by then is found by `mark`, a `NAME=value` of its environment, on Linux and as
+ * long as it has not cleared its environment; without a mark it is not ours.
  */
 export class ProcessTree {
   readonly #leader: number;
+  readonly #mark: string | undefined;
   #known: readonly Process[] = [];
 
   /** `leader` was started as the leader of its own group. */
-  constructor(leader: number) {
+  constructor(leader: number, mark?: string) {
     this.#leader = leader;
+    this.#mark = mark;
   }
 
   /** To all that live; who is already gone is no error. */
@@ -37,7 +40,8 @@ export class ProcessTree {
   /** Who is left, by pid; a zombie that nobody has reaped yet does not count. */
   survivors(): readonly number[] {
     if (process.platform === 'win32') return [];
-    if (this.#known.length === 0 && !send(-this.#leader, 0)) return [];
+    const alone = this.#known.length === 0 && this.#mark === undefined;
+    if (alone && !send(-this.#leader, 0)) return [];
     if (!this.#look()) return send(-this.#leader, 0) ? [this.#leader] : [];
     return this.#known.map(({ pid }) => pid);
   }
@@ -53,6 +57,8 @@ export class ProcessTree {
     }
     const found = new Set<Process>();
     for (const one of all.values()) if (one.group === this.#leader) found.add(one);
+    if (this.#mark !== undefined)
+      for (const one of all.values()) if (hasMark(one.pid, this.#mark)) found.add(one);
     for (const { pid, start } of this.#known) {
       const now = all.get(pid);
       if (now?.start === start) found.add(now);
@@ -89,6 +95,15 @@ function processes(): Map<number, Process> | undefined {
     if (one) all.set(pid, one);
   }
   return all;
+}
+
+/** Whether a process was started with this `NAME=value`; one of another user does not say. */
+function hasMark(pid: number, mark: string): boolean {
+  try {
+    return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0${mark}\0`);
+  } catch {
+    return false;
+  }
 }
 
 function inspect(pid: number): Process | undefined {

@@ -43,6 +43,11 @@ export interface ProcessOptions {
   readonly cwd?: string;
   /** The whole environment of the child: nothing is inherited behind the caller's back. */
   readonly env: Readonly<Record<string, string>>;
+  /**
+   * A name that is set to a random value for the child. What inherits it ends with the child, also a
+   * daemon that has left the process tree (Linux).
+   */
+  readonly markEnv?: string;
   /** Between end of input and SIGTERM on dispose; 2 s. */
   readonly graceMs?: number;
   /** Between SIGTERM and SIGKILL of the whole tree; 5 s. */

@@ -9,8 +9,10 @@ const MAX_MS = 600_000;
 const MAX_OUTPUT_BYTES = 100_000;
 
 /**
- * A command in a shell of its own, in the working directory; nothing of it outlives the call. Output
- * beyond 100 kB is read and dropped, and the shell is ended at the time limit.
+ * A command in a shell of its own, in the working directory. Output beyond 100 kB is read and
+ * dropped, and the shell is ended at the time limit. What it started ends with the call: its process
+ * group, its descendants and, on Linux, daemons that left both, found by a mark in their environment.
+ * A daemon that clears its environment outlives the call; only the sandbox ends that one, too.
  */
 export const bashTool = (place: Place): AgentTool => ({
   spec: {
@@ -53,6 +55,7 @@ async function runCommand(
     args: ['-c', command],
     cwd: place.cwd,
     env: buildEnv({ base: place.env }),
+    markEnv: 'DUOLANE_CALL',
     graceMs: 0,
     killMs: 1000,
     onStderr: (text) => stderr.add(text),
