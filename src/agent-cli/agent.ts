@@ -15,6 +15,7 @@ import { replay, Transcript } from './sessions.ts';
 import type { Settings } from './settings.ts';
 import type { Place } from './tools/builtin/place.ts';
 import { Servers } from './tools/servers.ts';
+import { toolEnv } from './tools/tool-env.ts';
 import type { AgentTool } from './tools/types.ts';
 import { Interrupted, TurnState } from './turn-state.ts';
 import { VERSION } from './version.ts';
@@ -59,6 +60,7 @@ export class Agent implements Conductor {
     const { flags, settings, cwd, env, stored, model } = options;
     this.#options = options;
     this.done = new Promise((resolve) => (this.#finish = resolve));
+    const childEnv = toolEnv(env, settings.passEnv);
     const lane = new Lane(options.write, (request) => serveControl(request, this));
     this.#lane = lane;
     this.#servers = new Servers({
@@ -73,7 +75,7 @@ export class Agent implements Conductor {
       },
       help: {
         cwd,
-        env,
+        env: childEnv,
         clientInfo: { name: 'duolane-agent', version: VERSION },
         onRequest: async (server, method, params, signal) => {
           const { answerServer } = await import('./server-requests.ts');
@@ -106,7 +108,7 @@ export class Agent implements Conductor {
     };
     const place = {
       cwd,
-      env,
+      env: childEnv,
       directories: () => choices.directories,
       policy: () => choices.policy,
     };

@@ -193,9 +193,12 @@ export class Transcript implements AsyncDisposable {
 }
 
 async function openForAppend(file: string): Promise<FileHandle> {
-  const { mkdir, open } = await import('node:fs/promises');
-  await mkdir(dirname(file), { recursive: true });
-  const handle = await open(file, 'a+');
+  const { chmod, mkdir, open } = await import('node:fs/promises');
+  // What is said in a session is for its owner alone, also in a file of an earlier version.
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  await chmod(dirname(file), 0o700).catch(() => {}); // a folder of another owner is left as it is
+  const handle = await open(file, 'a+', 0o600);
+  await handle.chmod(0o600).catch(() => {}); // the same for a file
   const { size } = await handle.stat();
   if (size > 0) {
     // A crash may have left half a line: what follows must not become part of it.

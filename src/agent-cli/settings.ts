@@ -20,6 +20,8 @@ export interface Settings {
   /** By model name; a model without one costs nothing that we know of. */
   readonly prices: Readonly<Record<string, Price>>;
   readonly retry: RetryPolicy;
+  /** Names of secrets in the environment that Bash and stdio servers get; `*` for any ending. */
+  readonly passEnv: readonly string[];
   /** The settings object as it was given. */
   readonly given: JsonObject;
 }
@@ -71,8 +73,15 @@ export function readSettings(given: JsonObject, flags: Flags, env: Env): Setting
     directories: [...flags.addDirs, ...texts(permissions['additionalDirectories'])],
     prices: readPrices(given, env),
     retry: readRetry(record(given['retry']), env),
+    passEnv: readNames('passEnv', given['passEnv']),
     given,
   };
+}
+
+function readNames(name: string, value: unknown): readonly string[] {
+  if (value === undefined) return [];
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
+  throw new DuolaneError('invalid', `invalid setting "${name}": expected a list of names`);
 }
 
 function readPrices(given: JsonObject, env: Env): Record<string, Price> {

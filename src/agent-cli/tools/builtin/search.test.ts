@@ -1,3 +1,4 @@
+import type * as fs from 'node:fs/promises';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { globTool, grepTool } from './search.ts';
 /** Paths that the system refuses to open, whoever asks: root may open everything. */
 const closed = new Set<string>();
 vi.mock('node:fs/promises', async (importActual) => {
-  const actual = await importActual<typeof import('node:fs/promises')>();
+  const actual = await importActual<typeof fs>();
   const guard = (path: unknown): void => {
     const name = String(path).split('/').at(-1) ?? '';
     if (!closed.has(name)) return;

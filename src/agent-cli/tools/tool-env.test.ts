@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { toolEnv } from './tool-env.ts';
+
+const SECRETS = {
+  ANTHROPIC_API_KEY: 'x',
+  ANTHROPIC_AUTH_TOKEN: 'x',
+  ANTHROPIC_CUSTOM_HEADERS: 'x',
+  AWS_ACCESS_KEY_ID: 'x',
+  AWS_SECRET_ACCESS_KEY: 'x',
+  AWS_SESSION_TOKEN: 'x',
+  AZURE_OPENAI_API_KEY: 'x',
+  CLAUDE_CODE_OAUTH_TOKEN: 'x',
+  DATABASE_URL: 'postgres://me:pw@host/db',
+  GEMINI_API_KEY: 'x',
+  GH_TOKEN: 'x',
+  GOOGLE_APPLICATION_CREDENTIALS: 'x',
+  HF_TOKEN: 'x',
+  OPENAI_API_KEY: 'x',
+  OPENROUTER_API_KEY: 'x',
+  PGPASSWORD: 'x',
+  npm_config__authToken_SECRET: 'x',
+  my_password: 'x',
+};
+const OTHERS = {
+  PATH: '/bin',
+  HOME: '/root',
+  ANTHROPIC_BASE_URL: 'http://localhost',
+  HTTPS_PROXY: 'http://me:pw@proxy',
+  KEYBOARD: 'de',
+  MAX_THINKING_TOKENS: '1',
+  SSH_AUTH_SOCK: '/run/x',
+};
+
+test('secrets are not passed on, everything else is', () => {
+  expect(toolEnv({ ...SECRETS, ...OTHERS, GONE: undefined }, [])).toEqual(OTHERS);
+});
+
+test('secrets that are named are passed on', () => {
+  expect(toolEnv({ ...SECRETS, ...OTHERS }, ['GH_TOKEN', 'AWS_*'])).toEqual({
+    ...OTHERS,
+    GH_TOKEN: 'x',
+    AWS_ACCESS_KEY_ID: 'x',
+    AWS_SECRET_ACCESS_KEY: 'x',
+    AWS_SESSION_TOKEN: 'x',
+  });
+});
