@@ -50,6 +50,7 @@ const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   ),
   allowDangerouslySkipPermissions: FLAG,
   allowedTools: TEXTS,
+  approvalEdits: FLAG,
   ask: FUNCTION,
   betas: TEXTS,
   canUseTool: FUNCTION,

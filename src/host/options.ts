@@ -185,6 +185,8 @@ export interface CallbackOptions {
   ) => Promise<JsonObject> | JsonObject;
   /** Gets `input` of a tool, can_use_tool and elicitation, unless their own callback is set; their request stays open. */
   readonly ask?: Ask;
+  /** Whether the answer to `ask` may change the input that it approves; true. With false such an answer is a deny. */
+  readonly approvalEdits?: boolean;
 }
 
 /** How long silence may last. Nothing counts while a handler runs or a person decides. */

@@ -130,6 +130,24 @@ describe('can_use_tool', () => {
     });
   });
 
+  test('an answer that changes the input is a deny where edits are off', async () => {
+    const accept = (content?: unknown) => ({
+      approvalEdits: false,
+      ask: async () => ({ id: 'x', action: 'accept' as const, content }),
+    });
+    expect(await decided(accept({ command: 'touch x' }))).toMatchObject({
+      behavior: 'deny',
+      message: expect.stringContaining('approvalEdits'),
+    });
+    expect(await decided(accept())).toMatchObject({ behavior: 'allow' });
+    expect(await decided({ ...accept({ command: 'touch x' }), approvalEdits: true })).toMatchObject(
+      {
+        behavior: 'allow',
+        updatedInput: { command: 'touch x' },
+      },
+    );
+  });
+
   verifies('S80', 'is denied when nobody is there to decide', async () => {
     expect(await decided({})).toMatchObject({ behavior: 'deny', decision: { by: 'nobody' } });
   });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
@@ -28,6 +29,8 @@ export function record(
 export interface PermissionOptions {
   readonly canUseTool?: CanUseTool;
   readonly ask?: Ask;
+  /** False: an answer to `ask` that changes the input is a deny. */
+  readonly approvalEdits?: boolean;
   /** Every decision, as it is made. */
   readonly onDecision?: (decision: PermissionDecision) => void;
 }
@@ -56,7 +59,7 @@ async function verdict(
   input: JsonObject,
   request: ControlRequest,
   { id, signal }: { readonly id: string; readonly signal: AbortSignal },
-  { canUseTool, ask }: PermissionOptions,
+  { canUseTool, ask, approvalEdits = true }: PermissionOptions,
 ): Promise<Decided> {
   const by = canUseTool ? 'canUseTool' : ask ? 'ask' : 'nobody';
   try {
@@ -70,14 +73,29 @@ async function verdict(
       const result = checked(answer);
       return { by, result, reason: result.behavior === 'deny' ? result.message : 'allowed' };
     }
-    if (ask)
-      return { by, ...(await asked(ask, toolName, toolUseID || id, input, request, signal)) };
+    if (ask) {
+      const answer = await asked(ask, toolName, toolUseID || id, input, request, signal);
+      return { by, ...(approvalEdits ? answer : withoutEdits(answer, toolName, input)) };
+    }
   } catch (error) {
     const message = `Permission for ${toolName} could not be decided: ${DuolaneError.from(error).message}`;
     return { by, result: { behavior: 'deny', message }, reason: message };
   }
   const message = 'Nobody is there to decide: give canUseTool, ask or allowedTools';
   return { by, result: { behavior: 'deny', message }, reason: message };
+}
+
+/** The answer, or a deny when it changes the input: no part of it is taken over. */
+function withoutEdits(
+  answer: Pick<Decided, 'result' | 'reason'>,
+  toolName: string,
+  input: JsonObject,
+): Pick<Decided, 'result' | 'reason'> {
+  const { result } = answer;
+  if (result.behavior !== 'allow' || result.updatedInput === undefined) return answer;
+  if (isDeepStrictEqual(result.updatedInput, input)) return answer;
+  const message = `${toolName} was approved with changes, and this server does not take changes (approvalEdits): approve it as it is, or decline`;
+  return { result: { behavior: 'deny', message }, reason: message };
 }
 
 /** accept = allow, its content is the new input; decline = deny; cancel = deny and stop the turn. */

@@ -15,12 +15,13 @@ export interface ServeParts {
 
 /** Who answers which request of the CLI. */
 export function serveWith(
-  { canUseTool, ask, onElicitation, onUserDialog }: CallbackOptions,
+  { canUseTool, ask, approvalEdits, onElicitation, onUserDialog }: CallbackOptions,
   { bridge, hooks, onDecision }: ServeParts,
 ): Serve {
   const permissions = {
     ...(canUseTool && { canUseTool }),
     ...(ask && { ask }),
+    ...(approvalEdits !== undefined && { approvalEdits }),
     onDecision,
   };
   const elicitation = { ...(onElicitation && { onElicitation }), ...(ask && { ask }) };
