@@ -213,3 +213,12 @@ test('frames nobody knows yet, and our own messages, say nothing', () => {
   const out: Frame = { lane: 'message', direction: 'out', at: 1, data: { type: 'user' } };
   expect(frameReader()(out)).toEqual([]);
 });
+
+test.each(['policy_decision', 'permission_decision'])(
+  'a %s is kept in the log as it came, with its call',
+  (subtype) => {
+    const data = { type: 'system', subtype, tool_use_id: 't9', decision: 'allow', by: 'rule' };
+    const frame = { lane: 'message', direction: 'in', at: 1, data } as const;
+    expect(frameReader()(frame)).toEqual([{ type: 'frame', frame, callId: 't9', at: 1 }]);
+  },
+);

@@ -125,6 +125,7 @@ export function frameReader(): FrameReader {
   return (frame) => {
     if (frame.lane === 'control') return [controlEvent(frame)];
     if (frame.direction === 'out') return [];
+    if (isDecision(frame.data)) return [decisionEvent(frame)];
     const parent = text(frame.data['parent_tool_use_id']);
     const sub = parent !== '' && frame.data['type'] !== 'tool_progress';
     return read(frame.data).map((body) => ({
@@ -158,6 +159,15 @@ function controlEvent(frame: Frame): AgentEvent {
   const params = object(object(request['message'])['params']);
   const callId =
     text(object(params['_meta'])['claudecode/toolUseId']) || text(request['tool_use_id']);
+  return { type: 'frame', frame, at: frame.at, ...(callId && { callId }) };
+}
+
+/** Decisions about tool calls, of the CLI's policy and of the host: the log keeps them as they are. */
+const isDecision = ({ type, subtype }: JsonObject): boolean =>
+  type === 'system' && (subtype === 'policy_decision' || subtype === 'permission_decision');
+
+function decisionEvent(frame: Frame): AgentEvent {
+  const callId = text(frame.data['tool_use_id']);
   return { type: 'frame', frame, at: frame.at, ...(callId && { callId }) };
 }
 

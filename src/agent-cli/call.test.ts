@@ -88,6 +88,7 @@ test('a long call has a heartbeat every 30 s, and progress in between', async ()
   await vi.advanceTimersByTimeAsync(66_000);
   expect(await ended).toMatchObject({ result: { tool_use_id: 'toolu_1', content: 'done' } });
   expect(written).toMatchObject([
+    { subtype: 'policy_decision', decision: 'allow', by: 'rule', rule: 'mcp__s__t' },
     { type: 'tool_progress', tool_use_id: 'toolu_1', progress: 1, total: 3, message: 'one' },
     {
       type: 'tool_progress',
@@ -162,6 +163,7 @@ test('a host that is asked and has gone is a denial', async () => {
   );
   await vi.advanceTimersByTimeAsync(1);
   expect(written).toMatchObject([
+    { subtype: 'policy_decision', decision: 'ask', by: 'default' },
     { type: 'control_request', request: { subtype: 'can_use_tool' } },
   ]);
   lane.end(new DuolaneError('closed', 'the host has gone'));

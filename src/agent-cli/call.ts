@@ -7,6 +7,7 @@ import type { HookOutcome } from './hooks.ts';
 import type { Block } from './models/types.ts';
 import { type Decision, decide } from './permissions.ts';
 import { record, str } from './read.ts';
+import { formatRule, type Rule } from './rules.ts';
 import type { Session } from './session.ts';
 import { STRUCTURED_OUTPUT } from './structured.ts';
 import { type AgentTool, type CallFacts, failure, type ToolOutcome } from './tools/types.ts';
@@ -121,6 +122,7 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
   });
   turn.stoppedBy ??= hook.stop;
   if (hook.unanswered) {
+    tellDecision(session, call, { decision: 'deny', by: 'hook', message: hook.unanswered });
     return refuse(`${hook.unanswered}. The call was not executed.`, {});
   }
   let input = hook.updatedInput ?? call.input;
@@ -131,7 +133,12 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
     noteDenial();
     return refuse(message, meta);
   };
+  const told = (fields: Omit<DecisionRecord, 'changedBy' | 'input'>): void => {
+    const changedBy = approved ? 'answer' : hook.updatedInput ? 'hook' : undefined;
+    tellDecision(session, call, { ...fields, ...(changedBy && { changedBy, input }) });
+  };
   if (hook.decision === 'deny') {
+    told({ decision: 'deny', by: 'hook', message: hook.reason || undefined });
     return deny(
       `PreToolUse:${name} hook error: ${hook.reason || 'denied'}`,
       rejected('hook', 'permission-rule'),
@@ -146,50 +153,93 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
       session.choices.policy,
     );
     const denied = decision.behavior === 'deny';
-    if (!denied && approved && !reachesFurther({ facts, decision }, approved))
+    const { reason: by, rule } = decision;
+    if (!denied && approved && !reachesFurther({ facts, decision }, approved)) {
+      told({ decision: 'allow', by: 'answer' });
       return { ok: true, input, facts, source: 'user_temporary', context };
+    }
     const allowed =
       hook.decision === 'allow' || (decision.behavior === 'allow' && hook.decision !== 'ask');
     if (!denied && !approved && allowed) {
       const source = hook.decision === 'allow' ? 'hook' : 'config';
+      told({ decision: 'allow', ...(source === 'hook' ? { by: 'hook' } : { by, rule }) });
       return { ok: true, input, facts, source, context };
     }
     if (denied || session.flags.permissionPromptTool !== 'stdio') {
       const message =
         decision.message ??
         `${name} needs a permission, and this session has no way to ask for it.`;
+      told({ decision: 'deny', by, rule, message });
       sayDenied(session, call, message, decision.reason);
       return deny(message, rejected('config', 'user-rejected'));
     }
     if (round >= MAX_QUESTIONS) {
-      return deny(
-        `The input of ${name} was changed ${MAX_QUESTIONS} times; the call was not executed.`,
-        rejected('user_reject', 'permission-rule'),
-      );
+      const message = `The input of ${name} was changed ${MAX_QUESTIONS} times; the call was not executed.`;
+      told({ decision: 'deny', by: 'answer', message });
+      return deny(message, rejected('user_reject', 'permission-rule'));
     }
+    told({ decision: 'ask', ...(hook.decision === 'ask' ? { by: 'hook' } : { by, rule }) });
     notify(session, turn, name);
     const answer = await askHost(session, { id, tool, input, facts, decision, signal }).catch(
       (reason: unknown) => {
+        told({ decision: 'deny', by: 'interrupt', message: DuolaneError.from(reason).message });
         noteDenial();
         throw reason;
       },
     );
     if (answer.behavior === 'deny') {
+      told({ decision: 'deny', by: 'answer', message: answer.message });
       if (answer.interrupt)
         turn.controller.abort(new Interrupted('user', 'a permission was denied with interrupt'));
       return deny(answer.message, rejected('user_reject', 'permission-rule'));
     }
-    if (isDeepStrictEqual(answer.input, input))
+    if (isDeepStrictEqual(answer.input, input)) {
+      told({ decision: 'allow', by: 'answer' });
       return { ok: true, input, facts, source: 'user_temporary', context };
+    }
     input = answer.input;
     approved = { facts, decision };
     const problem = await schemaProblem(tool.spec.input_schema, input);
     if (problem !== undefined) {
       const message = `The changed input of ${name} does not fit its schema: ${problem}`;
+      told({ decision: 'deny', by: 'schema', message });
       sayDenied(session, call, message, 'other');
       return deny(message, rejected('user_reject', 'permission-rule'));
     }
   }
+}
+
+/** One decision about a call, for the record. */
+interface DecisionRecord {
+  readonly decision: 'allow' | 'deny' | 'ask';
+  /** A rule, mode or check of the policy, a hook, the answer of the host, or what cut the wait short. */
+  readonly by: Decision['reason'] | 'hook' | 'answer' | 'schema' | 'interrupt';
+  readonly rule?: Rule | undefined;
+  readonly message?: string | undefined;
+  /** What has replaced the model's input, and with what. */
+  readonly changedBy?: 'hook' | 'answer';
+  readonly input?: JsonObject;
+}
+
+/**
+ * Writes a decision on the message lane before the call runs, so that a server can keep it: also of
+ * calls that are allowed, and of those that end in a crash. Who answered is known to the host alone.
+ */
+function tellDecision(session: Session, { id, name }: Named, given: DecisionRecord): void {
+  const { decision, by, rule, message, changedBy, input } = given;
+  session.emit({
+    type: 'system',
+    subtype: 'policy_decision',
+    tool_name: name,
+    tool_use_id: id,
+    decision,
+    by,
+    permission_mode: session.choices.policy.mode,
+    ...(rule && { rule: formatRule(rule) }),
+    ...(message !== undefined && { message }),
+    ...(changedBy && { changed_by: changedBy, input }),
+    timestamp: new Date().toISOString(),
+  });
 }
 
 /** How often one call may be asked about: each answer may change its input once more. */

@@ -70,6 +70,7 @@ export { officialCli } from './launch.ts';
 export type {
   ApiKeySource,
   ModelUsage,
+  PolicyDecisionMessage,
   SDKAPIRetryMessage,
   SDKAssistantMessage,
   SDKAssistantMessageError,

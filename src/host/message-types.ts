@@ -176,6 +176,37 @@ export type SDKPermissionDeniedMessage = System<
   { tool_name: string; tool_use_id: string; message: string; decision_reason?: string }
 >;
 
+/**
+ * How `duolane-agent` decided about a call: written before the call runs, for each decision. An `ask`
+ * is followed by the `allow` or `deny` that came of it. `input` is what will run, where it is not the
+ * model's own.
+ */
+export type PolicyDecisionMessage = System<
+  'policy_decision',
+  {
+    tool_name: string;
+    tool_use_id: string;
+    decision: 'allow' | 'deny' | 'ask';
+    by:
+      | 'rule'
+      | 'mode'
+      | 'workingDir'
+      | 'safe'
+      | 'sandbox'
+      | 'default'
+      | 'hook'
+      | 'answer'
+      | 'schema'
+      | 'interrupt';
+    permission_mode: PermissionMode;
+    rule?: string;
+    message?: string;
+    changed_by?: 'hook' | 'answer';
+    input?: Record<string, unknown>;
+    timestamp: string;
+  }
+>;
+
 type TaskUsage = { total_tokens: number; tool_uses: number; duration_ms: number };
 
 export type SDKTaskStartedMessage = System<

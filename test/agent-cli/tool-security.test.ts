@@ -289,3 +289,74 @@ test('a daemon by double fork ends with the call that started it', async () => {
   expect(pid).toBeGreaterThan(0);
   expect(await survivors([pid], 10_000)).toEqual([]);
 });
+
+/** The decisions that the CLI wrote on the message lane. */
+const decisionsOf = (host: RawHost): JsonObject[] =>
+  host.seen
+    .filter(({ subtype }) => subtype === 'policy_decision')
+    .map(
+      ({ uuid: _, session_id: __, timestamp: ___, type: ____, subtype: _____, ...rest }) => rest,
+    );
+
+test('every decision about a call is on the message lane before the call runs', async () => {
+  await using ws = await Workspace.open();
+  const bash = (command: string): JsonObject => ({ tools: [{ name: 'Bash', input: { command } }] });
+  const model = await ws.script([
+    bash('echo allowed'),
+    bash('touch denied'),
+    bash('ls asked'),
+    bash('ls changed'),
+    bash('ls forbidden'),
+    bash('ls declined'),
+    { text: 'done' },
+  ]);
+  await using host = new RawHost(ws, [
+    ...ALL,
+    model,
+    '--permission-prompt-tool=stdio',
+    '--allowedTools',
+    'Bash(echo *)',
+    '--disallowedTools',
+    'Bash(touch *)',
+  ]);
+  const answers: Record<string, JsonObject> = {
+    'ls asked': { behavior: 'allow' },
+    'ls changed': { behavior: 'allow', updatedInput: { command: 'pwd' } },
+    'ls forbidden': { behavior: 'allow', updatedInput: { command: 'touch made' } },
+    'ls declined': { behavior: 'deny', message: 'not today' },
+  };
+  host.respond('can_use_tool', ({ input }) => answers[String((input as JsonObject)['command'])]);
+  host.prompt('go');
+  await host.result();
+  const common = { tool_name: 'Bash', permission_mode: 'default' };
+  const message = 'Bash is denied by the rule Bash(touch *).';
+  const id = (n: number): string => `toolu_script_${n}`;
+  expect(decisionsOf(host)).toEqual(
+    [
+      { tool_use_id: id(1), decision: 'allow', by: 'rule', rule: 'Bash(echo *)' },
+      { tool_use_id: id(2), decision: 'deny', by: 'rule', rule: 'Bash(touch *)', message },
+      { tool_use_id: id(3), decision: 'ask', by: 'default' },
+      { tool_use_id: id(3), decision: 'allow', by: 'answer' },
+      { tool_use_id: id(4), decision: 'ask', by: 'default' },
+      {
+        tool_use_id: id(4),
+        decision: 'allow',
+        by: 'answer',
+        changed_by: 'answer',
+        input: { command: 'pwd' },
+      },
+      { tool_use_id: id(5), decision: 'ask', by: 'default' },
+      {
+        tool_use_id: id(5),
+        decision: 'deny',
+        by: 'rule',
+        rule: 'Bash(touch *)',
+        message,
+        changed_by: 'answer',
+        input: { command: 'touch made' },
+      },
+      { tool_use_id: id(6), decision: 'ask', by: 'default' },
+      { tool_use_id: id(6), decision: 'deny', by: 'answer', message: 'not today' },
+    ].map((each) => ({ ...common, ...each })),
+  );
+});
