@@ -124,11 +124,9 @@ export class Agent implements Conductor {
           cwd,
           permission_mode: choices.policy.mode,
         }),
-        onFailure: (event, error) => {
-          options.note(`a ${event} hook failed: ${error.message}`);
-          this.session.inform(`${event} hook failed: ${error.message}`, {
-            tag: 'hook_callback_failed',
-          });
+        onFailure: (event, why) => {
+          options.note(`${event} hook ${why}`);
+          this.session.inform(`${event} hook ${why}`, { tag: 'hook_callback_failed' });
         },
       }),
       servers: this.#servers,
