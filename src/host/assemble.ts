@@ -10,7 +10,7 @@ import { Hooks } from './hooks.ts';
 import { initializeFields } from './initialize.ts';
 import { Lanes } from './lanes.ts';
 import { launchOf } from './launch.ts';
-import { defaultLogger } from './log.ts';
+import { safeLogger } from './log.ts';
 import { McpBridge } from './mcp.ts';
 import { Mirror, restore } from './mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from './options.ts';
@@ -50,7 +50,7 @@ async function assemble(
   servers: Servers,
   scope: Disposer,
 ): Promise<AgentSession> {
-  const { logger = defaultLogger } = options;
+  const logger = safeLogger(options.logger);
   const place = await resumePlace(options, scope);
   const launch = launchOf(
     { ...options, ...place },

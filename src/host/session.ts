@@ -47,6 +47,8 @@ export class AgentSession implements Session {
   #failure: DuolaneError | undefined;
   #disposing: Promise<void> | undefined;
   #released: Promise<unknown> | undefined;
+  /** Rejects `done` although the transport never ends. */
+  #breakOff: (error: DuolaneError) => void = () => {};
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -94,8 +96,9 @@ export class AgentSession implements Session {
       ...(parts.checkInitialized && { check: parts.checkInitialized }),
     });
     this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
-    this.done = this.#read();
-    this.done.catch(() => {}); // nobody has to look
+    const broken = new Promise<never>((_, reject) => (this.#breakOff = reject));
+    this.done = Promise.race([this.#read(), broken]);
+    this.done.catch(() => {}); // a caller need not look at it
   }
 
   get id(): string {
@@ -219,26 +222,50 @@ export class AgentSession implements Session {
     this.#dialogue.closeWrite(reason, { abandon: true });
     await this.#dialogue.quiet(limits.cleanupMs);
     this.#writer.end();
-    await transport[Symbol.asyncDispose]();
-    await this.done.catch(() => {}); // it tells whoever asks
-    await this.#released;
-    await lanes[Symbol.asyncDispose]();
+    try {
+      await transport[Symbol.asyncDispose]();
+    } catch (error) {
+      // Its output may never end now, so the read loop cannot release those who wait for it.
+      const failure = (this.#failure ??= brokenTransport(error));
+      this.#breakOff(failure);
+      lanes.end(failure);
+      throw failure;
+    } finally {
+      await this.done.catch(() => {}); // reported to those who await it
+      await this.#released;
+      await lanes[Symbol.asyncDispose]();
+    }
   }
 
   async #read(): Promise<{ readonly code: number | null; readonly signal?: string }> {
     const { transport } = this.#parts;
-    for await (const chunk of transport.output) {
-      const now = Date.now();
-      this.#watch.heard(now);
-      if (this.#reader.read(chunk, now)) transport.release?.(chunk);
+    let exit: Exit;
+    try {
+      for await (const chunk of transport.output) {
+        const now = Date.now();
+        this.#watch.heard(now);
+        if (this.#reader.read(chunk, now)) transport.release?.(chunk);
+      }
+      this.#reader.end();
+      exit = await transport.exited;
+    } catch (error) {
+      exit = this.#broke(error);
     }
-    this.#reader.end();
-    const exit = await transport.exited;
     try {
       return this.#finish(exit);
     } finally {
       this.#released = settledWithin(this.#parts.onEnded(), this.#parts.limits.cleanupMs);
     }
+  }
+
+  /** The transport threw, which its contract forbids, or our reading of it did: the session fails. */
+  #broke(reason: unknown): Exit {
+    const { transport, logger } = this.#parts;
+    const error = brokenTransport(reason);
+    if (this.closing.aborted) logger.warn(error.message);
+    else this.#failure ??= error;
+    this.#ending(Promise.resolve().then(() => transport[Symbol.asyncDispose]()));
+    return { code: null, stderr: '' };
   }
 
   #serve: Serve = (request, context) =>
@@ -375,3 +402,10 @@ export class AgentSession implements Session {
 
 const closedInput = (): DuolaneError =>
   new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');
+
+const brokenTransport = (cause: unknown): DuolaneError =>
+  new DuolaneError(
+    'internal',
+    `the transport of the agent failed: ${DuolaneError.from(cause).message}`,
+    { cause },
+  );
