@@ -1,8 +1,8 @@
-import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
 import { Trace } from '../host/trace.ts';
 import { buildEnv, spawnProcess, type ProcessTransport } from '../process/index.ts';
+import { WriteGate } from '../process/write-gate.ts';
 import { PipeTap } from '../trace/tap.ts';
 import { EXIT, signalOf, textFlag, type Command } from './command.ts';
 import { lanePrinter } from './lanes.ts';
@@ -91,12 +91,16 @@ async function feed(child: ProcessTransport, tap: PipeTap): Promise<void> {
 
 /** The child's stdout to ours, as fast as the host reads. */
 async function drain(child: ProcessTransport, tap: PipeTap): Promise<void> {
+  const { stdout } = process;
+  const gate = new WriteGate();
+  const onDrain = (): void => gate.open();
+  const onGone = (): void => gate.close('stdout is closed');
+  stdout.on('drain', onDrain).on('close', onGone).on('error', onGone);
   for await (const chunk of child.output) {
     tap.bytes('in', chunk);
-    if (process.stdout.destroyed || process.stdout.write(chunk)) continue;
-    await Promise.race([once(process.stdout, 'drain'), once(process.stdout, 'close')]).catch(
-      () => {}, // EPIPE: the terminal has told the command
-    );
+    if (stdout.destroyed || stdout.write(chunk)) continue;
+    await gate.drained(stdout.writableNeedDrain).catch(() => {}); // EPIPE: the terminal reports it
   }
+  stdout.off('drain', onDrain).off('close', onGone).off('error', onGone);
   if (child.pid !== undefined) tap.ended('in');
 }

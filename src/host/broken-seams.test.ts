@@ -58,7 +58,7 @@ describe('a transport that breaks its contract', () => {
     session.endInput();
     cli.say(cli.result());
     cli.peer.exit();
-    await messages;
+    expect((await messages).map(({ type }) => type)).toEqual(['result']);
     await session[Symbol.asyncDispose]();
   });
 

@@ -49,6 +49,13 @@ test('passes bytes as they are, both ways, whatever they are', async () => {
   expect(hash.digest('hex')).toBe(createHash('sha256').update(bytes).digest('hex'));
 });
 
+test('waits for a slow reader without collecting listeners', async () => {
+  const code = `let left = 40; const more = () => { if (left-- > 0) process.stdout.write('x'.repeat(65536), more); }; more();`;
+  const ended = await place.run(['wrap', '--trace', 'x.jsonl', '--', process.execPath, '-e', code]);
+  expect(ended.code).toBe(0);
+  expect(ended.stderr).not.toContain('MaxListenersExceededWarning');
+});
+
 test('holds the CLI back while the host does not read', async () => {
   // Writes until the pipe is full, and says on stderr how much it could.
   const flood = `let n = 0; const more = () => { while (process.stdout.write('x'.repeat(65536))) n++;
