@@ -30,7 +30,12 @@ export const wrap: Command = {
     }
     const env = buildEnv({ set: { NODE_OPTIONS: process.env['NODE_OPTIONS'] } });
     const file = textFlag(flags, 'trace');
-    using trace = file === undefined ? undefined : new Trace(file, { command, args: rest, env });
+    using trace =
+      file === undefined
+        ? undefined
+        : new Trace(file, { command, args: rest, env }, ({ message }) =>
+            terminal.err.line(`duolane: ${message}`),
+          );
     const show = file === undefined || flags['show'] === true;
     const tap = tapOf(trace, show ? terminal.err : undefined, terminal.err);
 
@@ -60,16 +65,17 @@ export const wrap: Command = {
   },
 };
 
-/** What listens in must never break the pipe: a recorder that fails is told once and left out. */
+/** What listens in must never break the pipe: one that fails is reported once and left out. */
 function tapOf(trace: Trace | undefined, show: Channel | undefined, err: Channel): PipeTap {
   const print = show && lanePrinter(show);
-  let recorder = trace;
+  let isOff = false;
   return new PipeTap((frame: Frame) => {
-    print?.(frame);
+    if (isOff) return;
     try {
-      recorder?.write(frame);
+      print?.(frame);
+      trace?.write(frame);
     } catch (error) {
-      recorder = undefined;
+      isOff = true;
       err.line(`duolane: the trace ends here: ${DuolaneError.from(error).message}`);
     }
   });

@@ -76,7 +76,13 @@ async function assemble(
     manifests,
   });
   checkJson(initialize);
-  const trace = options.trace === undefined ? undefined : new Trace(options.trace, launch);
+  const trace =
+    options.trace === undefined
+      ? undefined
+      : new Trace(options.trace, { ...launch, secrets: servers.process }, ({ message }) => {
+          logger.error(message);
+          lanes.tell('trace_ended', { error: message });
+        });
   if (trace) scope.use(trace);
   const lanes = lanesOf(options, trace, logger);
   const mirror = mirrorOf(options, scope, (fields) => {
