@@ -15,6 +15,7 @@ import { McpBridge } from './mcp.ts';
 import { Mirror, restore } from './mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from './options.ts';
 import { record } from './permissions.ts';
+import { privateArgs } from './private-args.ts';
 import { serveWith } from './serve.ts';
 import { type Servers, serversOf } from './servers.ts';
 import { AgentSession } from './session.ts';
@@ -52,9 +53,11 @@ async function assemble(
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger);
   const place = await resumePlace(options, scope);
+  const flags = flagsOf(options, { processServers: servers.process });
+  const isLocal = !options.transport && !options.spawnClaudeCodeProcess;
   const launch = launchOf(
     { ...options, ...place },
-    flagsOf(options, { processServers: servers.process }),
+    isLocal ? await privateArgs(flags, scope) : flags,
   );
   const hooks = new Hooks(options.hooks);
   let session: AgentSession | undefined;

@@ -1,33 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import type * as fs from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { collect, keptLogger, playedSession } from '../../test/support/fake-cli.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Frame } from '../event/types.ts';
 import { Trace, type Traced } from './trace.ts';
-
-const disk = vi.hoisted(() => ({ full: false, part: 0 }));
-
-vi.mock('node:fs', async (load) => {
-  const real = await load<typeof fs>();
-  const writeSync = (file: number, bytes: Buffer, offset = 0): number => {
-    if (disk.full) throw Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' });
-    const length = bytes.length - offset;
-    return real.writeSync(
-      file,
-      bytes,
-      offset,
-      disk.part > 0 ? Math.min(disk.part, length) : length,
-    );
-  };
-  return { ...real, writeSync };
-});
-
-afterEach(() => {
-  disk.full = false;
-  disk.part = 0;
-});
 
 function file(): string {
   const folder = mkdtempSync(join(tmpdir(), 'duolane-trace-'));
@@ -40,44 +16,41 @@ const never = (error: Error): never => {
 };
 const frame = (data: Frame['data']): Frame => ({ lane: 'control', direction: 'out', at: 1, data });
 
-describe('a full disk', () => {
-  test('ends the trace, is reported once, and the session goes on', async () => {
-    const { logger, lines } = keptLogger();
-    const { cli, session } = await playedSession({ trace: file(), logger });
-    await using _ = session;
-    await session.send('go');
-    await cli.initialize();
-    disk.full = true;
-    cli.say(cli.assistant('one'));
-    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    cli.say(cli.assistant('two'), cli.result());
-    session.endInput();
-    const seen = await collect(session.messages());
-    const told = seen.filter(({ subtype }) => subtype === 'trace_ended');
-    expect(told).toMatchObject([
-      { host: true, error: expect.stringContaining('ENOSPC') as string },
-    ]);
-    expect(seen.at(-1)).toMatchObject({ type: 'result' });
-    expect(lines.filter(({ message }) => message.includes('ENOSPC'))).toHaveLength(1);
-  });
+const nothing = { command: 'x', args: [], env: {} };
+const full = (): never => {
+  throw Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' });
+};
 
-  test('that is met at the end throws nothing', () => {
-    const errors: string[] = [];
-    const trace = new Trace(file(), { command: 'x', args: [], env: {} }, ({ message }) =>
-      errors.push(message),
-    );
-    trace.write(frame({ type: 'x' }));
-    disk.full = true;
-    trace[Symbol.dispose]();
-    trace[Symbol.dispose]();
-    expect(errors).toHaveLength(1);
-  });
+test('a full disk ends the trace and is reported once', async () => {
+  const errors: string[] = [];
+  let write: (...args: [number, Buffer, number]) => number = writeSync;
+  const onError = ({ message }: Error): void => void errors.push(message);
+  const trace = new Trace(file(), nothing, onError, (...args) => write(...args));
+  write = full;
+  trace.write(frame({ type: 'x' }));
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  trace.write(frame({ type: 'x', text: 'x'.repeat(70_000) }));
+  trace[Symbol.dispose]();
+  trace[Symbol.dispose]();
+  expect(errors).toEqual([expect.stringContaining('ENOSPC')]);
+});
+
+test('a full disk that is met at the end throws nothing', () => {
+  const errors: string[] = [];
+  let write: (...args: [number, Buffer, number]) => number = writeSync;
+  const onError = ({ message }: Error): void => void errors.push(message);
+  const trace = new Trace(file(), nothing, onError, (...args) => write(...args));
+  trace.write(frame({ type: 'x' }));
+  write = full;
+  trace[Symbol.dispose]();
+  expect(errors).toHaveLength(1);
 });
 
 test('a write that takes only a part is finished', () => {
-  disk.part = 7;
   const path = file();
-  const trace = new Trace(path, { command: 'x', args: [], env: {} }, never);
+  const trace = new Trace(path, nothing, never, (fd, bytes, offset) =>
+    writeSync(fd, bytes, offset, Math.min(7, bytes.length - offset)),
+  );
   trace.write(frame({ type: 'x', text: 'ä'.repeat(50) }));
   trace[Symbol.dispose]();
   const [, line = ''] = readFileSync(path, 'utf8').split('\n');

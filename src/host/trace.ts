@@ -21,6 +21,9 @@ export interface Traced {
   readonly secrets?: unknown;
 }
 
+/** `writeSync`, or what a test puts in its place. */
+type Write = (file: number, bytes: Buffer, offset: number) => number;
+
 const BATCH_BYTES = 64 * 1024;
 
 /**
@@ -33,6 +36,7 @@ export class Trace implements Disposable {
   readonly #file: number;
   readonly #redactor: Redactor;
   readonly #onError: (error: DuolaneError) => void;
+  readonly #write: Write;
   #text = '';
   #closed = false;
   #scheduled: NodeJS.Immediate | undefined;
@@ -42,7 +46,9 @@ export class Trace implements Disposable {
     path: string,
     { command, args, env, secrets }: Traced,
     onError: (error: DuolaneError) => void,
+    write: Write = writeSync,
   ) {
+    this.#write = write;
     this.#path = path;
     this.#onError = onError;
     this.#redactor = new Redactor(env, secrets);
@@ -55,7 +61,7 @@ export class Trace implements Disposable {
     };
     try {
       this.#file = openSync(path, 'w', 0o600);
-      writeAll(this.#file, `${this.#redactor.json(header)}\n`);
+      this.#writeAll(`${this.#redactor.json(header)}\n`);
     } catch (cause) {
       const why = `the trace ${path} cannot be written: ${String(cause)}`;
       throw new DuolaneError('invalid', why, { cause });
@@ -82,7 +88,7 @@ export class Trace implements Disposable {
     this.#text = '';
     if (text === '' || this.#closed) return;
     try {
-      writeAll(this.#file, text);
+      this.#writeAll(text);
     } catch (cause) {
       this.#close();
       const why = `the trace ${this.#path} ends here, it cannot be written: ${String(cause)}`;
@@ -99,10 +105,10 @@ export class Trace implements Disposable {
       // Some file systems report a failed write here: the flush has reported it, or nothing was lost.
     }
   }
-}
 
-/** `writeSync` may write only a part, and reports an error with the next part. */
-function writeAll(file: number, text: string): void {
-  const bytes = Buffer.from(text);
-  for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done);
+  /** `writeSync` may write only a part, and reports an error with the next part. */
+  #writeAll(text: string): void {
+    const bytes = Buffer.from(text);
+    for (let done = 0; done < bytes.length;) done += this.#write(this.#file, bytes, done);
+  }
 }
