@@ -59,7 +59,11 @@ export class Agent implements Conductor {
     const { flags, settings, cwd, env, stored, model } = options;
     this.#options = options;
     this.done = new Promise((resolve) => (this.#finish = resolve));
-    const lane = new Lane(options.write, (request) => serveControl(request, this));
+    const lane = new Lane(
+      options.write,
+      (request) => serveControl(request, this),
+      (why) => this.session.inform(`The host sent ${why}.`, { level: 'warning' }),
+    );
     this.#lane = lane;
     this.#servers = new Servers({
       lane,

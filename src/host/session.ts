@@ -71,7 +71,8 @@ export class AgentSession implements Session {
       write: (frame) => this.#writer.push(frame),
       serve: (request, context) => this.#serve(request, context),
       onLost: (request, frame) => this.#tellLost(frame, 'stdin of the agent is closed', request),
-      onIgnored: (why, frame) => parts.logger.debug('control frame ignored', { why, frame }),
+      onIgnored: (why, frame, unanswerable) =>
+        parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
       onSettled: () => this.#settle(),
     });
     this.#reader = new FrameReader({
