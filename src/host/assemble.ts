@@ -28,7 +28,10 @@ const MANIFEST_MS = 250;
 const MINUTE_MS = 60_000;
 
 /** `openSession`, with what only this part needs to see of the session. */
-export async function startSession(given: SessionOptions): Promise<AgentSession> {
+export async function startSession(
+  given: SessionOptions,
+  signal?: AbortSignal,
+): Promise<AgentSession> {
   const options = checkedOptions(given);
   const servers = serversOf(options);
   if (options.oneshot && isBidirectional(options, servers))
@@ -38,7 +41,7 @@ export async function startSession(given: SessionOptions): Promise<AgentSession>
     );
   const scope = new Disposer();
   try {
-    return await assemble(options, servers, scope);
+    return await assemble(options, servers, scope, signal);
   } catch (error) {
     await scope[Symbol.asyncDispose]();
     throw error;
@@ -50,6 +53,7 @@ async function assemble(
   options: SessionOptions,
   servers: Servers,
   scope: Disposer,
+  signal: AbortSignal | undefined,
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger);
   const place = await resumePlace(options, scope);
@@ -93,6 +97,7 @@ async function assemble(
     lanes.tell('mirror_error', fields);
   });
 
+  signal?.throwIfAborted();
   session = new AgentSession({
     transport: start(options, launch, logger),
     lanes,

@@ -136,12 +136,36 @@ export class AgentSession implements Session {
 
   async send(prompt: JsonObject | string): Promise<void> {
     if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
-    if (this.#handshake.mayWrite) await this.#handshake.mayWrite;
     const message = userMessage(prompt);
+    const { mayWrite } = this.#handshake;
+    if (mayWrite) await this.#writeWhen(mayWrite, message);
+    else this.#write(message);
+    await this.#writer.room().catch((error: unknown) => this.#explain(error));
+  }
+
+  #write(message: JsonObject & { readonly uuid: string }): void {
     this.#writer.push(message);
     this.#turns.send(message.uuid);
-    this.#watch.heard(Date.now());
-    await this.#writer.room().catch((error: unknown) => this.#explain(error));
+    this.#watch.heard();
+  }
+
+  /** Stdin stays open for a message that was taken, until it can be written. */
+  async #writeWhen(
+    mayWrite: Promise<void>,
+    message: JsonObject & { readonly uuid: string },
+  ): Promise<void> {
+    const id = `send ${message.uuid}`;
+    this.#gate.hold(id, 'a message that waits for initialize');
+    try {
+      await mayWrite;
+      if (this.#writer.ended || this.closing.aborted) throw closedInput();
+      this.#write(message);
+    } catch (error) {
+      throw this.closing.aborted ? closedInput() : error;
+    } finally {
+      this.#gate.release(id);
+      this.#settle();
+    }
   }
 
   frames(): AsyncIterable<Frame> {
@@ -192,7 +216,8 @@ export class AgentSession implements Session {
 
   /** `mcp_set_servers`: those in this process first get their end, then the CLI shakes hands with them. */
   async setServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
-    const fields = await replaceServers(this.#parts.bridge, servers);
+    const { fields, declared } = await replaceServers(this.#parts.bridge, servers);
+    this.#handshake.replaceServers(declared);
     return ((await this.request('mcp_set_servers', fields)) ?? {}) as JsonObject;
   }
 
@@ -244,7 +269,7 @@ export class AgentSession implements Session {
     try {
       for await (const chunk of transport.output) {
         const now = Date.now();
-        this.#watch.heard(now);
+        this.#watch.heard();
         if (this.#reader.read(chunk, now)) transport.release?.(chunk);
       }
       this.#reader.end();
