@@ -61,7 +61,11 @@ export class Agent implements Conductor {
     this.#options = options;
     this.done = new Promise((resolve) => (this.#finish = resolve));
     const childEnv = toolEnv(env, settings.passEnv);
-    const lane = new Lane(options.write, (request) => serveControl(request, this));
+    const lane = new Lane(
+      options.write,
+      (request) => serveControl(request, this),
+      (why) => this.session.inform(`The host sent ${why}.`, { level: 'warning' }),
+    );
     this.#lane = lane;
     this.#servers = new Servers({
       lane,
@@ -131,11 +135,9 @@ export class Agent implements Conductor {
           cwd,
           permission_mode: choices.policy.mode,
         }),
-        onFailure: (event, error) => {
-          options.note(`a ${event} hook failed: ${error.message}`);
-          this.session.inform(`${event} hook failed: ${error.message}`, {
-            tag: 'hook_callback_failed',
-          });
+        onFailure: (event, why) => {
+          options.note(`${event} hook ${why}`);
+          this.session.inform(`${event} hook ${why}`, { tag: 'hook_callback_failed' });
         },
       }),
       servers: this.#servers,

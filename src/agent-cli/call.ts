@@ -377,6 +377,9 @@ async function afterCall(
     ...hook.context,
     ...(hook.decision === 'deny' && hook.reason ? [hook.reason] : []),
   ];
+  // The hook may have wanted to change or withhold the result, so nobody gets to see it.
+  if (hook.unanswered)
+    return { outcome: failure(`${hook.unanswered}. The result was withheld.`), context };
   if (outcome.isError || !('updatedOutput' in hook)) return { outcome, context };
   const { updatedOutput: raw } = hook;
   const content =

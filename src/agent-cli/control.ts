@@ -131,6 +131,9 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 
 function initialize(request: ControlRequest, conductor: Conductor): ControlAnswer {
   const { session, version } = conductor;
+  // The prompt may be in the pipe already: after a refusal no turn runs.
+  session.refusal = session.hooks.refusal(request['hooks']);
+  if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
   const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
   if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
   takeSystemPrompt(session, request);

@@ -24,7 +24,7 @@ function hooksWith(answers: Record<string, unknown>) {
   const hooks = new Hooks({
     lane,
     base: () => ({ cwd: '/x' }),
-    onFailure: (event, error) => failures.push(`${event}: ${error.message}`),
+    onFailure: (event, why) => failures.push(`${event}: ${why}`),
   });
   return { hooks, asked, failures };
 }

@@ -18,6 +18,16 @@ const FIRED = [
   'Notification',
 ] as const;
 
+/** The events at which a hook that fails can still prevent what it guards. */
+const BLOCKING: ReadonlySet<string> = new Set<HookEvent>([
+  'PreToolUse',
+  'PostToolUse',
+  'PostToolUseFailure',
+  'PostToolBatch',
+  'UserPromptSubmit',
+  'Stop',
+]);
+
 interface Matcher {
   readonly pattern: string;
   readonly matches: (subject: string) => boolean;
@@ -39,7 +49,10 @@ export interface HookOutcome {
   readonly context: readonly string[];
   /** Ends the turn: `continue: false`. */
   readonly stop?: string;
-  /** A callback did not answer in time, or failed where a failure blocks. */
+  /**
+   * A callback failed or timed out and its registration says that this blocks. Every caller of
+   * `fire` must then prevent what the hook guards.
+   */
   readonly unanswered?: string;
 }
 
@@ -49,18 +62,29 @@ const SILENT: HookOutcome = { reason: '', context: [] };
 export class Hooks {
   readonly #lane: Lane;
   readonly #base: () => JsonObject;
-  readonly #onFailure: (event: HookEvent, error: DuolaneError) => void;
+  readonly #onFailure: (event: HookEvent, why: string) => void;
   #matchers = new Map<string, readonly Matcher[]>();
 
   constructor(options: {
     readonly lane: Lane;
     /** The fields that every hook input has. */
     readonly base: () => JsonObject;
-    readonly onFailure: (event: HookEvent, error: DuolaneError) => void;
+    /** A callback failed or timed out; `why` follows the words "<event> hook". */
+    readonly onFailure: (event: HookEvent, why: string) => void;
   }) {
     this.#lane = options.lane;
     this.#base = options.base;
     this.#onFailure = options.onFailure;
+  }
+
+  /** Why these hooks cannot be registered: one has to block where this CLI cannot. */
+  refusal(hooks: unknown): string | undefined {
+    const events = Object.entries(record(hooks))
+      .filter(([, matchers]) => list(matchers).some((one) => record(one)['onFailure'] === 'block'))
+      .map(([event]) => event)
+      .filter((event) => !BLOCKING.has(event));
+    if (events.length === 0) return undefined;
+    return `onFailure: 'block' is not supported for hooks on ${events.join(', ')}; available: ${[...BLOCKING].join(', ')}`;
   }
 
   /** The number of matchers taken from `initialize.hooks`; replaces earlier ones. */
@@ -150,14 +174,13 @@ export class Hooks {
     } catch (reason) {
       signal.throwIfAborted();
       const error = DuolaneError.from(reason);
-      if (limit.aborted) {
-        const unanswered = `${event} hook did not answer within ${matcher.timeoutMs / 1000} s`;
-        return { ...SILENT, unanswered };
-      }
-      this.#onFailure(event, error);
-      return matcher.blocksOnFailure
-        ? { ...SILENT, unanswered: `${event} hook failed: ${error.message}` }
-        : SILENT;
+      const why = limit.aborted
+        ? `did not answer within ${matcher.timeoutMs / 1000} s`
+        : `failed: ${error.message}`;
+      // A PreToolUse hook that times out always blocks its call, as with the vendor's CLI.
+      const blocks = matcher.blocksOnFailure || (limit.aborted && event === 'PreToolUse');
+      if (!limit.aborted || !blocks) this.#onFailure(event, why);
+      return blocks ? { ...SILENT, unanswered: `${event} hook ${why}` } : SILENT;
     }
   }
 }

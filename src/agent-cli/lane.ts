@@ -31,10 +31,17 @@ export class Lane {
   readonly #peer: ControlPeer;
   readonly #write: (frame: JsonObject) => void;
   readonly #serve: Serve;
+  readonly #onUnanswerable: (why: string) => void;
   readonly #waiting = new Map<string, Waiter>();
   readonly #running = new Map<string, AbortController>();
 
-  constructor(write: (frame: JsonObject) => void, serve: Serve) {
+  /** `onUnanswerable` is told of a request that has no id to answer under. */
+  constructor(
+    write: (frame: JsonObject) => void,
+    serve: Serve,
+    onUnanswerable: (why: string) => void = () => {},
+  ) {
+    this.#onUnanswerable = onUnanswerable;
     this.#peer = new ControlPeer('agent');
     this.#write = write;
     this.#serve = serve;
@@ -102,6 +109,7 @@ export class Lane {
         this.#write(effect.frame);
         break;
       case 'ignore':
+        if (effect.unanswerable) this.#onUnanswerable(effect.why);
         break;
     }
   }

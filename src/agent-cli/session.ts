@@ -53,6 +53,8 @@ export class Session {
   readonly totals: Totals = { usage: NO_USAGE, costUsd: 0, apiMs: 0, results: 0 };
   /** The schema that the answer of a turn must have. */
   schema: JsonObject | undefined;
+  /** Why no turn may run: the host asked for a guard that this CLI does not have. */
+  refusal: string | undefined;
   readonly #builtins: Promise<readonly AgentTool[]>;
   #ownTools: readonly AgentTool[] = [];
   readonly #write: (message: JsonObject) => void;

@@ -55,6 +55,8 @@ export class TurnState {
   lastStructuredError = '';
   /** A hook said `continue: false`. */
   stoppedBy: string | undefined;
+  /** A hook whose failure blocks did not answer. */
+  blockedBy: string | undefined;
 
   readonly #awaited = new Set<string>();
 

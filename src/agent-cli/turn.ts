@@ -42,7 +42,9 @@ export async function runTurn(session: Session, turn: TurnState): Promise<JsonOb
 }
 
 async function converse(session: Session, turn: TurnState): Promise<Ending> {
+  if (session.refusal !== undefined) return blockedByHook(session.refusal);
   const blocked = await submit(session, turn);
+  if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
   // A server that is slow to connect must not hold up an interrupt.
   await unlessAborted(session.prepare(), turn.signal);
   session.emit(initMessage(session, VERSION));
@@ -63,6 +65,7 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
     const { answer, batch } = await think(session, turn);
     await session.transcript.saved();
     if (turn.interrupted) return interruptedTools(session, turn);
+    if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     if (turn.structured) {
       const { value } = turn.structured;
       return {
@@ -88,12 +91,20 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
       sayAsUser(session, turn, ENFORCE, { isSynthetic: true });
     } else {
       const again = await stopHook(session, turn, stopHookActive);
+      if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
       if (turn.stoppedBy !== undefined || again === undefined) return completed(turn, answer);
       stopHookActive = true;
       sayAsUser(session, turn, `Stop hook feedback:\n${again}`, { isSynthetic: true });
     }
   }
 }
+
+/** A hook that must answer did not: the turn ends here, as an error, and no model is called again. */
+const blockedByHook = (why: string): Ending => ({
+  subtype: 'error_during_execution',
+  reason: 'hook_stopped',
+  errors: [why],
+});
 
 const completed = (turn: TurnState, answer: Answer): Ending => ({
   subtype: 'success',
@@ -183,6 +194,7 @@ async function afterBatch(
   const options = { signal: turn.signal, toolUseId: `hook-${randomUUID()}` };
   const hook = await session.hooks.fire('PostToolBatch', { tool_calls }, options);
   turn.stoppedBy ??= hook.stop;
+  turn.blockedBy ??= hook.unanswered;
   for (const text of hook.context) addContext(session, text);
 }
 
@@ -191,6 +203,7 @@ async function submit(session: Session, turn: TurnState): Promise<string | undef
   const prompt = turn.prompts.map(({ content }) => textOf(content)).join('\n');
   const options = { signal: turn.signal, toolUseId: randomUUID() };
   const hook = await session.hooks.fire('UserPromptSubmit', { prompt }, options);
+  turn.blockedBy ??= hook.unanswered;
   if (hook.decision === 'deny') return hook.reason || 'no reason given';
   if (hook.stop !== undefined) return hook.stop;
   for (const text of hook.context) addContext(session, text);
@@ -242,6 +255,7 @@ async function stopHook(
     toolUseId: randomUUID(),
   });
   turn.stoppedBy ??= hook.stop;
+  turn.blockedBy ??= hook.unanswered;
   return hook.decision === 'deny' ? hook.reason || 'Go on.' : undefined;
 }
 

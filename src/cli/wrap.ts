@@ -1,8 +1,8 @@
-import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
 import { Trace } from '../host/trace.ts';
 import { buildEnv, spawnProcess, type ProcessTransport } from '../process/index.ts';
+import { WriteGate } from '../process/write-gate.ts';
 import { PipeTap } from '../trace/tap.ts';
 import { EXIT, signalOf, textFlag, type Command } from './command.ts';
 import { lanePrinter } from './lanes.ts';
@@ -30,7 +30,12 @@ export const wrap: Command = {
     }
     const env = buildEnv({ set: { NODE_OPTIONS: process.env['NODE_OPTIONS'] } });
     const file = textFlag(flags, 'trace');
-    using trace = file === undefined ? undefined : new Trace(file, { command, args: rest, env });
+    using trace =
+      file === undefined
+        ? undefined
+        : new Trace(file, { command, args: rest, env }, ({ message }) =>
+            terminal.err.line(`duolane: ${message}`),
+          );
     const show = file === undefined || flags['show'] === true;
     const tap = tapOf(trace, show ? terminal.err : undefined, terminal.err);
 
@@ -60,16 +65,17 @@ export const wrap: Command = {
   },
 };
 
-/** What listens in must never break the pipe: a recorder that fails is told once and left out. */
+/** What listens in must never break the pipe: one that fails is reported once and left out. */
 function tapOf(trace: Trace | undefined, show: Channel | undefined, err: Channel): PipeTap {
   const print = show && lanePrinter(show);
-  let recorder = trace;
+  let isOff = false;
   return new PipeTap((frame: Frame) => {
-    print?.(frame);
+    if (isOff) return;
     try {
-      recorder?.write(frame);
+      print?.(frame);
+      trace?.write(frame);
     } catch (error) {
-      recorder = undefined;
+      isOff = true;
       err.line(`duolane: the trace ends here: ${DuolaneError.from(error).message}`);
     }
   });
@@ -91,12 +97,16 @@ async function feed(child: ProcessTransport, tap: PipeTap): Promise<void> {
 
 /** The child's stdout to ours, as fast as the host reads. */
 async function drain(child: ProcessTransport, tap: PipeTap): Promise<void> {
+  const { stdout } = process;
+  const gate = new WriteGate();
+  const onDrain = (): void => gate.open();
+  const onGone = (): void => gate.close('stdout is closed');
+  stdout.on('drain', onDrain).on('close', onGone).on('error', onGone);
   for await (const chunk of child.output) {
     tap.bytes('in', chunk);
-    if (process.stdout.destroyed || process.stdout.write(chunk)) continue;
-    await Promise.race([once(process.stdout, 'drain'), once(process.stdout, 'close')]).catch(
-      () => {}, // EPIPE: the terminal has told the command
-    );
+    if (stdout.destroyed || stdout.write(chunk)) continue;
+    await gate.drained(stdout.writableNeedDrain).catch(() => {}); // EPIPE: the terminal reports it
   }
+  stdout.off('drain', onDrain).off('close', onGone).off('error', onGone);
   if (child.pid !== undefined) tap.ended('in');
 }

@@ -10,11 +10,12 @@ import { Hooks } from './hooks.ts';
 import { initializeFields } from './initialize.ts';
 import { Lanes } from './lanes.ts';
 import { launchOf } from './launch.ts';
-import { defaultLogger } from './log.ts';
+import { safeLogger } from './log.ts';
 import { McpBridge } from './mcp.ts';
 import { Mirror, restore } from './mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from './options.ts';
 import { record } from './permissions.ts';
+import { privateArgs } from './private-args.ts';
 import { serveWith } from './serve.ts';
 import { type Servers, serversOf } from './servers.ts';
 import { AgentSession } from './session.ts';
@@ -27,7 +28,10 @@ const MANIFEST_MS = 250;
 const MINUTE_MS = 60_000;
 
 /** `openSession`, with what only this part needs to see of the session. */
-export async function startSession(given: SessionOptions): Promise<AgentSession> {
+export async function startSession(
+  given: SessionOptions,
+  signal?: AbortSignal,
+): Promise<AgentSession> {
   const options = checkedOptions(given);
   const servers = serversOf(options);
   if (options.oneshot && isBidirectional(options, servers))
@@ -37,7 +41,7 @@ export async function startSession(given: SessionOptions): Promise<AgentSession>
     );
   const scope = new Disposer();
   try {
-    return await assemble(options, servers, scope);
+    return await assemble(options, servers, scope, signal);
   } catch (error) {
     await scope[Symbol.asyncDispose]();
     throw error;
@@ -49,12 +53,15 @@ async function assemble(
   options: SessionOptions,
   servers: Servers,
   scope: Disposer,
+  signal: AbortSignal | undefined,
 ): Promise<AgentSession> {
-  const { logger = defaultLogger } = options;
+  const logger = safeLogger(options.logger);
   const place = await resumePlace(options, scope);
+  const flags = flagsOf(options, { processServers: servers.process });
+  const isLocal = !options.transport && !options.spawnClaudeCodeProcess;
   const launch = launchOf(
     { ...options, ...place },
-    flagsOf(options, { processServers: servers.process }),
+    isLocal ? await privateArgs(flags, scope) : flags,
   );
   const hooks = new Hooks(options.hooks);
   let session: AgentSession | undefined;
@@ -76,7 +83,13 @@ async function assemble(
     manifests,
   });
   checkJson(initialize);
-  const trace = options.trace === undefined ? undefined : new Trace(options.trace, launch);
+  const trace =
+    options.trace === undefined
+      ? undefined
+      : new Trace(options.trace, { ...launch, secrets: servers.process }, ({ message }) => {
+          logger.error(message);
+          lanes.tell('trace_ended', { error: message });
+        });
   if (trace) scope.use(trace);
   const lanes = lanesOf(options, trace, logger);
   const mirror = mirrorOf(options, scope, (fields) => {
@@ -84,6 +97,7 @@ async function assemble(
     lanes.tell('mirror_error', fields);
   });
 
+  signal?.throwIfAborted();
   session = new AgentSession({
     transport: start(options, launch, logger),
     lanes,

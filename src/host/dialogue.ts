@@ -33,7 +33,8 @@ export interface DialogueOptions {
   readonly serve: Serve;
   /** An answer that cannot be delivered. */
   readonly onLost: (request: ControlRequest, frame: JsonObject) => void;
-  readonly onIgnored: (why: string, frame: JsonObject) => void;
+  /** `unanswerable`: the peer asked something that cannot be answered, and waits. */
+  readonly onIgnored: (why: string, frame: JsonObject, unanswerable: boolean) => void;
   /** Something was settled: the gate may have changed its mind. */
   readonly onSettled: () => void;
 }
@@ -151,7 +152,7 @@ export class Dialogue {
         this.#options.onLost(effect.request, effect.frame);
         return;
       case 'ignore':
-        this.#options.onIgnored(effect.why, effect.frame);
+        this.#options.onIgnored(effect.why, effect.frame, effect.unanswerable ?? false);
     }
   }
 

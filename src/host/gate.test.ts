@@ -47,7 +47,7 @@ describe('Gate', () => {
     gate.hold('e', { subtype: 'elicitation', mcp_server_name: 'st' });
     gate.hold('f', { subtype: 'odd' });
     turns.send('m1');
-    see(system('task_started', { task_id: 'b1', description: 'sleep' }));
+    see(system('task_started', { task_id: 'b1', task_type: 'local_agent', description: 'sleep' }));
     see(state('running'));
     expect(gate.holding).toEqual([
       'initialize',
@@ -103,8 +103,10 @@ describe('Gate', () => {
     turns.send('m1');
     gate.endInput();
     see(state('running'));
-    see(system('background_tasks_changed', { tasks: [{ task_id: 'b1' }] }));
-    see(system('task_started', { task_id: 'b1' }));
+    see(
+      system('background_tasks_changed', { tasks: [{ task_id: 'b1', task_type: 'local_agent' }] }),
+    );
+    see(system('task_started', { task_id: 'b1', task_type: 'local_agent' }));
     see(result('m1'));
     see(state('idle'));
     expect(gate.holding).toEqual(['background task b1']);
@@ -119,11 +121,34 @@ describe('Gate', () => {
     expect(gate.mayClose).toBe(true);
   });
 
+  test.each(['local_bash', 'monitor', undefined])(
+    'a background task of type %s does not keep it open',
+    (task_type) => {
+      const { gate, turns, see } = made();
+      turns.send('m1');
+      gate.endInput();
+      see(state('running'));
+      see(system('background_tasks_changed', { tasks: [{ task_id: 'b1', task_type }] }));
+      see(system('task_started', { task_id: 'b1', task_type, description: 'npm run dev' }));
+      see(result('m1'));
+      see(state('idle'));
+      expect(gate.holding).toEqual([]);
+      expect(gate.mayClose).toBe(true);
+    },
+  );
+
+  test.each(['local_agent', 'local_workflow'])('a %s in the background keeps it open', (type) => {
+    const { gate, see } = made();
+    gate.endInput();
+    see(system('background_tasks_changed', { tasks: [{ task_id: 'b1', task_type: type }] }));
+    expect(gate.mayClose).toBe(false);
+  });
+
   test('a stopped task starts no turn, and queued turns hold until the next result', () => {
     const { gate, see } = made();
     gate.endInput();
     see(state('idle'));
-    see(system('task_started', { task_id: 'b1' }));
+    see(system('task_started', { task_id: 'b1', task_type: 'local_agent' }));
     see(system('task_notification', { task_id: 'b1', status: 'stopped' }));
     expect(gate.mayClose).toBe(true);
     see({ type: 'result', queued_turn_count: 2 });
@@ -175,7 +200,7 @@ describe('Gate', () => {
                 open.delete(`turn ${name}`);
                 break;
               case 'start':
-                see(system('task_started', { task_id: name }));
+                see(system('task_started', { task_id: name, task_type: 'local_agent' }));
                 open.add(`task ${name}`);
                 break;
               case 'stop':

@@ -6,9 +6,19 @@ import type { Turns } from './turns.ts';
 const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);
 
 /**
+ * Only sub-agents and workflows hold stdin open: they may still call tools of this process, and they
+ * end. A background shell (a dev server, `tail -f`) may never report that it ended, while the CLI
+ * exits only at the end of its input: holding stdin for it would keep a finished query alive. The
+ * official SDKs draw the same line.
+ */
+const HOLDS_STDIN = new Set(['local_agent', 'local_workflow']);
+
+const holdsStdin = (task: JsonObject): boolean => HOLDS_STDIN.has(String(task['task_type']));
+
+/**
  * When stdin may close, as a pure machine: facts in, one answer out. It closes when the input has
- * ended and the run is idle: no request pending either way, no turn without a result, no background
- * task, no turn about to start, the session not running. Never on a timer, and never because the
+ * ended and the run is idle: no request pending either way, no turn without a result, no sub-agent
+ * or workflow in the background, no turn about to start, the session not running. Never on a timer, and never because the
  * prompt was a string.
  */
 export class Gate {
@@ -99,7 +109,7 @@ export class Gate {
         this.#snapshot(message['tasks']);
         return;
       case 'task_started':
-        if (typeof task === 'string') this.#tasks.set(task, named(message));
+        if (typeof task === 'string' && holdsStdin(message)) this.#tasks.set(task, named(message));
         return;
       case 'task_updated': {
         const patch = message['patch'];
@@ -118,7 +128,7 @@ export class Gate {
     if (!Array.isArray(tasks)) return;
     this.#tasks.clear();
     for (const task of tasks) {
-      if (isObject(task) && typeof task['task_id'] === 'string')
+      if (isObject(task) && typeof task['task_id'] === 'string' && holdsStdin(task))
         this.#tasks.set(task['task_id'], named(task));
     }
   }

@@ -2,10 +2,12 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { onAbort } from '../stream/abort.ts';
 import type { Dialogue } from './dialogue.ts';
+import { type DeclaredServer, serverFields } from './initialize.ts';
 import type { McpBridge } from './mcp.ts';
 import type { ServerReady } from './types.ts';
 
 export interface HandshakeParts {
+  /** The fields of `initialize`. */
   readonly fields: JsonObject;
   readonly bridge: McpBridge;
   /** Throws if what the CLI answered will not do; no message is sent before. */
@@ -19,11 +21,13 @@ export class Handshake {
   readonly mayWrite: Promise<void> | undefined;
   readonly #dialogue: Dialogue;
   readonly #parts: HandshakeParts;
+  #fields: JsonObject;
   #isDone = false;
 
   constructor(dialogue: Dialogue, parts: HandshakeParts) {
     this.#dialogue = dialogue;
     this.#parts = parts;
+    this.#fields = parts.fields;
     this.initialized = this.again();
     this.initialized.catch(() => {}); // also told by the message lane
     this.mayWrite = parts.check && this.initialized.then(parts.check);
@@ -34,10 +38,16 @@ export class Handshake {
     return this.#isDone;
   }
 
+  /** The in-process servers were replaced: a later `initialize` declares these. */
+  replaceServers(servers: readonly DeclaredServer[]): void {
+    const { sdkMcpServers, sdkMcpServerConfigs, sdkMcpServerManifests, ...rest } = this.#fields;
+    this.#fields = { ...rest, ...serverFields(servers) };
+  }
+
   /** Asks for the state of the CLI, again; prompts that still wait there are served. */
   async again(): Promise<JsonObject> {
-    const { fields, bridge } = this.#parts;
-    const { response, envelope } = await this.#dialogue.request('initialize', fields);
+    const { bridge } = this.#parts;
+    const { response, envelope } = await this.#dialogue.request('initialize', this.#fields);
     this.#isDone = true;
     const answer = isObject(response) ? response : {};
     bridge.tookManifests(answer['sdk_mcp_manifests_parked']);
@@ -50,7 +60,7 @@ export class Handshake {
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const { bridge } = this.#parts;
     await orAborted(this.initialized, signal);
-    if (bridge.waits) {
+    if (bridge.waits || bridge.hasFailed) {
       // A CLI may take a manifest without a word: then only its status tells.
       const asked = this.#dialogue.request('mcp_status', {}, { signal });
       const status = await asked.then(({ response }) => response).catch(() => undefined);

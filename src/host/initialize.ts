@@ -1,24 +1,25 @@
 import type { JsonObject } from '../json.ts';
 import type { SessionOptions, SystemPrompt } from './options.ts';
 
+/** An in-process server, as `initialize` declares it. */
+export interface DeclaredServer {
+  readonly name: string;
+  readonly timeout?: number;
+}
+
 /** What the options alone do not say: hooks by id, servers by name, never code. */
 export interface InitializeContext {
   readonly hooks: JsonObject | undefined;
-  readonly sdkServers: readonly { readonly name: string; readonly timeout?: number }[];
+  readonly sdkServers: readonly DeclaredServer[];
   readonly manifests: Readonly<Record<string, JsonObject>>;
 }
 
 /** The fields of the `initialize` control request. */
 export function initializeFields(options: SessionOptions, context: InitializeContext): JsonObject {
   const { hooks, sdkServers, manifests } = context;
-  const limited = sdkServers.filter(({ timeout }) => timeout !== undefined);
   return defined({
     hooks,
-    sdkMcpServers: sdkServers.length > 0 ? sdkServers.map(({ name }) => name) : undefined,
-    sdkMcpServerConfigs:
-      limited.length > 0
-        ? Object.fromEntries(limited.map(({ name, timeout }) => [name, { timeout }]))
-        : undefined,
+    ...serverFields(sdkServers),
     sdkMcpServerManifests: Object.keys(manifests).length > 0 ? manifests : undefined,
     jsonSchema: options.outputFormat?.schema,
     ...promptFields(options.systemPrompt),
@@ -33,6 +34,19 @@ export function initializeFields(options: SessionOptions, context: InitializeCon
     supportedDialogKinds: options.supportedDialogKinds,
     perTaskStopAffordance: options.perTaskStopAffordance,
   });
+}
+
+/** The fields of `initialize` that name the in-process servers. */
+export function serverFields(servers: readonly DeclaredServer[]): JsonObject {
+  const limited = servers.filter(({ timeout }) => timeout !== undefined);
+  return {
+    ...(servers.length > 0 && { sdkMcpServers: servers.map(({ name }) => name) }),
+    ...(limited.length > 0 && {
+      sdkMcpServerConfigs: Object.fromEntries(
+        limited.map(({ name, timeout }) => [name, { timeout }]),
+      ),
+    }),
+  };
 }
 
 /** No option is an empty prompt, as in the official SDK; the preset is the CLI's own. */

@@ -137,8 +137,11 @@ export class McpBridge implements AsyncDisposable {
     const missing: { server: string; status: string }[] = [];
     for (const server of this.#servers.values()) {
       const status = statuses.get(server.name) ?? (turnBegins ? 'absent' : 'pending');
-      if (status === 'connected') this.#takeManifest(server);
-      else if (status !== 'pending' && !server.failure) {
+      if (status === 'connected') {
+        delete server.failure; // it may have been connected again
+        this.#takeManifest(server);
+      }
+      if (status !== 'connected' && status !== 'pending' && !server.failure) {
         server.failure = status;
         missing.push({ server: server.name, status });
       }
@@ -150,6 +153,11 @@ export class McpBridge implements AsyncDisposable {
   /** Whether any server is neither listed nor known to have failed. */
   get waits(): boolean {
     return [...this.#servers.values()].some((server) => !server.complete && !server.failure);
+  }
+
+  /** Whether a server had failed when the CLI last spoke of it. */
+  get hasFailed(): boolean {
+    return [...this.#servers.values()].some((server) => server.failure !== undefined);
   }
 
   /** Resolves when every server was listed in full; rejects naming those that were not. */
@@ -193,6 +201,7 @@ export class McpBridge implements AsyncDisposable {
     if (params['cursor'] === undefined) server.listed.clear();
     for (const name of namesIn(result)) server.listed.add(name);
     server.complete = typeof result['nextCursor'] !== 'string';
+    if (server.complete) delete server.failure;
     this.#changed();
   }
 

@@ -13,6 +13,7 @@ import type { SDKUserMessage } from './message-types.ts';
  * - `mcp_server_not_listed`: a declared in-process server is not connected (`server`, `status`)
  * - `session_id_mismatch`: another session than the one that was asked for (`asked`, `session_id`)
  * - `mirror_error`: the session store failed, entries are lost (`error`, `key`)
+ * - `trace_ended`: the trace file cannot be written any more and ends (`error`)
  * - `turns_merged`: turns ended inside another one, without a result of their own
  * - `input_ended`, `exited` (`code`, `signal`): of stdin and of the process; for taps and traces alone
  */
@@ -30,6 +31,7 @@ export type HostMessageSubtype =
   | 'mcp_server_not_listed'
   | 'session_id_mismatch'
   | 'mirror_error'
+  | 'trace_ended'
   | 'turns_merged'
   | 'input_ended'
   | 'exited';

@@ -28,13 +28,15 @@ export class Mirror {
   take({ filePath, entries }: JsonObject): void {
     const key = typeof filePath === 'string' ? keyOfPath(filePath) : undefined;
     if (!key || !Array.isArray(entries)) return;
+    const objects = entries.filter(isObject);
     if (this.#count > WAITING) {
-      const message = `the session store is ${this.#count} entries behind; ${entries.length} are lost`;
+      const message = `the session store is ${this.#count} entries behind; ${objects.length} are lost`;
       this.#onError(new DuolaneError('too_large', message), key);
       return;
     }
-    this.#waiting.push({ key, entries: entries.filter(isObject) });
-    this.#count += entries.length;
+    if (objects.length === 0) return;
+    this.#waiting.push({ key, entries: objects });
+    this.#count += objects.length;
     this.#working ??= this.#work();
   }
 
@@ -78,11 +80,14 @@ export async function restore(
   if (!entries)
     throw new DuolaneError('not_found', `the session store has no session ${sessionId} of ${cwd}`);
   const configDir = await mkdtemp(join(tmpdir(), 'duolane-resume-'));
-  const path = transcriptPath(configDir, key);
-  await mkdir(dirname(path), { recursive: true });
-  await writeFile(path, entries.map(encodeLine).join(''), { mode: 0o600 });
-  return {
-    configDir,
-    [Symbol.asyncDispose]: () => rm(configDir, { recursive: true, force: true }),
-  };
+  const remove = (): Promise<void> => rm(configDir, { recursive: true, force: true });
+  try {
+    const path = transcriptPath(configDir, key);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, entries.map(encodeLine).join(''), { mode: 0o600 });
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { configDir, [Symbol.asyncDispose]: remove };
 }

@@ -12,9 +12,13 @@ export async function openSession(options: SessionOptions = {}): Promise<Session
 
 /**
  * `openSession` for those who drive it from within. The driver and all that it stands on are loaded
- * with the first session, so that a program which only imports the door pays for the door.
+ * with the first session, so that a program which only imports the door pays for the door. An abort
+ * before the CLI is started rejects with the signal's reason, and nothing is started.
  */
-export async function startSession(options: SessionOptions): Promise<AgentSession> {
+export async function startSession(
+  options: SessionOptions,
+  signal?: AbortSignal,
+): Promise<AgentSession> {
   const driver = await import('./assemble.ts');
-  return driver.startSession(options);
+  return driver.startSession(options, signal);
 }

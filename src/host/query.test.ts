@@ -152,8 +152,7 @@ describe('query', () => {
     expect(error).toBeInstanceOf(AbortError);
     expect(error).toMatchObject({ name: 'AbortError', code: 'canceled' });
     await cli.ended;
-    const late = played('x', { abortController });
-    await expect(collect(late.run)).rejects.toMatchObject({ name: 'AbortError' });
+    expect(() => played('x', { abortController })).toThrow(AbortError);
   });
 
   verifies('S11', 'closing stops the input at once, though the iterable never ends', async () => {

@@ -51,12 +51,16 @@ export interface QueryInput {
  */
 export function query({ prompt, options = {} }: QueryInput): Query {
   checkPrompt(prompt);
-  return runOn(startSession(options), prompt, signalOf(options));
+  const signal = signalOf(options);
+  if (signal?.aborted) throw new AbortError(undefined, { cause: signal.reason });
+  return runOn(startSession(options, signal), prompt, signal);
 }
 
-/** Of what may be no options at all: the session says so. */
-const signalOf = (options: QueryOptions | null): AbortSignal | undefined =>
-  options?.abortController?.signal;
+/** Of what may be no options, or no controller, at all: the session says so. */
+function signalOf(options: QueryOptions | null): AbortSignal | undefined {
+  const signal: unknown = options?.abortController?.signal;
+  return signal instanceof AbortSignal ? signal : undefined;
+}
 
 /** Throws `invalid` for what is neither a text nor an async iterable, before anything is started. */
 export function checkPrompt(prompt: unknown): void {
@@ -84,6 +88,9 @@ export function runOn(
 
 type RunMembers = Omit<Query, keyof Controls>;
 type Step = IteratorResult<SDKMessage, void>;
+
+/** How many messages of ours may wait for the end of their life cycle. */
+const MINTED = 10_000;
 
 const DONE: Step = { done: true, value: undefined };
 
@@ -204,6 +211,11 @@ class Run implements RunMembers {
   #named(given: string | UserInput): JsonObject {
     const message = userMessage(given);
     if (typeof given === 'string' || given.uuid === undefined) this.#minted.add(message.uuid);
+    // A CLI without `command_lifecycle` never says that it is done with one.
+    if (this.#minted.size > MINTED) {
+      const [oldest = ''] = this.#minted;
+      this.#minted.delete(oldest);
+    }
     return message;
   }
 
@@ -239,6 +251,7 @@ class Run implements RunMembers {
     } catch (error) {
       this.#over = true;
       this.#read();
+      if (this.#signal?.aborted) throw new AbortError(undefined, { cause: this.#signal.reason });
       throw error;
     }
     if (!this.#over) return this.#step();
@@ -276,6 +289,8 @@ class Run implements RunMembers {
   }
 
   #isForApp(message: JsonObject): boolean {
+    // As with the official SDK, the reader gets the AbortError and nothing before it.
+    if (this.#signal?.aborted) return false;
     const { type } = message;
     if (type === 'system' && message['host'] === true)
       return message['subtype'] === 'tool_response_lost' || message['subtype'] === 'stalled';

@@ -60,11 +60,11 @@ function checkServer(name: string, given: object): void {
     throw invalid(`mcpServers.${name}.url is no URL: ${told(url)}`);
 }
 
-/** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them. */
+/** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them, and those in this process. */
 export async function replaceServers(
   bridge: McpBridge,
   mcpServers: Readonly<Record<string, McpServerConfig>>,
-): Promise<JsonObject> {
+): Promise<{ readonly fields: JsonObject; readonly declared: Servers['sdk'] }> {
   const { process, sdk } = serversOf({ mcpServers });
   const sources = await Promise.all(
     sdk.map(async ({ name, instance }) => [name, await sourceOf(instance)] as const),
@@ -75,5 +75,5 @@ export async function replaceServers(
     name,
     { type: 'sdk', name, ...(timeout !== undefined && { timeout }) },
   ]);
-  return { servers: { ...process, ...Object.fromEntries(named) } };
+  return { fields: { servers: { ...process, ...Object.fromEntries(named) } }, declared: sdk };
 }

@@ -40,6 +40,30 @@ describe('what has no JSON form', () => {
   });
 });
 
+test('a call under a number as its id runs and is answered under that number', async () => {
+  const { cli, session } = await playedSession({ mcpServers: { s: server(() => 'fine') } });
+  await using _ = session;
+  await session.send('go');
+  await cli.initialize();
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run' } };
+  const request = { subtype: 'mcp_message', server_name: 's', message };
+  cli.say({ type: 'control_request', request_id: 12, request });
+  const { response } = await cli.until('control_response');
+  expect(response).toMatchObject({ request_id: 12, subtype: 'success' });
+});
+
+test('a request that cannot be answered is a warning', async () => {
+  const { logger, lines } = keptLogger();
+  const { cli, session } = await playedSession({ logger });
+  await using _ = session;
+  await cli.initialize();
+  cli.say({ type: 'control_request', request: { subtype: 'x' } }, cli.assistant('next'));
+  for await (const __ of session.messages()) break;
+  expect(lines).toContainEqual(
+    expect.objectContaining({ level: 'warn', message: 'control frame ignored' }),
+  );
+});
+
 describe('messages', () => {
   verifies(
     ['S9', 'S26', 'S33', 'S40'],

@@ -47,6 +47,8 @@ export class AgentSession implements Session {
   #failure: DuolaneError | undefined;
   #disposing: Promise<void> | undefined;
   #released: Promise<unknown> | undefined;
+  /** Rejects `done` although the transport never ends. */
+  #breakOff: (error: DuolaneError) => void = () => {};
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
@@ -69,7 +71,8 @@ export class AgentSession implements Session {
       write: (frame) => this.#writer.push(frame),
       serve: (request, context) => this.#serve(request, context),
       onLost: (request, frame) => this.#tellLost(frame, 'stdin of the agent is closed', request),
-      onIgnored: (why, frame) => parts.logger.debug('control frame ignored', { why, frame }),
+      onIgnored: (why, frame, unanswerable) =>
+        parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
       onSettled: () => this.#settle(),
     });
     this.#reader = new FrameReader({
@@ -94,8 +97,9 @@ export class AgentSession implements Session {
       ...(parts.checkInitialized && { check: parts.checkInitialized }),
     });
     this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
-    this.done = this.#read();
-    this.done.catch(() => {}); // nobody has to look
+    const broken = new Promise<never>((_, reject) => (this.#breakOff = reject));
+    this.done = Promise.race([this.#read(), broken]);
+    this.done.catch(() => {}); // a caller need not look at it
   }
 
   get id(): string {
@@ -132,12 +136,36 @@ export class AgentSession implements Session {
 
   async send(prompt: JsonObject | string): Promise<void> {
     if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
-    if (this.#handshake.mayWrite) await this.#handshake.mayWrite;
     const message = userMessage(prompt);
+    const { mayWrite } = this.#handshake;
+    if (mayWrite) await this.#writeWhen(mayWrite, message);
+    else this.#write(message);
+    await this.#writer.room().catch((error: unknown) => this.#explain(error));
+  }
+
+  #write(message: JsonObject & { readonly uuid: string }): void {
     this.#writer.push(message);
     this.#turns.send(message.uuid);
-    this.#watch.heard(Date.now());
-    await this.#writer.room().catch((error: unknown) => this.#explain(error));
+    this.#watch.heard();
+  }
+
+  /** Stdin stays open for a message that was taken, until it can be written. */
+  async #writeWhen(
+    mayWrite: Promise<void>,
+    message: JsonObject & { readonly uuid: string },
+  ): Promise<void> {
+    const id = `send ${message.uuid}`;
+    this.#gate.hold(id, 'a message that waits for initialize');
+    try {
+      await mayWrite;
+      if (this.#writer.ended || this.closing.aborted) throw closedInput();
+      this.#write(message);
+    } catch (error) {
+      throw this.closing.aborted ? closedInput() : error;
+    } finally {
+      this.#gate.release(id);
+      this.#settle();
+    }
   }
 
   frames(): AsyncIterable<Frame> {
@@ -188,7 +216,8 @@ export class AgentSession implements Session {
 
   /** `mcp_set_servers`: those in this process first get their end, then the CLI shakes hands with them. */
   async setServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
-    const fields = await replaceServers(this.#parts.bridge, servers);
+    const { fields, declared } = await replaceServers(this.#parts.bridge, servers);
+    this.#handshake.replaceServers(declared);
     return ((await this.request('mcp_set_servers', fields)) ?? {}) as JsonObject;
   }
 
@@ -219,26 +248,50 @@ export class AgentSession implements Session {
     this.#dialogue.closeWrite(reason, { abandon: true });
     await this.#dialogue.quiet(limits.cleanupMs);
     this.#writer.end();
-    await transport[Symbol.asyncDispose]();
-    await this.done.catch(() => {}); // it tells whoever asks
-    await this.#released;
-    await lanes[Symbol.asyncDispose]();
+    try {
+      await transport[Symbol.asyncDispose]();
+    } catch (error) {
+      // Its output may never end now, so the read loop cannot release those who wait for it.
+      const failure = (this.#failure ??= brokenTransport(error));
+      this.#breakOff(failure);
+      lanes.end(failure);
+      throw failure;
+    } finally {
+      await this.done.catch(() => {}); // reported to those who await it
+      await this.#released;
+      await lanes[Symbol.asyncDispose]();
+    }
   }
 
   async #read(): Promise<{ readonly code: number | null; readonly signal?: string }> {
     const { transport } = this.#parts;
-    for await (const chunk of transport.output) {
-      const now = Date.now();
-      this.#watch.heard(now);
-      if (this.#reader.read(chunk, now)) transport.release?.(chunk);
+    let exit: Exit;
+    try {
+      for await (const chunk of transport.output) {
+        const now = Date.now();
+        this.#watch.heard();
+        if (this.#reader.read(chunk, now)) transport.release?.(chunk);
+      }
+      this.#reader.end();
+      exit = await transport.exited;
+    } catch (error) {
+      exit = this.#broke(error);
     }
-    this.#reader.end();
-    const exit = await transport.exited;
     try {
       return this.#finish(exit);
     } finally {
       this.#released = settledWithin(this.#parts.onEnded(), this.#parts.limits.cleanupMs);
     }
+  }
+
+  /** The transport threw, which its contract forbids, or our reading of it did: the session fails. */
+  #broke(reason: unknown): Exit {
+    const { transport, logger } = this.#parts;
+    const error = brokenTransport(reason);
+    if (this.closing.aborted) logger.warn(error.message);
+    else this.#failure ??= error;
+    this.#ending(Promise.resolve().then(() => transport[Symbol.asyncDispose]()));
+    return { code: null, stderr: '' };
   }
 
   #serve: Serve = (request, context) =>
@@ -375,3 +428,10 @@ export class AgentSession implements Session {
 
 const closedInput = (): DuolaneError =>
   new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');
+
+const brokenTransport = (cause: unknown): DuolaneError =>
+  new DuolaneError(
+    'internal',
+    `the transport of the agent failed: ${DuolaneError.from(cause).message}`,
+    { cause },
+  );

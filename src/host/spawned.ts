@@ -1,6 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
+import { closeWhenSilent } from '../process/close-when-silent.ts';
 import type { Exit, Transport } from '../process/types.ts';
+import { WriteGate } from '../process/write-gate.ts';
 import { settledWithin } from '../stream/abort.ts';
 import type { Launch } from './options.ts';
 
@@ -22,6 +24,8 @@ export interface SpawnOptions extends Launch {
   readonly signal: AbortSignal;
 }
 
+const DEAF = 'the process no longer reads its input';
+
 export type SpawnClaudeCodeProcess = (options: SpawnOptions) => SpawnedProcess;
 
 /**
@@ -41,12 +45,22 @@ export function spawnedTransport(
       "spawnClaudeCodeProcess must return a process with stdin and stdout: spawn it with stdio ['pipe', 'pipe', …]",
     );
   const { stdin, stdout } = child;
-  let broken: unknown;
-  stdin.on('error', (error) => (broken ??= error));
+  const gate = new WriteGate();
+  stdin.on('error', (error) => gate.close(DEAF, error));
+  stdin.on('close', () => gate.close(DEAF));
+  stdin.on('drain', () => gate.open());
+  let received = 0;
   const exited = new Promise<Exit>((resolve) => {
-    child.once('exit', (code, signal) =>
-      resolve({ code, stderr: '', ...(signal !== null && { signal }) }),
-    );
+    child.once('exit', (code, signal) => {
+      gate.close('the process has exited and reads no more');
+      // Its own children may keep stdout open.
+      closeWhenSilent(
+        stdout,
+        () => received,
+        () => stdout.readableLength > 0,
+      );
+      resolve({ code, stderr: '', ...(signal !== null && { signal }) });
+    });
     child.once('error', (error) => {
       const startError = new DuolaneError(
         'not_found',
@@ -57,27 +71,18 @@ export function spawnedTransport(
       resolve({ code: null, stderr: '', startError });
     });
   });
-  const check = (): void => {
-    if (broken !== undefined || stdin.writableEnded || stdin.destroyed)
-      throw new DuolaneError('closed', 'the process no longer reads its input', { cause: broken });
-  };
   return {
-    output: bytesOf(stdout),
+    output: bytesOf(stdout, (length) => (received += length)),
     exited,
     write(text, onLost) {
-      check();
+      gate.check();
       return stdin.write(text, (error) => error && onLost?.(error));
     },
-    async drained() {
-      check();
-      if (!stdin.writableNeedDrain) return;
-      await new Promise<void>((resolve) => {
-        for (const event of ['drain', 'close', 'error'] as const)
-          stdin.once(event, () => resolve());
-      });
-      check();
+    drained: () => gate.drained(stdin.writableNeedDrain),
+    endInput() {
+      gate.close('the input of the process has been ended');
+      stdin.end();
     },
-    endInput: () => void stdin.end(),
     async [Symbol.asyncDispose]() {
       stdin.end();
       if (await settledWithin(exited, graceMs)) return;
@@ -90,9 +95,16 @@ export function spawnedTransport(
   };
 }
 
-async function* bytesOf(stdout: Readable): AsyncGenerator<Uint8Array, void, undefined> {
+async function* bytesOf(
+  stdout: Readable,
+  onRead: (length: number) => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
   try {
-    for await (const chunk of stdout) yield Buffer.from(chunk as Uint8Array | string);
+    for await (const chunk of stdout) {
+      const bytes = Buffer.from(chunk as Uint8Array | string);
+      onRead(bytes.length);
+      yield bytes;
+    }
   } catch {
     // A pipe that breaks is the end of it; the exit says why.
   }

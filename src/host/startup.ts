@@ -27,8 +27,10 @@ export async function startup({
   options = {},
   initializeTimeoutMs = MINUTE_MS,
 }: StartupInput = {}): Promise<WarmQuery> {
-  const session = await startSession(options);
   const signal = options.abortController?.signal;
+  const session = await startSession(options, signal).catch((error: unknown) => {
+    throw signal?.aborted ? new AbortError(undefined, { cause: signal.reason }) : error;
+  });
   try {
     const limit = AbortSignal.timeout(initializeTimeoutMs);
     await orAborted(session.initialized, signal ? AbortSignal.any([limit, signal]) : limit);

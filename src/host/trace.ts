@@ -1,7 +1,7 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
-import { isObject } from '../json.ts';
+import { Redactor } from './redact.ts';
 
 /** The first line of a trace file. docs/trace-format.md describes the rest. */
 export interface TraceHeader {
@@ -17,54 +17,51 @@ export interface Traced {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** Whatever else holds secrets, such as the configurations of servers. */
+  readonly secrets?: unknown;
 }
 
-const REDACTED = '[redacted]';
-const SECRET_NAME =
-  /(?:api[-_]?key|authorization|passw(?:or)?d|secret|cookie|credentials?|(?:access|refresh|id|auth|bearer|session)[-_]?token)$/i;
-const SECRET_TEXT =
-  /\b(?:sk-[\w-]{8,}|gh[pousr]_\w{16,}|xox[abprs]-[\w-]{10,}|Bearer\s+[\w.~+/-]{8,}=*)/g;
+/** `writeSync`, or what a test puts in its place. */
+type Write = (file: number, bytes: Buffer, offset: number) => number;
+
 const BATCH_BYTES = 64 * 1024;
 
 /**
- * Takes secrets out of what is written down: members by their name, texts by known patterns, and
- * the values that the environment holds under a secret name, wherever they stand.
- */
-export function redactor(env: Readonly<Record<string, string>>): (value: unknown) => string {
-  const known = Object.entries(env)
-    .filter(([name, value]) => SECRET_NAME.test(name) && value.length >= 8)
-    .map(([, value]) => value);
-  const cleaned = (text: string): string =>
-    known.reduce(
-      (rest, secret) => rest.replaceAll(secret, REDACTED),
-      text.replace(SECRET_TEXT, REDACTED),
-    );
-  return (value) =>
-    JSON.stringify(value, (name, member: unknown) => {
-      if (typeof member === 'string') return SECRET_NAME.test(name) ? REDACTED : cleaned(member);
-      return SECRET_NAME.test(name) && isObject(member) ? REDACTED : member;
-    });
-}
-
-/**
  * A trace file: a header, then each frame as a line, secrets redacted. Lines are written together,
- * at the latest when the event loop turns, so a killed host loses next to nothing.
+ * at the latest when the event loop turns, so a killed host loses next to nothing. A file that can
+ * no longer be written (a full disk) is reported once and ends there: it never ends the program.
  */
 export class Trace implements Disposable {
+  readonly #path: string;
   readonly #file: number;
-  readonly #redact: (value: unknown) => string;
+  readonly #redactor: Redactor;
+  readonly #onError: (error: DuolaneError) => void;
+  readonly #write: Write;
   #text = '';
   #closed = false;
   #scheduled: NodeJS.Immediate | undefined;
 
   /** Throws `invalid` if the file cannot be written. */
-  constructor(path: string, { command, args, env }: Traced) {
-    this.#redact = redactor(env);
-    const createdAt = Date.now();
-    const header: TraceHeader = { format: 'duolane-trace', version: 1, createdAt, command, args };
+  constructor(
+    path: string,
+    { command, args, env, secrets }: Traced,
+    onError: (error: DuolaneError) => void,
+    write: Write = writeSync,
+  ) {
+    this.#write = write;
+    this.#path = path;
+    this.#onError = onError;
+    this.#redactor = new Redactor(env, secrets);
+    const header: TraceHeader = {
+      format: 'duolane-trace',
+      version: 1,
+      createdAt: Date.now(),
+      command,
+      args: this.#redactor.args(args),
+    };
     try {
       this.#file = openSync(path, 'w', 0o600);
-      writeSync(this.#file, `${this.#redact(header)}\n`);
+      this.#writeAll(`${this.#redactor.json(header)}\n`);
     } catch (cause) {
       const why = `the trace ${path} cannot be written: ${String(cause)}`;
       throw new DuolaneError('invalid', why, { cause });
@@ -73,7 +70,7 @@ export class Trace implements Disposable {
 
   write(frame: Frame): void {
     if (this.#closed) return;
-    this.#text += `${this.#redact(frame)}\n`;
+    this.#text += `${this.#redactor.json(frame)}\n`;
     if (this.#text.length >= BATCH_BYTES) this.#flush();
     else this.#scheduled ??= setImmediate(() => this.#flush());
   }
@@ -81,14 +78,37 @@ export class Trace implements Disposable {
   [Symbol.dispose](): void {
     if (this.#closed) return;
     this.#flush();
-    this.#closed = true;
-    closeSync(this.#file);
+    this.#close();
   }
 
   #flush(): void {
     clearImmediate(this.#scheduled);
     this.#scheduled = undefined;
-    if (this.#text !== '') writeSync(this.#file, this.#text);
+    const text = this.#text;
     this.#text = '';
+    if (text === '' || this.#closed) return;
+    try {
+      this.#writeAll(text);
+    } catch (cause) {
+      this.#close();
+      const why = `the trace ${this.#path} ends here, it cannot be written: ${String(cause)}`;
+      this.#onError(new DuolaneError('internal', why, { cause }));
+    }
+  }
+
+  #close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    try {
+      closeSync(this.#file);
+    } catch {
+      // Some file systems report a failed write here: the flush has reported it, or nothing was lost.
+    }
+  }
+
+  /** `writeSync` may write only a part, and reports an error with the next part. */
+  #writeAll(text: string): void {
+    const bytes = Buffer.from(text);
+    for (let done = 0; done < bytes.length;) done += this.#write(this.#file, bytes, done);
   }
 }

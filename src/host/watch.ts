@@ -1,4 +1,4 @@
-import { Silence } from './silence.ts';
+import { Silence, whileAwake } from './silence.ts';
 
 /** The limits of a session, all of them set. */
 export interface Limits {
@@ -34,7 +34,7 @@ export class Watch {
   readonly #stall: Silence | undefined;
   readonly #leaving: Silence;
   readonly #doubt: Silence;
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #limited = new Set<() => void>();
   #stalled = false;
 
   constructor(limits: Limits, session: Watched) {
@@ -59,11 +59,11 @@ export class Watch {
   }
 
   /** The CLI said something, or was just given something to do. */
-  heard(at: number): void {
+  heard(): void {
     this.#stalled = false;
-    this.#stall?.heard(at);
-    this.#leaving.heard(at);
-    this.#doubt.heard(at);
+    this.#stall?.heard();
+    this.#leaving.heard();
+    this.#doubt.heard();
   }
 
   /** A result came; if it leaves turns in doubt, silence will decide. */
@@ -78,31 +78,33 @@ export class Watch {
 
   /** An interrupt was written; call what this returns when it is acknowledged. */
   expectReceipt(): () => void {
-    return this.#within(() => this.#deaf('acknowledge an interrupt'));
+    return this.#within(this.#limits.interruptMs, () => this.#deaf('acknowledge an interrupt'));
   }
 
   /** It was acknowledged: the turn has to end, too. */
   expectEnd(isOpen: () => boolean): void {
-    this.#within(() => isOpen() && this.#deaf('stop its turn after an interrupt'));
+    this.#within(this.#limits.interruptMs, () => {
+      if (isOpen()) this.#deaf('stop its turn after an interrupt');
+    });
   }
 
   stop(): void {
     this.#stall?.stop();
     this.#leaving.stop();
     this.#doubt.stop();
-    for (const timer of this.#timers) clearTimeout(timer);
-    this.#timers.clear();
+    for (const cancel of this.#limited) cancel();
+    this.#limited.clear();
   }
 
-  #within(run: () => void): () => void {
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+  #within(ms: number, run: () => void): () => void {
+    const cancel = whileAwake(ms, () => {
+      this.#limited.delete(cancel);
       run();
-    }, this.#limits.interruptMs);
-    this.#timers.add(timer);
+    });
+    this.#limited.add(cancel);
     return () => {
-      clearTimeout(timer);
-      this.#timers.delete(timer);
+      cancel();
+      this.#limited.delete(cancel);
     };
   }
 
@@ -113,14 +115,12 @@ export class Watch {
   #onStall(silentMs: number, failMs: number): void {
     this.#stalled = true;
     this.#session.onStalled(silentMs);
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+    this.#within(failMs, () => {
       if (!this.#stalled) this.#stall?.start();
       else if (this.#session.isSettled())
         this.#session.endPeer('the agent stayed silent after its last result');
       else this.#session.fail(`said nothing for ${silentMs} ms, nor after an interrupt`);
-    }, failMs);
-    this.#timers.add(timer);
+    });
   }
 
   #onOverdue(): void {

@@ -85,7 +85,12 @@ export class Writer {
     if (this.#ended) return;
     this.flush();
     this.#ended = true;
-    this.#transport.endInput();
+    try {
+      this.#transport.endInput();
+    } catch (error) {
+      // The peer does not see the end of its input; the session ends it after `exitMs`.
+      this.#broken ??= DuolaneError.from(error, 'closed');
+    }
     this.#options.onEnded();
   }
 }

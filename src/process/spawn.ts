@@ -6,6 +6,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuolaneError } from '../errors.ts';
 import { ByteQueue } from './byte-queue.ts';
+import { closeWhenSilent } from './close-when-silent.ts';
 import { explainStart, resolveCommand } from './command.ts';
 import { memoryTransport } from './memory.ts';
 import { release } from './release.ts';
@@ -18,8 +19,6 @@ import { WriteGate } from './write-gate.ts';
 /** How much output may wait for its reader before the child is held back. */
 const OUTPUT_BYTES = 1024 * 1024;
 const STDERR_BYTES = 64 * 1024;
-/** How long a pipe may stay silent after the child's exit while somebody else still holds it. */
-const SILENCE_MS = 250;
 /** How long the system may take to remove what got SIGKILL. */
 const BURIAL_MS = 5000;
 
@@ -175,8 +174,17 @@ class Child implements ProcessTransport {
     await this.#leaderExit;
     this.#leaderGone = true;
     this.#gate.close('the process has exited and reads no more');
-    closeWhenSilent(child.stdout as Socket, () => this.output.full);
-    closeWhenSilent(child.stderr as Socket, () => false);
+    const [stdout, stderrPipe] = [child.stdout as Socket, child.stderr as Socket];
+    closeWhenSilent(
+      stdout,
+      () => stdout.bytesRead,
+      () => this.output.full,
+    );
+    closeWhenSilent(
+      stderrPipe,
+      () => stderrPipe.bytesRead,
+      () => false,
+    );
     if (!this.#isOver()) this.#stop().catch(() => {}); // told to whoever disposes
     await stderr.closed;
     const { exitCode: code, signalCode: signal } = child;
@@ -225,20 +233,3 @@ class Child implements ProcessTransport {
 
 const lost = (cause: Error): DuolaneError =>
   new DuolaneError('closed', 'the process no longer reads its input', { cause });
-
-/**
- * A descendant may hold a pipe open for ever after the child's exit. What is in the pipe is still
- * read; once it stays silent while we do read, it is closed.
- */
-function closeWhenSilent(pipe: Socket, isPaused: () => boolean): void {
-  if (pipe.closed) return;
-  let seen = -1;
-  const look = (): void => {
-    if (pipe.bytesRead === seen && !isPaused()) pipe.destroy();
-    seen = pipe.bytesRead;
-  };
-  // After the poll phase: a loop that was blocked must read before it judges.
-  const timer = setInterval(() => setImmediate(look), SILENCE_MS);
-  timer.unref(); // a pipe that is read holds the process by itself, one that nobody reads must not
-  pipe.once('close', () => clearInterval(timer));
-}

@@ -38,8 +38,16 @@ export type ControlEffect =
       readonly request: ControlRequest;
       readonly frame: JsonObject;
     }
-  /** Nothing to do but to log it: an answer to nothing, a second request under one id. */
-  | { readonly do: 'ignore'; readonly why: string; readonly frame: JsonObject };
+  /**
+   * Nothing to do but to log it: an answer to nothing, a second request under one id. With
+   * `unanswerable` the peer asked something and will wait in vain.
+   */
+  | {
+      readonly do: 'ignore';
+      readonly why: string;
+      readonly frame: JsonObject;
+      readonly unanswerable?: true;
+    };
 
 const CONTROL = 'control_';
 
@@ -178,9 +186,11 @@ export class ControlPeer {
   }
 
   #receiveRequest(frame: JsonObject): ControlEffect {
-    const { request_id: id, request } = frame;
-    if (typeof id !== 'string') {
-      return { do: 'ignore', why: 'a control request without request_id', frame };
+    const { request_id, request } = frame;
+    const id = keyOf(request_id);
+    if (id === undefined) {
+      const why = `a control request with request_id ${JSON.stringify(request_id)}: expected a string or a number`;
+      return { do: 'ignore', why, frame, unanswerable: true };
     }
     // First of all, or a malformed second request would answer the one that is served.
     if (this.#serving.has(id) || this.#withdrawn.has(id)) {
@@ -215,9 +225,10 @@ export class ControlPeer {
   }
 
   #receiveCancel(frame: JsonObject): ControlEffect {
-    const id = frame['request_id'];
-    if (typeof id !== 'string' || !this.#serving.delete(id)) {
-      return { do: 'ignore', why: `a cancel of nothing that runs: ${JSON.stringify(id)}`, frame };
+    const id = keyOf(frame['request_id']);
+    if (id === undefined || !this.#serving.delete(id)) {
+      const asked = JSON.stringify(frame['request_id']);
+      return { do: 'ignore', why: `a cancel of nothing that runs: ${asked}`, frame };
     }
     this.#withdrawn.add(id);
     return {
@@ -234,7 +245,21 @@ export const refused = (id: string, error: string): ControlEffect => ({
   frame: { type: 'control_response', response: envelope(id, { ok: false, error }) },
 });
 
-function envelope(id: string, answer: ControlAnswer): JsonObject {
+/**
+ * The id of a peer's request as a key. Ids are strings, but some peers send numbers; such a key
+ * begins with a NUL, which keeps 1 and "1" apart.
+ */
+function keyOf(id: unknown): string | undefined {
+  if (typeof id === 'number') return `\0${id}`;
+  return typeof id === 'string' ? id : undefined;
+}
+
+/** The id as the peer wrote it. */
+const wireId = (key: string): string | number =>
+  key.startsWith('\0') ? Number(key.slice(1)) : key;
+
+function envelope(key: string, answer: ControlAnswer): JsonObject {
+  const id = wireId(key);
   if (!answer.ok)
     return {
       subtype: 'error',

@@ -605,3 +605,11 @@ test('half a line at the end of a session file is skipped on resume', async () =
   const lines = (await readFile(file, 'utf8')).trim().split('\n');
   expect(lines.filter((line) => line.startsWith('{') && line.endsWith('}'))).toHaveLength(4);
 });
+
+test('a request with a number as its id is answered under that number', async () => {
+  await using ws = await Workspace.open();
+  await using host = new RawHost(ws, ['--model', await ws.script([])]);
+  host.send({ type: 'control_request', request_id: 12, request: { subtype: 'get_settings' } });
+  const frame = await host.type('control_response');
+  expect(frame['response']).toMatchObject({ request_id: 12, subtype: 'success' });
+});

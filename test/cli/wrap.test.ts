@@ -49,6 +49,52 @@ test('passes bytes as they are, both ways, whatever they are', async () => {
   expect(hash.digest('hex')).toBe(createHash('sha256').update(bytes).digest('hex'));
 });
 
+test('waits for a slow reader without collecting listeners', async () => {
+  const code = `let left = 300; const more = () => { if (left-- > 0) process.stdout.write('x'.repeat(65536), more); }; more();`;
+  const child = spawn(
+    process.execPath,
+    [COMMAND, 'wrap', '--trace', place.file('x.jsonl'), '--', process.execPath, '-e', code],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const closed = once(child, 'close');
+  let bytes = 0;
+  for await (const chunk of child.stdout as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    await new Promise((resolve) => setTimeout(resolve, 1)); // the pipe fills up meanwhile
+  }
+  await closed;
+  expect(bytes).toBe(300 * 65536);
+  expect(stderr).not.toContain('MaxListenersExceededWarning');
+});
+
+test.skipIf(process.platform === 'win32')(
+  'a trace that can no longer be written is reported once, and the bytes still pass',
+  async () => {
+    const bytes = user('x'.repeat(1000)).repeat(200);
+    const child = spawn(
+      'sh',
+      // Files may grow to 8 KiB: the system refuses the rest, as a full disk does.
+      ['-c', 'ulimit -f 16; exec "$0" "$@"', process.execPath, COMMAND, 'wrap', '--trace'].concat([
+        place.file('x.jsonl'),
+        '--',
+        process.execPath,
+        '-e',
+        ECHO,
+      ]),
+      { stdio: ['pipe', 'pipe', 'pipe'] },
+    );
+    let [stdout, stderr] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    child.stdin.end(bytes);
+    expect(await once(child, 'close')).toEqual([0, null]);
+    expect(stdout).toBe(bytes);
+    expect(stderr.match(/cannot be written/g)).toHaveLength(1);
+  },
+);
+
 test('holds the CLI back while the host does not read', async () => {
   // Writes until the pipe is full, and says on stderr how much it could.
   const flood = `let n = 0; const more = () => { while (process.stdout.write('x'.repeat(65536))) n++;

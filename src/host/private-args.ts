@@ -1,0 +1,50 @@
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isObject } from '../json.ts';
+import type { Disposer } from '../stream/disposer.ts';
+import { Redactor } from './redact.ts';
+
+/** Flags whose value is JSON or the path of a file with it, in the vendor's CLI and in ours. */
+const FILE_FLAGS = new Set(['--mcp-config', '--settings']);
+
+/**
+ * Moves secrets out of the command line, which every user of the machine can read (`ps`): a value
+ * with headers, variables or credentials goes to a file that only the owner can read. `scope`
+ * removes it. For a CLI on this machine only: one in a container or far away has other files.
+ */
+export async function privateArgs(
+  args: readonly string[],
+  scope: Disposer,
+): Promise<readonly string[]> {
+  const hidden = args.map(
+    (arg, index) => FILE_FLAGS.has(args[index - 1] ?? '') && holdsSecrets(arg),
+  );
+  if (!hidden.includes(true)) return args;
+  const folder = await mkdtemp(join(tmpdir(), 'duolane-config-'));
+  scope.defer(() => rm(folder, { recursive: true, force: true }));
+  await chmod(folder, 0o700);
+  return Promise.all(
+    args.map(async (arg, index) => {
+      if (!hidden[index]) return arg;
+      const file = join(folder, `${args[index - 1]?.slice(2)}-${index}.json`);
+      await writeFile(file, arg, { mode: 0o600, flag: 'wx' });
+      return file;
+    }),
+  );
+}
+
+function holdsSecrets(text: string): boolean {
+  if (!/^\s*\{/.test(text)) return false; // a path
+  let found = false;
+  try {
+    const value: unknown = JSON.parse(text, (name, member: unknown) => {
+      if ((name === 'env' || name === 'headers') && isObject(member))
+        found ||= Object.keys(member).length > 0;
+      return member;
+    });
+    return found || new Redactor({}).json(value) !== JSON.stringify(value);
+  } catch {
+    return false; // no JSON: the CLI says so
+  }
+}

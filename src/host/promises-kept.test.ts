@@ -1,0 +1,263 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { collect, FakeCli, playedSession } from '../../test/support/fake-cli.ts';
+import type { JsonObject } from '../json.ts';
+import { createSdkMcpServer, tool } from '../mcp/tool.ts';
+import { Calls } from './calls.ts';
+import { Mirror, restore } from './mirror.ts';
+import { AbortError, query } from './query.ts';
+import { Silence, whileAwake } from './silence.ts';
+import type { AgentSession } from './session.ts';
+import type { SessionStore } from './store.ts';
+
+const ANY = { type: 'object' } as const;
+const server = (name: string): ReturnType<typeof createSdkMcpServer> =>
+  createSdkMcpServer({ name, tools: [tool('run', 'runs', ANY, () => 'ok')] });
+const blocking = { PreToolUse: [{ hooks: [() => ({})], onFailure: 'block' as const }] };
+
+describe('send', () => {
+  test('right before the end of input is written, also while initialize is not answered', async () => {
+    const { cli, session } = await playedSession({ hooks: blocking });
+    await using _ = session;
+    const sent = session.send('x');
+    session.endInput();
+    expect(session.holding).toContain('a message that waits for initialize');
+    await cli.initialize({ hook_on_failure_supported: true });
+    expect(await cli.until('user')).toMatchObject({ type: 'user' });
+    await sent;
+    cli.say(cli.result());
+    expect((await collect(session.messages())).at(-1)).toMatchObject({ type: 'result' });
+    await session.done;
+  });
+
+  test('that initialize prevents rejects, and holds nothing', async () => {
+    const { cli, session } = await playedSession({ hooks: blocking });
+    await using _ = session;
+    const sent = session.send('x');
+    sent.catch(() => {});
+    await cli.initialize({});
+    await expect(sent).rejects.toMatchObject({ code: 'unsupported' });
+    expect(session.holding).toEqual([]);
+  });
+
+  test('while the session is closed meanwhile rejects with closed', async () => {
+    const { session } = await playedSession({ hooks: blocking });
+    const sent = session.send('x');
+    sent.catch(() => {});
+    await session[Symbol.asyncDispose]();
+    await expect(sent).rejects.toMatchObject({ code: 'closed' });
+  });
+});
+
+test('reinitialize declares the servers that there are, not those that there were', async () => {
+  const { cli, session } = await playedSession({
+    mcpServers: { old: { ...server('old'), timeout: 5000 } },
+  });
+  await using _ = session;
+  const driver = session as AgentSession;
+  expect((await cli.initialize()).request).toMatchObject({ sdkMcpServers: ['old'] });
+  const replaced = driver.setServers({ fresh: { ...server('fresh'), timeout: 7000 } });
+  const set = await cli.until('control_request', 'mcp_set_servers');
+  cli.answer(set.request_id, {});
+  await replaced;
+  const again = driver.reinitialize();
+  const { request } = await cli.initialize();
+  await again;
+  expect(request).toMatchObject({
+    sdkMcpServers: ['fresh'],
+    sdkMcpServerConfigs: { fresh: { timeout: 7000 } },
+  });
+  expect(request).not.toHaveProperty('sdkMcpServerManifests');
+});
+
+test('ready() resolves once a server that had failed is connected again', async () => {
+  const { cli, session } = await playedSession({ mcpServers: { s: server('s') } });
+  await using _ = session;
+  await cli.initialize();
+  cli.say({ type: 'system', subtype: 'init', mcp_servers: [{ name: 's', status: 'failed' }] });
+  const status = async (word: string): Promise<void> => {
+    const { request_id } = await cli.until('control_request', 'mcp_status');
+    cli.answer(request_id, { mcpServers: [{ name: 's', status: word }] });
+  };
+  for await (const { subtype } of session.messages())
+    if (subtype === 'mcp_server_not_listed') break;
+  const [, first] = await Promise.allSettled([status('failed'), session.ready()]);
+  expect(first).toMatchObject({ status: 'rejected' });
+  const [, second] = await Promise.all([status('connected'), session.ready()]);
+  expect(second).toEqual({ servers: [{ name: 's', registered: 1, listed: 1 }] });
+});
+
+describe('session.calls', () => {
+  const called = (id: string, input: JsonObject): JsonObject => ({
+    type: 'assistant',
+    message: { content: [{ type: 'tool_use', id, name: 'Write', input }] },
+  });
+
+  test('drops an input above 64 KiB and keeps the others', () => {
+    const calls = new Calls();
+    for (const [id, size] of [
+      ['small', 10],
+      ['large', 100_000],
+    ] as const) {
+      const message = called(id, { content: 'x'.repeat(size) });
+      calls.observe(message, JSON.stringify(message).length);
+    }
+    const [small, large] = calls.all;
+    expect(small).toMatchObject({ id: 'small', input: { content: 'x'.repeat(10) } });
+    expect(large).toEqual({ id: 'large', name: 'Write' });
+  });
+
+  test('keeps a bounded number of bytes: the oldest lose what they hold, not their names', () => {
+    const calls = new Calls();
+    for (let id = 0; id < 900; id += 1) {
+      const message = called(String(id), { content: 'x'.repeat(60_000) });
+      calls.observe(message, JSON.stringify(message).length);
+    }
+    const held = calls.all.filter(({ input }) => input !== undefined);
+    expect(calls.all).toHaveLength(900);
+    expect(held.length * 60_000).toBeLessThan(16 * 1024 * 1024);
+    expect(held.at(-1)?.id).toBe('899');
+    expect(calls.all[0]).toEqual({ id: '0', name: 'Write' });
+  });
+});
+
+describe('a session store', () => {
+  const filePath = '/home/x/.claude/projects/-p/00000000-0000-4000-8000-000000000000.jsonl';
+
+  test('is not refused for entries that are no objects', async () => {
+    const kept: JsonObject[] = [];
+    const errors: string[] = [];
+    const store = {
+      append: async (_: unknown, entries: readonly JsonObject[]) => void kept.push(...entries),
+    } as unknown as SessionStore;
+    const mirror = new Mirror(store, ({ message }) => errors.push(message));
+    mirror.take({ filePath, entries: Array.from({ length: 20_000 }, () => 1) });
+    await mirror.flush();
+    mirror.take({ filePath, entries: [{ type: 'user' }] });
+    await mirror.flush();
+    expect(errors).toEqual([]);
+    expect(kept).toEqual([{ type: 'user' }]);
+  });
+
+  test('whose session cannot be written down leaves no folder behind', async () => {
+    const place = await mkdtemp(join(tmpdir(), 'duolane-restore-'));
+    onTestFinished(() => rm(place, { recursive: true }));
+    vi.stubEnv('TMPDIR', place);
+    const cyclic: JsonObject[] = [{}];
+    (cyclic[0] as Record<string, unknown>)['self'] = cyclic;
+    const store = { load: async () => cyclic } as unknown as SessionStore;
+    await expect(restore(store, { cwd: '/p', sessionId: 's', timeoutMs: 1000 })).rejects.toThrow();
+    vi.unstubAllEnvs();
+    expect(existsSync(place) && readdirSync(place)).toEqual([]);
+  });
+});
+
+describe('silence', () => {
+  /** A clock and timers that the test moves: `sleep` is a suspended machine, during which no timer fires. */
+  function world(counts: boolean): {
+    pass(ms: number): void;
+    sleep(ms: number): void;
+    readonly now: () => number;
+  } {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let offset = 0;
+    return {
+      now: () => performance.now() + offset,
+      pass: (ms) => void vi.advanceTimersByTime(ms),
+      sleep: (ms) => {
+        offset += counts ? ms : 0;
+        vi.setSystemTime(Date.now() + ms);
+      },
+    };
+  }
+
+  test.each([true, false])(
+    'does not count a machine that was suspended (the clock counts it: %s)',
+    (counts) => {
+      const { now, pass, sleep } = world(counts);
+      const onSilence = vi.fn();
+      const silence = new Silence(600_000, () => true, onSilence, now);
+      silence.start();
+      pass(300_000);
+      sleep(3_600_000);
+      pass(200_000);
+      expect(onSilence).not.toHaveBeenCalled();
+      pass(200_000);
+      expect(onSilence).toHaveBeenCalledOnce();
+    },
+  );
+
+  test('begins anew with every sound', () => {
+    const { now, pass } = world(false);
+    const onSilence = vi.fn();
+    const silence = new Silence(1000, () => true, onSilence, now);
+    silence.start();
+    for (let i = 0; i < 10; i += 1) {
+      pass(800);
+      silence.heard();
+    }
+    expect(onSilence).not.toHaveBeenCalled();
+    pass(1300);
+    expect(onSilence).toHaveBeenCalledOnce();
+  });
+
+  test('a limit does not pass while the machine is suspended, and can be taken back', () => {
+    const { now, pass, sleep } = world(true);
+    const run = vi.fn();
+    whileAwake(10_000, run, now);
+    whileAwake(10_000, () => run('cancelled'), now)();
+    pass(5000);
+    sleep(3_600_000);
+    pass(3000);
+    expect(run).not.toHaveBeenCalled();
+    pass(5000);
+    expect(run.mock.calls).toEqual([[]]);
+  });
+});
+
+describe('abort', () => {
+  test('a controller that is aborted already starts nothing', () => {
+    const transport = vi.fn();
+    const abortController = new AbortController();
+    abortController.abort();
+    expect(() => query({ prompt: 'x', options: { transport, abortController } })).toThrow(
+      AbortError,
+    );
+    expect(transport).not.toHaveBeenCalled();
+  });
+
+  test('during the start does not start the CLI', async () => {
+    const transport = vi.fn(() => new FakeCli().transport);
+    const abortController = new AbortController();
+    const run = query({ prompt: 'x', options: { transport, abortController } });
+    abortController.abort();
+    await expect(run.next()).rejects.toBeInstanceOf(AbortError);
+    expect(transport).not.toHaveBeenCalled();
+  });
+
+  test('the reader gets the AbortError, and none of the messages behind the abort', async () => {
+    const cli = new FakeCli();
+    void cli.ended.then(() => cli.peer.exit());
+    const abortController = new AbortController();
+    const options = { transport: () => cli.transport, abortController };
+    const seen: unknown[] = [];
+    const reading = (async () => {
+      for await (const message of query({ prompt: 'x', options })) {
+        seen.push(message.type);
+        if (seen.length > 1) continue;
+        abortController.abort();
+        const { request_id } = await cli.until('control_request', 'interrupt');
+        cli.answer(request_id, {});
+        cli.say(cli.result({ subtype: 'error_during_execution', is_error: true, errors: ['x'] }));
+      }
+    })();
+    await cli.initialize();
+    cli.say(cli.assistant('one'), cli.assistant('two'));
+    await expect(reading).rejects.toBeInstanceOf(AbortError);
+    expect(seen).toEqual(['assistant']);
+  });
+});

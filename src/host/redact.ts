@@ -1,0 +1,125 @@
+import { isObject, type JsonObject } from '../json.ts';
+
+const REDACTED = '[redacted]';
+/** Shorter values are redacted in their own place only: elsewhere they may be any word. */
+const KNOWN_CHARS = 8;
+const KNOWN = 1000;
+
+/** A member of a frame, or a flag, whose value is a secret. */
+const SECRET_NAME =
+  /(?:^token|api[-_]?key|authorization|passw(?:or)?d|secret|cookie|credentials?|private[-_]?key|(?:access|refresh|id|auth|bearer|session|api)[-_]?token)$/i;
+/** A variable of an environment, where names say less: `GITHUB_TOKEN`, `SIGNING_KEY`, `DB_PASS`. */
+const SECRET_VARIABLE =
+  /(?:token|key|pass|passw(?:or)?d|secret|cookie|credentials?|auth|pat|dsn)$/i;
+const SECRET_TEXT =
+  /\b(?:sk-[\w-]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|xox[abprs]-[\w-]{10,}|Bearer\s+[\w.~+/-]{8,}=*|Basic\s+(?=[A-Za-z+/]*[\d+/=])[A-Za-z\d+/]{8,}={0,2})/g;
+/** The credentials of a URL, and its parameters that carry one. */
+const URL_LOGIN = /(:\/\/)[^\s"/?#@]+@/g;
+const URL_SECRET =
+  /([?&](?:[\w-]*(?:token|key|secret|password|signature|credential)|sig|auth|code)=)[^\s"&#]+/gi;
+/** Headers that say nothing about who calls; every other one of a server may be a key. */
+const PLAIN_HEADER =
+  /^(?:accept|accept-(?:charset|encoding|language)|cache-control|content-(?:length|type)|mcp-protocol-version|user-agent)$/i;
+
+/**
+ * Takes secrets out of what is written down. By name: members, headers, variables and flags. By
+ * value: what was once found under such a name, wherever it stands later. By pattern: known kinds
+ * of keys, and the credentials in a URL.
+ */
+export class Redactor {
+  readonly #known = new Set<string>();
+  #pattern: RegExp | undefined;
+
+  /** `seen` holds what else is known to be secret, such as the configurations of servers. */
+  constructor(env: Readonly<Record<string, string>>, ...seen: readonly unknown[]) {
+    for (const [name, value] of Object.entries(env))
+      if (SECRET_VARIABLE.test(name)) this.#learn(value);
+    for (const value of seen) this.json(value);
+  }
+
+  /** A value as JSON, without its secrets. */
+  json(value: unknown): string {
+    const text = JSON.stringify(value, this.#replace);
+    return text === undefined ? 'null' : this.text(text);
+  }
+
+  /** The arguments of a command: JSON among them is redacted by name, `--token x` by its flag. */
+  args(args: readonly string[]): readonly string[] {
+    const cleaned = args.map((arg, index) => {
+      const [, flag = '', value] = /^--?([\w-]+)=([\s\S]*)$/.exec(arg) ?? [];
+      if (value !== undefined && SECRET_NAME.test(flag)) {
+        this.#learn(value);
+        return `--${flag}=${REDACTED}`;
+      }
+      const before = /^--?([\w-]+)$/.exec(args[index - 1] ?? '')?.[1] ?? '';
+      if (SECRET_NAME.test(before) && !arg.startsWith('-')) {
+        this.#learn(arg);
+        return REDACTED;
+      }
+      return value === undefined ? this.#arg(arg) : `--${flag}=${this.#arg(value)}`;
+    });
+    return cleaned.map((arg) => this.text(arg));
+  }
+
+  text(text: string): string {
+    const cleaned = text
+      .replace(SECRET_TEXT, REDACTED)
+      .replace(URL_LOGIN, `$1${REDACTED}@`)
+      .replace(URL_SECRET, `$1${REDACTED}`);
+    return this.#pattern ? cleaned.replace(this.#pattern, REDACTED) : cleaned;
+  }
+
+  #arg(arg: string): string {
+    if (!/^\s*[{[]/.test(arg)) return arg;
+    try {
+      return this.json(JSON.parse(arg));
+    } catch {
+      return arg; // it only looked like JSON
+    }
+  }
+
+  readonly #replace = (name: string, member: unknown): unknown => {
+    if (typeof member === 'string' && SECRET_NAME.test(name)) return this.#secret(member);
+    if (!isObject(member)) return member;
+    if (SECRET_NAME.test(name)) return REDACTED;
+    if (/headers$/i.test(name)) return this.#members(member, (each) => !PLAIN_HEADER.test(each));
+    if (name === 'env') return this.#members(member, (each) => SECRET_VARIABLE.test(each));
+    return member;
+  };
+
+  #members(object: JsonObject, isSecret: (name: string) => boolean): JsonObject {
+    return Object.fromEntries(
+      Object.entries(object).map(([name, value]) => [
+        name,
+        typeof value === 'string' && isSecret(name) ? this.#secret(value) : value,
+      ]),
+    );
+  }
+
+  #secret(value: string): string {
+    this.#learn(value);
+    return REDACTED;
+  }
+
+  /** Also without its scheme: the token of `Bearer x` may be passed on alone. */
+  #learn(value: string): void {
+    const bare = /^(?:bearer|basic|token)\s+(\S+)$/i.exec(value)?.[1];
+    for (const each of bare === undefined ? [value] : [value, bare]) {
+      if (each.length < KNOWN_CHARS || each === REDACTED) continue;
+      if (this.#known.has(each) || this.#known.size >= KNOWN) continue;
+      this.#known.add(each);
+      this.#pattern = undefined;
+    }
+    this.#pattern ??= patternOf(this.#known);
+  }
+}
+
+/** The longest first, so that a value that contains another is redacted whole; as text and in JSON. */
+function patternOf(known: ReadonlySet<string>): RegExp | undefined {
+  if (known.size === 0) return undefined;
+  const forms = new Set([...known].flatMap((each) => [each, JSON.stringify(each).slice(1, -1)]));
+  const parts = [...forms]
+    .toSorted((a, b) => b.length - a.length)
+    .map((each) => each.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(parts.join('|'), 'g');
+}

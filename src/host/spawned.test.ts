@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
+import { PassThrough, Writable } from 'node:stream';
+import { expect, test } from 'vitest';
+import { spawnedTransport, type SpawnedProcess } from './spawned.ts';
+
+const launch = { command: 'x', args: [], env: {} };
+
+test('waiting for room leaves no listener behind', async () => {
+  let take: (() => void) | undefined;
+  const stdin = new Writable({
+    highWaterMark: 1,
+    write: (_chunk, _encoding, done) => void (take = done),
+  });
+  const child = Object.assign(new EventEmitter(), {
+    stdin,
+    stdout: new PassThrough(),
+    exitCode: null,
+    kill: () => true,
+  });
+  const transport = spawnedTransport(() => child as unknown as SpawnedProcess, launch);
+  const counts = (): number[] =>
+    ['drain', 'close', 'error'].map((event) => stdin.listenerCount(event));
+  const before = counts();
+  for (let round = 0; round < 30; round += 1) {
+    expect(transport.write('x')).toBe(false);
+    const drained = transport.drained();
+    setImmediate(() => take?.());
+    await drained;
+  }
+  expect(counts()).toEqual(before);
+  stdin.destroy();
+  await once(stdin, 'close');
+  await expect(transport.drained()).rejects.toMatchObject({ code: 'closed' });
+});
+
+test('a grandchild that holds stdout does not hold up the end', async () => {
+  const code = `
+    const { spawn } = require('node:child_process');
+    const held = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], {
+      stdio: ['ignore', 'inherit', 'ignore'], detached: true,
+    });
+    held.unref();
+    process.stdout.write(String(held.pid) + '\\n', () => process.exit(0));`;
+  const start = (): SpawnedProcess =>
+    spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'ignore'] });
+  const transport = spawnedTransport(start, launch);
+  let text = '';
+  for await (const chunk of transport.output) text += Buffer.from(chunk).toString();
+  process.kill(Number(text), 'SIGKILL');
+  expect(await transport.exited).toMatchObject({ code: 0 });
+  await transport[Symbol.asyncDispose]();
+});

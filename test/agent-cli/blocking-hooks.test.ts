@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/json.ts';
+import { RawHost, requestOf, Workspace } from './workspace.ts';
+
+const call = { tools: [{ name: 'mcp__calc__add' }] };
+const SECRET = 'the secret result';
+
+/** One turn with a blocking hook whose callback fails, or never answers. */
+async function turnWith(
+  event: string,
+  failure: 'throws' | 'times out',
+): Promise<{ readonly host: RawHost; readonly result: JsonObject } & AsyncDisposable> {
+  const ws = await Workspace.open();
+  const model = await ws.script([call, { text: 'the model saw: {{last}}' }, { text: 'more' }]);
+  const host = new RawHost(ws, ['--model', model, '--allowed-tools', 'mcp__calc__*']);
+  host.respond('hook_callback', (_, { request_id }) => {
+    if (failure === 'throws')
+      host.send({
+        type: 'control_response',
+        response: { subtype: 'error', request_id, error: 'the policy service is down' },
+      });
+    return undefined;
+  });
+  const timeout = failure === 'times out' ? { timeout: 0.05 } : {};
+  const hooks = { [event]: [{ hookCallbackIds: ['h'], onFailure: 'block', ...timeout }] };
+  host.serve([{ name: 'add' }], () => SECRET, { hooks });
+  host.prompt('go');
+  const result = await host.result();
+  const close = async (): Promise<void> => {
+    await host[Symbol.asyncDispose]();
+    await ws[Symbol.asyncDispose]();
+  };
+  return { host, result, [Symbol.asyncDispose]: close };
+}
+
+const called = (host: RawHost): boolean =>
+  host.seen.some(({ request }) => JSON.stringify(request ?? {}).includes('"tools/call"'));
+
+describe.each(['throws', 'times out'] as const)('a blocking hook that %s', (failure) => {
+  const why = failure === 'throws' ? 'the policy service is down' : 'did not answer within';
+
+  test('on UserPromptSubmit keeps the prompt from the model', async () => {
+    await using run = await turnWith('UserPromptSubmit', failure);
+    expect(run.result).toMatchObject({ subtype: 'error_during_execution', is_error: true });
+    expect(String(run.result['errors'])).toContain(why);
+    expect(run.host.types()).not.toContain('assistant');
+  });
+
+  test('on PreToolUse keeps the call from the tool', async () => {
+    await using run = await turnWith('PreToolUse', failure);
+    expect(called(run.host)).toBe(false);
+    expect(run.result['result']).toContain(why);
+  });
+
+  test('on PostToolUse keeps the result from the model and from the reader', async () => {
+    await using run = await turnWith('PostToolUse', failure);
+    expect(called(run.host)).toBe(true);
+    expect(run.result['result']).toContain(why);
+    const messages = run.host.seen.filter(({ type }) => type !== 'control_request');
+    expect(JSON.stringify(messages)).not.toContain(SECRET);
+  });
+
+  test.each(['PostToolBatch', 'Stop'])('on %s ends the turn with an error', async (event) => {
+    await using run = await turnWith(event, failure);
+    expect(run.result).toMatchObject({ subtype: 'error_during_execution', is_error: true });
+    expect(String(run.result['errors'])).toContain(why);
+  });
+});
+
+test.each(['SessionStart', 'SessionEnd', 'Notification', 'PreCompact', 'PermissionRequest'])(
+  "onFailure: 'block' on %s, where this CLI cannot block, is refused and no turn runs",
+  async (event) => {
+    await using ws = await Workspace.open();
+    await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'ran' }])]);
+    const hooks = { [event]: [{ hookCallbackIds: ['h'], onFailure: 'block' }] };
+    host.request('init', 'initialize', { hooks });
+    host.prompt('go');
+    expect(await host.answered('init')).toMatchObject({
+      subtype: 'error',
+      error: expect.stringContaining(event) as string,
+    });
+    expect(await host.result()).toMatchObject({ is_error: true });
+    expect(host.types()).not.toContain('assistant');
+  },
+);
+
+test('a hook without onFailure that times out is reported, and the turn goes on', async () => {
+  await using ws = await Workspace.open();
+  await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'ran' }])]);
+  const hooks = { UserPromptSubmit: [{ hookCallbackIds: ['h'], timeout: 0.05 }] };
+  host.request('init', 'initialize', { hooks });
+  host.prompt('go');
+  expect(requestOf(await host.asked('hook_callback'))).toMatchObject({ callback_id: 'h' });
+  expect(await host.type('system', 'informational')).toMatchObject({
+    content: 'UserPromptSubmit hook did not answer within 0.05 s',
+    tag: 'hook_callback_failed',
+  });
+  expect(await host.result()).toMatchObject({ result: 'ran' });
+});
