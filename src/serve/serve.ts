@@ -1,11 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { DuolaneError } from '../errors.ts';
-import type { Agent } from '../event/types.ts';
+import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node.ts';
 import { urlOf } from '../http/request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
+import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
@@ -13,6 +14,7 @@ import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { createGuard } from './guard.ts';
+import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
 import { mountOutputs } from './outputs.ts';
@@ -49,66 +51,95 @@ export async function serve(
   const modules =
     typeof agents === 'function' ? { agent: { default: agents, options: told } } : agents;
   const options = serverOptions(modules, told);
+  if (Object.keys(modules).length === 0)
+    throw new DuolaneError('invalid', 'serve() needs at least one agent');
+  // What is open when a later step fails. `resources` are not among it: they are the caller's until
+  // serve() has resolved, and a caller may try again, on another port.
+  const opened = new Disposer();
+  const { logger = stderrLogger() } = options;
+  try {
+    return await open(modules, { ...options, logger }, opened);
+  } catch (error) {
+    await opened[Symbol.asyncDispose]().catch((failure: unknown) =>
+      logger.error('cannot close what was opened', { error: String(failure) }),
+    );
+    throw error;
+  }
+}
+
+type OpenOptions = ServeOptions & { readonly logger: Logger };
+
+async function open(
+  modules: Readonly<Record<string, AgentModule>>,
+  options: OpenOptions,
+  opened: Disposer,
+): Promise<Served> {
   const names = Object.keys(modules);
-  if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
-  const { host = '127.0.0.1', port = 0 } = options;
+  const { host = '127.0.0.1', port = 0, logger } = options;
   const publicUrl = readPublicUrl(options.publicUrl);
   const cors = createCors(options.origins);
   const guard = createGuard(host, options.auth, {
     isAllowed: cors.isAllowed,
     ...(publicUrl !== undefined && { publicUrl }),
-    onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
+    onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
   });
   const sessions = createSessions(options.auth);
   const log =
-    options.log ?? (await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
+    options.log ??
+    opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
   const observed = await observe(options);
-  const runner = createRunner({
-    log,
-    observer: observed.observer,
-    ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
-    ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
-    ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
-    ...(options.queue !== undefined && { queue: options.queue }),
-    ...(options.logger && { logger: options.logger }),
-    agents: Object.fromEntries(names.map((name) => [name, (modules[name] as AgentModule).default])),
-  });
+  const runner = opened.use(
+    createRunner({
+      log,
+      observer: observed.observer,
+      ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
+      ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
+      ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
+      ...(options.queue !== undefined && { queue: options.queue }),
+      logger,
+      agents: Object.fromEntries(
+        names.map((name) => [name, (modules[name] as AgentModule).default]),
+      ),
+    }),
+  );
 
   let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
     plain(503, 'starting');
-  const listening = await listen(
-    async (request) => {
-      const preflight = cors.preflight(request);
-      if (preflight) return preflight;
-      const { response, owner } = await guard(request, {
-        open: isOpen(request),
-        owner: sessions.ownerOf(request),
-      });
-      const told = response ?? observed.watch(request, await route(request, owner));
-      return cors.readable(request, told);
-    },
-    {
-      host,
-      port,
-      onError: (error) => options.logger?.warn('a response ended early', { error: String(error) }),
-    },
-  ).catch(closing(runner));
+  const listening = opened.use(
+    await listen(
+      async (request) => {
+        const preflight = cors.preflight(request);
+        if (preflight) return preflight;
+        const { response, owner } = await guard(request, {
+          open: isOpen(request),
+          owner: sessions.ownerOf(request),
+        });
+        const told = response ?? observed.watch(request, await route(request, owner));
+        return cors.readable(request, told);
+      },
+      {
+        host,
+        port,
+        onError: (error) => logger.warn('a response ended early', { error: String(error) }),
+      },
+    ),
+  );
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
     const { listenAgents } = await import('./grpc.ts');
-    return listenAgents(host, options, guard, () => ready);
+    return opened.use(await listenAgents(host, options, guard, () => ready));
   };
-  const grpc = options.grpc && (await openGrpc().catch(closing(listening, runner)));
+  const grpc = options.grpc && (await openGrpc());
   // Host and Origin are the guard's business, for all routes alike.
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
   )?.tools;
-  const mcp = tools && mcpHandler(tools, { hosts: ['*'] });
+  const mcp = tools && opened.use(mcpHandler(tools, { hosts: ['*'] }));
   const described = await withSkills(modules);
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
-  const mounted = mountAgents(described, { url, grpcUrl }, log, runner, options);
+  const mounted = opened.use(mountAgents(described, { url, grpcUrl }, log, runner, options));
   ready = mounted;
   const outputs = mountOutputs({ agents: names, log, runner, heartbeatMs: HEARTBEAT_MS });
   const routes: readonly Route[] = [
@@ -144,27 +175,29 @@ export async function serve(
     (await mounted.handle(request, owner)) ?? router(request, owner);
   state = 'ready';
 
-  let closed: Promise<void> | undefined;
-  const close = async (): Promise<void> => {
+  // From here on this closes everything, in the reverse order of these lines: runs end first, so that
+  // open streams deliver their last event, then streams, listeners, the log, and the resources.
+  const closing = new Disposer();
+  const resources = new Set([
+    ...(options.resources ?? []),
+    ...Object.values(modules).flatMap((module) => module.options?.resources ?? []),
+  ]);
+  for (const resource of resources) closing.use(resource);
+  if (!options.log) closing.use(log);
+  closing.use(listening);
+  if (grpc) closing.use(grpc);
+  if (mcp) closing.use(mcp);
+  closing.defer(() => outputs.drain());
+  closing.use(mounted);
+  closing.use(runner);
+  closing.defer(() => {
     state = 'draining';
-    await runner[Symbol.asyncDispose]();
-    await mounted[Symbol.asyncDispose]();
-    outputs.drain();
-    await mcp?.[Symbol.asyncDispose]();
-    await grpc?.[Symbol.asyncDispose]();
-    await listening[Symbol.asyncDispose]();
-    if (!options.log) await log[Symbol.asyncDispose]();
-    const resources = new Set([
-      ...(options.resources ?? []),
-      ...Object.values(modules).flatMap((module) => module.options?.resources ?? []),
-    ]);
-    for (const resource of [...resources].toReversed()) await resource[Symbol.asyncDispose]();
-  };
+  });
   return {
     url: listening.url,
     ...(grpc && { grpcUrl: grpc.url }),
     log,
-    [Symbol.asyncDispose]: () => (closed ??= close()),
+    [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   };
 }
 
@@ -174,14 +207,6 @@ function readPublicUrl(given: string | undefined): string | undefined {
     return given?.replace(/\/+$/, '');
   throw new DuolaneError('invalid', `publicUrl must be an http or https address, got ${given}`);
 }
-
-/** Rethrows, once what was opened before the failure is closed. */
-const closing =
-  (...opened: readonly AsyncDisposable[]) =>
-  async (error: unknown): Promise<never> => {
-    for (const each of opened) await each[Symbol.asyncDispose]();
-    throw error;
-  };
 
 /** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
 export async function openStore(

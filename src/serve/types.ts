@@ -38,7 +38,7 @@ export interface ServeOptions {
    * process has set up. `/metrics` is there in any case.
    */
   readonly telemetry?: boolean;
-  /** Hears what callers are not told; silent by default. */
+  /** Gets what callers are not told, such as the text of an agent's exception. By default errors and warnings go to stderr. */
   readonly logger?: Logger;
   /** Served over MCP too, and as skills of the card. */
   readonly tools?: ToolSource;
