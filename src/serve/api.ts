@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/contract.ts';
 import { encodeEntry } from '../event/json.ts';
-import type { Entry, Part, Snapshot } from '../event/types.ts';
+import type { Entry, Logger, Part, Snapshot } from '../event/types.ts';
 import { sseResponse, type SseItem } from '../http/sse.ts';
 import { traceHeaders } from '../http/trace.ts';
 import { isObject, type JsonObject } from '../json.ts';
@@ -12,6 +12,7 @@ import { timeOrderedId } from '../task/id.ts';
 import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';
+import { answered, reportFailure } from './failure.ts';
 import type { Call, Route } from './router.ts';
 
 /** What of a log the page reads. */
@@ -23,6 +24,8 @@ export interface ReadApiOptions {
   readonly agents: readonly AgentCardLite[];
   readonly log: ReadableLog;
   readonly heartbeatMs: number;
+  /** Gets the failures whose text is withheld from callers. */
+  readonly logger: Logger;
 }
 
 export interface ApiOptions extends ReadApiOptions {
@@ -102,16 +105,11 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       },
     },
   ];
-  return [...readRoutes(options), ...routes.map(answered)];
+  return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
 }
 
-const answered = (route: Route): Route => ({
-  ...route,
-  handle: (call) => answering(() => route.handle(call)),
-});
-
 /** The half that changes nothing: who is here, the tasks, their entries. */
-export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readonly Route[] {
+export function readRoutes({ agents, log, heartbeatMs, logger }: ReadApiOptions): readonly Route[] {
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
@@ -131,7 +129,8 @@ export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readon
         const after = call.url.searchParams.get('after');
         const tasks: TaskRow[] = [];
         const items = log.list({
-          ...(call.owner !== undefined && { owner: call.owner }),
+          // An empty owner means tasks without one; no owner at all would list those of everybody.
+          owner: call.owner ?? '',
           ...(after !== null && { after }),
         });
         for await (const snapshot of items) {
@@ -156,7 +155,7 @@ export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readon
         const after = Math.max(0, Number.parseInt(last, 10) || 0);
         return sseResponse(
           keepAlive(
-            entries(log, snapshot, after, call.request.signal),
+            entries(log, snapshot, after, call.request.signal, logger),
             heartbeatMs,
             () => 'heartbeat' as const,
           ),
@@ -169,7 +168,7 @@ export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readon
       handle: async (call) => trace(log, await own(call), call.request.signal),
     },
   ];
-  return routes.map(answered);
+  return routes.map((route) => answered(route, logger));
 }
 
 /** One line of the task list. */
@@ -216,6 +215,7 @@ async function* entries(
   { task, seq, state }: Snapshot,
   after: number,
   signal: AbortSignal,
+  logger: Logger,
 ): AsyncGenerator<SseItem, void, undefined> {
   const head: StreamHead = { seq, at: Date.now(), over: isFinal(state) };
   yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
@@ -227,7 +227,13 @@ async function* entries(
   } catch (error) {
     if (signal.aborted) return;
     // Not `error`: that is what a browser calls its own loss of the line.
-    yield { event: 'failure', data: JSON.stringify(DuolaneError.from(error)) };
+    const failure = reportFailure(error, logger, 'a stream of entries broke');
+    const { retryAfterMs: retry } = failure;
+    yield {
+      event: 'failure',
+      data: JSON.stringify(failure),
+      ...(retry !== undefined && { retry }),
+    };
   }
 }
 
@@ -251,27 +257,4 @@ function trace(log: ReadableLog, { task, seq }: Snapshot, signal: AbortSignal): 
       'cache-control': 'no-store',
     },
   });
-}
-
-const STATUS: Partial<Record<DuolaneError['code'], number>> = {
-  not_found: 404,
-  invalid: 400,
-  closed: 409,
-  conflict: 409,
-  too_large: 413,
-  unauthorized: 401,
-  rate_limited: 429,
-};
-
-/** What was thrown as an answer; the text of our own failures stays here. */
-export async function answering(handle: () => Promise<Response> | Response): Promise<Response> {
-  try {
-    return await handle();
-  } catch (error) {
-    const failure = DuolaneError.from(error).toJSON();
-    const status = STATUS[failure.code] ?? 500;
-    const message =
-      failure.code === 'internal' ? 'The server failed; its log says why.' : failure.message;
-    return Response.json({ error: { ...failure, message } }, { status });
-  }
 }

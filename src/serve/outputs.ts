@@ -4,7 +4,7 @@ import { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/contract.ts';
 import { parseId } from '../event/encode.ts';
-import type { Snapshot, Turn } from '../event/types.ts';
+import type { Logger, Snapshot, Turn } from '../event/types.ts';
 import { sseResponse, streamResponse } from '../http/sse.ts';
 import { traceHeaders } from '../http/trace.ts';
 import type { JsonObject } from '../json.ts';
@@ -22,8 +22,8 @@ import {
 import { keepAlive } from '../stream/keep-alive.ts';
 import { timeOrderedId } from '../task/id.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
-import { answering } from './api.ts';
 import { readJson } from './body.ts';
+import { answered } from './failure.ts';
 import { follow, type Line, messageStart } from './follow.ts';
 import type { Call, Route } from './router.ts';
 
@@ -32,6 +32,8 @@ export interface OutputsOptions {
   readonly log: TaskLog;
   readonly runner: Runner;
   readonly heartbeatMs: number;
+  /** Gets the failures whose text is withheld from callers. */
+  readonly logger: Logger;
   /** Open streams of one caller. */
   readonly maxStreams?: number;
 }
@@ -103,7 +105,7 @@ class FrontEnd {
       method: Route['method'],
       path: string,
       handle: (call: Call) => Promise<Response>,
-    ): Route => ({ method, path, handle: (call) => answering(() => handle(call)) });
+    ): Route => answered({ method, path, handle }, this.#options.logger);
     return [
       route('POST', base, (call) => this.#post(call)),
       route('GET', `${base}/:context/stream`, (call) => this.#reconnect(call)),
@@ -217,7 +219,7 @@ class FrontEnd {
   }
 
   async #newest(context = '', owner: string | undefined): Promise<Snapshot | undefined> {
-    const query = { context, ...(owner !== undefined && { owner }) };
+    const query = { context, owner: owner ?? '' };
     for await (const snapshot of this.#options.log.list(query))
       if (this.#owns(snapshot, owner)) return snapshot;
     return undefined;

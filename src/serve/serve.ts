@@ -13,6 +13,7 @@ import { apiRoutes } from './api.ts';
 import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
+import { failureResponse } from './failure.ts';
 import { createGuard } from './guard.ts';
 import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
@@ -111,12 +112,15 @@ async function open(
       async (request) => {
         const preflight = cors.preflight(request);
         if (preflight) return preflight;
-        const { response, owner } = await guard(request, {
-          open: isOpen(request),
-          owner: sessions.ownerOf(request),
-        });
-        const told = response ?? observed.watch(request, await route(request, owner));
-        return cors.readable(request, told);
+        const answer = async (): Promise<Response> => {
+          const { response, owner } = await guard(request, {
+            open: isOpen(request),
+            owner: sessions.ownerOf(request),
+          });
+          return response ?? observed.watch(request, await route(request, owner));
+        };
+        const response = await answer().catch((error: unknown) => failureResponse(error, logger));
+        return cors.readable(request, response);
       },
       {
         host,
@@ -141,7 +145,7 @@ async function open(
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
   const mounted = opened.use(mountAgents(described, { url, grpcUrl }, log, runner, options));
   ready = mounted;
-  const outputs = mountOutputs({ agents: names, log, runner, heartbeatMs: HEARTBEAT_MS });
+  const outputs = mountOutputs({ agents: names, log, runner, heartbeatMs: HEARTBEAT_MS, logger });
   const routes: readonly Route[] = [
     { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
     {
@@ -165,6 +169,7 @@ async function open(
       log,
       runner,
       heartbeatMs: HEARTBEAT_MS,
+      logger,
     }),
     ...outputs.routes,
     ...blobRoutes(blobsOf(modules)),
