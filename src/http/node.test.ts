@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { listen, nodeHandler, type Handler, type Listening } from './node.ts';
+import { sleep } from '../stream/abort.ts';
 import { sseResponse, type SseItem } from './sse.ts';
 
 let listening: Listening | undefined;
@@ -159,6 +160,67 @@ describe('an SSE response', () => {
     const again = sseResponse(items());
     expect(await again.text()).toBe('id: 1\ndata: a\n\nid: 2\ndata: b\n\n: \n\n');
     expect(left).toBe(true);
+  });
+});
+
+describe('a client that leaves while its stream is silent', () => {
+  /** One item, then silence until `return` is called. */
+  function silent(): { readonly items: AsyncIterable<never>; readonly returned: Promise<void> } {
+    let end = (): void => {};
+    const returned = new Promise<void>((resolve) => (end = resolve));
+    let first = true;
+    const iterator = {
+      next: () =>
+        first
+          ? ((first = false), Promise.resolve({ done: false, value: { data: 'a' } }))
+          : new Promise(() => {}),
+      return: () => (end(), Promise.resolve({ done: true, value: undefined })),
+    };
+    return { items: { [Symbol.asyncIterator]: () => iterator } as never, returned };
+  }
+  const bytes = (source: AsyncIterable<{ readonly data: string }>): ReadableStream => {
+    const iterator = source[Symbol.asyncIterator]();
+    return new ReadableStream({
+      async pull(controller) {
+        const { value } = (await iterator.next()) as { value: { data: string } };
+        controller.enqueue(new TextEncoder().encode(value.data));
+      },
+      cancel: () => void iterator.return?.(),
+    });
+  };
+
+  test.each([
+    ['sseResponse', (items: AsyncIterable<never>) => sseResponse(items)],
+    ['a Response with a body', (items: AsyncIterable<never>) => new Response(bytes(items))],
+  ])('closes its source at once (%s)', async (_, respond) => {
+    const { items, returned } = silent();
+    const url = await serve(async () => respond(items));
+    const leaving = new AbortController();
+    const response = await fetch(url, { signal: leaving.signal });
+    await response.body?.getReader().read();
+    leaving.abort();
+    expect(await returned).toBeUndefined();
+  });
+
+  test('ends a generator that waits by the signal of its request', async () => {
+    let left = (): void => {};
+    const finished = new Promise<void>((resolve) => (left = resolve));
+    const url = await serve(async ({ signal }) => {
+      const items = async function* (): AsyncGenerator<SseItem, void, undefined> {
+        try {
+          yield { data: 'a' };
+          await sleep(3_600_000, signal);
+        } finally {
+          left();
+        }
+      };
+      return sseResponse(items());
+    });
+    const leaving = new AbortController();
+    const response = await fetch(url, { signal: leaving.signal });
+    await response.body?.getReader().read();
+    leaving.abort();
+    expect(await finished).toBeUndefined();
   });
 });
 

@@ -28,11 +28,13 @@ export function nodeHandler(
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const beginnings = new Beginnings();
   return (incoming, outgoing) => {
-    void serveOne(handler, incoming, outgoing, stallMs, beginnings).catch((error: unknown) => {
-      onError(error);
-      if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
-      outgoing.end();
-    });
+    void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings).catch(
+      (error: unknown) => {
+        onError(error);
+        if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
+        outgoing.end();
+      },
+    );
   };
 }
 
@@ -109,7 +111,7 @@ async function serveOne(
   handler: Handler,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  stallMs: number,
+  options: Required<NodeHandlerOptions>,
   beginnings: Beginnings,
 ): Promise<void> {
   const gone = new Cancellation();
@@ -137,17 +139,29 @@ async function serveOne(
   if (stream) {
     outgoing.writeHead(stream.status, stream.fields);
     const begun = beginnings.begin(outgoing);
+    const texts = stream.texts[Symbol.asyncIterator]();
+    // A source that waits for its next event would learn only with that event that the client left.
+    const unlisten = gone.onAbort(() => void texts.return?.().catch(options.onError));
     try {
-      await pipe(stream.texts, outgoing, gone, stallMs, begun);
+      await untilGone(pipe(texts, outgoing, gone, options, begun), gone);
     } finally {
+      unlisten();
       begun();
     }
   } else {
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     if (response.headers.get('content-type')?.startsWith('text/event-stream'))
       outgoing.flushHeaders();
-    if (response.body)
-      await pipe(Readable.fromWeb(response.body as never), outgoing, gone, stallMs);
+    if (response.body) {
+      const body = Readable.fromWeb(response.body as never);
+      body.on('error', () => {}); // the loop over it throws it
+      const unlisten = gone.onAbort(() => body.destroy());
+      try {
+        await untilGone(pipe(body[Symbol.asyncIterator](), outgoing, gone, options), gone);
+      } finally {
+        unlisten();
+      }
+    }
   }
   outgoing.end();
 }
@@ -178,22 +192,32 @@ class Beginnings {
   }
 }
 
-/** Writes as fast as the client reads; one that stays away too long is cut, which is thrown. */
+/** Settles with the pipe, or when the client leaves: a source that never settles must not hold the response. */
+function untilGone(piped: Promise<void>, gone: Cancellation): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const unlisten = gone.onAbort(() => resolve());
+    piped.then(resolve, reject).finally(unlisten);
+  });
+}
+
+/** Writes as fast as the client reads; one that stays away too long is cut, which `onError` gets. */
 async function pipe(
-  chunks: AsyncIterable<string | Uint8Array>,
+  source: AsyncIterator<string | Uint8Array>,
   outgoing: ServerResponse,
   gone: Cancellation,
-  stallMs: number,
+  { stallMs, onError }: Required<NodeHandlerOptions>,
   begun: () => void = () => {},
 ): Promise<void> {
-  for await (const chunk of chunks) {
+  for await (const chunk of { [Symbol.asyncIterator]: () => source }) {
     begun();
     if (gone.aborted) return;
     if (outgoing.write(chunk)) continue;
     if (await drained(outgoing, gone, stallMs)) continue;
     if (gone.aborted) return;
+    // Reported here and not thrown: the destroyed response ends `untilGone` before a throw would.
+    onError(new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`));
     outgoing.destroy();
-    throw new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`);
+    return;
   }
 }
 
