@@ -22,7 +22,7 @@ import { mountOutputs } from './outputs.ts';
 import { isPage, pageRoutes } from './page.ts';
 import { RESOURCE_PATH, resourceRoute } from './resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
-import { createSessions } from './session.ts';
+import { createSessions, SESSION_PATH } from './session.ts';
 import { withSkills } from './skills.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
@@ -84,10 +84,14 @@ async function open(
     ...(publicUrl !== undefined && { publicUrl }),
     onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
   });
-  const sessions = createSessions(options.auth);
   const log =
     options.log ??
     opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
+  const sessions = createSessions(options.auth, {
+    ...options.session,
+    https: publicUrl?.startsWith('https:') ?? false,
+    shared: log.replicas !== undefined,
+  });
   const observed = await observe(options);
   const runner = opened.use(
     createRunner({
@@ -115,7 +119,7 @@ async function open(
         const answer = async (): Promise<Response> => {
           const { response, owner } = await guard(request, {
             open: isOpen(request),
-            owner: sessions.ownerOf(request),
+            owner: isSignIn(request) ? undefined : await sessions.ownerOf(request),
           });
           return response ?? observed.watch(request, await route(request, owner));
         };
@@ -227,6 +231,10 @@ export async function openStore(
   return sqliteLog({ file, ...options });
 }
 
+/** A cookie must not renew itself, so a sign-in needs the secret or the token. */
+const isSignIn = (request: Request): boolean =>
+  request.method === 'POST' && urlOf(request).pathname === SESSION_PATH;
+
 /** What anyone may see: who is here, whether it is well, and the page before anything is on it. */
 function isOpen(request: Request): boolean {
   const { pathname } = urlOf(request);
@@ -235,6 +243,6 @@ function isOpen(request: Request): boolean {
     pathname === '/readyz' ||
     pathname === RESOURCE_PATH ||
     pathname.endsWith(CARD_PATH) ||
-    (request.method !== 'POST' && (isPage(pathname) || pathname === '/api/session'))
+    (request.method !== 'POST' && (isPage(pathname) || pathname === SESSION_PATH))
   );
 }

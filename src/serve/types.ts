@@ -6,6 +6,7 @@ import type { ToolSource } from '../mcp/types.ts';
 import type { BlobStore } from '../task/blob.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { Auth } from './guard.ts';
+import type { SessionOptions } from './session.ts';
 
 export interface ServeOptions {
   readonly host?: string;
@@ -13,7 +14,12 @@ export interface ServeOptions {
   readonly log?: TaskLog;
   /** Who may ask. Needed for any address beyond this machine; without it there is one owner, anybody. */
   readonly auth?: Auth;
-  /** Where callers reach this server, if not at its own address; it stands in the cards. */
+  /** How browsers stay signed in to the page, where there is `auth`. */
+  readonly session?: SessionOptions;
+  /**
+   * Where callers reach this server, if not at its own address; it stands in the cards. With https,
+   * the cookie of the page is `Secure`.
+   */
   readonly publicUrl?: string;
   /** Pages of these origins may ask, too (CORS), such as `https://app.example.com`; by default none. */
   readonly origins?: readonly string[];
