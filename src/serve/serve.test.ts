@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -219,3 +219,27 @@ async function freePort(): Promise<number> {
   await once(server, 'close');
   return port;
 }
+
+test('the files of a store and its blobs are readable for their user alone', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
+  const umask = process.umask(0o022);
+  try {
+    const blobs = fileBlobs({ directory: join(directory, 'blobs') });
+    await using log = await openStore(join(directory, 'store', 'tasks.sqlite'));
+    await using served = await serve(hello, { log, page: false });
+    await (await connectA2A(served.url)).send('go');
+    await blobs.put({ task: 't', mediaType: 'text/plain' }, [Buffer.from('x')]);
+    const found = await readdir(directory, { recursive: true, withFileTypes: true });
+    const modes = await Promise.all(
+      found.map(async (entry) => {
+        const { mode } = await stat(join(entry.parentPath, entry.name));
+        return `${entry.isDirectory() ? 'folder' : entry.name.replace(/.*-(?=\w+$)/, '')} ${(mode & 0o777).toString(8)}`;
+      }),
+    );
+    expect(modes.length).toBeGreaterThanOrEqual(8);
+    expect(modes.filter((each) => !/^folder 700$|^(?!folder).* 600$/.test(each))).toEqual([]);
+  } finally {
+    process.umask(umask);
+    await rm(directory, { recursive: true });
+  }
+});

@@ -227,7 +227,7 @@ export async function openStore(
     return postgresLog({ connectionString: file, ...options });
   }
   const { sqliteLog } = await import('../task/sqlite.ts');
-  await mkdir(dirname(file), { recursive: true });
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   return sqliteLog({ file, ...options });
 }
 
