@@ -1,7 +1,7 @@
 import type { Answer } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Part } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../json.ts';
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
@@ -47,6 +47,7 @@ export async function readJson(request: Request): Promise<JsonObject> {
     throw new DuolaneError('invalid', 'send application/json');
   }
   const text = await readText(request);
+  if (isDeep(text)) throw new DuolaneError('invalid', TOO_DEEP);
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
