@@ -18,13 +18,15 @@ export interface NodeHandlerOptions {
   readonly onError?: (error: unknown) => void;
 }
 
+const STALL_MS = 30_000;
+
 /**
  * The handler as a listener of node:http, so also as a route of Express; a body that `express.json()`
  * has read is taken from there, within the limits that it has. Writes as fast as the client reads, and holds no more than one chunk for it.
  */
 export function nodeHandler(
   handler: Handler,
-  { stallMs = 30_000, onError = () => {} }: NodeHandlerOptions = {},
+  { stallMs = STALL_MS, onError = () => {} }: NodeHandlerOptions = {},
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const beginnings = new Beginnings();
   return (incoming, outgoing) => {
@@ -43,7 +45,20 @@ export interface ListenOptions extends NodeHandlerOptions {
   readonly port?: number;
   /** How long open responses have to end when the server is disposed; then they are cut. */
   readonly closeMs?: number;
+  /** How long a client may take to send the headers of a request; then it gets 408. 20 s by default. */
+  readonly headersMs?: number;
+  /** How long a client may take to send a whole request; then it gets 408. 2 minutes by default. */
+  readonly requestMs?: number;
+  /** Connections at once; further ones are closed unanswered, which `onError` gets. 10,000 by default. */
+  readonly maxConnections?: number;
 }
+
+const HEADERS_TIMEOUT_MS = 20_000;
+const REQUEST_TIMEOUT_MS = 120_000;
+const MAX_CONNECTIONS = 10_000;
+
+/** One report is enough for all connections that are refused within this time. */
+const REFUSAL_MS = 60_000;
 
 export interface Listening extends AsyncDisposable {
   readonly url: string;
@@ -55,8 +70,34 @@ export async function listen(
   handler: Handler,
   { host = '127.0.0.1', port = 0, closeMs = 2000, ...options }: ListenOptions = {},
 ): Promise<Listening> {
-  const server = createServer(nodeHandler(handler, options));
+  const {
+    headersMs = HEADERS_TIMEOUT_MS,
+    requestMs = REQUEST_TIMEOUT_MS,
+    maxConnections = MAX_CONNECTIONS,
+    stallMs = STALL_MS,
+  } = options;
+  for (const [name, value] of Object.entries({ headersMs, requestMs, maxConnections, stallMs }))
+    if (!(value > 0))
+      throw new DuolaneError('invalid', `invalid ${name} "${value}": expected a positive number`);
+  const server = createServer(
+    {
+      headersTimeout: Math.min(headersMs, requestMs),
+      requestTimeout: requestMs,
+      // How often Node looks for requests that are late.
+      connectionsCheckingInterval: Math.max(10, Math.min(5_000, headersMs / 2)),
+    },
+    nodeHandler(handler, options),
+  );
   server.keepAliveTimeout = 65_000;
+  server.maxConnections = maxConnections;
+  let refusedAt = -Infinity;
+  server.on('drop', () => {
+    if (performance.now() - refusedAt < REFUSAL_MS) return;
+    refusedAt = performance.now();
+    options.onError?.(
+      new DuolaneError('rate_limited', `connections exceed maxConnections (${maxConnections})`),
+    );
+  });
   server.listen(port, host);
   try {
     await once(server, 'listening');
@@ -122,7 +163,7 @@ async function serveOne(
   const request = toRequest(incoming, gone);
   if (!request) {
     outgoing.writeHead(400, { 'content-type': 'text/plain' });
-    outgoing.end('The Host header or the target of the request cannot be read.\n');
+    outgoing.end('The target, the Host header or the transfer coding of the request is not valid.\n');
     return;
   }
   const response = await handler(request);
