@@ -611,6 +611,8 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     'Auth',
     'GrpcOptions',
     'JwtAuth',
+    'Limits',
+    'Retention',
     'Revocations',
     'Secrets',
     'ServeOptions',

@@ -37,6 +37,10 @@ export const serveCommand: Command = {
       value: 'scheme',
       text: 'bearer:@<file> with the token in a file, or jwt:<audience>@<issuer> for tokens of an OpenID issuer; also from DUOLANE_AUTH',
     },
+    keep: {
+      value: 'days',
+      text: 'how long ended tasks are kept, 30 by default; 0 keeps them for ever',
+    },
     open: { text: 'open the page in the browser, if there is one' },
     json: { text: 'print the addresses as one JSON object' },
   },
@@ -80,6 +84,7 @@ export const serveCommand: Command = {
         ? undefined
         : { port: numberFlag(flags, 'grpc', { min: 0, max: 65_535, otherwise: 0 }) };
     const maxRuns = numberFlag(flags, 'max-runs', { min: 0, max: 100_000, otherwise: 100 });
+    const keepDays = numberFlag(flags, 'keep', { min: 0, max: 36_500, otherwise: 30 });
     const says = (option: keyof ServeOptions): boolean =>
       loaded.some(({ module }) => module.options?.[option] !== undefined);
     const agents = nameAll(loaded).map(([name, found]): [string, AgentModule] => {
@@ -102,6 +107,9 @@ export const serveCommand: Command = {
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
+      ...(flags['keep'] !== undefined && {
+        retention: keepDays === 0 ? false : { tasksMs: keepDays * 24 * 60 * 60 * 1000 },
+      }),
       ...(grpc && { grpc }),
     };
     const modules = Object.fromEntries(agents);

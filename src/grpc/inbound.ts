@@ -84,7 +84,8 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     if (this.#paused || !this.#decoder.partial) {
       clearTimeout(this.#late);
       this.#late = undefined;
-    } else this.#late ??= setTimeout(() => this.fail(lateMessage(this.#messageMs)), this.#messageMs);
+    } else
+      this.#late ??= setTimeout(() => this.fail(lateMessage(this.#messageMs)), this.#messageMs);
   }
 
   #take(): IteratorResult<Uint8Array, void> | undefined {

@@ -174,7 +174,10 @@ describe('a server has room for', () => {
     await expect
       .poll(async () => {
         const again = watch();
-        const seen = await Promise.race([once(again, 'data').then(() => 'watching'), statusOf(again)]);
+        const seen = await Promise.race([
+          once(again, 'data').then(() => 'watching'),
+          statusOf(again),
+        ]);
         again.close(8);
         return seen;
       })

@@ -145,7 +145,10 @@ const POSITIVE = [
 
 function checkPositive(name: string, value: number | undefined): void {
   if (value === undefined || (typeof value === 'number' && value > 0)) return;
-  throw new DuolaneError('invalid', `invalid ${name} "${String(value)}": expected a positive number`);
+  throw new DuolaneError(
+    'invalid',
+    `invalid ${name} "${String(value)}": expected a positive number`,
+  );
 }
 
 class Serving {
@@ -228,7 +231,10 @@ class Serving {
     if (client) client.calls += 1;
     if (isFull) {
       call.end(
-        new DuolaneError('rate_limited', `calls exceed maxCalls (${this.#maxCalls}); try again later`),
+        new DuolaneError(
+          'rate_limited',
+          `calls exceed maxCalls (${this.#maxCalls}); try again later`,
+        ),
       );
       return;
     }

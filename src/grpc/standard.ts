@@ -35,7 +35,10 @@ export function standardRoutes(
   services: readonly DescService[],
   { maxWatches = MAX_WATCHES }: StandardOptions = {},
 ): Route[] {
-  return [...healthRoutes(services, maxWatches), ...reflectionRoutes([...services, Health, ServerReflection])];
+  return [
+    ...healthRoutes(services, maxWatches),
+    ...reflectionRoutes([...services, Health, ServerReflection]),
+  ];
 }
 
 function healthRoutes(services: readonly DescService[], maxWatches: number): Route[] {

@@ -163,7 +163,9 @@ async function serveOne(
   const request = toRequest(incoming, gone);
   if (!request) {
     outgoing.writeHead(400, { 'content-type': 'text/plain' });
-    outgoing.end('The target, the Host header or the transfer coding of the request is not valid.\n');
+    outgoing.end(
+      'The target, the Host header or the transfer coding of the request is not valid.\n',
+    );
     return;
   }
   const response = await handler(request);

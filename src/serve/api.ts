@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/contract.ts';
 import { encodeEntry } from '../event/json.ts';
@@ -26,11 +27,14 @@ export interface ReadApiOptions {
   readonly heartbeatMs: number;
   /** Gets the failures whose text is withheld from callers. */
   readonly logger: Logger;
+  /** The open streams, counted for each owner. */
+  readonly streams?: Streams;
 }
 
 export interface ApiOptions extends ReadApiOptions {
   readonly log: TaskLog;
   readonly runner: Runner;
+  readonly maxBodyBytes: number;
 }
 
 /** How soon the page comes back to a stream that was cut. */
@@ -51,7 +55,7 @@ async function ownTask(log: ReadableLog, call: Call): Promise<Snapshot> {
  * page sees both lanes, resumes without a gap and needs no protocol of its own.
  */
 export function apiRoutes(options: ApiOptions): readonly Route[] {
-  const { agents, log, runner } = options;
+  const { agents, log, runner, maxBodyBytes } = options;
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: Call,
@@ -81,7 +85,7 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
         const agent = call.params['agent'] ?? '';
         const card = agents.find(({ name }) => name === agent);
         if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
-        const body = await readJson(call.request);
+        const body = await readJson(call.request, maxBodyBytes);
         if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
         const context = typeof body['context'] === 'string' ? body['context'] : timeOrderedId();
         return submit(call, { agent, task: timeOrderedId(), context }, body);
@@ -92,14 +96,14 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       path: '/api/tasks/:task/turns',
       handle: async (call) => {
         const { agent, task, context } = await own(call);
-        return submit(call, { agent, task, context }, await readJson(call.request));
+        return submit(call, { agent, task, context }, await readJson(call.request, maxBodyBytes));
       },
     },
     {
       method: 'POST',
       path: '/api/tasks/:task/cancel',
       handle: async (call) => {
-        await readJson(call.request);
+        await readJson(call.request, maxBodyBytes);
         const { task } = await own(call);
         return Response.json(taskRow(await log.requestCancel(task)));
       },
@@ -109,7 +113,13 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
 }
 
 /** The half that changes nothing: who is here, the tasks, their entries. */
-export function readRoutes({ agents, log, heartbeatMs, logger }: ReadApiOptions): readonly Route[] {
+export function readRoutes({
+  agents,
+  log,
+  heartbeatMs,
+  logger,
+  streams,
+}: ReadApiOptions): readonly Route[] {
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
@@ -153,13 +163,10 @@ export function readRoutes({ agents, log, heartbeatMs, logger }: ReadApiOptions)
         const last =
           call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
         const after = Math.max(0, Number.parseInt(last, 10) || 0);
-        return sseResponse(
-          keepAlive(
-            entries(log, snapshot, after, call.request.signal, logger),
-            heartbeatMs,
-            () => 'heartbeat' as const,
-          ),
-        );
+        const place = streams?.enter(call.owner, call.request.signal);
+        const signal = place?.signal ?? call.request.signal;
+        const items = entries(log, snapshot, after, signal, logger, () => place?.leave());
+        return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
       },
     },
     {
@@ -216,10 +223,11 @@ async function* entries(
   after: number,
   signal: AbortSignal,
   logger: Logger,
+  leave: () => void,
 ): AsyncGenerator<SseItem, void, undefined> {
   const head: StreamHead = { seq, at: Date.now(), over: isFinal(state) };
-  yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
   try {
+    yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
     for await (const entry of log.read(task, after, { signal })) {
       yield { id: String(entry.seq), data: encodeEntry(entry) };
     }
@@ -234,6 +242,8 @@ async function* entries(
       data: JSON.stringify(failure),
       ...(retry !== undefined && { retry }),
     };
+  } finally {
+    leave();
   }
 }
 

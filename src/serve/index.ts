@@ -1,5 +1,7 @@
 export type { Auth } from './guard.ts';
 export type { JwtAuth } from './jwt.ts';
+export type { Limits } from './limits.ts';
+export type { Retention } from './retention.ts';
 export type { Revocations } from './revocations.ts';
 export type { ApiKeys, Secrets } from './secrets.ts';
 export { openStore, serve, type Served } from './serve.ts';

@@ -14,6 +14,8 @@ const ONCE = [
   'publicUrl',
   'origins',
   'page',
+  'limits',
+  'retention',
   'graceMs',
   'timeoutMs',
   'maxRuns',

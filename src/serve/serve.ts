@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
@@ -15,10 +16,13 @@ import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { failureResponse } from './failure.ts';
 import { createGuard } from './guard.ts';
+import { readLimits } from './limits.ts';
 import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
-import { mountOutputs } from './outputs.ts';
+import { outputRoutes } from './outputs.ts';
+import { createReadiness } from './readiness.ts';
+import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './page.ts';
 import { RESOURCE_PATH, resourceRoute } from './resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
@@ -78,6 +82,7 @@ async function open(
   const names = Object.keys(modules);
   const { host = '127.0.0.1', port = 0, logger } = options;
   const publicUrl = readPublicUrl(options.publicUrl);
+  const limits = readLimits(options.limits, options.auth !== undefined);
   const cors = createCors(options.origins);
   const guard = createGuard(host, options.auth, {
     isAllowed: cors.isAllowed,
@@ -129,6 +134,10 @@ async function open(
       {
         host,
         port,
+        maxConnections: limits.maxConnections,
+        headersMs: limits.headersMs,
+        requestMs: limits.requestMs,
+        stallMs: limits.stallMs,
         onError: (error) => logger.warn('a response ended early', { error: String(error) }),
       },
     ),
@@ -136,7 +145,7 @@ async function open(
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
     const { listenAgents } = await import('./grpc.ts');
-    return opened.use(await listenAgents(host, options, guard, () => ready));
+    return opened.use(await listenAgents(host, options, limits, guard, () => ready));
   };
   const grpc = options.grpc && (await openGrpc());
   // Host and Origin are the guard's business, for all routes alike.
@@ -147,15 +156,24 @@ async function open(
   const described = await withSkills(modules);
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
-  const mounted = opened.use(mountAgents(described, { url, grpcUrl }, log, runner, options));
+  const mounted = opened.use(
+    mountAgents(described, { url, grpcUrl }, log, runner, options, limits),
+  );
   ready = mounted;
-  const outputs = mountOutputs({ agents: names, log, runner, heartbeatMs: HEARTBEAT_MS, logger });
+  const streams = new Streams(limits.maxStreamsPerOwner);
+  const { maxBodyBytes } = limits;
+  const common = { log, runner, heartbeatMs: HEARTBEAT_MS, logger, streams, maxBodyBytes };
+  const readiness = createReadiness(log, logger);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
     {
       method: 'GET',
       path: '/readyz',
-      handle: () => plain(state === 'ready' ? 200 : 503, state),
+      async handle() {
+        if (state !== 'ready') return plain(503, state);
+        const { ok } = await readiness();
+        return ok ? plain(200, state) : plain(503, 'the task store does not answer');
+      },
     },
     observed.route,
     ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
@@ -170,18 +188,16 @@ async function open(
         description: description.description,
         ...(modules[name]?.options?.form && { form: modules[name].options.form }),
       })),
-      log,
-      runner,
-      heartbeatMs: HEARTBEAT_MS,
-      logger,
+      ...common,
     }),
-    ...outputs.routes,
+    ...outputRoutes({ ...common, agents: names }),
     ...blobRoutes(blobsOf(modules)),
     ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
   ];
   const router = createRouter(routes);
   route = async (request, owner) =>
     (await mounted.handle(request, owner)) ?? router(request, owner);
+  const retention = opened.use(startRetention(log, options.retention, logger));
   state = 'ready';
 
   // From here on this closes everything, in the reverse order of these lines: runs end first, so that
@@ -196,8 +212,9 @@ async function open(
   closing.use(listening);
   if (grpc) closing.use(grpc);
   if (mcp) closing.use(mcp);
-  closing.defer(() => outputs.drain());
+  closing.defer(() => streams.drain());
   closing.use(mounted);
+  closing.use(retention);
   closing.use(runner);
   closing.defer(() => {
     state = 'draining';

@@ -6,6 +6,8 @@ import type { ToolSource } from '../mcp/types.ts';
 import type { BlobStore } from '../task/blob.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { Auth } from './guard.ts';
+import type { Limits } from './limits.ts';
+import type { Retention } from './retention.ts';
 import type { SessionOptions } from './session.ts';
 
 export interface ServeOptions {
@@ -24,6 +26,13 @@ export interface ServeOptions {
   /** Pages of these origins may ask, too (CORS), such as `https://app.example.com`; by default none. */
   readonly origins?: readonly string[];
   readonly page?: boolean;
+  /** What this server takes on at most; each has a default. */
+  readonly limits?: Limits;
+  /**
+   * How long tasks are kept after their end: 30 days by default, also in a `log` of yours. `false`
+   * keeps them for ever.
+   */
+  readonly retention?: Retention | false;
   /** How long an agent may take to heed a cancel or a stop before it is left behind. */
   readonly graceMs?: number;
   /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
