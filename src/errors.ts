@@ -118,6 +118,40 @@ export class DuolaneError extends Error implements Failure {
   }
 }
 
+/**
+ * Codes whose message is written for the caller: it names what the caller sent or asked for. Every
+ * other message may hold what belongs to the server (an address, a user of the database, a path).
+ */
+const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
+  'canceled',
+  'conflict',
+  'closed',
+  'interrupted',
+  'not_found',
+  'invalid',
+  'unsupported',
+  'unauthorized',
+  'too_large',
+  'malformed',
+  'rate_limited',
+]);
+
+/** What a caller reads in place of a message that is withheld. */
+export const WITHHELD = 'The server failed; its log says why.';
+
+/**
+ * Anything that was thrown, as a server may answer it: code, `retryable` and `retryAfterMs` stay, the
+ * message only if it is written for callers. `withheld`: write the original to the log of the server.
+ */
+export function publicFailure(reason: unknown): {
+  readonly failure: Failure;
+  readonly withheld: boolean;
+} {
+  const { status: _, ...failure } = DuolaneError.from(reason).toJSON();
+  const withheld = !FOR_CALLERS.has(failure.code);
+  return { failure: withheld ? { ...failure, message: WITHHELD } : failure, withheld };
+}
+
 /** Anything can be thrown, also what has no words. */
 function wordsOf(reason: unknown): string {
   try {

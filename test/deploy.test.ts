@@ -33,6 +33,12 @@ function expectKnownFlags(text: string): void {
   );
 }
 
+/** No secret on a command line: each is read from a file. */
+function expectSecretsInFiles(text: string): void {
+  expect(text).toMatch(/--auth=bearer:@\/run\/secrets\//);
+  expect(text).toMatch(/--store=@\/run\/secrets\//);
+}
+
 suite('deploy', yaml.reason, () => {
   test('compose.yaml names only what it has, and only flags that there are', async () => {
     const { parse } = (await yaml.import('yaml')) as {
@@ -59,6 +65,7 @@ suite('deploy', yaml.reason, () => {
     }
     for (const name of ['front', 'worker']) {
       expectKnownFlags(services[name]?.command?.join(' ') ?? '');
+      expectSecretsInFiles(services[name]?.command?.join(' ') ?? '');
       expect(services[name]?.stop_grace_period).toBe('30s');
     }
   });
@@ -94,6 +101,7 @@ suite('deploy', yaml.reason, () => {
       expect(template.spec.terminationGracePeriodSeconds).toBeGreaterThan(5);
       for (const container of template.spec.containers) {
         expectKnownFlags(container.args.join(' '));
+        expectSecretsInFiles(container.args.join(' '));
         const { readinessProbe, livenessProbe, ports } = container;
         expect([readinessProbe.httpGet.path, livenessProbe.httpGet.path]).toEqual([
           '/readyz',

@@ -1,5 +1,5 @@
 import { headerOf, urlOf } from '../http/request.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../json.ts';
 import type { Version } from './dialect.ts';
 import { Refusal } from './errors.ts';
 
@@ -49,6 +49,7 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
 }
 
 export function parseJson(text: string): unknown {
+  if (isDeep(text)) throw new Refusal('INVALID_PARAMS', TOO_DEEP);
   try {
     return JSON.parse(text);
   } catch (cause) {

@@ -4,6 +4,7 @@ import type { Entry, Snapshot } from '../event/types.ts';
 import { listen } from '../http/node.ts';
 import { readRoutes, type ReadableLog } from '../serve/api.ts';
 import { createGuard } from '../serve/guard.ts';
+import { stderrLogger } from '../serve/logger.ts';
 import { pageRoutes } from '../serve/page.ts';
 import { createRouter } from '../serve/router.ts';
 import { createSessions } from '../serve/session.ts';
@@ -20,7 +21,12 @@ export async function replayOnPage(
   const tasks = await recordedTasks(items, frameReader());
   const guard = createGuard(HOST);
   const route = createRouter([
-    ...readRoutes({ agents: [], log: recordedLog(tasks), heartbeatMs: HEARTBEAT_MS }),
+    ...readRoutes({
+      agents: [],
+      log: recordedLog(tasks),
+      heartbeatMs: HEARTBEAT_MS,
+      logger: stderrLogger(),
+    }),
     ...createSessions().routes,
     ...pageRoutes(),
   ]);

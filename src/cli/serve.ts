@@ -6,10 +6,11 @@ import type { AgentModule, ServeOptions } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
-import { EXIT, numberFlag, textFlag, type Command } from './command.ts';
+import { EXIT, numberFlag, textFlag, type Command, type Flags } from './command.ts';
 import { channelLogger } from './logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
 import { reloadable } from './reload.ts';
+import { readSecret, secretSetting } from './secret.ts';
 
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 /** The same each time, so that a page which is open finds a server that was started again. */
@@ -24,7 +25,7 @@ export const serveCommand: Command = {
     grpc: { value: 'port', text: 'A2A over gRPC too, on this port; 0 is a free one' },
     store: {
       value: 'file',
-      text: `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none, postgres://… shares them with other replicas`,
+      text: `where tasks are kept (${DEFAULT_STORE}); "memory" keeps none, postgres://… shares them with other replicas; @<file> reads this from a file, as does DUOLANE_STORE from the environment`,
     },
     'max-runs': { value: 'number', text: 'runs at once here, 100 by default; 0 only accepts' },
     queue: { text: 'tasks wait in the store for a replica with room, in fair order' },
@@ -34,7 +35,11 @@ export const serveCommand: Command = {
     },
     auth: {
       value: 'scheme',
-      text: 'bearer:<token>, or jwt:<audience>@<issuer> for tokens of an OpenID issuer',
+      text: 'bearer:@<file> with the token in a file, or jwt:<audience>@<issuer> for tokens of an OpenID issuer; also from DUOLANE_AUTH',
+    },
+    keep: {
+      value: 'days',
+      text: 'how long ended tasks are kept, 30 by default; 0 keeps them for ever',
     },
     open: { text: 'open the page in the browser, if there is one' },
     json: { text: 'print the addresses as one JSON object' },
@@ -44,12 +49,14 @@ export const serveCommand: Command = {
     'The default export of a module is the agent; its export `options` is handed to serve().',
     'A module given by its path is loaded again when its file changes, unless NODE_ENV is production:\n' +
       'new runs get the new agent, running ones end with the old one. What it imports stays as it was.',
+    'What stands on a command line can be read by every user of the machine (ps). Give secrets in a file (@<file>)\n' +
+      'or in the environment: DUOLANE_AUTH and DUOLANE_STORE have the form of --auth and --store.',
     'Ctrl-C drains: runs that can sleep are kept in the store, the others get their final event.',
   ],
   examples: [
     'duolane serve ai-doctor --open',
     'duolane serve ./agent.js ./second.js --port 8003 --store tasks.sqlite',
-    'duolane serve ./agent.js --store postgres://duolane@db.internal/duolane --queue',
+    'duolane serve ./agent.js --store @/run/secrets/database --auth bearer:@/run/secrets/token --queue',
   ],
   async run({ args, flags, terminal, signal }) {
     if (args.length === 0) {
@@ -59,17 +66,25 @@ export const serveCommand: Command = {
       );
     }
     const { out, err } = terminal;
+    // Read, and taken out of the environment, before the code of any agent is loaded.
+    const authSetting = secretSetting(flags, 'auth', 'DUOLANE_AUTH');
+    const storeSetting = secretSetting(flags, 'store', 'DUOLANE_STORE');
+    const store = await readSecret(storeSetting?.value ?? DEFAULT_STORE, storeSetting?.from ?? '');
+    const auth = authSetting && (await readAuth(authSetting.value, authSetting.from));
+    for (const flag of exposedFlags(flags))
+      err.line(
+        `--${flag} has a secret that every user of this machine can read (ps); use a file (@<file>) or DUOLANE_${flag.toUpperCase()}`,
+      );
     const loaded = await Promise.all(args.map((each) => loadAgent(each)));
-    const store = textFlag(flags, 'store') ?? DEFAULT_STORE;
     const host = textFlag(flags, 'host');
     const publicUrl = textFlag(flags, 'public-url');
-    const auth = readAuth(textFlag(flags, 'auth'));
     const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: USUAL_PORT });
     const grpc =
       flags['grpc'] === undefined
         ? undefined
         : { port: numberFlag(flags, 'grpc', { min: 0, max: 65_535, otherwise: 0 }) };
     const maxRuns = numberFlag(flags, 'max-runs', { min: 0, max: 100_000, otherwise: 100 });
+    const keepDays = numberFlag(flags, 'keep', { min: 0, max: 36_500, otherwise: 30 });
     const says = (option: keyof ServeOptions): boolean =>
       loaded.some(({ module }) => module.options?.[option] !== undefined);
     const agents = nameAll(loaded).map(([name, found]): [string, AgentModule] => {
@@ -81,7 +96,7 @@ export const serveCommand: Command = {
       return [name, { ...found.module, default: agent }];
     });
     const blobs = removerOf(blobsOf(Object.fromEntries(agents)));
-    const ownLog = flags['store'] === undefined && says('log');
+    const ownLog = storeSetting === undefined && says('log');
     await using log = ownLog ? undefined : await openLog(store, blobs);
     const options: ServeOptions = {
       ...(log && { log }),
@@ -92,6 +107,9 @@ export const serveCommand: Command = {
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
+      ...(flags['keep'] !== undefined && {
+        retention: keepDays === 0 ? false : { tasksMs: keepDays * 24 * 60 * 60 * 1000 },
+      }),
       ...(grpc && { grpc }),
     };
     const modules = Object.fromEntries(agents);
@@ -150,11 +168,22 @@ function nameAll<T extends { readonly name: string }>(found: readonly T[]): [str
   throw new DuolaneError('invalid', `two of these agents are called ${twice}; rename one file`);
 }
 
-function readAuth(value: string | undefined): Auth | undefined {
-  if (value === undefined) return undefined;
+async function readAuth(value: string, from: string): Promise<Auth> {
   const bearer = /^bearer:(.+)$/.exec(value)?.[1];
-  if (bearer) return { bearer };
+  if (bearer !== undefined) return { bearer: await readSecret(bearer, from) };
   const [, audience, issuer] = /^jwt:(.+)@(.+)$/.exec(value) ?? [];
   if (audience && issuer) return { jwt: { audience, issuer } };
-  throw new DuolaneError('invalid', '--auth must be bearer:<token> or jwt:<audience>@<issuer>');
+  throw new DuolaneError(
+    'invalid',
+    `invalid ${from}: expected bearer:@<file>, bearer:<token> or jwt:<audience>@<issuer>`,
+  );
+}
+
+/** The flags whose value is a secret itself. */
+function exposedFlags(flags: Flags): readonly string[] {
+  const [auth = '', store = ''] = [textFlag(flags, 'auth'), textFlag(flags, 'store')];
+  return [
+    ...(/^bearer:(?!@)/.test(auth) ? ['auth'] : []),
+    ...(withoutPassword(store) === store ? [] : ['store']),
+  ];
 }

@@ -45,25 +45,6 @@ function isPlain(entry: Entry): boolean {
 export const isWords = ({ parts, answers, metadata }: Turn): boolean =>
   !answers && !metadata && parts.every((part) => 'text' in part && !part.metadata);
 
-/** Deeper than this, and somebody on the way to a reader may run out of stack: a thread, a codec, a browser. */
-export const MAX_DEPTH = 500;
-
-/** Whether the JSON of a line is nested deeper than that. */
-export function isDeep(line: string): boolean {
-  if (line.length < 2 * MAX_DEPTH) return false;
-  let depth = 0;
-  let quoted = false;
-  for (let at = 0; at < line.length; at++) {
-    const char = line.charCodeAt(at);
-    if (char === 0x22) quoted = !quoted;
-    else if (quoted) at += char === 0x5c ? 1 : 0;
-    else if (char === 0x7b || char === 0x5b) depth++;
-    else if (char === 0x7d || char === 0x5d) depth--;
-    if (depth > MAX_DEPTH) return true;
-  }
-  return false;
-}
-
 /** The entry that `encodeEntry` wrote. Throws `malformed` on anything else, `unsupported` on a newer format. */
 export function decodeEntry(line: string): Entry {
   let value: unknown;

@@ -38,6 +38,16 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export interface CallHooks {
   readonly sent: () => void;
   readonly ended: () => void;
+  /** The client read nothing for `stallMs`, and the call was cut. */
+  readonly stalled: (error: DuolaneError) => void;
+}
+
+/** How long a client may take. */
+export interface CallLimits {
+  /** To read something of what waits for it. */
+  readonly stallMs: number;
+  /** To send one message. */
+  readonly messageMs: number;
 }
 
 /**
@@ -47,6 +57,7 @@ export interface CallHooks {
 export class ServerCall extends Cancellation implements CallContext {
   readonly path: string;
   readonly stream: ServerHttp2Stream;
+  readonly messageMs: number;
   readonly #headers: IncomingHttpHeaders;
   readonly #hooks: CallHooks;
   readonly #outbound: Outbound;
@@ -57,17 +68,24 @@ export class ServerCall extends Cancellation implements CallContext {
   deadline: number | undefined;
   principal: unknown;
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, hooks: CallHooks) {
+  constructor(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    hooks: CallHooks,
+    { stallMs, messageMs }: CallLimits,
+  ) {
     super();
     this.stream = stream;
+    this.messageMs = messageMs;
     this.path = headers[':path'] ?? '';
     this.#headers = headers;
     this.#hooks = hooks;
-    this.#outbound = new Outbound(stream);
+    this.#outbound = new Outbound(stream, { stallMs, onStall: () => this.#cut(stallMs) });
     // What goes wrong on a stream is told by its close.
     stream.on('error', () => {});
     stream.on('close', () => {
       clearTimeout(this.#timer);
+      this.#outbound.close();
       if (!this.#trailers) this.#abort(new DuolaneError('canceled', 'the client left the call'));
       hooks.ended();
     });
@@ -145,6 +163,17 @@ export class ServerCall extends Cancellation implements CallContext {
     // A client that is still sending is told that nobody listens any more.
     if (!this.stream.readableEnded)
       this.stream.once('finish', () => this.stream.close(constants.NGHTTP2_NO_ERROR));
+  }
+
+  /** No status can reach a client that does not read, so the stream is reset. */
+  #cut(stallMs: number): void {
+    const error = new DuolaneError(
+      'timeout',
+      `${this.path} timed out after ${stallMs} ms: the client read nothing of the response`,
+    );
+    this.#hooks.stalled(error);
+    this.#abort(error);
+    this.stream.close(constants.NGHTTP2_CANCEL);
   }
 
   get #over(): boolean {

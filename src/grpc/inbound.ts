@@ -15,13 +15,18 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   readonly #messages = new Fifo<Uint8Array>();
   readonly #source: Source<Uint8Array> = { take: () => this.#take(), leave: () => this.#leave() };
   #reader: Reader<Uint8Array> | undefined;
+  readonly #messageMs: number | undefined;
   #paused = false;
+  #late: NodeJS.Timeout | undefined;
   #end: { readonly error?: unknown } | undefined;
 
-  constructor(stream: Readable, maxMessageBytes: number) {
+  /** With `messageMs`, a message that is not complete so long after its first byte is a `timeout`. */
+  constructor(stream: Readable, maxMessageBytes: number, messageMs?: number) {
     this.#stream = stream;
     this.#decoder = new FrameDecoder(maxMessageBytes);
+    this.#messageMs = messageMs;
     stream.on('data', (chunk: Uint8Array) => this.#data(chunk));
+    if (messageMs !== undefined) stream.once('close', () => clearTimeout(this.#late));
   }
 
   [Symbol.asyncIterator](): Reader<Uint8Array> {
@@ -47,11 +52,13 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   abort(error: unknown): void {
     this.#messages.clear();
     this.#end = { error };
+    clearTimeout(this.#late);
     this.#reader?.wake();
   }
 
   #finish(end: { readonly error?: unknown }): void {
     this.#end ??= end;
+    clearTimeout(this.#late);
     this.#reader?.wake();
   }
 
@@ -64,9 +71,21 @@ export class Inbound implements AsyncIterable<Uint8Array> {
       return;
     }
     this.#reader?.wake();
-    if (this.#messages.length === 0) return;
-    this.#paused = true;
-    this.#stream.pause();
+    if (this.#messages.length > 0) {
+      this.#paused = true;
+      this.#stream.pause();
+    }
+    this.#watch();
+  }
+
+  // While the stream is paused, the peer cannot send the rest: its time does not run.
+  #watch(): void {
+    if (this.#messageMs === undefined || this.#end) return;
+    if (this.#paused || !this.#decoder.partial) {
+      clearTimeout(this.#late);
+      this.#late = undefined;
+    } else
+      this.#late ??= setTimeout(() => this.fail(lateMessage(this.#messageMs)), this.#messageMs);
   }
 
   #take(): IteratorResult<Uint8Array, void> | undefined {
@@ -86,6 +105,7 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     if (!this.#paused || this.#end) return;
     this.#paused = false;
     this.#stream.resume();
+    this.#watch();
   }
 
   #leave(): void {
@@ -94,6 +114,9 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     this.#reader?.wake();
   }
 }
+
+export const lateMessage = (messageMs: number | undefined): DuolaneError =>
+  new DuolaneError('timeout', `a message timed out after ${messageMs} ms: its end was awaited`);
 
 /** The one message of a stream that must have exactly one; calls back once, with it or why not. */
 export function onlyMessage(

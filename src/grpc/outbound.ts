@@ -1,31 +1,46 @@
 import type { Writable } from 'node:stream';
 import { encodeFrame } from './frames.ts';
 
+/** A long message goes out in pieces, so that one which takes long shows its progress. */
+const PIECE_BYTES = 64 * 1024;
+
+export interface StallOptions {
+  /** How long the peer may take nothing of what waits for it. */
+  readonly stallMs: number;
+  readonly onStall: () => void;
+}
+
 /**
  * Writes messages as fast as the peer reads them. Nothing is kept beyond the stream's own buffer of
- * some kilobytes: `send` gives a promise when that is full.
+ * some kilobytes: `send` gives a promise when that is full. With `stall`, a peer that reads nothing
+ * of what waits for it is reported, also when the handler has finished.
  */
 export class Outbound {
   readonly #stream: Writable;
+  readonly #stall: StallOptions | undefined;
   #release: ((error?: unknown) => void) | undefined;
   #failure: { readonly error: unknown } | undefined;
-  /** Messages that are not out yet. */
+  /** Pieces that are not out yet. */
   #waiting = 0;
+  #progressAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
   #onFlushed: (() => void) | undefined;
   readonly #written = (): void => {
     this.#waiting -= 1;
+    if (this.#stall) this.#progressAt = performance.now();
     if (this.#waiting === 0) this.#onFlushed?.();
   };
 
-  constructor(stream: Writable) {
+  constructor(stream: Writable, stall?: StallOptions) {
     this.#stream = stream;
+    this.#stall = stall;
   }
 
   /** `undefined` where there is room for more. Rejects if the call ends meanwhile; one at a time. */
   send(message: Uint8Array): Promise<void> | undefined {
     if (this.#failure) return Promise.reject(this.#failure.error);
-    this.#waiting += 1;
-    if (this.#stream.write(encodeFrame(message), this.#written)) return undefined;
+    if (this.#write(encodeFrame(message))) return undefined;
     return new Promise((resolve, reject) => {
       const onDrain = (): void => this.#release?.();
       this.#release = (error) => {
@@ -50,4 +65,36 @@ export class Outbound {
     this.#release?.(error);
     this.#onFlushed?.();
   }
+
+  /** The stream is closed: nothing is watched any more. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #write(frame: Uint8Array): boolean {
+    if (this.#waiting === 0) this.#watch();
+    let room = true;
+    for (let at = 0; at < frame.length; at += PIECE_BYTES) {
+      this.#waiting += 1;
+      room = this.#stream.write(frame.subarray(at, at + PIECE_BYTES), this.#written);
+    }
+    return room;
+  }
+
+  // The timer runs out and looks what has happened: that is cheaper than one for each message.
+  #watch(): void {
+    if (!this.#stall || this.#closed) return;
+    this.#progressAt = performance.now();
+    this.#timer ??= setTimeout(this.#look, this.#stall.stallMs).unref();
+  }
+
+  readonly #look = (): void => {
+    this.#timer = undefined;
+    const stall = this.#stall;
+    if (!stall || this.#closed || this.#waiting === 0) return;
+    const leftMs = this.#progressAt + stall.stallMs - performance.now();
+    if (leftMs > 0) this.#timer = setTimeout(this.#look, Math.ceil(leftMs)).unref();
+    else stall.onStall();
+  };
 }

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { CallContext, ServerCall } from './call.ts';
-import { Inbound, onlyMessage } from './inbound.ts';
+import { Inbound, lateMessage, onlyMessage } from './inbound.ts';
 import { decode, type Method } from './method.ts';
 
 /** A method with what serves it, for `listenGrpc`. */
@@ -62,8 +62,13 @@ export const bidiStream = <I, O>(
 
 function only(call: ServerCall, maxMessageBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    call.onAbort(reject);
+    const late = setTimeout(() => reject(lateMessage(call.messageMs)), call.messageMs);
+    call.onAbort((reason) => {
+      clearTimeout(late);
+      reject(reason);
+    });
     onlyMessage(call.stream, maxMessageBytes, (message, error) => {
+      clearTimeout(late);
       if (message) resolve(message);
       else reject(error ?? new DuolaneError('malformed', 'a unary call has one message, not none'));
     });
@@ -87,7 +92,7 @@ async function* requestsOf<I, O>(
   call: ServerCall,
   maxMessageBytes: number,
 ): AsyncGenerator<I, void, undefined> {
-  const inbound = new Inbound(call.stream, maxMessageBytes);
+  const inbound = new Inbound(call.stream, maxMessageBytes, call.messageMs);
   call.stream.on('end', () => inbound.finish());
   call.onAbort((reason) => inbound.abort(reason));
   for await (const bytes of inbound) yield decode(method.request, bytes, method.path);

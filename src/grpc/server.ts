@@ -12,11 +12,12 @@ import type { AddressInfo } from 'node:net';
 import { DuolaneError } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
-import { type CallContext, ServerCall } from './call.ts';
+import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
 import { keepAlive, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { Route } from './route.ts';
+import type { StandardOptions } from './standard.ts';
 
-export interface ListenGrpcOptions extends Abortable, KeepAliveOptions {
+export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, StandardOptions {
   readonly host?: string;
   readonly port?: number;
   /** Serves over TLS: `key` and `cert` in PEM, and what else node:tls takes. Cleartext without it. */
@@ -27,9 +28,22 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions {
   readonly maxMessageBytes?: number;
   /** Calls at once on one connection; a client waits or opens another. 1,000 by default. */
   readonly maxStreams?: number;
+  /** Calls at once on all connections; the next one is `rate_limited`. 20,000 by default. */
+  readonly maxCalls?: number;
+  /** Connections at once; further ones are closed unanswered. 10,000 by default. */
+  readonly maxConnections?: number;
+  /** How long a client may leave what was sent unread before its call is cut; 30 s by default. */
+  readonly stallMs?: number;
+  /** How long a client may take to send one message; then its call ends with `timeout`. 60 s by default. */
+  readonly messageMs?: number;
+  /** A connection without calls for so long is closed; clients open another. 5 minutes by default. */
+  readonly idleMs?: number;
   /** How long open calls have to end when the server is disposed; then they are cut. 2 s by default. */
   readonly closeMs?: number;
-  /** What a handler threw that was no DuolaneError, or was `internal`: its client only learns that. */
+  /**
+   * What a handler threw that was no DuolaneError, or was `internal`: its client only learns that.
+   * Also clients that were cut (`timeout`), and connections that were refused (`rate_limited`).
+   */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -42,6 +56,14 @@ export interface GrpcListening extends AsyncDisposable {
 
 const MESSAGE_BYTES = 4 * 2 ** 20;
 const MAX_STREAMS = 1_000;
+const MAX_CALLS = 20_000;
+const MAX_CONNECTIONS = 10_000;
+const STALL_MS = 30_000;
+const MESSAGE_MS = 60_000;
+const IDLE_MS = 300_000;
+
+/** One report is enough for all connections that are refused within this time. */
+const REFUSAL_MS = 60_000;
 
 /**
  * What Node allows a peer to cancel before it cuts the connection: 1,000 at once and 33 a second,
@@ -62,6 +84,7 @@ export async function listenGrpc(
   { host = '127.0.0.1', port = 0, signal, ...options }: ListenGrpcOptions = {},
 ): Promise<GrpcListening> {
   signal?.throwIfAborted();
+  for (const name of POSITIVE) checkPositive(name, options[name]);
   const table = new Map([...routes].map((route) => [route.path, route]));
   const settings = { maxConcurrentStreams: options.maxStreams ?? MAX_STREAMS };
   const common = { settings, maxSessionMemory: 64, ...RESETS };
@@ -69,6 +92,8 @@ export async function listenGrpc(
     ? createSecureServer({ ...common, ...options.tls })
     : createServer(common);
   const serving = new Serving(table, options);
+  server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
+  server.on('drop', () => serving.refused(server.maxConnections));
   server.on('session', (session) => serving.connected(session));
   server.on('stream', (stream, headers) => serving.take(stream, headers));
   server.listen(port, host);
@@ -102,7 +127,28 @@ export async function listenGrpc(
 /** What is known of the other end of a connection. */
 interface Client {
   calls: number;
+  /** When its last call ended, by the monotonic clock. */
+  idleSince: number;
   readonly spoke: () => void;
+}
+
+const POSITIVE = [
+  'maxMessageBytes',
+  'maxStreams',
+  'maxCalls',
+  'maxConnections',
+  'maxWatches',
+  'stallMs',
+  'messageMs',
+  'idleMs',
+] as const;
+
+function checkPositive(name: string, value: number | undefined): void {
+  if (value === undefined || (typeof value === 'number' && value > 0)) return;
+  throw new DuolaneError(
+    'invalid',
+    `invalid ${name} "${String(value)}": expected a positive number`,
+  );
 }
 
 class Serving {
@@ -111,15 +157,49 @@ class Serving {
   readonly #options: ListenGrpcOptions;
   readonly #sessions = new Map<ServerHttp2Session, Client>();
   readonly #maxMessageBytes: number;
+  readonly #limits: CallLimits;
+  readonly #maxCalls: number;
+  readonly #sweeper: NodeJS.Timeout;
+  #refusedAt = -Infinity;
 
   constructor(table: ReadonlyMap<string, Route>, options: ListenGrpcOptions) {
     this.#table = table;
     this.#options = options;
     this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
+    this.#limits = {
+      stallMs: options.stallMs ?? STALL_MS,
+      messageMs: options.messageMs ?? MESSAGE_MS,
+    };
+    this.#maxCalls = options.maxCalls ?? MAX_CALLS;
+    const idleMs = options.idleMs ?? IDLE_MS;
+    this.#sweeper = setInterval(() => this.#sweep(idleMs), idleMs / 2).unref();
+  }
+
+  /** A connection beyond the limit, which the operating system has closed already. */
+  refused(maxConnections: number): void {
+    if (performance.now() - this.#refusedAt < REFUSAL_MS) return;
+    this.#refusedAt = performance.now();
+    this.#options.onError?.(
+      new DuolaneError('rate_limited', `connections exceed maxConnections (${maxConnections})`),
+    );
+  }
+
+  #sweep(idleMs: number): void {
+    const before = performance.now() - idleMs;
+    for (const [session, { calls, idleSince }] of this.#sessions) {
+      if (calls > 0 || idleSince > before) continue;
+      // One that was asked to close at the last sweep and is still here does not read.
+      if (session.closed) session.destroy();
+      else session.close();
+    }
   }
 
   connected(session: ServerHttp2Session): void {
-    const client: Client = { calls: 0, spoke: limitPings(session) };
+    const client: Client = {
+      calls: 0,
+      idleSince: performance.now(),
+      spoke: limitPings(session),
+    };
     this.#sessions.set(session, client);
     session.once('close', () => this.#sessions.delete(session));
     session.on('error', () => {}); // its calls hear of it, each by the close of its stream
@@ -135,15 +215,29 @@ class Serving {
       return;
     }
     const client = this.#sessions.get(stream.session as ServerHttp2Session);
-    const call = new ServerCall(stream, headers, {
+    const isFull = this.calls.size >= this.#maxCalls;
+    const hooks: CallHooks = {
       sent: () => client?.spoke(),
+      stalled: (error) => this.#options.onError?.(error),
       ended: () => {
         this.calls.delete(call);
-        if (client) client.calls -= 1;
+        if (!client) return;
+        client.calls -= 1;
+        client.idleSince = performance.now();
       },
-    });
+    };
+    const call = new ServerCall(stream, headers, hooks, this.#limits);
     this.calls.add(call);
     if (client) client.calls += 1;
+    if (isFull) {
+      call.end(
+        new DuolaneError(
+          'rate_limited',
+          `calls exceed maxCalls (${this.#maxCalls}); try again later`,
+        ),
+      );
+      return;
+    }
     this.#serve(call, headers).then(
       () => call.end(),
       (error: unknown) => {
@@ -169,6 +263,7 @@ class Serving {
   }
 
   async close(closeMs: number): Promise<void> {
+    clearInterval(this.#sweeper);
     const closed = new DuolaneError('closed', 'the server is closing');
     const ended = Promise.all([...this.#sessions.keys()].map(ending));
     const cut = setTimeout(() => {

@@ -20,15 +20,29 @@ import { methodOf } from './method.ts';
 import { bidiStream, type Route, serverStream, unary } from './route.ts';
 import { STATUS } from './status.ts';
 
+export interface StandardOptions {
+  /** Open health watches of all clients together; 1,000 by default. The next one is `rate_limited`. */
+  readonly maxWatches?: number;
+}
+
+const MAX_WATCHES = 1_000;
+
 /**
  * What every gRPC server has beside its services: health (they serve, as long as the server does),
  * and reflection in both of its versions, so that a stranger's client needs no .proto.
  */
-export function standardRoutes(services: readonly DescService[]): Route[] {
-  return [...healthRoutes(services), ...reflectionRoutes([...services, Health, ServerReflection])];
+export function standardRoutes(
+  services: readonly DescService[],
+  { maxWatches = MAX_WATCHES }: StandardOptions = {},
+): Route[] {
+  return [
+    ...healthRoutes(services, maxWatches),
+    ...reflectionRoutes([...services, Health, ServerReflection]),
+  ];
 }
 
-function healthRoutes(services: readonly DescService[]): Route[] {
+function healthRoutes(services: readonly DescService[], maxWatches: number): Route[] {
+  let watches = 0;
   const known = new Set(['', ...services.map(({ typeName }) => typeName)]);
   const answer = (status: Serving) => create(HealthCheckResponseSchema, { status });
   return [
@@ -37,8 +51,16 @@ function healthRoutes(services: readonly DescService[]): Route[] {
       return answer(Serving.SERVING);
     }),
     serverStream(methodOf(Health.method.watch), async function* ({ service }, { signal }) {
-      yield answer(known.has(service) ? Serving.SERVING : Serving.SERVICE_UNKNOWN);
-      await new Promise((_, reject) => onAbort(signal, reject));
+      // Anyone may watch, without credentials, and a watch lasts as long as its client likes.
+      if (watches >= maxWatches)
+        throw new DuolaneError('rate_limited', `health watches exceed maxWatches (${maxWatches})`);
+      watches += 1;
+      try {
+        yield answer(known.has(service) ? Serving.SERVING : Serving.SERVICE_UNKNOWN);
+        await new Promise((_, reject) => onAbort(signal, reject));
+      } finally {
+        watches -= 1;
+      }
     }),
   ];
 }

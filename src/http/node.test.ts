@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { createServer, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { listen, nodeHandler, type Handler, type Listening } from './node.ts';
+import { sleep } from '../stream/abort.ts';
 import { sseResponse, type SseItem } from './sse.ts';
 
 let listening: Listening | undefined;
@@ -162,6 +163,67 @@ describe('an SSE response', () => {
   });
 });
 
+describe('a client that leaves while its stream is silent', () => {
+  /** One item, then silence until `return` is called. */
+  function silent(): { readonly items: AsyncIterable<never>; readonly returned: Promise<void> } {
+    let end = (): void => {};
+    const returned = new Promise<void>((resolve) => (end = resolve));
+    let first = true;
+    const iterator = {
+      next: () =>
+        first
+          ? ((first = false), Promise.resolve({ done: false, value: { data: 'a' } }))
+          : new Promise(() => {}),
+      return: () => (end(), Promise.resolve({ done: true, value: undefined })),
+    };
+    return { items: { [Symbol.asyncIterator]: () => iterator } as never, returned };
+  }
+  const bytes = (source: AsyncIterable<{ readonly data: string }>): ReadableStream => {
+    const iterator = source[Symbol.asyncIterator]();
+    return new ReadableStream({
+      async pull(controller) {
+        const { value } = (await iterator.next()) as { value: { data: string } };
+        controller.enqueue(new TextEncoder().encode(value.data));
+      },
+      cancel: () => void iterator.return?.(),
+    });
+  };
+
+  test.each([
+    ['sseResponse', (items: AsyncIterable<never>) => sseResponse(items)],
+    ['a Response with a body', (items: AsyncIterable<never>) => new Response(bytes(items))],
+  ])('closes its source at once (%s)', async (_, respond) => {
+    const { items, returned } = silent();
+    const url = await serve(async () => respond(items));
+    const leaving = new AbortController();
+    const response = await fetch(url, { signal: leaving.signal });
+    await response.body?.getReader().read();
+    leaving.abort();
+    expect(await returned).toBeUndefined();
+  });
+
+  test('ends a generator that waits by the signal of its request', async () => {
+    let left = (): void => {};
+    const finished = new Promise<void>((resolve) => (left = resolve));
+    const url = await serve(async ({ signal }) => {
+      const items = async function* (): AsyncGenerator<SseItem, void, undefined> {
+        try {
+          yield { data: 'a' };
+          await sleep(3_600_000, signal);
+        } finally {
+          left();
+        }
+      };
+      return sseResponse(items());
+    });
+    const leaving = new AbortController();
+    const response = await fetch(url, { signal: leaving.signal });
+    await response.body?.getReader().read();
+    leaving.abort();
+    expect(await finished).toBeUndefined();
+  });
+});
+
 describe('behind something that reads bodies', () => {
   test.each([
     ['parses them', (text: string): unknown => JSON.parse(text)],
@@ -189,4 +251,61 @@ describe('behind something that reads bodies', () => {
     server.closeAllConnections();
     server.close();
   });
+});
+
+describe('a raw client', () => {
+  async function raw(url: string, text: string): Promise<string> {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.on('error', () => {});
+    socket.setEncoding('utf8');
+    socket.write(text);
+    let answer = '';
+    socket.on('data', (chunk: string) => (answer += chunk));
+    await once(socket, 'close');
+    return answer;
+  }
+
+  test.each([
+    ['two Host headers', 'Host: a\r\nHost: b\r\n'],
+    ['two equal Host headers', 'Host: a\r\nhost: a\r\n'],
+    ['another transfer coding', 'Host: a\r\nTransfer-Encoding: xchunked, chunked\r\n'],
+  ])('with %s is refused with 400', async (_, headers) => {
+    let handled = 0;
+    const url = await serve(async () => (handled++, new Response('ok')));
+    const text = `POST / HTTP/1.1\r\n${headers}Connection: close\r\n\r\n0\r\n\r\n`;
+    expect(await raw(url, text)).toMatch(/^HTTP\/1\.1 400 /);
+    expect(handled).toBe(0);
+  });
+
+  test.each([
+    ['the headers', 'POST / HTTP/1.1\r\nHost: a\r\n'],
+    ['the body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf'],
+  ])('that does not finish %s is cut with 408', async (_, text) => {
+    const handler: Handler = async (request) => new Response(await request.text());
+    listening = await listen(handler, { headersMs: 100, requestMs: 200 });
+    expect(await raw(listening.url, text)).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  test('beyond maxConnections is not let in, which is reported', async () => {
+    const errors: unknown[] = [];
+    listening = await listen(async () => new Response('ok'), {
+      maxConnections: 1,
+      onError: (error) => errors.push(error),
+    });
+    const first = connect(Number(new URL(listening.url).port), '127.0.0.1');
+    await once(first, 'connect');
+    await expect.poll(() => raw((listening as Listening).url, 'GET / HTTP/1.1\r\n')).toBe('');
+    await expect.poll(() => errors).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+    first.destroy();
+  });
+
+  test.each(['headersMs', 'requestMs', 'maxConnections', 'stallMs'])(
+    'is limited by a positive %s only',
+    async (name) => {
+      for (const value of [0, -1, Number.NaN])
+        await expect(listen(async () => new Response(), { [name]: value })).rejects.toMatchObject({
+          code: 'invalid',
+        });
+    },
+  );
 });

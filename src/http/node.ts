@@ -18,21 +18,25 @@ export interface NodeHandlerOptions {
   readonly onError?: (error: unknown) => void;
 }
 
+const STALL_MS = 30_000;
+
 /**
  * The handler as a listener of node:http, so also as a route of Express; a body that `express.json()`
  * has read is taken from there, within the limits that it has. Writes as fast as the client reads, and holds no more than one chunk for it.
  */
 export function nodeHandler(
   handler: Handler,
-  { stallMs = 30_000, onError = () => {} }: NodeHandlerOptions = {},
+  { stallMs = STALL_MS, onError = () => {} }: NodeHandlerOptions = {},
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const beginnings = new Beginnings();
   return (incoming, outgoing) => {
-    void serveOne(handler, incoming, outgoing, stallMs, beginnings).catch((error: unknown) => {
-      onError(error);
-      if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
-      outgoing.end();
-    });
+    void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings).catch(
+      (error: unknown) => {
+        onError(error);
+        if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
+        outgoing.end();
+      },
+    );
   };
 }
 
@@ -41,7 +45,20 @@ export interface ListenOptions extends NodeHandlerOptions {
   readonly port?: number;
   /** How long open responses have to end when the server is disposed; then they are cut. */
   readonly closeMs?: number;
+  /** How long a client may take to send the headers of a request; then it gets 408. 20 s by default. */
+  readonly headersMs?: number;
+  /** How long a client may take to send a whole request; then it gets 408. 2 minutes by default. */
+  readonly requestMs?: number;
+  /** Connections at once; further ones are closed unanswered, which `onError` gets. 10,000 by default. */
+  readonly maxConnections?: number;
 }
+
+const HEADERS_TIMEOUT_MS = 20_000;
+const REQUEST_TIMEOUT_MS = 120_000;
+const MAX_CONNECTIONS = 10_000;
+
+/** One report is enough for all connections that are refused within this time. */
+const REFUSAL_MS = 60_000;
 
 export interface Listening extends AsyncDisposable {
   readonly url: string;
@@ -53,8 +70,34 @@ export async function listen(
   handler: Handler,
   { host = '127.0.0.1', port = 0, closeMs = 2000, ...options }: ListenOptions = {},
 ): Promise<Listening> {
-  const server = createServer(nodeHandler(handler, options));
+  const {
+    headersMs = HEADERS_TIMEOUT_MS,
+    requestMs = REQUEST_TIMEOUT_MS,
+    maxConnections = MAX_CONNECTIONS,
+    stallMs = STALL_MS,
+  } = options;
+  for (const [name, value] of Object.entries({ headersMs, requestMs, maxConnections, stallMs }))
+    if (!(value > 0))
+      throw new DuolaneError('invalid', `invalid ${name} "${value}": expected a positive number`);
+  const server = createServer(
+    {
+      headersTimeout: Math.min(headersMs, requestMs),
+      requestTimeout: requestMs,
+      // How often Node looks for requests that are late.
+      connectionsCheckingInterval: Math.max(10, Math.min(5_000, headersMs / 2)),
+    },
+    nodeHandler(handler, options),
+  );
   server.keepAliveTimeout = 65_000;
+  server.maxConnections = maxConnections;
+  let refusedAt = -Infinity;
+  server.on('drop', () => {
+    if (performance.now() - refusedAt < REFUSAL_MS) return;
+    refusedAt = performance.now();
+    options.onError?.(
+      new DuolaneError('rate_limited', `connections exceed maxConnections (${maxConnections})`),
+    );
+  });
   server.listen(port, host);
   try {
     await once(server, 'listening');
@@ -109,7 +152,7 @@ async function serveOne(
   handler: Handler,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  stallMs: number,
+  options: Required<NodeHandlerOptions>,
   beginnings: Beginnings,
 ): Promise<void> {
   const gone = new Cancellation();
@@ -120,7 +163,9 @@ async function serveOne(
   const request = toRequest(incoming, gone);
   if (!request) {
     outgoing.writeHead(400, { 'content-type': 'text/plain' });
-    outgoing.end('The Host header or the target of the request cannot be read.\n');
+    outgoing.end(
+      'The target, the Host header or the transfer coding of the request is not valid.\n',
+    );
     return;
   }
   const response = await handler(request);
@@ -137,17 +182,29 @@ async function serveOne(
   if (stream) {
     outgoing.writeHead(stream.status, stream.fields);
     const begun = beginnings.begin(outgoing);
+    const texts = stream.texts[Symbol.asyncIterator]();
+    // A source that waits for its next event would learn only with that event that the client left.
+    const unlisten = gone.onAbort(() => void texts.return?.().catch(options.onError));
     try {
-      await pipe(stream.texts, outgoing, gone, stallMs, begun);
+      await untilGone(pipe(texts, outgoing, gone, options, begun), gone);
     } finally {
+      unlisten();
       begun();
     }
   } else {
     outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     if (response.headers.get('content-type')?.startsWith('text/event-stream'))
       outgoing.flushHeaders();
-    if (response.body)
-      await pipe(Readable.fromWeb(response.body as never), outgoing, gone, stallMs);
+    if (response.body) {
+      const body = Readable.fromWeb(response.body as never);
+      body.on('error', () => {}); // the loop over it throws it
+      const unlisten = gone.onAbort(() => body.destroy());
+      try {
+        await untilGone(pipe(body[Symbol.asyncIterator](), outgoing, gone, options), gone);
+      } finally {
+        unlisten();
+      }
+    }
   }
   outgoing.end();
 }
@@ -178,22 +235,32 @@ class Beginnings {
   }
 }
 
-/** Writes as fast as the client reads; one that stays away too long is cut, which is thrown. */
+/** Settles with the pipe, or when the client leaves: a source that never settles must not hold the response. */
+function untilGone(piped: Promise<void>, gone: Cancellation): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const unlisten = gone.onAbort(() => resolve());
+    piped.then(resolve, reject).finally(unlisten);
+  });
+}
+
+/** Writes as fast as the client reads; one that stays away too long is cut, which `onError` gets. */
 async function pipe(
-  chunks: AsyncIterable<string | Uint8Array>,
+  source: AsyncIterator<string | Uint8Array>,
   outgoing: ServerResponse,
   gone: Cancellation,
-  stallMs: number,
+  { stallMs, onError }: Required<NodeHandlerOptions>,
   begun: () => void = () => {},
 ): Promise<void> {
-  for await (const chunk of chunks) {
+  for await (const chunk of { [Symbol.asyncIterator]: () => source }) {
     begun();
     if (gone.aborted) return;
     if (outgoing.write(chunk)) continue;
     if (await drained(outgoing, gone, stallMs)) continue;
     if (gone.aborted) return;
+    // Reported here and not thrown: the destroyed response ends `untilGone` before a throw would.
+    onError(new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`));
     outgoing.destroy();
-    throw new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`);
+    return;
   }
 }
 

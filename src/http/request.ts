@@ -64,10 +64,29 @@ class NodeRequest implements Light {
 
 passFor<Request>(NodeRequest, Request);
 
-/** `leaving` aborts when the client leaves; it is the request's `signal`. Undefined if it names no place. */
+/**
+ * `leaving` aborts when the client leaves; it is the request's `signal`. Undefined for a request that
+ * must be answered with 400: it names no place, or a proxy before us may have read it in another way.
+ */
 export function toRequest(incoming: IncomingMessage, leaving: Cancellation): Request | undefined {
+  if (isAmbiguous(incoming)) return undefined;
   const location = locationOf(incoming);
   return location && (new NodeRequest(incoming, location, leaving) as unknown as Request);
+}
+
+/**
+ * Whether two readers may read two requests: a second Host (RFC 9112, 3.2), of which Node keeps the
+ * first, or a transfer coding besides `chunked`, which Node passes over.
+ */
+function isAmbiguous({ rawHeaders, headers }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return true;
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
+  }
+  return hosts > 1;
 }
 
 /**

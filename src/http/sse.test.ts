@@ -20,7 +20,7 @@ function sample(items: readonly (SseItem | Error)[]): Sample {
     }
   }
   const response = sseResponse(source());
-  watchStream(response, { chunk: () => seen.push('chunk'), end: () => seen.push('end') });
+  watchStream(response, { events: (count) => seen.push(`${count}`), end: () => seen.push('end') });
   const texts = streamSource(response)?.texts as AsyncIterable<string>;
   return { texts: texts[Symbol.asyncIterator](), seen };
 }
@@ -36,13 +36,13 @@ describe('a streamed response that is watched', () => {
     const { texts, seen } = sample([{ data: 'a' }, 'heartbeat']);
     expect(await read(texts)).toBe('data: a\n\n: \n\n');
     await texts.return?.();
-    expect(seen).toEqual(['chunk', 'chunk', 'left', 'end']);
+    expect(seen).toEqual(['1', 'left', 'end']);
   });
 
   test('ends once when its source throws', async () => {
     const { texts, seen } = sample([{ data: 'a' }, new Error('broken')]);
     await expect(read(texts)).rejects.toThrow('broken');
-    expect(seen).toEqual(['chunk', 'left', 'end']);
+    expect(seen).toEqual(['1', 'left', 'end']);
   });
 
   test('leaves its source when an item cannot be written', async () => {
@@ -52,7 +52,7 @@ describe('a streamed response that is watched', () => {
       'heartbeat',
     ]);
     await expect(read(texts)).rejects.toMatchObject({ code: 'invalid' });
-    expect(seen.toSorted()).toEqual(['chunk', 'end', 'left']);
+    expect(seen.toSorted()).toEqual(['1', 'end', 'left']);
   });
 
   test('ends once when its reader leaves, before the first item and behind it', async () => {
@@ -63,7 +63,19 @@ describe('a streamed response that is watched', () => {
     await behind.texts.next();
     await behind.texts.return?.();
     await behind.texts.return?.();
-    expect(behind.seen).toEqual(['chunk', 'end', 'left']);
+    expect(behind.seen).toEqual(['1', 'end', 'left']);
+  });
+
+  test('counts events, not writes: a list has as many as it has data, a heartbeat none', async () => {
+    const counts: number[] = [];
+    const source = async function* (): AsyncGenerator<readonly SseItem[], void, undefined> {
+      yield [{ data: 'a' }, { data: 'b' }, 'heartbeat', { retry: 5 }];
+      yield ['heartbeat'];
+    };
+    const response = sseResponse(source());
+    watchStream(response, { events: (count) => counts.push(count), end() {} });
+    await response.text();
+    expect(counts).toEqual([2]);
   });
 
   test('of any text is watched just so', async () => {
@@ -73,9 +85,12 @@ describe('a streamed response that is watched', () => {
     }
     const response = streamResponse(texts(), { 'content-type': 'text/plain' });
     expect(
-      watchStream(response, { chunk: () => seen.push('chunk'), end: () => seen.push('end') }),
+      watchStream(response, {
+        events: (count) => seen.push(`${count}`),
+        end: () => seen.push('end'),
+      }),
     ).toBe(true);
     expect(await response.text()).toBe('a\n');
-    expect(seen).toEqual(['chunk', 'end']);
+    expect(seen).toEqual(['1', 'end']);
   });
 });

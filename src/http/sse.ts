@@ -16,18 +16,27 @@ export type SseItem = SseEvent | 'heartbeat' | { readonly retry: number };
 
 /**
  * A response whose body is pulled: the source is asked for the next event only when the socket has
- * room, and its `finally` runs when the client leaves. Items that come together as a list are
- * written together.
+ * room. When the client leaves, `return` of the source is called at once. A generator runs its
+ * `finally` then if it is at a `yield`; one that awaits something else runs it when that settles, so
+ * give what it awaits the `signal` of the request. Items that come together as a list are written
+ * together.
  */
 export const sseResponse = (items: AsyncIterable<SseItem | readonly SseItem[]>): Response =>
-  new StreamedResponse(new Texts(items, encodeItems), HEADERS) as unknown as Response;
+  new StreamedResponse(new Texts(items, encodeItems, countEvents), HEADERS) as unknown as Response;
 
-/** The same for any text in chunks. */
+/** The same for any text in chunks. Each chunk counts as one event, unless it is blank. */
 export const streamResponse = (
   texts: AsyncIterable<string>,
   headers: Readonly<Record<string, string>>,
 ): Response =>
-  new StreamedResponse(new Texts(texts, (text) => text), headers) as unknown as Response;
+  new StreamedResponse(
+    new Texts(
+      texts,
+      (text) => text,
+      (text) => (text === '\n' ? 0 : 1),
+    ),
+    headers,
+  ) as unknown as Response;
 
 /** What a server that writes text itself needs of a streamed response, in place of a web stream. */
 export interface StreamSource {
@@ -46,8 +55,8 @@ const streamed = (response: Response): StreamedResponse | undefined =>
 
 /** Told about a streamed response while node:http writes it. */
 export interface StreamWatch {
-  /** A chunk was taken. */
-  chunk(): void;
+  /** So many events were taken in one write; heartbeats do not count. */
+  events(count: number): void;
   /** All of it, or the client has left. */
   end(): void;
 }
@@ -117,12 +126,14 @@ function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
 class Texts<T> implements WatchedTexts, AsyncIterableIterator<string> {
   readonly #items: AsyncIterable<T>;
   readonly #encode: (item: T) => string;
+  readonly #count: (item: T) => number;
   #iterator: AsyncIterator<T> | undefined;
   #watch: StreamWatch | undefined;
 
-  constructor(items: AsyncIterable<T>, encode: (item: T) => string) {
+  constructor(items: AsyncIterable<T>, encode: (item: T) => string, count: (item: T) => number) {
     this.#items = items;
     this.#encode = encode;
+    this.#count = count;
   }
 
   [Symbol.asyncIterator](): this {
@@ -138,7 +149,10 @@ class Texts<T> implements WatchedTexts, AsyncIterableIterator<string> {
       const { done, value } = await this.#source().next();
       if (done) return this.#end();
       const text = this.#encode(value);
-      this.#watch?.chunk();
+      if (this.#watch) {
+        const count = this.#count(value);
+        if (count > 0) this.#watch.events(count);
+      }
       return { done: false, value: text };
     } catch (error) {
       // Whoever reads does not return what has thrown, and an item that cannot be written leaves its source open.
@@ -166,6 +180,11 @@ class Texts<T> implements WatchedTexts, AsyncIterableIterator<string> {
 
 const encodeItems = (item: SseItem | readonly SseItem[]): string =>
   isList(item) ? item.map(encodeItem).join('') : encodeItem(item);
+
+const countEvents = (item: SseItem | readonly SseItem[]): number =>
+  isList(item) ? item.filter(isEvent).length : Number(isEvent(item));
+
+const isEvent = (item: SseItem): boolean => item !== 'heartbeat' && 'data' in item;
 
 const isList = (value: SseItem | readonly SseItem[]): value is readonly SseItem[] =>
   Array.isArray(value);

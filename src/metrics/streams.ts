@@ -2,7 +2,7 @@ import { type Meter, METRICS } from './meter.ts';
 
 /** An open stream, from its headers to its end. */
 export interface StreamMeter {
-  chunk(): void;
+  events(count: number): void;
   end(): void;
 }
 
@@ -19,7 +19,7 @@ export function observeStreams(
     bound.active(1);
     if (resumed) meter.bind(METRICS.resumes, { protocol })(1);
     return {
-      chunk: () => bound.chunks(1),
+      events: (count) => bound.events(count),
       end() {
         bound.active(-1);
         bound.took((now() - startedAt) / 1000);
@@ -31,6 +31,6 @@ export function observeStreams(
 /** The series of one protocol; there are as many as a server has routes that stream. */
 const bindAll = (meter: Meter, protocol: string) => ({
   active: meter.bind(METRICS.activeStreams, { protocol }),
-  chunks: meter.bind(METRICS.streamEvents, { protocol }),
+  events: meter.bind(METRICS.streamEvents, { protocol }),
   took: meter.bind(METRICS.stream, { protocol }),
 });

@@ -3,7 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { belongsTo } from '../event/contract.ts';
 import { decisionOf } from '../event/decision.ts';
 import type { Part } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { isDeep, isObject, type JsonObject } from '../json.ts';
 
 /** What a front end posted, in our words. */
 export interface Posted {
@@ -66,6 +66,7 @@ function decide(said: unknown): 'accept' | 'decline' | undefined {
 
 /** Results of tools travel as text. */
 function jsonOr(text: string): unknown {
+  if (isDeep(text)) return text;
   try {
     return JSON.parse(text);
   } catch {

@@ -1,7 +1,20 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { DuolaneError } from '../errors.ts';
 import type { Agent } from '../event/types.ts';
 import { memoryLog } from '../task/index.ts';
+import type { TaskLog } from '../task/types.ts';
 import { serve } from './index.ts';
+
+const hello: Agent = async function* () {
+  yield { type: 'text.delta', id: 't', delta: 'hello' };
+};
+
+const AG_UI = { threadId: 'c', runId: 'r', messages: [{ id: 'm', role: 'user', content: 'hi' }] };
+const UI = {
+  id: 'c',
+  messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'hi' }] }],
+};
+const STREAM_JSON = { type: 'user', message: { role: 'user', content: 'hi' } };
 
 test('a message that is sent again answers with the task that it made, and makes no other', async () => {
   let runs = 0;
@@ -25,4 +38,106 @@ test('a message that is sent again answers with the task that it made, and makes
   const stream = await fetch(`${served.url}/api/tasks/${task}/entries`);
   expect(await stream.text()).toContain('"run.finished"');
   expect(runs).toBe(1);
+});
+
+describe('a failing store', () => {
+  const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';
+  const entries: [string, string, string, unknown?][] = [
+    ['GET', '/api/tasks', 'the page'],
+    ['GET', '/api/tasks/t1', 'the page'],
+    ['POST', '/api/agents/agent/turns', 'the page', { text: 'hi' }],
+    ['POST', '/ag-ui/agent', 'AG-UI', AG_UI],
+    ['POST', '/ui/agent', 'the AI SDK', UI],
+    ['POST', '/stream-json/agent', 'stream-json', STREAM_JSON],
+  ];
+  test.each(entries)(
+    '%s %s tells %s nothing of it, but when to try again',
+    async (method, path, _, body) => {
+      const logged: unknown[] = [];
+      const error = (...args: unknown[]): number => logged.push(args);
+      const logger = { debug() {}, info() {}, warn() {}, error };
+      await using served = await serve(hello, {
+        log: failing(memoryLog(), SECRET),
+        page: false,
+        logger,
+      });
+      const response = await fetch(`${served.url}${path}`, {
+        method,
+        ...(body !== undefined && {
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        }),
+      });
+      const text = await response.text();
+      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5']);
+      expect(text).not.toContain('10.0.0.5');
+      expect(JSON.parse(text)).toMatchObject({ error: { code: 'server', retryable: true } });
+      expect(JSON.stringify(logged)).toContain('10.0.0.5');
+    },
+  );
+
+  test('in the middle of a stream of entries, the page learns when to come back, and no more', async () => {
+    const logged: unknown[] = [];
+    const error = (...args: unknown[]): number => logged.push(args);
+    const logger = { debug() {}, info() {}, warn() {}, error };
+    const log = memoryLog();
+    await using served = await serve(hello, { log, page: false, logger });
+    const begun = await fetch(`${served.url}/api/agents/agent/turns`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"text":"hi"}',
+    });
+    const { task } = (await begun.json()) as { task: string };
+    log.read = () => {
+      throw new DuolaneError('server', SECRET);
+    };
+    const text = await (await fetch(`${served.url}/api/tasks/${task}/entries`)).text();
+    expect(text).toContain('event: failure');
+    expect(text).toMatch(/^retry: 5000$/m);
+    expect(text).not.toContain('10.0.0.5');
+    expect(JSON.stringify(logged)).toContain('10.0.0.5');
+  });
+});
+
+test('a caller without an owner lists tasks that have none, without reading those of others', async () => {
+  await using log = memoryLog();
+  const asked: unknown[] = [];
+  const list = log.list.bind(log);
+  log.list = (query) => {
+    asked.push(query);
+    return list(query);
+  };
+  await using served = await serve(hello, { log, page: false });
+  await fetch(`${served.url}/api/tasks`);
+  await fetch(`${served.url}/ui/agent/some-context/stream`);
+  expect(asked).toEqual([{ owner: '' }, { owner: '', context: 'some-context' }]);
+});
+
+/** The same log, where everything that a caller asks for fails. */
+function failing(log: TaskLog, message: string): TaskLog {
+  const fail = (): never => {
+    throw new DuolaneError('server', `PostgreSQL failed: ${message}`);
+  };
+  return Object.assign(log, { get: fail, list: fail, submit: fail });
+}
+
+test('what a route or the check of a caller throws is masked and logged, too', async () => {
+  const logged: unknown[] = [];
+  const error = (...args: unknown[]): number => logged.push(args);
+  const logger = { debug() {}, info() {}, warn() {}, error };
+  const verify = async (): Promise<never> => {
+    throw new Error('ldap://10.0.0.6 refused');
+  };
+  await using served = await serve(hello, {
+    log: memoryLog(),
+    page: false,
+    logger,
+    auth: { verify },
+  });
+  const response = await fetch(`${served.url}/api/tasks`);
+  expect(response.status).toBe(500);
+  expect(await response.json()).toEqual({
+    error: { code: 'internal', message: 'The server failed; its log says why.', retryable: false },
+  });
+  expect(JSON.stringify(logged)).toContain('10.0.0.6');
 });

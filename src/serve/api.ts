@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import type { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/contract.ts';
 import { encodeEntry } from '../event/json.ts';
-import type { Entry, Part, Snapshot } from '../event/types.ts';
+import type { Entry, Logger, Part, Snapshot } from '../event/types.ts';
 import { sseResponse, type SseItem } from '../http/sse.ts';
 import { traceHeaders } from '../http/trace.ts';
 import { isObject, type JsonObject } from '../json.ts';
@@ -12,6 +13,7 @@ import { timeOrderedId } from '../task/id.ts';
 import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';
+import { answered, reportFailure } from './failure.ts';
 import type { Call, Route } from './router.ts';
 
 /** What of a log the page reads. */
@@ -23,11 +25,16 @@ export interface ReadApiOptions {
   readonly agents: readonly AgentCardLite[];
   readonly log: ReadableLog;
   readonly heartbeatMs: number;
+  /** Gets the failures whose text is withheld from callers. */
+  readonly logger: Logger;
+  /** The open streams, counted for each owner. */
+  readonly streams?: Streams;
 }
 
 export interface ApiOptions extends ReadApiOptions {
   readonly log: TaskLog;
   readonly runner: Runner;
+  readonly maxBodyBytes: number;
 }
 
 /** How soon the page comes back to a stream that was cut. */
@@ -48,7 +55,7 @@ async function ownTask(log: ReadableLog, call: Call): Promise<Snapshot> {
  * page sees both lanes, resumes without a gap and needs no protocol of its own.
  */
 export function apiRoutes(options: ApiOptions): readonly Route[] {
-  const { agents, log, runner } = options;
+  const { agents, log, runner, maxBodyBytes } = options;
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: Call,
@@ -78,7 +85,7 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
         const agent = call.params['agent'] ?? '';
         const card = agents.find(({ name }) => name === agent);
         if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
-        const body = await readJson(call.request);
+        const body = await readJson(call.request, maxBodyBytes);
         if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
         const context = typeof body['context'] === 'string' ? body['context'] : timeOrderedId();
         return submit(call, { agent, task: timeOrderedId(), context }, body);
@@ -89,29 +96,30 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       path: '/api/tasks/:task/turns',
       handle: async (call) => {
         const { agent, task, context } = await own(call);
-        return submit(call, { agent, task, context }, await readJson(call.request));
+        return submit(call, { agent, task, context }, await readJson(call.request, maxBodyBytes));
       },
     },
     {
       method: 'POST',
       path: '/api/tasks/:task/cancel',
       handle: async (call) => {
-        await readJson(call.request);
+        await readJson(call.request, maxBodyBytes);
         const { task } = await own(call);
         return Response.json(taskRow(await log.requestCancel(task)));
       },
     },
   ];
-  return [...readRoutes(options), ...routes.map(answered)];
+  return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
 }
 
-const answered = (route: Route): Route => ({
-  ...route,
-  handle: (call) => answering(() => route.handle(call)),
-});
-
 /** The half that changes nothing: who is here, the tasks, their entries. */
-export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readonly Route[] {
+export function readRoutes({
+  agents,
+  log,
+  heartbeatMs,
+  logger,
+  streams,
+}: ReadApiOptions): readonly Route[] {
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
@@ -131,7 +139,8 @@ export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readon
         const after = call.url.searchParams.get('after');
         const tasks: TaskRow[] = [];
         const items = log.list({
-          ...(call.owner !== undefined && { owner: call.owner }),
+          // An empty owner means tasks without one; no owner at all would list those of everybody.
+          owner: call.owner ?? '',
           ...(after !== null && { after }),
         });
         for await (const snapshot of items) {
@@ -154,13 +163,10 @@ export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readon
         const last =
           call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
         const after = Math.max(0, Number.parseInt(last, 10) || 0);
-        return sseResponse(
-          keepAlive(
-            entries(log, snapshot, after, call.request.signal),
-            heartbeatMs,
-            () => 'heartbeat' as const,
-          ),
-        );
+        const place = streams?.enter(call.owner, call.request.signal);
+        const signal = place?.signal ?? call.request.signal;
+        const items = entries(log, snapshot, after, signal, logger, () => place?.leave());
+        return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
       },
     },
     {
@@ -169,7 +175,7 @@ export function readRoutes({ agents, log, heartbeatMs }: ReadApiOptions): readon
       handle: async (call) => trace(log, await own(call), call.request.signal),
     },
   ];
-  return routes.map(answered);
+  return routes.map((route) => answered(route, logger));
 }
 
 /** One line of the task list. */
@@ -216,10 +222,12 @@ async function* entries(
   { task, seq, state }: Snapshot,
   after: number,
   signal: AbortSignal,
+  logger: Logger,
+  leave: () => void,
 ): AsyncGenerator<SseItem, void, undefined> {
   const head: StreamHead = { seq, at: Date.now(), over: isFinal(state) };
-  yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
   try {
+    yield { event: 'head', data: JSON.stringify(head), retry: RETRY_MS };
     for await (const entry of log.read(task, after, { signal })) {
       yield { id: String(entry.seq), data: encodeEntry(entry) };
     }
@@ -227,7 +235,15 @@ async function* entries(
   } catch (error) {
     if (signal.aborted) return;
     // Not `error`: that is what a browser calls its own loss of the line.
-    yield { event: 'failure', data: JSON.stringify(DuolaneError.from(error)) };
+    const failure = reportFailure(error, logger, 'a stream of entries broke');
+    const { retryAfterMs: retry } = failure;
+    yield {
+      event: 'failure',
+      data: JSON.stringify(failure),
+      ...(retry !== undefined && { retry }),
+    };
+  } finally {
+    leave();
   }
 }
 
@@ -251,27 +267,4 @@ function trace(log: ReadableLog, { task, seq }: Snapshot, signal: AbortSignal): 
       'cache-control': 'no-store',
     },
   });
-}
-
-const STATUS: Partial<Record<DuolaneError['code'], number>> = {
-  not_found: 404,
-  invalid: 400,
-  closed: 409,
-  conflict: 409,
-  too_large: 413,
-  unauthorized: 401,
-  rate_limited: 429,
-};
-
-/** What was thrown as an answer; the text of our own failures stays here. */
-export async function answering(handle: () => Promise<Response> | Response): Promise<Response> {
-  try {
-    return await handle();
-  } catch (error) {
-    const failure = DuolaneError.from(error).toJSON();
-    const status = STATUS[failure.code] ?? 500;
-    const message =
-      failure.code === 'internal' ? 'The server failed; its log says why.' : failure.message;
-    return Response.json({ error: { ...failure, message } }, { status });
-  }
 }

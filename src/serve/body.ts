@@ -1,9 +1,7 @@
 import type { Answer } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Part } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
-
-const MAX_BODY_BYTES = 16 * 1024 * 1024;
+import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../json.ts';
 
 /** Throws `invalid`, naming each field that does not fit the form of the agent. */
 export async function checkForm(form: JsonObject, data: unknown): Promise<void> {
@@ -42,11 +40,12 @@ const isAnswer = (value: unknown): value is Answer =>
  * Only JSON: a form of another site cannot send that without asking first. Throws `invalid`, and
  * `too_large` as soon as the limit is passed.
  */
-export async function readJson(request: Request): Promise<JsonObject> {
+export async function readJson(request: Request, maxBytes: number): Promise<JsonObject> {
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
     throw new DuolaneError('invalid', 'send application/json');
   }
-  const text = await readText(request);
+  const text = await readText(request, maxBytes);
+  if (isDeep(text)) throw new DuolaneError('invalid', TOO_DEEP);
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
@@ -56,13 +55,13 @@ export async function readJson(request: Request): Promise<JsonObject> {
   throw new DuolaneError('invalid', 'the body must be a JSON object');
 }
 
-async function readText(request: Request): Promise<string> {
+async function readText(request: Request, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of request.body ?? []) {
     bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES)
-      throw new DuolaneError('too_large', `a body is at most ${MAX_BODY_BYTES} bytes`);
+    if (bytes > maxBytes)
+      throw new DuolaneError('too_large', `the body exceeds maxBodyBytes (${maxBytes})`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

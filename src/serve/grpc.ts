@@ -3,6 +3,7 @@ import { listenA2A, type FindAgent } from '../a2a/grpc/index.ts';
 import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../grpc/index.ts';
 import type { MountedAgents } from './agents.ts';
 import type { Guard } from './guard.ts';
+import type { Limits } from './limits.ts';
 import type { ServeOptions } from './types.ts';
 
 /** Health and reflection say who is here and whether it is well, as the card and `/healthz` do. */
@@ -12,6 +13,7 @@ const OPEN = /^\/grpc\.(health|reflection)\./;
 export function listenAgents(
   host: string,
   { grpc = {}, a2a, logger }: ServeOptions,
+  limits: Required<Limits>,
   guard: Guard,
   agents: () => MountedAgents | undefined,
 ): Promise<GrpcListening> {
@@ -24,7 +26,12 @@ export function listenAgents(
     host,
     ...(grpc.port !== undefined && { port: grpc.port }),
     ...(grpc.tls && { tls: grpc.tls }),
-    maxMessageBytes: a2a?.maxBodyBytes ?? 16 * 1024 * 1024,
+    maxMessageBytes: a2a?.maxBodyBytes ?? limits.maxBodyBytes,
+    maxConnections: limits.maxConnections,
+    maxCalls: limits.maxCalls,
+    maxWatches: limits.maxWatches,
+    stallMs: limits.stallMs,
+    messageMs: limits.requestMs,
     authorize: (call) => ownerOf(call, host, guard),
     onError: (error) => logger?.error('a gRPC call failed', { error: String(error) }),
   });

@@ -69,7 +69,7 @@ export function createGuard(
   if (names.length === 0 && !verify && !isLoopback(host)) {
     throw new DuolaneError(
       'invalid',
-      `refusing to listen on ${host} without auth: anyone who reaches it could run the agent. Give auth.bearer (--auth bearer:<token>), or listen on 127.0.0.1`,
+      `refusing to listen on ${host} without auth: anyone who reaches it could run the agent. Give auth.bearer (--auth bearer:@<file>), or listen on 127.0.0.1`,
     );
   }
   return async (request, { open = false, owner: signedIn } = {}) => {

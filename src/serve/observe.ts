@@ -51,8 +51,8 @@ export async function observe({
     watch(request, response) {
       let open: readonly StreamMeter[] = [];
       const streamed = watchStream(response, {
-        chunk() {
-          for (const stream of open) stream.chunk();
+        events(count) {
+          for (const stream of open) stream.events(count);
         },
         end() {
           for (const stream of open) stream.end();

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { readAnswers } from '../a2a/answers.ts';
-import { Streams } from '../a2a/streams.ts';
+import type { Place, Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/contract.ts';
 import { parseId } from '../event/encode.ts';
-import type { Snapshot, Turn } from '../event/types.ts';
+import type { Logger, Snapshot, Turn } from '../event/types.ts';
 import { sseResponse, streamResponse } from '../http/sse.ts';
 import { traceHeaders } from '../http/trace.ts';
 import type { JsonObject } from '../json.ts';
@@ -22,8 +22,8 @@ import {
 import { keepAlive } from '../stream/keep-alive.ts';
 import { timeOrderedId } from '../task/id.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
-import { answering } from './api.ts';
 import { readJson } from './body.ts';
+import { answered } from './failure.ts';
 import { follow, type Line, messageStart } from './follow.ts';
 import type { Call, Route } from './router.ts';
 
@@ -32,14 +32,11 @@ export interface OutputsOptions {
   readonly log: TaskLog;
   readonly runner: Runner;
   readonly heartbeatMs: number;
-  /** Open streams of one caller. */
-  readonly maxStreams?: number;
-}
-
-export interface MountedOutputs {
-  readonly routes: readonly Route[];
-  /** Closes open streams; clients come back and resume. */
-  drain(): void;
+  /** Gets the failures whose text is withheld from callers. */
+  readonly logger: Logger;
+  /** The open streams, counted for each owner. */
+  readonly streams: Streams;
+  readonly maxBodyBytes: number;
 }
 
 /** A front end's protocol: how it asks, what it is told, how that is written. */
@@ -76,25 +73,20 @@ const PROTOCOLS: readonly Protocol[] = [
  * on with what runs or waits there (204 if nothing does), `…/stop` cancels it; a client that only leaves
  * cancels nothing. Each message has an id; sent back as `Last-Event-ID`, exactly the rest follows.
  */
-export function mountOutputs(options: OutputsOptions): MountedOutputs {
-  const streams = new Streams(options.maxStreams ?? 5000);
-  const routes = options.agents.flatMap((agent) =>
-    PROTOCOLS.flatMap((protocol) => new FrontEnd(agent, protocol, options, streams).routes),
+export const outputRoutes = (options: OutputsOptions): readonly Route[] =>
+  options.agents.flatMap((agent) =>
+    PROTOCOLS.flatMap((protocol) => new FrontEnd(agent, protocol, options).routes),
   );
-  return { routes, drain: () => streams.drain() };
-}
 
 class FrontEnd {
   readonly #agent: string;
   readonly #protocol: Protocol;
   readonly #options: OutputsOptions;
-  readonly #streams: Streams;
 
-  constructor(agent: string, protocol: Protocol, options: OutputsOptions, streams: Streams) {
+  constructor(agent: string, protocol: Protocol, options: OutputsOptions) {
     this.#agent = agent;
     this.#protocol = protocol;
     this.#options = options;
-    this.#streams = streams;
   }
 
   get routes(): readonly Route[] {
@@ -103,7 +95,7 @@ class FrontEnd {
       method: Route['method'],
       path: string,
       handle: (call: Call) => Promise<Response>,
-    ): Route => ({ method, path, handle: (call) => answering(() => handle(call)) });
+    ): Route => answered({ method, path, handle }, this.#options.logger);
     return [
       route('POST', base, (call) => this.#post(call)),
       route('GET', `${base}/:context/stream`, (call) => this.#reconnect(call)),
@@ -114,12 +106,19 @@ class FrontEnd {
   async #post(call: Call): Promise<Response> {
     const resumed = await this.#resume(call);
     if (resumed) return resumed;
-    const posted = this.#protocol.read(await readJson(call.request));
+    const posted = this.#protocol.read(await readJson(call.request, this.#options.maxBodyBytes));
     const metadata = { ...traceHeaders(call.request), ...posted.metadata };
     const turn = await this.#turn({ ...posted, metadata }, call.owner);
-    const entry = await this.#options.runner.submit(turn);
-    const { task } = entry.type === 'turn.submitted' ? entry.turn : turn;
-    return this.#stream(call, task, { from: entry.seq });
+    // Before the submit: a caller with too many streams is refused, and no task is made.
+    const place = this.#options.streams.enter(call.owner, call.request.signal);
+    try {
+      const entry = await this.#options.runner.submit(turn);
+      const { task } = entry.type === 'turn.submitted' ? entry.turn : turn;
+      return this.#stream(call, task, { from: entry.seq }, place);
+    } catch (error) {
+      place.leave();
+      throw error;
+    }
   }
 
   /** Goes on behind the id that the client has, if it says one. */
@@ -156,9 +155,9 @@ class FrontEnd {
     { request, url, owner }: Call,
     task: string,
     start: { readonly from: number } | { readonly after: string },
+    place: Place = this.#options.streams.enter(owner, request.signal),
   ): Response {
     const { log, heartbeatMs } = this.#options;
-    const place = this.#streams.enter(owner, request.signal);
     const output = this.#protocol.output(url);
     const lines = async function* (): AsyncGenerator<Line, void, undefined> {
       try {
@@ -217,7 +216,7 @@ class FrontEnd {
   }
 
   async #newest(context = '', owner: string | undefined): Promise<Snapshot | undefined> {
-    const query = { context, ...(owner !== undefined && { owner }) };
+    const query = { context, owner: owner ?? '' };
     for await (const snapshot of this.#options.log.list(query))
       if (this.#owns(snapshot, owner)) return snapshot;
     return undefined;

@@ -1,9 +1,10 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { connectA2A, type A2ATask } from '../a2a/index.ts';
 import type { Agent } from '../event/types.ts';
 import { fileBlobs } from '../task/blob.ts';
@@ -137,3 +138,108 @@ for (const binding of ['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)
     expect(task).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } });
     expect(await log.get((task as A2ATask).id)).toMatchObject({ state: 'submitted' });
   });
+
+describe('a serve() that rejects', () => {
+  const P384 = generateKeyPairSync('ec', { namedCurve: 'P-384' }).privateKey;
+  const cardKey = { kid: 'k', key: P384.export({ type: 'pkcs8', format: 'pem' }) as string };
+
+  test('frees its port', async () => {
+    const port = await freePort();
+    const failed = serve(hello, { log: memoryLog(), port, page: false, a2a: { cardKey } });
+    await expect(failed).rejects.toThrow('P-256');
+    await using served = await serve(hello, { log: memoryLog(), port, page: false });
+    expect((await fetch(`${served.url}/readyz`)).status).toBe(200);
+  });
+
+  test('unlocks the store that it opened', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
+    const cwd = process.cwd();
+    process.chdir(directory);
+    try {
+      const busy = createServer().listen(0, '127.0.0.1');
+      await once(busy, 'listening');
+      const { port } = busy.address() as AddressInfo;
+      await expect(serve(hello, { port, page: false })).rejects.toThrow('is in use');
+      busy.close();
+      await using served = await serve(hello, { page: false });
+      expect((await fetch(`${served.url}/readyz`)).status).toBe(200);
+    } finally {
+      process.chdir(cwd);
+      await rm(directory, { recursive: true });
+    }
+  });
+});
+
+test('disposing closes everything, also behind a resource that fails to close', async () => {
+  const closed: string[] = [];
+  const resource = (name: string, fails = false): AsyncDisposable => ({
+    async [Symbol.asyncDispose]() {
+      closed.push(name);
+      if (fails) throw new Error(`${name} failed to close`);
+    },
+  });
+  const log = memoryLog();
+  const served = await serve(hello, {
+    log,
+    page: false,
+    resources: [resource('first'), resource('second', true), resource('third')],
+  });
+  await expect(served[Symbol.asyncDispose]()).rejects.toThrow('second failed to close');
+  expect(closed).toEqual(['third', 'second', 'first']);
+  await expect(fetch(`${served.url}/healthz`)).rejects.toThrow();
+  await log[Symbol.asyncDispose]();
+});
+
+test('what an agent throws goes to stderr where no logger is given', async () => {
+  const written: string[] = [];
+  const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    written.push(String(text));
+    return true;
+  });
+  try {
+    const throws: Agent = async function* () {
+      yield { type: 'status', message: 'soon' };
+      throw new Error('the warehouse is on fire');
+    };
+    await using served = await serve(throws, { log: memoryLog(), page: false });
+    const stream = (await connectA2A(served.url)).stream('go');
+    await stream.result();
+    expect(written.join('')).toContain('agent agent failed: the warehouse is on fire');
+    expect(JSON.stringify(stream.status)).not.toContain('warehouse');
+  } finally {
+    write.mockRestore();
+  }
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+test('the files of a store and its blobs are readable for their user alone', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
+  const umask = process.umask(0o022);
+  try {
+    const blobs = fileBlobs({ directory: join(directory, 'blobs') });
+    await using log = await openStore(join(directory, 'store', 'tasks.sqlite'));
+    await using served = await serve(hello, { log, page: false });
+    await (await connectA2A(served.url)).send('go');
+    await blobs.put({ task: 't', mediaType: 'text/plain' }, [Buffer.from('x')]);
+    const found = await readdir(directory, { recursive: true, withFileTypes: true });
+    const modes = await Promise.all(
+      found.map(async (entry) => {
+        const { mode } = await stat(join(entry.parentPath, entry.name));
+        return `${entry.isDirectory() ? 'folder' : entry.name.replace(/.*-(?=\w+$)/, '')} ${(mode & 0o777).toString(8)}`;
+      }),
+    );
+    expect(modes.length).toBeGreaterThanOrEqual(8);
+    expect(modes.filter((each) => !/^folder 700$|^(?!folder).* 600$/.test(each))).toEqual([]);
+  } finally {
+    process.umask(umask);
+    await rm(directory, { recursive: true });
+  }
+});

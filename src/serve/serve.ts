@@ -1,25 +1,32 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
-import type { Agent } from '../event/types.ts';
+import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node.ts';
 import { urlOf } from '../http/request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
+import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
 import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
+import { failureResponse } from './failure.ts';
 import { createGuard } from './guard.ts';
+import { readLimits } from './limits.ts';
+import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
-import { mountOutputs } from './outputs.ts';
+import { outputRoutes } from './outputs.ts';
+import { createReadiness } from './readiness.ts';
+import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './page.ts';
 import { RESOURCE_PATH, resourceRoute } from './resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
-import { createSessions } from './session.ts';
+import { createSessions, SESSION_PATH } from './session.ts';
 import { withSkills } from './skills.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
@@ -49,74 +56,124 @@ export async function serve(
   const modules =
     typeof agents === 'function' ? { agent: { default: agents, options: told } } : agents;
   const options = serverOptions(modules, told);
+  if (Object.keys(modules).length === 0)
+    throw new DuolaneError('invalid', 'serve() needs at least one agent');
+  // What is open when a later step fails. `resources` are not among it: they are the caller's until
+  // serve() has resolved, and a caller may try again, on another port.
+  const opened = new Disposer();
+  const { logger = stderrLogger() } = options;
+  try {
+    return await open(modules, { ...options, logger }, opened);
+  } catch (error) {
+    await opened[Symbol.asyncDispose]().catch((failure: unknown) =>
+      logger.error('cannot close what was opened', { error: String(failure) }),
+    );
+    throw error;
+  }
+}
+
+type OpenOptions = ServeOptions & { readonly logger: Logger };
+
+async function open(
+  modules: Readonly<Record<string, AgentModule>>,
+  options: OpenOptions,
+  opened: Disposer,
+): Promise<Served> {
   const names = Object.keys(modules);
-  if (names.length === 0) throw new DuolaneError('invalid', 'serve() needs at least one agent');
-  const { host = '127.0.0.1', port = 0 } = options;
+  const { host = '127.0.0.1', port = 0, logger } = options;
   const publicUrl = readPublicUrl(options.publicUrl);
+  const limits = readLimits(options.limits, options.auth !== undefined);
   const cors = createCors(options.origins);
   const guard = createGuard(host, options.auth, {
     isAllowed: cors.isAllowed,
     ...(publicUrl !== undefined && { publicUrl }),
-    onError: (error) => options.logger?.error('tokens cannot be checked', { error: String(error) }),
+    onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
   });
-  const sessions = createSessions(options.auth);
   const log =
-    options.log ?? (await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
-  const observed = await observe(options);
-  const runner = createRunner({
-    log,
-    observer: observed.observer,
-    ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
-    ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
-    ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
-    ...(options.queue !== undefined && { queue: options.queue }),
-    ...(options.logger && { logger: options.logger }),
-    agents: Object.fromEntries(names.map((name) => [name, (modules[name] as AgentModule).default])),
+    options.log ??
+    opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
+  const sessions = createSessions(options.auth, {
+    ...options.session,
+    https: publicUrl?.startsWith('https:') ?? false,
+    shared: log.replicas !== undefined,
   });
+  const observed = await observe(options);
+  const runner = opened.use(
+    createRunner({
+      log,
+      observer: observed.observer,
+      ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
+      ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
+      ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
+      ...(options.queue !== undefined && { queue: options.queue }),
+      logger,
+      agents: Object.fromEntries(
+        names.map((name) => [name, (modules[name] as AgentModule).default]),
+      ),
+    }),
+  );
 
   let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
     plain(503, 'starting');
-  const listening = await listen(
-    async (request) => {
-      const preflight = cors.preflight(request);
-      if (preflight) return preflight;
-      const { response, owner } = await guard(request, {
-        open: isOpen(request),
-        owner: sessions.ownerOf(request),
-      });
-      const told = response ?? observed.watch(request, await route(request, owner));
-      return cors.readable(request, told);
-    },
-    {
-      host,
-      port,
-      onError: (error) => options.logger?.warn('a response ended early', { error: String(error) }),
-    },
-  ).catch(closing(runner));
+  const listening = opened.use(
+    await listen(
+      async (request) => {
+        const preflight = cors.preflight(request);
+        if (preflight) return preflight;
+        const answer = async (): Promise<Response> => {
+          const { response, owner } = await guard(request, {
+            open: isOpen(request),
+            owner: isSignIn(request) ? undefined : await sessions.ownerOf(request),
+          });
+          return response ?? observed.watch(request, await route(request, owner));
+        };
+        const response = await answer().catch((error: unknown) => failureResponse(error, logger));
+        return cors.readable(request, response);
+      },
+      {
+        host,
+        port,
+        maxConnections: limits.maxConnections,
+        headersMs: limits.headersMs,
+        requestMs: limits.requestMs,
+        stallMs: limits.stallMs,
+        onError: (error) => logger.warn('a response ended early', { error: String(error) }),
+      },
+    ),
+  );
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
     const { listenAgents } = await import('./grpc.ts');
-    return listenAgents(host, options, guard, () => ready);
+    return opened.use(await listenAgents(host, options, limits, guard, () => ready));
   };
-  const grpc = options.grpc && (await openGrpc().catch(closing(listening, runner)));
+  const grpc = options.grpc && (await openGrpc());
   // Host and Origin are the guard's business, for all routes alike.
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
   )?.tools;
-  const mcp = tools && mcpHandler(tools, { hosts: ['*'] });
+  const mcp = tools && opened.use(mcpHandler(tools, { hosts: ['*'] }));
   const described = await withSkills(modules);
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
-  const mounted = mountAgents(described, { url, grpcUrl }, log, runner, options);
+  const mounted = opened.use(
+    mountAgents(described, { url, grpcUrl }, log, runner, options, limits),
+  );
   ready = mounted;
-  const outputs = mountOutputs({ agents: names, log, runner, heartbeatMs: HEARTBEAT_MS });
+  const streams = new Streams(limits.maxStreamsPerOwner);
+  const { maxBodyBytes } = limits;
+  const common = { log, runner, heartbeatMs: HEARTBEAT_MS, logger, streams, maxBodyBytes };
+  const readiness = createReadiness(log, logger);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
     {
       method: 'GET',
       path: '/readyz',
-      handle: () => plain(state === 'ready' ? 200 : 503, state),
+      async handle() {
+        if (state !== 'ready') return plain(503, state);
+        const { ok } = await readiness();
+        return ok ? plain(200, state) : plain(503, 'the task store does not answer');
+      },
     },
     observed.route,
     ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
@@ -131,40 +188,42 @@ export async function serve(
         description: description.description,
         ...(modules[name]?.options?.form && { form: modules[name].options.form }),
       })),
-      log,
-      runner,
-      heartbeatMs: HEARTBEAT_MS,
+      ...common,
     }),
-    ...outputs.routes,
+    ...outputRoutes({ ...common, agents: names }),
     ...blobRoutes(blobsOf(modules)),
     ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
   ];
   const router = createRouter(routes);
   route = async (request, owner) =>
     (await mounted.handle(request, owner)) ?? router(request, owner);
+  const retention = opened.use(startRetention(log, options.retention, logger));
   state = 'ready';
 
-  let closed: Promise<void> | undefined;
-  const close = async (): Promise<void> => {
+  // From here on this closes everything, in the reverse order of these lines: runs end first, so that
+  // open streams deliver their last event, then streams, listeners, the log, and the resources.
+  const closing = new Disposer();
+  const resources = new Set([
+    ...(options.resources ?? []),
+    ...Object.values(modules).flatMap((module) => module.options?.resources ?? []),
+  ]);
+  for (const resource of resources) closing.use(resource);
+  if (!options.log) closing.use(log);
+  closing.use(listening);
+  if (grpc) closing.use(grpc);
+  if (mcp) closing.use(mcp);
+  closing.defer(() => streams.drain());
+  closing.use(mounted);
+  closing.use(retention);
+  closing.use(runner);
+  closing.defer(() => {
     state = 'draining';
-    await runner[Symbol.asyncDispose]();
-    await mounted[Symbol.asyncDispose]();
-    outputs.drain();
-    await mcp?.[Symbol.asyncDispose]();
-    await grpc?.[Symbol.asyncDispose]();
-    await listening[Symbol.asyncDispose]();
-    if (!options.log) await log[Symbol.asyncDispose]();
-    const resources = new Set([
-      ...(options.resources ?? []),
-      ...Object.values(modules).flatMap((module) => module.options?.resources ?? []),
-    ]);
-    for (const resource of [...resources].toReversed()) await resource[Symbol.asyncDispose]();
-  };
+  });
   return {
     url: listening.url,
     ...(grpc && { grpcUrl: grpc.url }),
     log,
-    [Symbol.asyncDispose]: () => (closed ??= close()),
+    [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   };
 }
 
@@ -174,14 +233,6 @@ function readPublicUrl(given: string | undefined): string | undefined {
     return given?.replace(/\/+$/, '');
   throw new DuolaneError('invalid', `publicUrl must be an http or https address, got ${given}`);
 }
-
-/** Rethrows, once what was opened before the failure is closed. */
-const closing =
-  (...opened: readonly AsyncDisposable[]) =>
-  async (error: unknown): Promise<never> => {
-    for (const each of opened) await each[Symbol.asyncDispose]();
-    throw error;
-  };
 
 /** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
 export async function openStore(
@@ -193,9 +244,13 @@ export async function openStore(
     return postgresLog({ connectionString: file, ...options });
   }
   const { sqliteLog } = await import('../task/sqlite.ts');
-  await mkdir(dirname(file), { recursive: true });
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   return sqliteLog({ file, ...options });
 }
+
+/** A cookie must not renew itself, so a sign-in needs the secret or the token. */
+const isSignIn = (request: Request): boolean =>
+  request.method === 'POST' && urlOf(request).pathname === SESSION_PATH;
 
 /** What anyone may see: who is here, whether it is well, and the page before anything is on it. */
 function isOpen(request: Request): boolean {
@@ -205,6 +260,6 @@ function isOpen(request: Request): boolean {
     pathname === '/readyz' ||
     pathname === RESOURCE_PATH ||
     pathname.endsWith(CARD_PATH) ||
-    (request.method !== 'POST' && (isPage(pathname) || pathname === '/api/session'))
+    (request.method !== 'POST' && (isPage(pathname) || pathname === SESSION_PATH))
   );
 }

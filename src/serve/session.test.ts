@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { memoryLog } from '../task/memory.ts';
+import { memoryRevocations } from './revocations.ts';
 import { serve } from './serve.ts';
 import { createSessions } from './session.ts';
 import type { Auth } from './guard.ts';
@@ -22,19 +23,20 @@ const valueOf = (setCookie: string): string => setCookie.split(';')[0] ?? '';
 describe('a session', () => {
   test('says who asks, on every replica with the same secrets, until it runs out', async () => {
     let now = 1_000_000;
-    const open = (auth: Auth): ReturnType<typeof createSessions> => createSessions(auth, () => now);
+    const open = (auth: Auth): ReturnType<typeof createSessions> =>
+      createSessions(auth, { now: () => now });
     const cookie = await issued(open({ bearer: SECRETS }), 'ada');
     expect(cookie).toMatch(/; HttpOnly; SameSite=Strict$/);
     const ask = at(`other=1; ${valueOf(cookie)}`);
-    expect(open({ bearer: SECRETS }).ownerOf(ask)).toBe('ada');
-    expect(open({ bearer: { ...SECRETS, bob: 'changed' } }).ownerOf(ask)).toBeUndefined();
+    expect(await open({ bearer: SECRETS }).ownerOf(ask)).toBe('ada');
+    expect(await open({ bearer: { ...SECRETS, bob: 'changed' } }).ownerOf(ask)).toBeUndefined();
     now += 12 * 60 * 60 * 1000;
-    expect(open({ bearer: SECRETS }).ownerOf(ask)).toBeUndefined();
+    expect(await open({ bearer: SECRETS }).ownerOf(ask)).toBeUndefined();
   });
 
   test('never outlives the token that was shown', async () => {
     const claims = Buffer.from(JSON.stringify({ exp: 1_060 })).toString('base64url');
-    const sessions = createSessions({ verify: async () => 'ada' }, () => 1_000_000);
+    const sessions = createSessions({ verify: async () => 'ada' }, { now: () => 1_000_000 });
     expect(await issued(sessions, 'ada', `e30.${claims}.sig`)).toContain('Max-Age=60;');
   });
 
@@ -45,8 +47,104 @@ describe('a session', () => {
     const bob = Buffer.from(claim, 'base64url').toString().replace('ada', 'bob');
     const forged = `${Buffer.from(bob).toString('base64url')}.${signature}`;
     for (const bad of [forged, `${claim}.`, claim, '', '.', `${claim}.${'A'.repeat(43)}`])
-      expect(sessions.ownerOf(at(`${name}=${bad}`))).toBeUndefined();
-    expect(sessions.ownerOf(at(`${name}=${value}`))).toBe('ada');
+      expect(await sessions.ownerOf(at(`${name}=${bad}`))).toBeUndefined();
+    expect(await sessions.ownerOf(at(`${name}=${value}`))).toBe('ada');
+  });
+});
+
+test('a list of revocations that is full ends every older session, so none comes back', async () => {
+  let now = 0;
+  const revocations = memoryRevocations(() => now, 2);
+  await revocations.revoke('a', 10);
+  await revocations.revoke('b', 1_000);
+  now = 20; // the session of "a" has expired, so its entry makes room
+  await revocations.revoke('c', 1_000);
+  expect([revocations.isRevoked('b', 1), revocations.isRevoked('d', 1)]).toEqual([true, false]);
+  await revocations.revoke('e', 1_000);
+  for (const id of ['b', 'c', 'd', 'e']) expect(revocations.isRevoked(id, 20)).toBe(true);
+  expect(revocations.isRevoked('f', 21)).toBe(false);
+});
+
+describe('the cookie of a server', () => {
+  const agent = async function* () {};
+  const signIn = async (url: string, headers: Record<string, string>): Promise<Response> =>
+    fetch(`${url}/api/session`, { method: 'POST', headers });
+  const secret = { authorization: 'Bearer alpha' };
+  const tasks = async (url: string, headers: Record<string, string>): Promise<number> =>
+    (await fetch(`${url}/api/tasks`, { headers })).status;
+  const cookieOf = (response: Response): string => response.headers.get('set-cookie') ?? '';
+
+  test('does not renew itself', async () => {
+    await using served = await serve(agent, { log: memoryLog(), auth: { bearer: SECRETS } });
+    const headers = { cookie: valueOf(cookieOf(await signIn(served.url, secret))) };
+    expect(await tasks(served.url, headers)).toBe(200);
+    const again = await signIn(served.url, headers);
+    expect([again.status, cookieOf(again)]).toEqual([401, '']);
+  });
+
+  test('is worth nothing after the sign-out, also for a copy of it', async () => {
+    await using served = await serve(agent, { log: memoryLog(), auth: { bearer: SECRETS } });
+    const headers = { cookie: valueOf(cookieOf(await signIn(served.url, secret))) };
+    const other = { cookie: valueOf(cookieOf(await signIn(served.url, secret))) };
+    await fetch(`${served.url}/api/session`, { method: 'DELETE', headers });
+    expect(await tasks(served.url, headers)).toBe(401);
+    expect(await tasks(served.url, other)).toBe(200);
+  });
+
+  test('is for https and this host alone where callers come over https', async () => {
+    await using served = await serve(agent, {
+      log: memoryLog(),
+      auth: { bearer: SECRETS },
+      publicUrl: 'https://agents.example.com',
+    });
+    const cookie = cookieOf(await signIn(served.url, secret));
+    expect(cookie).toMatch(/^__Host-duolane-session=[^;]+; Path=\/; .*; Secure$/);
+    expect(await tasks(served.url, { cookie: valueOf(cookie) })).toBe(200);
+    const renamed = valueOf(cookie).replace('__Host-', '');
+    expect(await tasks(served.url, { cookie: renamed })).toBe(401);
+  });
+
+  test('is short where other replicas do not hear of a sign-out, unless they are told', async () => {
+    const log = Object.assign(memoryLog(), { replicas: async () => [] });
+    const auth = { bearer: SECRETS };
+    await using short = await serve(agent, { log, auth });
+    expect(cookieOf(await signIn(short.url, secret))).toContain('Max-Age=3600;');
+    const shared = new Set<string>();
+    const revocations = {
+      revoke: async (id: string) => void shared.add(id),
+      isRevoked: async (id: string) => shared.has(id),
+    };
+    const session = { revocations, lifeMs: 7_200_000 };
+    await using first = await serve(agent, { log, auth, session });
+    await using second = await serve(agent, { log, auth, session });
+    const cookie = cookieOf(await signIn(first.url, secret));
+    expect(cookie).toContain('Max-Age=7200;');
+    const headers = { cookie: valueOf(cookie) };
+    expect(await tasks(second.url, headers)).toBe(200);
+    await fetch(`${first.url}/api/session`, { method: 'DELETE', headers });
+    expect(await tasks(second.url, headers)).toBe(401);
+  });
+
+  test('lets nobody in while revocations cannot be read', async () => {
+    const isRevoked = async (): Promise<never> => {
+      throw new Error('redis://10.0.0.7 is down');
+    };
+    const session = { revocations: { revoke() {}, isRevoked } };
+    const logger = { debug() {}, info() {}, warn() {}, error() {} };
+    const auth = { bearer: SECRETS };
+    await using served = await serve(agent, { log: memoryLog(), auth, session, logger });
+    const headers = { cookie: valueOf(cookieOf(await signIn(served.url, secret))) };
+    expect(await tasks(served.url, headers)).toBe(500);
+  });
+
+  test('is given for a token until its end, not beyond', async () => {
+    const claims = Buffer.from(JSON.stringify({ exp: 999 })).toString('base64url');
+    const sessions = createSessions({ verify: async () => 'ada' }, { now: () => 1_000_000 });
+    expect(await issued(sessions, 'ada', `e30.${claims}.sig`)).toBe('');
+    const lifeMs = 10;
+    await expect(serve(agent, { log: memoryLog(), session: { lifeMs } })).rejects.toMatchObject({
+      code: 'invalid',
+    });
   });
 });
 

@@ -6,6 +6,9 @@ import type { ToolSource } from '../mcp/types.ts';
 import type { BlobStore } from '../task/blob.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { Auth } from './guard.ts';
+import type { Limits } from './limits.ts';
+import type { Retention } from './retention.ts';
+import type { SessionOptions } from './session.ts';
 
 export interface ServeOptions {
   readonly host?: string;
@@ -13,11 +16,23 @@ export interface ServeOptions {
   readonly log?: TaskLog;
   /** Who may ask. Needed for any address beyond this machine; without it there is one owner, anybody. */
   readonly auth?: Auth;
-  /** Where callers reach this server, if not at its own address; it stands in the cards. */
+  /** How browsers stay signed in to the page, where there is `auth`. */
+  readonly session?: SessionOptions;
+  /**
+   * Where callers reach this server, if not at its own address; it stands in the cards. With https,
+   * the cookie of the page is `Secure`.
+   */
   readonly publicUrl?: string;
   /** Pages of these origins may ask, too (CORS), such as `https://app.example.com`; by default none. */
   readonly origins?: readonly string[];
   readonly page?: boolean;
+  /** What this server takes on at most; each has a default. */
+  readonly limits?: Limits;
+  /**
+   * How long tasks are kept after their end: 30 days by default, also in a `log` of yours. `false`
+   * keeps them for ever.
+   */
+  readonly retention?: Retention | false;
   /** How long an agent may take to heed a cancel or a stop before it is left behind. */
   readonly graceMs?: number;
   /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
@@ -38,7 +53,7 @@ export interface ServeOptions {
    * process has set up. `/metrics` is there in any case.
    */
   readonly telemetry?: boolean;
-  /** Hears what callers are not told; silent by default. */
+  /** Gets what callers are not told, such as the text of an agent's exception. By default errors and warnings go to stderr. */
   readonly logger?: Logger;
   /** Served over MCP too, and as skills of the card. */
   readonly tools?: ToolSource;

@@ -66,13 +66,13 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
       const folder = folderOf(blob.task);
       const id = `${folder}.${randomUUID()}`;
       const file = fileOf(directory, id);
-      await mkdir(join(directory, folder), { recursive: true });
+      await mkdir(join(directory, folder), { recursive: true, mode: 0o700 });
       try {
         const size = await writeAll(`${file}.part`, limited(bytes, maxBytes, signal));
         const info: BlobInfo = { ...blob, id, bytes: size };
         // Whoever finds the description finds all the bytes.
         await rename(`${file}.part`, file);
-        await writeFile(`${file}.json`, JSON.stringify(info), { flush: true });
+        await writeFile(`${file}.json`, JSON.stringify(info), { flush: true, mode: 0o600 });
         await syncFolder(join(directory, folder));
         return info;
       } catch (error) {
@@ -139,7 +139,7 @@ async function* limited(
 }
 
 async function writeAll(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
-  await using handle = await open(file, 'wx');
+  await using handle = await open(file, 'wx', 0o600);
   let bytes = 0;
   for await (const chunk of chunks) {
     await handle.writeFile(chunk);

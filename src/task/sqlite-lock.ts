@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { DuolaneError } from '../errors.ts';
@@ -27,7 +27,9 @@ export function lockFile(file: string): Database {
 
 function openBeside(file: string): Database {
   try {
-    mkdirSync(dirname(file), { recursive: true });
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    // SQLite would make new files readable for everybody; the -wal and -shm get the mode of the database.
+    for (const each of [file, `${file}-lock`]) closeSync(openSync(each, 'a', 0o600));
     return openDatabase(`${file}-lock`);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

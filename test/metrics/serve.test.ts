@@ -78,6 +78,28 @@ test('a scrape tells runs, tools, streams, resumes and cancels as they were', as
   );
 });
 
+test('events of a stream are counted, however many go out in one write', async () => {
+  const served = await open(async function* () {
+    for (let n = 0; n < 40; n++) yield { type: 'status', message: `step ${n}` };
+  });
+  const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hi' }] };
+  const response = await fetch(`${served.url}/a2a`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'SendStreamingMessage',
+      params: { message },
+    }),
+  });
+  const events = (await response.text()).match(/^data:/gm)?.length;
+  expect(events).toBeGreaterThan(40);
+  expect(await scrape(served)).toMatchObject({
+    'duolane_stream_events_total{protocol="a2a"}': events,
+  });
+});
+
 test('metrics are behind the same guard as everything else', async () => {
   const served = await open(async function* () {}, { auth: { bearer: 'secret' } });
   expect((await fetch(`${served.url}/metrics`)).status).toBe(401);

@@ -1,4 +1,5 @@
 import type { Answer } from '../../src/ask.ts';
+import type { Failure } from '../../src/errors.ts';
 import type { Entry } from '../../src/event/types.ts';
 import { isObject } from '../../src/json.ts';
 import type {
@@ -129,8 +130,10 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
     });
     stream.addEventListener('failure', ({ data }) => {
       stream.close();
-      on.failed(new Error((JSON.parse(data as string) as { message: string }).message));
+      const failure = JSON.parse(data as string) as Failure;
+      on.failed(new Error(failure.message));
       on.line('lost');
+      if (failure.retryable) timer = setTimeout(again, failure.retryAfterMs ?? RETRY_MS);
     });
     stream.onerror = () => {
       on.line('lost');

@@ -48,7 +48,7 @@ export const listenA2A = (
   agent: A2AServer | FindAgent,
   options: ListenGrpcOptions = {},
 ): Promise<GrpcListening> =>
-  listenGrpc([...routesOf(agent), ...standardRoutes(Object.values(SERVICES))], options);
+  listenGrpc([...routesOf(agent), ...standardRoutes(Object.values(SERVICES), options)], options);
 
 function routesOf(agent: A2AServer | FindAgent): readonly Route[] {
   const find: FindAgent =

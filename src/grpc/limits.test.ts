@@ -1,0 +1,215 @@
+import { EventEmitter, once } from 'node:events';
+import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
+import { connect as connectTcp } from 'node:net';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { DuolaneError } from '../errors.ts';
+import { sleep } from '../stream/abort.ts';
+import { encodeFrame } from './frames.ts';
+import type { Codec } from './method.ts';
+import { Outbound } from './outbound.ts';
+import { bidiStream, serverStream, unary } from './route.ts';
+import { type GrpcListening, listenGrpc, type ListenGrpcOptions } from './server.ts';
+import { standardRoutes } from './standard.ts';
+
+const text: Codec<string> = {
+  encode: (message) => Buffer.from(message),
+  decode: (bytes) => Buffer.from(bytes).toString(),
+};
+const method = (name: string) => ({ path: `/test.Test/${name}`, request: text, response: text });
+const LONG = 'x'.repeat(200_000);
+
+let left: string[] = [];
+const routes = [
+  unary(method('Unary'), () => LONG),
+  serverStream(method('Stream'), async function* (_, { signal }) {
+    try {
+      for (;;) yield LONG;
+    } finally {
+      left.push(signal.aborted ? 'aborted' : 'open');
+    }
+  }),
+  bidiStream(method('Echo'), async function* (requests) {
+    for await (const request of requests) yield request;
+  }),
+  serverStream(method('Silent'), async function* (_, { signal }) {
+    await sleep(3_600_000, signal);
+    yield '';
+  }),
+  ...standardRoutes([], { maxWatches: 2 }),
+];
+
+const opened: AsyncDisposable[] = [];
+afterEach(async () => {
+  left = [];
+  for (const each of opened.splice(0).toReversed()) await each[Symbol.asyncDispose]();
+});
+
+async function server(options: ListenGrpcOptions = {}): Promise<GrpcListening> {
+  const listening = await listenGrpc(routes, { closeMs: 0, ...options });
+  opened.push(listening);
+  return listening;
+}
+
+function client({ url }: GrpcListening, settings = {}): ClientHttp2Session {
+  const session = connect(url.replace('grpc:', 'http:'), { settings });
+  session.on('error', () => {});
+  opened.push({ [Symbol.asyncDispose]: async () => session.destroy() });
+  return session;
+}
+
+function call(session: ClientHttp2Session, path: string): ClientHttp2Stream {
+  const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc' };
+  const stream = session.request(headers, { endStream: false });
+  stream.on('error', () => {});
+  return stream;
+}
+
+/** The status of a call, in its trailers or, without an answer, in its headers. */
+function statusOf(stream: ClientHttp2Stream): Promise<number> {
+  return new Promise((resolve) => {
+    const read = (headers: Record<string, unknown>): void => {
+      if (headers['grpc-status'] !== undefined) resolve(Number(headers['grpc-status']));
+    };
+    stream.on('response', read);
+    stream.on('trailers', read);
+    stream.resume();
+  });
+}
+
+describe('a client that leaves answers unread', () => {
+  test.each(['Stream', 'Unary'])('is cut after stallMs (%s)', async (name) => {
+    const errors: unknown[] = [];
+    const listening = await server({ stallMs: 50, onError: (error) => errors.push(error) });
+    // No window at all: nothing that the server writes can go out.
+    const stream = call(client(listening, { initialWindowSize: 0 }), `/test.Test/${name}`);
+    stream.end(encodeFrame(Buffer.from('go')));
+    await once(stream, 'close');
+    expect(stream.rstCode).toBe(8);
+    await expect.poll(() => listening.calls).toBe(0);
+    if (name === 'Stream') expect(left).toEqual(['aborted']);
+    expect(errors).toEqual([expect.objectContaining({ code: 'timeout' })]);
+  });
+
+  test('but not one that reads slowly: each piece that goes out counts', () => {
+    vi.useFakeTimers();
+    try {
+      const waiting: (() => void)[] = [];
+      const write = (_piece: Uint8Array, written: () => void): boolean => waiting.push(written) < 2;
+      const stream = Object.assign(new EventEmitter(), { write });
+      let stalls = 0;
+      const outbound = new Outbound(stream as never, { stallMs: 1000, onStall: () => stalls++ });
+      void outbound.send(Buffer.from(LONG))?.catch(() => {});
+      expect(waiting.length).toBe(4);
+      for (const written of waiting) {
+        vi.advanceTimersByTime(900);
+        written();
+      }
+      vi.advanceTimersByTime(10_000);
+      expect(stalls).toBe(0);
+      void outbound.send(Buffer.from('more'))?.catch(() => {});
+      vi.advanceTimersByTime(999);
+      expect(stalls).toBe(0);
+      vi.advanceTimersByTime(1);
+      expect(stalls).toBe(1);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+describe('a client that does not finish a message', () => {
+  const half = encodeFrame(Buffer.from('a whole message')).subarray(0, 9);
+
+  test.each([
+    ['nothing', 'Unary', undefined],
+    ['half a message', 'Unary', half],
+    ['half a message', 'Stream', half],
+    ['half a message', 'Echo', half],
+  ])('is refused after messageMs (%s to %s)', async (_, name, bytes) => {
+    const listening = await server({ messageMs: 50 });
+    const stream = call(client(listening), `/test.Test/${name}`);
+    if (bytes) stream.write(bytes);
+    expect(await statusOf(stream)).toBe(4); // DEADLINE_EXCEEDED
+    await expect.poll(() => listening.calls).toBe(0);
+  });
+
+  test('is not one that waits between messages', async () => {
+    const listening = await server({ messageMs: 50 });
+    const stream = call(client(listening), '/test.Test/Echo');
+    const status = statusOf(stream);
+    for (const word of ['one', 'two']) {
+      stream.write(encodeFrame(Buffer.from(word)));
+      await once(stream, 'data');
+      await sleep(120);
+    }
+    stream.end();
+    expect(await status).toBe(0);
+  });
+});
+
+describe('a server has room for', () => {
+  test('maxCalls calls, and refuses the next with RESOURCE_EXHAUSTED', async () => {
+    const listening = await server({ maxCalls: 2 });
+    const session = client(listening);
+    for (let n = 0; n < 2; n++)
+      call(session, '/test.Test/Silent').end(encodeFrame(Buffer.from('go')));
+    await expect.poll(() => listening.calls).toBe(2);
+    const third = call(client(listening), '/test.Test/Unary');
+    third.end(encodeFrame(Buffer.from('go')));
+    expect(await statusOf(third)).toBe(8);
+  });
+
+  test('maxWatches health watches, and refuses the next with RESOURCE_EXHAUSTED', async () => {
+    const session = client(await server());
+    const watch = (): ClientHttp2Stream => {
+      const stream = call(session, '/grpc.health.v1.Health/Watch');
+      stream.end(encodeFrame(new Uint8Array()));
+      return stream;
+    };
+    const first = watch();
+    const second = watch();
+    await Promise.all([once(first, 'data'), once(second, 'data')]);
+    expect(await statusOf(watch())).toBe(8);
+    first.close(8);
+    await expect
+      .poll(async () => {
+        const again = watch();
+        const seen = await Promise.race([
+          once(again, 'data').then(() => 'watching'),
+          statusOf(again),
+        ]);
+        again.close(8);
+        return seen;
+      })
+      .toBe('watching');
+  });
+
+  test('maxConnections connections', async () => {
+    const errors: unknown[] = [];
+    const listening = await server({ maxConnections: 1, onError: (error) => errors.push(error) });
+    const session = client(listening);
+    await once(session, 'connect');
+    const { port } = new URL(listening.url);
+    const socket = connectTcp(Number(port), '127.0.0.1');
+    socket.on('error', () => {});
+    await once(socket, 'close');
+    expect(errors).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+  });
+
+  test('a connection without calls for idleMs', async () => {
+    const listening = await server({ idleMs: 500 });
+    const [idle, busy] = [client(listening), client(listening)];
+    call(busy, '/test.Test/Silent').end(encodeFrame(Buffer.from('go')));
+    await once(idle, 'close');
+    expect(busy.closed).toBe(false);
+    expect(listening.calls).toBe(1);
+  });
+});
+
+test.each(['stallMs', 'messageMs', 'maxCalls', 'maxConnections', 'idleMs', 'maxStreams'])(
+  'listenGrpc refuses a %s that is no positive number',
+  async (name) => {
+    for (const value of [0, -1, Number.NaN, '5'])
+      await expect(listenGrpc([], { [name]: value })).rejects.toThrow(DuolaneError);
+  },
+);

@@ -1,0 +1,171 @@
+import { describe, expect, test } from 'vitest';
+import { DuolaneError } from '../errors.ts';
+import type { Agent } from '../event/types.ts';
+import { onAbort } from '../stream/abort.ts';
+import { memoryLog } from '../task/memory.ts';
+import { createReadiness } from './readiness.ts';
+import { serve } from './serve.ts';
+
+const hello: Agent = async function* () {
+  yield { type: 'text.delta', id: 't', delta: 'hello' };
+};
+/** Waits until it is canceled. */
+const waits: Agent = async function* (_turn, { signal }) {
+  yield { type: 'status', message: 'waits' };
+  await new Promise<void>((resolve) => void onAbort(signal, () => resolve()));
+};
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+
+const post = (url: string, body: unknown, headers: Record<string, string> = {}) =>
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+
+describe('limits', () => {
+  test('an owner has so many streams, also on the page; another owner has as many', async () => {
+    await using served = await serve(waits, {
+      log: memoryLog(),
+      page: false,
+      graceMs: 10,
+      auth: { bearer: { ada: 'alpha', bob: 'beta' } },
+      limits: { maxStreamsPerOwner: 2 },
+    });
+    const leaving = new AbortController();
+    const as = (token: string) => ({ authorization: `Bearer ${token}` });
+    const { task } = (await (
+      await post(`${served.url}/api/agents/agent/turns`, { text: 'hi' }, as('alpha'))
+    ).json()) as { task: string };
+    const entries = (signal: AbortSignal | null = leaving.signal): Promise<Response> =>
+      fetch(`${served.url}/api/tasks/${task}/entries`, { headers: as('alpha'), signal });
+    expect((await entries()).status).toBe(200);
+    expect((await entries()).status).toBe(200);
+    const third = await entries();
+    expect([third.status, third.headers.get('retry-after')]).toEqual([429, '5']);
+    const ui = {
+      id: 'c',
+      messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'hi' }] }],
+    };
+    expect((await post(`${served.url}/ui/agent`, ui, as('alpha'))).status).toBe(429);
+    expect(await served.log.count({ owner: 'ada' })).toBe(1); // the refused one made no task
+    const other = await post(`${served.url}/ui/agent`, ui, as('beta'));
+    expect(other.status).toBe(200);
+    await other.body?.cancel();
+    leaving.abort();
+    await expect
+      .poll(async () => {
+        const again = await entries(null);
+        await again.body?.cancel();
+        return again.status;
+      })
+      .toBe(200);
+  });
+
+  test('a body has so many bytes, whichever protocol it is for', async () => {
+    await using served = await serve(hello, {
+      log: memoryLog(),
+      page: false,
+      limits: { maxBodyBytes: 2000 },
+    });
+    const text = 'x'.repeat(3000);
+    for (const path of ['/api/agents/agent/turns', '/ui/agent', '/a2a/agent/message:send'])
+      expect([path, (await post(`${served.url}${path}`, { text })).status]).toEqual([path, 413]);
+  });
+
+  test.each([
+    [{ limits: { maxStreams: 5 } }, 'unknown limit "maxStreams"; available: maxConnections'],
+    [{ limits: { stallMs: 0 } }, 'invalid limits.stallMs "0"'],
+    [{ limits: { headersMs: Number.NaN } }, 'invalid limits.headersMs "NaN"'],
+    [{ retention: { tasksMs: -1 } }, 'invalid retention.tasksMs "-1"'],
+    [{ retention: { everyMs: 0 } }, 'invalid retention.everyMs "0"'],
+  ])('%j is refused', async (options, message) => {
+    const refused = serve(hello, { log: memoryLog(), page: false, ...(options as object) });
+    await expect(refused).rejects.toThrow(message);
+  });
+});
+
+describe('retention', () => {
+  test('a server deletes tasks so long after their end, and no others', async () => {
+    await using log = memoryLog();
+    await using served = await serve(
+      { hello: { default: hello }, waits: { default: waits } },
+      { log, page: false, graceMs: 10, retention: { tasksMs: 1, everyMs: 10 } },
+    );
+    const start = async (agent: string): Promise<string> =>
+      (
+        (await (await post(`${served.url}/api/agents/${agent}/turns`, { text: 'hi' })).json()) as {
+          task: string;
+        }
+      ).task;
+    const [ends, stays] = [await start('hello'), await start('waits')];
+    await expect.poll(() => log.get(ends)).toBeUndefined();
+    expect(await log.get(stays)).toBeDefined();
+  });
+
+  test('it keeps them for 30 days by default, and goes on after a failure', async () => {
+    const asked: object[] = [];
+    const logged: string[] = [];
+    const log = Object.assign(memoryLog(), {
+      async prune(policy: object): Promise<number> {
+        asked.push(policy);
+        throw new DuolaneError('server', 'the disk is full');
+      },
+    });
+    const logger = { ...SILENT, error: (message: string) => logged.push(message) };
+    await using _ = await serve(hello, { log, page: false, logger, retention: { everyMs: 5 } });
+    await expect.poll(() => asked.length).toBeGreaterThan(1);
+    const { tasksEndedBefore } = asked[0] as { tasksEndedBefore: number };
+    const days = (Date.now() - tasksEndedBefore) / 86_400_000;
+    expect(Math.round(days)).toBe(30);
+    expect(logged).toContain('ended tasks cannot be pruned');
+  });
+
+  test('it can be switched off', async () => {
+    let asked = 0;
+    const log = Object.assign(memoryLog(), { prune: async () => ++asked });
+    const served = await serve(hello, { log, page: false, retention: false });
+    await served[Symbol.asyncDispose]();
+    expect(asked).toBe(0);
+  });
+});
+
+describe('readiness', () => {
+  const ready = async (url: string): Promise<readonly [number, string]> => {
+    const response = await fetch(`${url}/readyz`);
+    return [response.status, (await response.text()).trim()];
+  };
+
+  test('a server whose store fails is not ready, and says no more', async () => {
+    const logged: unknown[] = [];
+    const logger = { ...SILENT, error: (...args: unknown[]) => logged.push(args) };
+    const log = memoryLog();
+    await using served = await serve(hello, { log, page: false, logger });
+    expect(await ready(served.url)).toEqual([200, 'ready']);
+    log.get = async () => {
+      throw new DuolaneError('server', 'database of 10.0.0.5 is gone');
+    };
+    await expect
+      .poll(() => ready(served.url), { timeout: 5000 })
+      .toEqual([503, 'the task store does not answer']);
+    expect(JSON.stringify(logged)).toContain('10.0.0.5');
+  });
+
+  test('a log that knows how its store is decides', async () => {
+    let ok = false;
+    const log = Object.assign(memoryLog(), { health: async () => ({ ok }) });
+    await using served = await serve(hello, { log, page: false });
+    expect((await ready(served.url))[0]).toBe(503);
+    ok = true;
+    await expect.poll(() => ready(served.url), { timeout: 5000 }).toEqual([200, 'ready']);
+  });
+
+  test('a store that never answers makes it not ready, and is asked once at a time', async () => {
+    let asked = 0;
+    const log = { get: () => (asked++, new Promise<never>(() => {})) };
+    const readiness = createReadiness(log, SILENT, 20, 60_000);
+    const states = await Promise.all([readiness(), readiness(), readiness()]);
+    expect(states).toEqual([{ ok: false }, { ok: false }, { ok: false }]);
+    expect(asked).toBe(1);
+  });
+});

@@ -1,0 +1,52 @@
+import { DuolaneError } from '../errors.ts';
+
+/** What one server takes on at most. docs/operations.md has one table of them. */
+export interface Limits {
+  /** Connections at once on each listener; further ones are closed unanswered. 10,000 by default. */
+  readonly maxConnections?: number;
+  /** How long a client may take to send the headers of a request (408). 20 s by default. */
+  readonly headersMs?: number;
+  /** How long a client may take to send a whole request (408), or one gRPC message. 2 minutes by default. */
+  readonly requestMs?: number;
+  /** How long a client may leave what was sent to it unread before it is cut. 30 s by default. */
+  readonly stallMs?: number;
+  /** Bytes of one request, or of one gRPC message (413). 16 MiB by default; `a2a.maxBodyBytes` overrules it. */
+  readonly maxBodyBytes?: number;
+  /**
+   * Open streams of one owner, for each of A2A and the front ends (429): 1,000 by default with
+   * `auth`, 5,000 without, where everybody is one owner. `a2a.maxStreams` overrules it.
+   */
+  readonly maxStreamsPerOwner?: number;
+  /** gRPC calls at once on all connections (RESOURCE_EXHAUSTED). 20,000 by default. */
+  readonly maxCalls?: number;
+  /** Open gRPC health watches of all clients together (RESOURCE_EXHAUSTED). 1,000 by default. */
+  readonly maxWatches?: number;
+}
+
+/** Every limit, with its default. Throws `invalid` for one that is unknown or no positive number. */
+export function readLimits(given: Limits = {}, hasAuth = false): Required<Limits> {
+  const defaults: Required<Limits> = {
+    maxConnections: 10_000,
+    headersMs: 20_000,
+    requestMs: 120_000,
+    stallMs: 30_000,
+    maxBodyBytes: 16 * 1024 * 1024,
+    maxStreamsPerOwner: hasAuth ? 1000 : 5000,
+    maxCalls: 20_000,
+    maxWatches: 1000,
+  };
+  for (const [name, value] of Object.entries(given) as [string, number | undefined][]) {
+    if (!Object.hasOwn(defaults, name))
+      throw new DuolaneError(
+        'invalid',
+        `unknown limit "${name}"; available: ${Object.keys(defaults).join(', ')}`,
+      );
+    if (value !== undefined && !(typeof value === 'number' && value > 0))
+      throw new DuolaneError(
+        'invalid',
+        `invalid limits.${name} "${value}": expected a positive number`,
+      );
+  }
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...defaults, ...(Object.fromEntries(set) as Limits) };
+}

@@ -1,0 +1,23 @@
+import type { Logger } from '../event/types.ts';
+
+/**
+ * The logger of a server that is given none: errors and warnings go to stderr, one line each, with
+ * the stack of an error below. A server that withholds a text from its callers must keep it somewhere.
+ */
+export function stderrLogger(): Logger {
+  const write =
+    (level: string): Logger['error'] =>
+    (message, data = {}) => {
+      const { stack, ...facts } = data;
+      const more = Object.keys(facts).length > 0 ? ` ${JSON.stringify(facts)}` : '';
+      const lines = typeof stack === 'string' ? `${stack}\n` : '';
+      process.stderr.write(`duolane ${level}: ${printable(message)}${more}\n${printable(lines)}`);
+    };
+  const ignore = (): void => {};
+  return { error: write('error'), warn: write('warning'), info: ignore, debug: ignore };
+}
+
+/** Replaces control characters, which a terminal would obey. Line breaks and tabs stay. */
+const printable = (text: string): string =>
+  // oxlint-disable-next-line no-control-regex
+  text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
