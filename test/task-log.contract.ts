@@ -98,6 +98,34 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         await expect(log.submit(turn('b', 't'))).rejects.toMatchObject({ code: 'invalid' });
       });
 
+      test('a second answer to a question is a conflict; the same message again is the first', async () => {
+        const claim = await claimed(log, 't');
+        const request = { id: 'q', kind: 'approval' } as const;
+        await log.append(claim, 1, [started, { type: 'input.required', request }]);
+        const yes = { ...answer('a', 't', 'q'), owner: 'ann' };
+        const no = turn('a', 't', { parts: [], answers: [{ id: 'q', action: 'decline' }] });
+        const both = await Promise.allSettled([log.submit(yes), log.submit(no)]);
+        expect(both.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+        const refused = { code: 'conflict', retryable: false };
+        expect(both[1]).toMatchObject({ reason: refused });
+        await expect(log.submit(no)).rejects.toMatchObject({
+          ...refused,
+          message: expect.stringContaining(`by "ann" with message "${yes.messageId}"`) as string,
+        });
+        expect((await log.submit(yes)).entry).toMatchObject({ seq: 4 });
+        expect(await log.get('t')).toMatchObject({ seq: 4, answers: [{ action: 'accept' }] });
+      });
+
+      test('a question that is asked again under its id can be answered again', async () => {
+        const claim = await claimed(log, 't');
+        const asks = { type: 'input.required', request: { id: 'q', kind: 'question' } } as const;
+        await log.append(claim, 1, [started, asks]);
+        await log.submit(answer('a', 't', 'q', 1));
+        await log.append(claim, 4, [asks]);
+        await log.submit(answer('a', 't', 'q', 2));
+        expect((await log.get('t'))?.answers).toMatchObject([{ content: 1 }, { content: 2 }]);
+      });
+
       test('bytes in a part come back as bytes', async () => {
         const bytes = new Uint8Array([0, 255, 7]);
         await log.submit(turn('a', 't', { parts: [{ bytes, mediaType: 'x/y' }] }));

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { advance, decodeEntry, isFinal, needsRun, settle } from '../event/index.ts';
-import type { Entry, Seq, Snapshot } from '../event/types.ts';
+import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './codec.ts';
 import { disposableRows } from './compact.ts';
 import type {
@@ -61,6 +61,7 @@ export class Ledger implements StoreMethods {
         'invalid',
         `task ${turn.task} belongs to agent ${head.snapshot.agent}; a turn for ${turn.agent} needs a task of its own`,
       );
+    if (head) refuseSecondAnswer(head.snapshot, turn);
     const { to, rows } = this.#fold(turn.task, head, [note], asFirst);
     const claimed = worker !== undefined && !this.#live(to) && needsRun(to.snapshot);
     const next = claimed ? this.#claimed(to, worker, leaseMs) : to;
@@ -266,6 +267,25 @@ export type WriteRules = Pick<Ledger, 'submit' | 'cancel' | 'append' | 'release'
 export const writeRules = (tables: TaskTables, now: () => number): WriteRules =>
   // These methods ask nothing else of their tables.
   new Ledger(tables as Tables, now);
+
+/**
+ * The first answer to a question counts. A later one, as from a second browser tab, is refused: its
+ * sender must not believe that it decided. A question that is asked again under its id is open again.
+ */
+function refuseSecondAnswer({ task, pending, answers, turns }: Snapshot, turn: Turn): void {
+  for (const { id } of turn.answers ?? []) {
+    if (pending.some((question) => question.id === id)) continue;
+    const first = turns.find((earlier) => earlier.answers?.some((answer) => answer.id === id));
+    if (!first && !answers.some((answer) => answer.id === id)) continue;
+    const by = first?.owner === undefined ? '' : ` by "${first.owner}"`;
+    const where = first ? `${by} with message "${first.messageId}"` : '';
+    throw new DuolaneError(
+      'conflict',
+      `question "${id}" of task "${task}" was already answered${where}; the first answer counts`,
+      { retryable: false },
+    );
+  }
+}
 
 const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
 

@@ -18,8 +18,9 @@ import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 export interface TaskLog extends AsyncDisposable {
   /**
    * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there,
-   * and is `invalid` in another task; `closed` after the end. With `worker`, also claims the task
-   * in the same commit if it is free.
+   * and is `invalid` in another task; `closed` after the end. A second answer to a question is a
+   * `conflict` that names the first. With `worker`, also claims the task in the same commit if it
+   * is free.
    */
   submit(
     turn: Turn,
