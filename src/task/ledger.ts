@@ -201,6 +201,10 @@ export class Ledger implements StoreMethods {
     return tasks.length;
   }
 
+  probe(): void {
+    this.#tables.probe();
+  }
+
   *#everyRow(task: string): Generator<Row> {
     for (let after = 0; ;) {
       const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);

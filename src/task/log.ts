@@ -6,18 +6,23 @@ import { encodeEvent, flatEntry } from './codec.ts';
 import { HeldClaims } from './held.ts';
 import { leavable, subscribe, waitFor } from './leave.ts';
 import { listTasks } from './list.ts';
+import { processWarnings } from './process-warnings.ts';
+import { StoreHealth } from './store-health.ts';
 import type { Commit, Store } from './store.ts';
 import { Tails } from './tail.ts';
 import { Takeovers } from './takeover.ts';
 import type {
   Bookmark,
   Claim,
+  LogHealth,
   LogOptions,
   PrunePolicy,
   Reading,
   TaskLog,
   TaskQuery,
 } from './types.ts';
+
+const FIRST_PAUSE_MS = 50;
 
 /**
  * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
@@ -34,6 +39,7 @@ class Log implements TaskLog {
   readonly #options: LogOptions;
   readonly #leaseMs: number;
   readonly #pollMs: number;
+  readonly #health: StoreHealth;
   readonly #tails: Tails;
   readonly #held: HeldClaims;
   readonly #takeovers: Takeovers;
@@ -42,7 +48,7 @@ class Log implements TaskLog {
   readonly #poll: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(store: Store, options: LogOptions) {
+  constructor(given: Store, options: LogOptions) {
     const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
     const { takeoverMs = 10_000 } = options;
     if (leaseMs <= heartbeatMs)
@@ -50,6 +56,9 @@ class Log implements TaskLog {
         'invalid',
         `leaseMs (${leaseMs}) must be longer than heartbeatMs (${heartbeatMs}), or every claim is lost`,
       );
+    const health = new StoreHealth(given, options.logger ?? processWarnings, 3 * pollMs);
+    const { store } = health;
+    this.#health = health;
     this.#store = store;
     this.#options = options;
     this.#leaseMs = leaseMs;
@@ -113,20 +122,27 @@ class Log implements TaskLog {
     signal: AbortSignal,
     onIdle?: () => void,
   ): AsyncGenerator<Claim, void> {
-    for (;;) {
+    for (let failures = 0; ;) {
       signal.throwIfAborted();
       this.#check();
       // Counted from before the question, so that a commit beside it is not slept through.
       let woken = false;
       const unsubscribe = subscribe(this.#wakes, () => (woken = true));
-      // A store that does not answer is asked again after the poll's time: nobody else would.
       const found = await this.#store
         .claim(worker, agents, this.#leaseMs)
-        .catch(() => ({ claim: undefined, retryInMs: this.#pollMs }))
+        // Reported by the observed store. Whether a task waits is not known, so this is not idleness.
+        .catch(() => undefined)
         .finally(unsubscribe);
+      if (!found) {
+        const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
+        await waitFor(() => () => {}, signal, ms);
+        continue;
+      }
+      failures = 0;
       if (found.claim) {
         const claim = this.#held.hold(found.claim);
-        if (signal.aborted) await this.release(claim);
+        // If that fails, the lease runs out.
+        if (signal.aborted) await this.release(claim).catch(() => {});
         else yield claim;
       } else if (!woken) {
         onIdle?.();
@@ -157,6 +173,10 @@ class Log implements TaskLog {
 
   read(task: string, after: Seq, options: Abortable = {}): Reading {
     return this.#tails.read(task, after, options);
+  }
+
+  health({ timeoutMs = 2000 }: { readonly timeoutMs?: number } = {}): Promise<LogHealth> {
+    return this.#health.check(timeoutMs);
   }
 
   get(task: string): Promise<Snapshot | undefined> {

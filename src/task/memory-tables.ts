@@ -136,6 +136,8 @@ export class MemoryTables implements Tables {
     this.#ended.delete(task);
   }
 
+  probe(): void {}
+
   #create(head: Head): Record {
     const record: Record = {
       key: ++this.#keys,

@@ -158,7 +158,7 @@ export class Run {
 
   #answer(answer: Answer): void {
     const asked = this.#asked.get(answer.id);
-    if (asked) for (const settle of [...asked]) settle(answer);
+    if (asked) for (const settle of asked) settle(answer);
     else if (this.#writer.snapshot.pending.some(({ id }) => id === answer.id))
       this.#early.set(answer.id, answer);
   }

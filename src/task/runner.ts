@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../errors.ts';
 import { isFinal, nextTurn, settle } from '../event/index.ts';
-import type { Agent, Entry, Logger, Note, Snapshot, Turn } from '../event/types.ts';
+import type { Agent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
+import { sleep } from '../stream/index.ts';
 import { Register } from '../stream/register.ts';
+import { processWarnings } from './process-warnings.ts';
 import { Run, type RunOptions } from './run.ts';
 import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
 import { TaskWriter } from './writer.ts';
@@ -11,7 +13,8 @@ import { TaskWriter } from './writer.ts';
 /** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
 const MOST_WAITING = 10;
 
-const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 5000;
 
 /**
  * Runs agents on the tasks of a log: pulls claims while there is room, ends or wakes what another
@@ -43,7 +46,7 @@ class LogRunner implements Runner {
   #drained: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
-    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = SILENT } = options;
+    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = processWarnings } = options;
     const { graceMs = 5000, parkMs = 300_000, timeoutMs, observer } = options;
     this.#log = log;
     this.#agents = agents;
@@ -89,23 +92,46 @@ class LogRunner implements Runner {
     return !this.#stopping.signal.aborted && busy < this.#maxRuns;
   }
 
+  /** Claims tasks until the runner is disposed of; an error of the log is reported and tried again. */
   async #pull(): Promise<void> {
     const { signal } = this.#stopping;
-    try {
-      const agents = Object.keys(this.#agents);
-      const onIdle = (): void => void (this.#crowded = false);
-      for await (const claim of this.#log.claims(this.#name, { agents, signal, onIdle })) {
-        // A submit may have taken the last room while this claim was waited for.
-        if (this.#hasRoom) this.#start(claim);
-        else await this.#log.release(claim);
-        while (!this.#hasRoom && !signal.aborted)
-          await new Promise<void>((resolve) => (this.#room = resolve));
+    const { logger } = this.#runOptions;
+    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted;) {
+      try {
+        await this.#claim(() => (pauseMs = FIRST_PAUSE_MS));
+      } catch (error) {
+        const failure = DuolaneError.from(error);
+        if (signal.aborted) return;
+        if (failure.code === 'closed') {
+          logger.error('no more tasks are claimed', { ...failure.toJSON() });
+          return;
+        }
+        logger.error('tasks could not be claimed', { retryInMs: pauseMs, ...failure.toJSON() });
+        await sleep(pauseMs, signal).catch(() => {}); // aborted: the loop ends
+        pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS);
       }
-    } catch (error) {
-      if (!signal.aborted)
-        this.#runOptions.logger.error('no more tasks are claimed', {
-          ...DuolaneError.from(error).toJSON(),
+    }
+  }
+
+  async #claim(onClaim: () => void): Promise<void> {
+    const { signal } = this.#stopping;
+    const agents = Object.keys(this.#agents);
+    const onIdle = (): void => void (this.#crowded = false);
+    for await (const claim of this.#log.claims(this.#name, { agents, signal, onIdle })) {
+      onClaim();
+      // A submit may have taken the last room while this claim was waited for.
+      if (this.#hasRoom) this.#start(claim);
+      else
+        await this.#log.release(claim).catch((error: unknown) => {
+          // Its lease runs out, so another runner gets it, or this one when it has room.
+          const failure = DuolaneError.from(error).toJSON();
+          this.#runOptions.logger.warn('a claim could not be released', {
+            task: claim.task,
+            ...failure,
+          });
         });
+      while (!this.#hasRoom && !signal.aborted)
+        await new Promise<void>((resolve) => (this.#room = resolve));
     }
   }
 
@@ -178,7 +204,8 @@ class Serving {
       this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
     } finally {
       clearTimeout(this.#draining);
-      // Ended or waiting, the claim is over by itself, and this does nothing.
+      // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
+      // runs out.
       await this.#log.release(this.#claim).catch(() => {});
     }
   }

@@ -141,6 +141,8 @@ export interface StoreMethods {
   remove(tasks: readonly string[]): void;
   /** Compacts some tasks that ended before the time; 0 when there is none left. */
   compact(before: number): number;
+  /** Writes something small that changes no task, to see whether the database accepts writes. */
+  probe(): void;
 }
 
 /** Which methods only look. They see what is committed, never what is about to be. */
@@ -161,6 +163,7 @@ export const METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
   ended: 'read',
   remove: 'write',
   compact: 'write',
+  probe: 'write',
 };
 
 export type StoreCalls = {
@@ -172,6 +175,11 @@ export type StoreCalls = {
 export interface Store extends StoreCalls, AsyncDisposable {
   /** True when every commit of this database is announced here; otherwise the log also polls. */
   readonly announcesAll: boolean;
+  /**
+   * True when only this process can write the database. A claim is then never another process's, so
+   * the log keeps its claims however long the store does not answer.
+   */
+  readonly exclusive?: boolean;
   /** Calls the listener for each commit, before the call that caused it resolves. Gives the way to stop. */
   onCommit(listener: (commit: Commit) => void): () => void;
   /**

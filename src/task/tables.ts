@@ -59,4 +59,6 @@ export interface Tables extends TaskTables {
   /** Deletes these rows and marks the task as compacted. */
   compact(task: string, rows: readonly Seq[]): void;
   remove(task: string): void;
+  /** Writes something that changes no task. */
+  probe(): void;
 }

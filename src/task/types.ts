@@ -11,6 +11,7 @@ import type {
   TaskState,
   Turn,
 } from '../event/types.ts';
+import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 
@@ -73,8 +74,21 @@ export interface TaskLog extends AsyncDisposable {
   bookmarks(task?: string): AsyncIterable<Bookmark>;
   /** How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside everything else. */
   prune(policy: PrunePolicy): Promise<number>;
+  /**
+   * Whether the store accepts writes and claims, for a readiness probe: by the last writes, or by a
+   * small write if those are old or failed. Never rejects; answers within `timeoutMs` (2 s).
+   */
+  health(options?: { readonly timeoutMs?: number }): Promise<LogHealth>;
   /** Who runs what, where several replicas share the log; otherwise there is no such method. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
+}
+
+export interface LogHealth {
+  readonly ok: boolean;
+  /** Since when writes or claims fail, in Unix ms. */
+  readonly failingSince?: number;
+  /** The newest failure. Its text may name hosts and users of the database: log it, do not publish it. */
+  readonly failure?: Failure;
 }
 
 /** A runner that shares the log, as it last told. One that has ended is gone, one that died grows old. */
@@ -135,6 +149,11 @@ export interface LogOptions {
   readonly pollMs?: number;
   /** Whether the same message id of one owner, tenant and agent is the same turn; true unless switched off. */
   readonly dedupe?: boolean;
+  /**
+   * Gets the first failure of the store and its recovery. By default failures are warnings of the
+   * process, which Node prints on stderr.
+   */
+  readonly logger?: Logger;
   /** Asked to delete the bytes of each task that is pruned. */
   readonly blobs?: { removeTask(task: string): Promise<void> };
 }
@@ -204,7 +223,7 @@ export interface RunnerOptions {
   readonly maxAttempts?: number;
   /** Who the claims are for, in the store; made up by default. */
   readonly name?: string;
-  /** Silent by default. */
+  /** By default warnings and errors are warnings of the process, which Node prints on stderr. */
   readonly logger?: Logger;
   /** Hears the runs of this process, for metrics and traces. */
   readonly observer?: RunObserver;

@@ -9,6 +9,7 @@ import { headOf, Heads, type PgHead } from './heads.ts';
 import { Reads } from './reads.ts';
 import { migrate } from './schema.ts';
 import { type Sql, statements } from './sql.ts';
+import { notifyAll } from '../process-warnings.ts';
 import type { Commit, Store, StoreCalls } from '../store.ts';
 import type { ReplicaInfo, ReplicaTask } from '../types.ts';
 
@@ -55,7 +56,7 @@ class PostgresStore implements Store {
   readonly #listeners = new Set<(commit: Commit) => void>();
   readonly #gapListeners = new Set<() => void>();
   readonly #workers = new Set<string>();
-  readonly #presence: NodeJS.Timeout;
+  readonly #presenceTimer: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
   constructor(connections: Connections, close: () => Promise<void>, options: StoreOptions) {
@@ -80,7 +81,7 @@ class PostgresStore implements Store {
       onCommits: (commits, news) => this.#committed(commits, news),
     });
     this.#bus.subscribe({ message: (text) => this.#hear(text), gap: () => this.#gap() });
-    this.#presence = setInterval(() => void this.#present(), pollMs).unref();
+    this.#presenceTimer = setInterval(() => void this.#present(), pollMs).unref();
   }
 
   onCommit(listener: (commit: Commit) => void): () => void {
@@ -184,6 +185,12 @@ class PostgresStore implements Store {
     return count;
   };
 
+  // On the connection that writes. An update of no row is refused where the database is read-only.
+  probe: StoreCalls['probe'] = async () => {
+    await this.beat([], 1);
+    if (this.#workers.size > 0) await this.#connections.read(this.#sql.present, this.#presence());
+  };
+
   async replicas(): Promise<readonly ReplicaInfo[]> {
     this.#check();
     const rows = await this.#connections.read(this.#sql.replicas, [SHOWN_TASKS]);
@@ -205,7 +212,7 @@ class PostgresStore implements Store {
 
   /** What was called before is still done. */
   async #close(): Promise<void> {
-    clearInterval(this.#presence);
+    clearInterval(this.#presenceTimer);
     await this.#group.idle();
     if (this.#workers.size > 0)
       await this.#connections.read(this.#sql.absent, [[...this.#workers]]).catch(() => {});
@@ -250,11 +257,11 @@ class PostgresStore implements Store {
   #announce(commit: Commit): void {
     const room = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.held;
     const heard = room ? { ...commit, claimable: true } : commit;
-    for (const listener of this.#listeners) listener(heard);
+    notifyAll(this.#listeners, heard);
   }
 
   #gap(): void {
-    for (const listener of this.#gapListeners) listener();
+    notifyAll(this.#gapListeners, undefined);
   }
 
   #meet(worker: string): void {
@@ -266,8 +273,11 @@ class PostgresStore implements Store {
   // Only for those who watch; a claim does not depend on it.
   async #present(): Promise<void> {
     if (this.#workers.size === 0 || this.#closed) return;
-    const values = [[...this.#workers], hostname(), process.pid];
-    await this.#connections.read(this.#sql.present, values).catch(() => {});
+    await this.#connections.read(this.#sql.present, this.#presence()).catch(() => {});
+  }
+
+  #presence(): readonly unknown[] {
+    return [[...this.#workers], hostname(), process.pid];
   }
 }
 
