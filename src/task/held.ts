@@ -77,6 +77,8 @@ export class HeldClaims {
   readonly #held = new Register<string, Held>();
   #timer: NodeJS.Timeout | undefined;
   #beating = false;
+  /** When half of the leases has passed without a heartbeat, by the monotonic clock. */
+  #lateAt = Infinity;
 
   constructor(store: Store, { leaseMs, heartbeatMs }: { leaseMs: number; heartbeatMs: number }) {
     this.#store = store;
@@ -89,6 +91,7 @@ export class HeldClaims {
     const older = this.#held.get(row.task);
     if (older) this.#end(older, lost(row.task));
     const mine = new Held(row, performance.now() + this.#leaseMs, tail);
+    if (this.#held.size === 0) this.#lateAt = performance.now() + this.#leaseMs / 2;
     this.#held.set(row.task, mine);
     // What was committed between the claim and this line was announced to nobody else.
     if (tail?.head !== row.snapshot.seq) void this.#catchUp(mine);
@@ -125,6 +128,7 @@ export class HeldClaims {
     try {
       const claims = [...this.#held.values()].map(({ task, epoch }) => ({ task, epoch }));
       const beaten = await this.#store.beat(claims, this.#leaseMs);
+      this.#lateAt = until - this.#leaseMs / 2;
       const behind: Promise<void>[] = [];
       for (const [index, { task, claim, head }] of beaten.entries()) {
         const mine = this.#held.get(task);
@@ -143,6 +147,17 @@ export class HeldClaims {
     } finally {
       this.#beating = false;
     }
+  }
+
+  /**
+   * Whether the leases are safe from a claim that this log makes now. After the process was stopped,
+   * or the event loop blocked, they may have ended: they are extended first, so that a runner does
+   * not take its own tasks from itself.
+   */
+  async areRenewed(): Promise<boolean> {
+    const isLate = (): boolean => this.#held.size > 0 && performance.now() > this.#lateAt;
+    if (isLate()) await this.beat();
+    return !isLate();
   }
 
   #expire(): void {

@@ -14,6 +14,7 @@ import { Takeovers } from './takeover.ts';
 import type {
   Bookmark,
   Claim,
+  LimitedOwners,
   LogHealth,
   LogOptions,
   PrunePolicy,
@@ -23,6 +24,7 @@ import type {
 } from './types.ts';
 
 const FIRST_PAUSE_MS = 50;
+const MAX_QUEUED = 10_000;
 
 /**
  * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
@@ -90,6 +92,7 @@ class Log implements TaskLog {
         note: encodeEvent({ type: 'turn.submitted', turn }),
         leaseMs: this.#leaseMs,
         dedupe: this.#options.dedupe ?? true,
+        maxQueued: this.#options.maxQueuedPerOwner ?? MAX_QUEUED,
         ...(worker !== undefined && { worker }),
       });
       claimed = claim && this.#held.hold(claim, tail);
@@ -111,9 +114,9 @@ class Log implements TaskLog {
 
   claims(
     worker: string,
-    { agents, onIdle, ...options }: Parameters<TaskLog['claims']>[1],
+    { agents, onIdle, limited, ...options }: Parameters<TaskLog['claims']>[1],
   ): AsyncIterable<Claim> {
-    return leavable(options, (signal) => this.#claims(worker, agents, signal, onIdle));
+    return leavable(options, (signal) => this.#claims(worker, agents, signal, onIdle, limited));
   }
 
   async *#claims(
@@ -121,18 +124,15 @@ class Log implements TaskLog {
     agents: readonly string[],
     signal: AbortSignal,
     onIdle?: () => void,
+    limited?: LimitedOwners,
   ): AsyncGenerator<Claim, void> {
     for (let failures = 0; ;) {
       signal.throwIfAborted();
       this.#check();
       // Counted from before the question, so that a commit beside it is not slept through.
       let woken = false;
-      const unsubscribe = subscribe(this.#wakes, () => (woken = true));
-      const found = await this.#store
-        .claim(worker, agents, this.#leaseMs)
-        // Reported by the observed store. Whether a task waits is not known, so this is not idleness.
-        .catch(() => undefined)
-        .finally(unsubscribe);
+      const unsubscribe = this.#onWake(() => (woken = true), limited);
+      const found = await this.#claim(worker, agents, limited?.names() ?? []).finally(unsubscribe);
       if (!found) {
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
         await waitFor(() => () => {}, signal, ms);
@@ -148,9 +148,24 @@ class Log implements TaskLog {
         onIdle?.();
         // A lease that began after the question ends unannounced, so there is always a next look.
         const ms = Math.min(found.retryInMs ?? this.#pollMs, this.#pollMs);
-        await waitFor((wake) => subscribe(this.#wakes, wake), signal, ms);
+        await waitFor((wake) => this.#onWake(wake, limited), signal, ms);
       }
     }
+  }
+
+  #onWake(wake: () => void, limited: LimitedOwners | undefined): () => void {
+    const unsubscribe = [subscribe(this.#wakes, wake), limited?.onChange(wake)];
+    return () => unsubscribe.forEach((off) => off?.());
+  }
+
+  /** Undefined when the store failed, which is reported: whether a task waits is then not known. */
+  async #claim(
+    worker: string,
+    agents: readonly string[],
+    except: readonly string[],
+  ): Promise<Awaited<ReturnType<Store['claim']>> | undefined> {
+    if (!(await this.#held.areRenewed())) return undefined;
+    return this.#store.claim(worker, agents, this.#leaseMs, except).catch(() => undefined);
   }
 
   async append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq> {

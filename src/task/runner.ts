@@ -5,9 +5,11 @@ import { isFinal, nextTurn, settle } from '../event/index.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
 import { sleep } from '../stream/index.ts';
 import { Register } from '../stream/register.ts';
+import { subscribe } from './leave.ts';
 import { processWarnings } from './process-warnings.ts';
 import { Run, type RunOptions } from './run.ts';
-import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
+import { partyOf } from './run-queue.ts';
+import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from './types.ts';
 import { TaskWriter } from './writer.ts';
 
 /** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
@@ -31,6 +33,7 @@ class LogRunner implements Runner {
   readonly #name: string;
   readonly #maxRuns: number;
   readonly #queue: boolean;
+  readonly #owners: OwnerRuns;
   readonly #maxAttempts: number;
   readonly #runOptions: RunOptions;
   readonly #stopping = new AbortController();
@@ -53,6 +56,7 @@ class LogRunner implements Runner {
     this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
     this.#maxRuns = maxRuns;
     this.#queue = options.queue ?? false;
+    this.#owners = new OwnerRuns(options.maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
     const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
     const onWaiting = (change: 1 | -1): number => {
@@ -66,16 +70,22 @@ class LogRunner implements Runner {
 
   async submit(turn: Turn): Promise<Entry> {
     const mayRun = !this.#queue && Object.hasOwn(this.#agents, turn.agent);
-    const here = mayRun && this.#hasRoom && !this.#crowded;
-    if (here) this.#reserved++;
-    else if (mayRun) this.#crowded = true;
+    const owner = turn.owner || (turn.tenant ?? '');
+    const here = mayRun && this.#hasRoom && !this.#crowded && this.#owners.hasRoom(owner);
+    if (here) {
+      this.#reserved++;
+      this.#owners.add(owner, 1);
+    } else if (mayRun) this.#crowded = true;
     this.#runOptions.observer?.submitted?.(turn);
     try {
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
       if (claim) this.#start(claim);
       return entry;
     } finally {
-      if (here) this.#reserved--;
+      if (here) {
+        this.#reserved--;
+        this.#owners.add(owner, -1);
+      }
       // Again, lest a look at the log that missed it count for more.
       else if (mayRun) this.#crowded = true;
       this.#room?.();
@@ -117,7 +127,8 @@ class LogRunner implements Runner {
     const { signal } = this.#stopping;
     const agents = Object.keys(this.#agents);
     const onIdle = (): void => void (this.#crowded = false);
-    for await (const claim of this.#log.claims(this.#name, { agents, signal, onIdle })) {
+    const options = { agents, signal, onIdle, limited: this.#owners };
+    for await (const claim of this.#log.claims(this.#name, options)) {
       onClaim();
       // A submit may have taken the last room while this claim was waited for.
       if (this.#hasRoom) this.#start(claim);
@@ -137,14 +148,28 @@ class LogRunner implements Runner {
 
   #start(claim: Claim): void {
     const agent = this.#agents[claim.snapshot.agent] as Agent;
-    const serving = new Serving(this.#log, claim, agent, this.#runOptions, this.#maxAttempts);
+    const owner = partyOf(claim.snapshot);
+    const options = this.#optionsOf(owner);
+    this.#owners.add(owner, 1);
+    const serving = new Serving(this.#log, claim, agent, options, this.#maxAttempts);
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
     void serving.done.finally(() => {
       this.#active.take(number);
+      this.#owners.add(owner, -1);
       this.#room?.();
     });
+  }
+
+  // A run that waits for a person counts for its owner as little as for the runner.
+  #optionsOf(owner: string): RunOptions {
+    if (owner === '') return this.#runOptions;
+    const onWaiting = (change: 1 | -1): number => {
+      this.#owners.add(owner, change === 1 ? -1 : 1);
+      return this.#runOptions.onWaiting(change);
+    };
+    return { ...this.#runOptions, onWaiting };
   }
 
   async #drain(): Promise<void> {
@@ -155,6 +180,39 @@ class LogRunner implements Runner {
     // What is being submitted here comes with its claim.
     while (this.#reserved > 0) await new Promise<void>((resolve) => (this.#room = resolve));
     for (const { done } of this.#active.values()) await done;
+  }
+}
+
+/** How many runs each owner has in this runner. Tasks without an owner are not counted. */
+class OwnerRuns implements LimitedOwners {
+  readonly #most: number;
+  readonly #runs = new Map<string, number>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  hasRoom(owner: string): boolean {
+    return (this.#runs.get(owner) ?? 0) < this.#most;
+  }
+
+  add(owner: string, change: 1 | -1): void {
+    if (owner === '') return;
+    const before = this.#runs.get(owner) ?? 0;
+    if (before + change === 0) this.#runs.delete(owner);
+    else this.#runs.set(owner, before + change);
+    if (change < 0 && before >= this.#most) for (const listener of this.#listeners) listener();
+  }
+
+  names(): readonly string[] {
+    const names: string[] = [];
+    for (const [owner, runs] of this.#runs) if (runs >= this.#most) names.push(owner);
+    return names;
+  }
+
+  onChange(listener: () => void): () => void {
+    return subscribe(this.#listeners, listener);
   }
 }
 

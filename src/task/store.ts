@@ -19,6 +19,8 @@ export interface SubmitRequest {
   readonly leaseMs: number;
   /** Whether a message id that is known gives the entry that is there. */
   readonly dedupe: boolean;
+  /** With so many tasks of its party waiting for a runner, a new task is refused with `overloaded`. */
+  readonly maxQueued?: number;
 }
 
 export interface AppendRequest {
@@ -103,11 +105,15 @@ export interface StoreMethods {
    * live claim as well: its epoch is over, and its owner is fenced.
    */
   cancel(task: string, note: string, force?: boolean): Snapshot;
-  /** The oldest task that needs a runner; else how long until a lease ends that might free one. */
+  /**
+   * The next task that needs a runner, in fair order by party (`Tables.claimable`); else how long
+   * until a lease ends that might free one. `except`: parties that are passed over.
+   */
   claim(
     worker: string,
     agents: readonly string[],
     leaseMs: number,
+    except?: readonly string[],
   ): { readonly claim?: ClaimRow; readonly retryInMs?: number };
   append(request: AppendRequest): Seq;
   release(task: string, epoch: number): void;

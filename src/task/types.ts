@@ -20,7 +20,7 @@ export interface TaskLog extends AsyncDisposable {
   /**
    * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there,
    * and is `invalid` in another task; `closed` after the end. A second answer to a question is a
-   * `conflict` that names the first. With `worker`, also claims the task in the same commit if it
+   * `conflict` that names the first; a new task beyond `maxQueuedPerOwner` is `overloaded`. With `worker`, also claims the task in the same commit if it
    * is free.
    */
   submit(
@@ -35,11 +35,17 @@ export interface TaskLog extends AsyncDisposable {
   requestCancel(task: string, reason?: string): Promise<Snapshot>;
   /**
    * Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired
-   * claim. Pull when you have room. `onIdle` is called whenever there is none to be claimed.
+   * claim. In fair order by owner: the one with the fewest runs, then the one that was served
+   * longest ago. Pull when you have room. `onIdle` is called whenever there is none to be claimed;
+   * owners in `limited` get no claim now.
    */
   claims(
     worker: string,
-    options: Abortable & { readonly agents: readonly string[]; readonly onIdle?: () => void },
+    options: Abortable & {
+      readonly agents: readonly string[];
+      readonly onIdle?: () => void;
+      readonly limited?: LimitedOwners;
+    },
   ): AsyncIterable<Claim>;
   /**
    * Atomic; `after` must be the head. `conflict`: a note slipped in; read on from `after` and
@@ -81,6 +87,13 @@ export interface TaskLog extends AsyncDisposable {
   health(options?: { readonly timeoutMs?: number }): Promise<LogHealth>;
   /** Who runs what, where several replicas share the log; otherwise there is no such method. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
+}
+
+/** Owners, or tenants of tasks without an owner, that may have no further run for now. */
+export interface LimitedOwners {
+  names(): readonly string[];
+  /** Calls the listener when there may be one less. Returns what stops that. */
+  onChange(listener: () => void): () => void;
 }
 
 export interface LogHealth {
@@ -147,6 +160,11 @@ export interface LogOptions {
   readonly takeoverMs?: number;
   /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
   readonly pollMs?: number;
+  /**
+   * How many tasks of one owner (or tenant, of tasks without an owner) may wait for a runner; a
+   * further one is refused with `overloaded`. 10,000 by default; about that many with replicas.
+   */
+  readonly maxQueuedPerOwner?: number;
   /** Whether the same message id of one owner, tenant and agent is the same turn; true unless switched off. */
   readonly dedupe?: boolean;
   /**
@@ -208,6 +226,11 @@ export interface RunnerOptions {
    * sleep. 0: a front that only submits.
    */
   readonly maxRuns?: number;
+  /**
+   * How many of these runs one owner may have here at a time, so that a caller with many tasks leaves
+   * room for others; half of `maxRuns` by default. Tasks without an owner and tenant are not limited.
+   */
+  readonly maxRunsPerOwner?: number;
   /**
    * A task that is submitted here waits in the log like any other, in the order in which the log
    * gives claims, instead of starting at once where there is room.

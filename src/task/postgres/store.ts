@@ -7,6 +7,8 @@ import { Connections, type PgPool } from './client.ts';
 import { GroupCommit } from './group.ts';
 import { headOf, Heads, type PgHead } from './heads.ts';
 import { Reads } from './reads.ts';
+import { Suspects } from './suspects.ts';
+import { steadyNow } from '../steady-clock.ts';
 import { migrate } from './schema.ts';
 import { type Sql, statements } from './sql.ts';
 import { notifyAll } from '../process-warnings.ts';
@@ -23,6 +25,10 @@ export interface StoreOptions {
 
 const LOCKED_RETRY_MS = 50;
 const SHOWN_TASKS = 100;
+/** How often a replica with work to claim looks for claims whose owner is gone. */
+const SUSPECT_MS = 1000;
+/** Of so many parties it is known who was served longest ago. */
+const SERVED_PARTIES = 256;
 
 /** One replica's end of a PostgreSQL log. Opens with the tables made or brought up to date. */
 export async function openPostgresStore(
@@ -56,6 +62,9 @@ class PostgresStore implements Store {
   readonly #listeners = new Set<(commit: Commit) => void>();
   readonly #gapListeners = new Set<() => void>();
   readonly #workers = new Set<string>();
+  readonly #suspects = new Suspects();
+  /** Parties that this replica has claimed for, the last one last. */
+  #served: readonly string[] = [];
   readonly #presenceTimer: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
@@ -109,17 +118,33 @@ class PostgresStore implements Store {
     await this.#grouped('release', args);
   };
 
-  claim: StoreCalls['claim'] = async (worker, agents, leaseMs) => {
+  claim: StoreCalls['claim'] = async (worker, agents, leaseMs, except = []) => {
     this.#check();
     this.#meet(worker);
-    const values = [worker, agents, leaseMs, this.#maxRunsPerParty, this.#channel, this.#sender];
-    const [row] = await this.#connections.read(this.#sql.claim, values);
+    if (!this.#suspects.isFresh(SUSPECT_MS, steadyNow())) await this.#look(agents, leaseMs);
+    const dead = this.#suspects.dead(steadyNow());
+    const [row] = await this.#connections.read(this.#sql.claim, [
+      worker,
+      agents,
+      leaseMs,
+      this.#maxRunsPerParty,
+      this.#channel,
+      this.#sender,
+      this.#served,
+      except,
+      dead.map(({ task }) => task),
+      dead.map(({ epoch }) => epoch),
+      dead.map(({ leaseUntil }) => leaseUntil),
+    ]);
     if (row?.['id'] == null) {
-      const lease = row?.['lease_ms'];
       // What is free but was not given is in another replica's hands at this moment.
       if (Number(row?.['free']) > 0) return { retryInMs: LOCKED_RETRY_MS };
-      return lease == null ? {} : { retryInMs: Math.max(1, Number(lease)) };
+      await this.#look(agents, leaseMs);
+      const retryInMs = this.#suspects.nextMs(steadyNow());
+      return retryInMs === undefined ? {} : { retryInMs };
     }
+    const party = String(row['party']);
+    this.#served = [...this.#served.filter((name) => name !== party), party].slice(-SERVED_PARTIES);
     const head: PgHead = headOf({ ...row, worker, lease_ms: leaseMs });
     this.#heads.keep(head.task, head);
     const { task, epoch, snapshot } = head;
@@ -130,6 +155,11 @@ class PostgresStore implements Store {
     );
     return { claim: { task, epoch, snapshot } };
   };
+
+  async #look(agents: readonly string[], leaseMs: number): Promise<void> {
+    const [row] = await this.#connections.read(this.#sql.suspects, [agents]);
+    this.#suspects.see(row, leaseMs, steadyNow());
+  }
 
   beat: StoreCalls['beat'] = async (claims, leaseMs) => {
     this.#check();
