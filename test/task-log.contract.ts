@@ -1,3 +1,4 @@
+import { onAbort } from '../src/stream/index.ts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentEvent, Seq } from '../src/event/types.ts';
 import type { Claim, Store, TaskLog } from '../src/task/index.ts';
@@ -88,6 +89,24 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(await plain.get('u')).toBeDefined();
       });
 
+      test('a new task beyond maxQueuedPerOwner is overloaded, for that owner alone', async () => {
+        const small = world.replica({ maxQueuedPerOwner: 2 }).log;
+        const first = turn('a', 'ann0', { owner: 'ann' });
+        await small.submit(first);
+        await small.submit(turn('a', 'ann1', { owner: 'ann' }));
+        const third = small.submit(turn('a', 'ann2', { owner: 'ann' }));
+        await expect(third).rejects.toMatchObject({
+          code: 'overloaded',
+          retryable: true,
+          message: expect.stringContaining('maxQueuedPerOwner (2)') as string,
+        });
+        // What is there goes on: a repeated message, another turn, and other owners.
+        expect((await small.submit(first)).entry).toMatchObject({ turn: { task: 'ann0' } });
+        await small.submit(turn('a', 'ann0', { owner: 'ann' }));
+        await small.submit(turn('a', 'bob0', { owner: 'bob' }));
+        expect(await small.get('ann2')).toBeUndefined();
+      });
+
       test('after the end of the task is closed', async () => {
         await ended('t');
         await expect(log.submit(turn('a', 't'))).rejects.toMatchObject({ code: 'closed' });
@@ -96,6 +115,34 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
       test('a turn for another agent is refused', async () => {
         await log.submit(turn('a', 't'));
         await expect(log.submit(turn('b', 't'))).rejects.toMatchObject({ code: 'invalid' });
+      });
+
+      test('a second answer to a question is a conflict; the same message again is the first', async () => {
+        const claim = await claimed(log, 't');
+        const request = { id: 'q', kind: 'approval' } as const;
+        await log.append(claim, 1, [started, { type: 'input.required', request }]);
+        const yes = { ...answer('a', 't', 'q'), owner: 'ann' };
+        const no = turn('a', 't', { parts: [], answers: [{ id: 'q', action: 'decline' }] });
+        const both = await Promise.allSettled([log.submit(yes), log.submit(no)]);
+        expect(both.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+        const refused = { code: 'conflict', retryable: false };
+        expect(both[1]).toMatchObject({ reason: refused });
+        await expect(log.submit(no)).rejects.toMatchObject({
+          ...refused,
+          message: expect.stringContaining(`by "ann" with message "${yes.messageId}"`) as string,
+        });
+        expect((await log.submit(yes)).entry).toMatchObject({ seq: 4 });
+        expect(await log.get('t')).toMatchObject({ seq: 4, answers: [{ action: 'accept' }] });
+      });
+
+      test('a question that is asked again under its id can be answered again', async () => {
+        const claim = await claimed(log, 't');
+        const asks = { type: 'input.required', request: { id: 'q', kind: 'question' } } as const;
+        await log.append(claim, 1, [started, asks]);
+        await log.submit(answer('a', 't', 'q', 1));
+        await log.append(claim, 4, [asks]);
+        await log.submit(answer('a', 't', 'q', 2));
+        expect((await log.get('t'))?.answers).toMatchObject([{ content: 1 }, { content: 2 }]);
       });
 
       test('bytes in a part come back as bytes', async () => {
@@ -278,6 +325,75 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(found.map((claim) => claim.task)).toEqual(['t1', 't2']);
       });
 
+      test('an owner with many tasks does not keep those of others waiting', async () => {
+        for (let index = 0; index < 8; index++)
+          await log.submit(turn('a', `many${index}`, { owner: 'ann' }));
+        await log.submit(turn('a', 'bob0', { owner: 'bob', tenant: 't1' }));
+        await log.submit(turn('a', 'bob1', { owner: 'bob', tenant: 't2' }));
+        await log.submit(turn('a', 'tenant0', { tenant: 't3' }));
+        // Each ends at once, so that no party has a run when the next is claimed.
+        const order: string[] = [];
+        for await (const claim of log.claims('A', { agents: ['a'] })) {
+          order.push(claim.task);
+          await log.append(claim, 1, [started, completed]);
+          if (order.length === 11) break;
+        }
+        const rounds = [order.slice(0, 3), order.slice(3, 5)].map((names) => names.toSorted());
+        expect(rounds).toEqual([
+          ['bob0', 'many0', 'tenant0'],
+          ['bob1', 'many1'],
+        ]);
+        expect(order.slice(5)).toEqual(['many2', 'many3', 'many4', 'many5', 'many6', 'many7']);
+      });
+
+      test('an owner with fewer runs comes first', async () => {
+        for (const task of ['ann0', 'ann1', 'ann2'])
+          await log.submit(turn('a', task, { owner: 'ann' }));
+        const first = await collect(log.claims('A', { agents: ['a'] }), 2);
+        expect(first.map(({ task }) => task)).toEqual(['ann0', 'ann1']);
+        await log.submit(turn('a', 'bob0', { owner: 'bob' }));
+        const next = await collect(log.claims('A', { agents: ['a'] }), 2);
+        expect(next.map(({ task }) => task)).toEqual(['bob0', 'ann2']);
+      });
+
+      test('within an owner, the task that has waited longest comes first', async () => {
+        const claim = await claimed(log, 'old');
+        const request = { id: 'q', kind: 'question' } as const;
+        await log.append(claim, 1, [
+          started,
+          { type: 'input.required', request },
+          { type: 'run.finished', outcome: 'input-required', text: '', pending: [request] },
+        ]);
+        await log.submit(turn('a', 'new'));
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        await log.submit(answer('a', 'old', 'q'));
+        const found = await collect(log.claims('A', { agents: ['a'] }), 2);
+        expect(found.map(({ task }) => task)).toEqual(['new', 'old']);
+      });
+
+      test('owners that are limited get no claim until that changes', async () => {
+        await log.submit(turn('a', 'ann0', { owner: 'ann' }));
+        await log.submit(turn('a', 'bob0', { owner: 'bob' }));
+        let names = ['ann'];
+        const listeners = new Set<() => void>();
+        let isIdle = (): void => {};
+        const idle = new Promise<void>((resolve) => (isIdle = resolve));
+        const limited = {
+          names: () => names,
+          onChange: (listener: () => void) => {
+            listeners.add(listener);
+            return () => void listeners.delete(listener);
+          },
+        };
+        const slow = world.replica({ pollMs: 1e6 }).log;
+        const claims = slow.claims('A', { agents: ['a'], limited, onIdle: () => isIdle() });
+        const both = collect(claims, 2);
+        await idle;
+        names = [];
+        for (const listener of listeners) listener();
+        expect((await both).map(({ task }) => task)).toEqual(['bob0', 'ann0']);
+      });
+
       test('waits for the next one and gives each to one puller', async () => {
         const [one, other] = [
           world.replica({ pollMs: 1e6 }).log,
@@ -341,7 +457,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           const resume = owner.faults.pause();
           await collect(log.claims('B', { agents: ['a'] }), 1);
           resume();
-          await new Promise((resolve) => claim.signal.addEventListener('abort', resolve));
+          await new Promise((resolve) => onAbort(claim.signal, resolve));
           expect(claim.signal.reason).toMatchObject({ code: 'fenced' });
           expect(await collect(claim.notes)).toEqual([]);
         });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuolaneError } from '../src/errors.ts';
 import { advance } from '../src/event/index.ts';
-import type { Agent, AgentEvent, Entry, Snapshot, Turn } from '../src/event/types.ts';
+import type { Agent, AgentEvent, Entry, Logger, Snapshot, Turn } from '../src/event/types.ts';
 import { createRunner, openLog, type Runner, type Store, type TaskLog } from '../src/task/index.ts';
 import type { Claim, LogOptions, RunnerOptions } from '../src/task/index.ts';
 import { type StoreMethods, storeCalls } from '../src/task/store.ts';
@@ -62,6 +62,9 @@ function faulty(store: Store, faults: Faults, notify: boolean): Store {
   };
 }
 
+/** Faults are what these tests are about; they would fill the output. */
+export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
 export interface ReplicaOptions extends LogOptions {
   readonly notify?: boolean;
 }
@@ -77,12 +80,19 @@ export class Replica {
       heartbeatMs: 200,
       leaseMs: 2000,
       pollMs: 30,
+      logger: SILENT,
       ...options,
     });
   }
 
   runner(agents: Record<string, Agent>, options: Partial<RunnerOptions> = {}): Runner {
-    const runner = createRunner({ log: this.log, agents, graceMs: 50, ...options });
+    const runner = createRunner({
+      log: this.log,
+      agents,
+      graceMs: 50,
+      logger: SILENT,
+      ...options,
+    });
     this.#runners.push(runner);
     return runner;
   }

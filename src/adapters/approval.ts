@@ -45,14 +45,19 @@ export async function approve<Call extends Pending>(
 }
 
 /**
- * The id of a question for frameworks whose run starts over after a wait: the model may name its
- * call anew then, but a person allowed this tool with these arguments, and nothing else.
+ * Ids of questions for frameworks whose run starts over after a wait: the model may name its call
+ * anew then, but a person allowed this tool with these arguments. Make one for each run: a further
+ * equal call of the run gets an id of its own (`…-2`), so that each approval allows one call.
  */
-export const byContent =
-  (turn: Turn) =>
-  ({ name, args }: Pending): string => {
+export function byContent(turn: Turn): (call: Pending) => string {
+  const asked = new Map<string, number>();
+  return ({ name, args }) => {
     const content = createHash('sha256')
       .update(JSON.stringify([name, args]))
       .digest('hex');
-    return `${turn.messageId}/${name}-${content.slice(0, 16)}`;
+    const id = `${turn.messageId}/${name}-${content.slice(0, 16)}`;
+    const count = (asked.get(id) ?? 0) + 1;
+    asked.set(id, count);
+    return count === 1 ? id : `${id}-${count}`;
   };
+}

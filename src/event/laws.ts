@@ -4,6 +4,7 @@ import { Blocks } from './blocks.ts';
 import { Calls } from './calls.ts';
 import { belongsTo, isDelta, opening } from './contract.ts';
 import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './guard.ts';
+import { encodeEntry } from './json.ts';
 import { STOPPED } from './settle.ts';
 import { Steps } from './steps.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from './types.ts';
@@ -23,6 +24,8 @@ interface Question {
   readonly request: InputRequest;
   /** Yielded as an event, so nobody in the agent holds a promise for it. */
   readonly yielded: boolean;
+  /** How many calls of `ask` wait for the answer. */
+  askers: number;
 }
 
 /** More open questions than this are a loop, not a conversation. */
@@ -94,14 +97,24 @@ export class Laws {
     const request = tidyRequest(this.#named(asked));
     const answer = this.#answers.get(request.id);
     if (answer) return { request, answer, events: [] };
-    if (this.#ended || this.#stopped || this.#questions.has(request.id))
-      return { request, events: [] };
+    if (this.#ended || this.#stopped) return { request, events: [] };
+    const open = this.#questions.get(request.id);
+    if (open) {
+      // One approval must not decide about something that the person was not shown.
+      if (!yielded && !isSameQuestion(open.request, request))
+        throw new DuolaneError(
+          'invalid',
+          `question "${request.id}" is already open with other content; give each question its own id`,
+        );
+      if (!yielded) open.askers++;
+      return { request: open.request, events: [] };
+    }
     if (this.#questions.size >= MAX_QUESTIONS)
       throw new DuolaneError(
         'too_large',
         `${MAX_QUESTIONS} questions are open; wait for an answer before you ask the next`,
       );
-    this.#questions.set(request.id, { request, yielded });
+    this.#questions.set(request.id, { request, yielded, askers: yielded ? 0 : 1 });
     if (this.#opening.pending.some((known) => known.id === request.id))
       return { request, events: this.#start() };
     return { request, events: [...this.#start(), { type: 'input.required', request }] };
@@ -113,9 +126,10 @@ export class Laws {
     this.#answers.set(answer.id, answer);
   }
 
-  /** The asker waits no more. */
+  /** One asker no longer waits. The question is withdrawn with its last asker. */
   forget(id: string): void {
-    this.#questions.delete(id);
+    const question = this.#questions.get(id);
+    if (question && --question.askers <= 0) this.#questions.delete(id);
   }
 
   /** From now on no delta passes, and `reason` decides how the run ends. */
@@ -389,4 +403,11 @@ export class Laws {
       this.#warnings === MAX_WARNINGS ? '; further warnings of this run are kept back' : '';
     this.#options.logger.warn(`agent ${agent}: ${message}${last}`, { task });
   };
+}
+
+/** Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count. */
+function isSameQuestion(one: InputRequest, other: InputRequest): boolean {
+  const content = ({ kind, message, schema, data }: InputRequest): string =>
+    encodeEntry({ type: 'custom', name: kind, data: [message, schema, data], seq: 1, at: 0 });
+  return one === other || content(one) === content(other);
 }

@@ -25,7 +25,6 @@ class Held extends Cancellation implements Claim {
 
   constructor({ task, epoch, snapshot }: ClaimRow, until: number, tail: Kept | undefined) {
     super();
-    this.until = until;
     this.task = task;
     this.epoch = epoch;
     this.snapshot = snapshot;
@@ -49,14 +48,15 @@ class Held extends Cancellation implements Claim {
     for (const note of this.#unheard.splice(0)) ear(note);
   }
 
+  /** Throws when a note cannot be decoded; it was then not passed on, and neither is a later one. */
   hear(rows: readonly Row[]): void {
     for (const row of rows) {
       if (row.seq <= this.heard) continue;
       // Something before it was not announced; it is read at the latest by the next beat.
       if (row.seq !== this.heard + 1) return;
+      const note = row.note && !this.over ? (decodeEntry(row.line) as Entry & Note) : undefined;
       this.heard = row.seq;
-      if (!row.note || this.over) continue;
-      const note = decodeEntry(row.line) as Entry & Note;
+      if (!note) continue;
       if (this.#ear) this.#ear(note);
       else this.#unheard.push(note);
     }
@@ -77,6 +77,8 @@ export class HeldClaims {
   readonly #held = new Register<string, Held>();
   #timer: NodeJS.Timeout | undefined;
   #beating = false;
+  /** When half of the leases has passed without a heartbeat, by the monotonic clock. */
+  #lateAt = Infinity;
 
   constructor(store: Store, { leaseMs, heartbeatMs }: { leaseMs: number; heartbeatMs: number }) {
     this.#store = store;
@@ -89,9 +91,10 @@ export class HeldClaims {
     const older = this.#held.get(row.task);
     if (older) this.#end(older, lost(row.task));
     const mine = new Held(row, performance.now() + this.#leaseMs, tail);
+    if (this.#held.size === 0) this.#lateAt = performance.now() + this.#leaseMs / 2;
     this.#held.set(row.task, mine);
     // What was committed between the claim and this line was announced to nobody else.
-    if (tail?.head !== row.snapshot.seq) this.#catchUp(mine).catch(() => {});
+    if (tail?.head !== row.snapshot.seq) void this.#catchUp(mine);
     this.#timer ??= setInterval(() => void this.beat(), this.#beatMs);
     return mine;
   }
@@ -101,10 +104,10 @@ export class HeldClaims {
     // An older epoch is news from before this claim.
     if (!mine || epoch < mine.epoch) return;
     if (epoch > mine.epoch) return this.#end(mine, lost(task));
-    mine.hear(rows);
+    this.#hear(mine, rows);
     if (!held) this.#end(mine);
     // What another replica wrote is announced without its rows.
-    else if (head > mine.heard) this.#catchUp(mine).catch(() => {});
+    else if (head > mine.heard) void this.#catchUp(mine);
   }
 
   /** The claim was given up by its holder. Whether there was one: it may be over already. */
@@ -117,28 +120,49 @@ export class HeldClaims {
 
   /** Extends every lease, and reads what was written without being announced here. */
   async beat(): Promise<void> {
-    if (this.#beating || this.#held.size === 0) return;
+    if (this.#held.size === 0) return;
+    // A beat that the store has not answered yet does not keep the claims alive.
+    if (this.#beating) return this.#expire();
     this.#beating = true;
     const until = performance.now() + this.#leaseMs;
     try {
       const claims = [...this.#held.values()].map(({ task, epoch }) => ({ task, epoch }));
-      for (const { task, claim, head } of await this.#store.beat(claims, this.#leaseMs)) {
+      const beaten = await this.#store.beat(claims, this.#leaseMs);
+      this.#lateAt = until - this.#leaseMs / 2;
+      const behind: Promise<void>[] = [];
+      for (const [index, { task, claim, head }] of beaten.entries()) {
         const mine = this.#held.get(task);
-        if (!mine) continue;
+        // Another claim of the task may have begun since.
+        if (!mine || mine.epoch !== claims[index]?.epoch) continue;
         if (claim === 'held') mine.until = until;
         if (claim === 'lost') this.#end(mine, lost(task));
-        else if (head > mine.heard) await this.#catchUp(mine);
-        if (claim === 'over') this.#end(mine);
+        else if (claim === 'over') behind.push(this.#catchUp(mine).then(() => this.#end(mine)));
+        else if (head > mine.heard) behind.push(this.#catchUp(mine));
       }
+      await Promise.all(behind);
     } catch {
       // A store that does not answer now is asked again at the next beat, as long as the lease allows.
+      // The log reports its failure.
       this.#expire();
     } finally {
       this.#beating = false;
     }
   }
 
+  /**
+   * Whether the leases are safe from a claim that this log makes now. After the process was stopped,
+   * or the event loop blocked, they may have ended: they are extended first, so that a runner does
+   * not take its own tasks from itself.
+   */
+  async areRenewed(): Promise<boolean> {
+    const isLate = (): boolean => this.#held.size > 0 && performance.now() > this.#lateAt;
+    if (isLate()) await this.beat();
+    return !isLate();
+  }
+
   #expire(): void {
+    // No other process can have claimed them.
+    if (this.#store.exclusive) return;
     const now = performance.now();
     for (const mine of this.#held.values())
       if (mine.until <= now) this.#end(mine, unreachable(mine.task, this.#leaseMs));
@@ -150,11 +174,25 @@ export class HeldClaims {
     for (const mine of this.#held.values()) this.#end(mine, lost(mine.task));
   }
 
+  /** Never rejects: what could not be read is read after the next beat. */
   async #catchUp(mine: Held): Promise<void> {
     while (!mine.over) {
-      const found = await this.#store.read(mine.task, mine.heard);
-      mine.hear(found?.rows ?? []);
-      if (!found || mine.heard >= found.head) return;
+      const { heard } = mine;
+      const found = await this.#store.read(mine.task, heard).catch(() => undefined);
+      this.#hear(mine, found?.rows ?? []);
+      // Rows of a task that ended may be compacted away; then there is nothing to pass on.
+      if (!found || mine.heard === heard || mine.heard >= found.head) return;
+    }
+  }
+
+  #hear(mine: Held, rows: readonly Row[]): void {
+    try {
+      mine.hear(rows);
+    } catch (cause) {
+      // It may be a cancel or an answer, so the run must not go on without it. Its lease runs out,
+      // and a replica that can read the note claims the task.
+      const message = `a note of task ${mine.task} cannot be read here: ${String(cause)}`;
+      this.#end(mine, new DuolaneError('fenced', message, { cause }));
     }
   }
 

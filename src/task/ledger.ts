@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { advance, decodeEntry, isFinal, needsRun, settle } from '../event/index.ts';
-import type { Entry, Seq, Snapshot } from '../event/types.ts';
+import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './codec.ts';
 import { disposableRows } from './compact.ts';
 import type {
@@ -13,11 +13,19 @@ import type {
   SubmitRequest,
   TaskFilter,
 } from './store.ts';
+import { partyOf } from './run-queue.ts';
+import { steadyNow } from './steady-clock.ts';
 import { turnKeyOf, type Head, type Tables, type TaskTables } from './tables.ts';
 
 const CHUNK_ROWS = 256;
 const CHUNK_BYTES = 1 << 20;
 const PRUNE_TASKS = 20;
+const QUEUE_RETRY_MS = 5000;
+
+export interface LedgerClocks {
+  readonly now?: () => number;
+  readonly steady?: () => number;
+}
 
 /**
  * The rules of the log, once for every engine that can run them inside a transaction: who may
@@ -27,11 +35,14 @@ const PRUNE_TASKS = 20;
 export class Ledger implements StoreMethods {
   readonly #tables: Tables;
   readonly #now: () => number;
+  readonly #steadyNow: () => number;
   #commits: Commit[] = [];
 
-  constructor(tables: Tables, now: () => number = Date.now) {
+  /** `now` dates entries; leases are measured by `steady`, which does not jump when the clock is set. */
+  constructor(tables: Tables, { now = Date.now, steady = steadyNow }: LedgerClocks = {}) {
     this.#tables = tables;
     this.#now = now;
+    this.#steadyNow = steady;
   }
 
   /** What was written since the last call, to be announced once it is durable. */
@@ -41,7 +52,13 @@ export class Ledger implements StoreMethods {
     return commits;
   }
 
-  submit({ note, worker, leaseMs, dedupe }: SubmitRequest): ReturnType<StoreMethods['submit']> {
+  submit({
+    note,
+    worker,
+    leaseMs,
+    dedupe,
+    maxQueued = Infinity,
+  }: SubmitRequest): ReturnType<StoreMethods['submit']> {
     const asFirst = decodeEntry(numberLine(note, 1)) as SubmittedEntry;
     const { turn } = asFirst;
     const key = turnKeyOf(turn);
@@ -61,8 +78,11 @@ export class Ledger implements StoreMethods {
         'invalid',
         `task ${turn.task} belongs to agent ${head.snapshot.agent}; a turn for ${turn.agent} needs a task of its own`,
       );
+    if (head) refuseSecondAnswer(head.snapshot, turn);
     const { to, rows } = this.#fold(turn.task, head, [note], asFirst);
-    const claimed = worker !== undefined && !this.#live(to) && needsRun(to.snapshot);
+    if (!head) this.#refuseBeyond(maxQueued, to.snapshot);
+    // A claim whose lease has ended is taken by `claim` alone, which knows whether its owner is gone.
+    const claimed = worker !== undefined && to.worker === undefined && needsRun(to.snapshot);
     const next = claimed ? this.#claimed(to, worker, leaseMs) : to;
     this.#write(head, next, rows);
     const row = rows[0] as Row;
@@ -91,9 +111,10 @@ export class Ledger implements StoreMethods {
     worker: string,
     agents: readonly string[],
     leaseMs: number,
+    except: readonly string[] = [],
   ): ReturnType<StoreMethods['claim']> {
-    const now = this.#now();
-    const task = this.#tables.claimable(agents, now);
+    const now = this.#steadyNow();
+    const task = this.#tables.claimable(agents, now, except);
     if (task === undefined) {
       const lease = this.#tables.nextLease(agents);
       return lease === undefined ? {} : { retryInMs: Math.max(1, lease - now) };
@@ -133,7 +154,7 @@ export class Ledger implements StoreMethods {
     claims: readonly { readonly task: string; readonly epoch: number }[],
     leaseMs: number,
   ): ReturnType<StoreMethods['beat']> {
-    const leaseUntil = this.#now() + leaseMs;
+    const leaseUntil = this.#steadyNow() + leaseMs;
     return claims.map(({ task, epoch }) => {
       const head = this.#tables.load(task);
       if (!head) return { task, claim: 'lost', head: 0 };
@@ -200,6 +221,10 @@ export class Ledger implements StoreMethods {
     return tasks.length;
   }
 
+  probe(): void {
+    this.#tables.probe();
+  }
+
   *#everyRow(task: string): Generator<Row> {
     for (let after = 0; ;) {
       const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);
@@ -210,6 +235,17 @@ export class Ledger implements StoreMethods {
     }
   }
 
+  #refuseBeyond(maxQueued: number, snapshot: Snapshot): void {
+    const party = partyOf(snapshot);
+    const queued = maxQueued === Infinity ? 0 : this.#tables.queued(party);
+    if (queued < maxQueued) return;
+    throw new DuolaneError(
+      'overloaded',
+      `tasks of ${party === '' ? 'callers without a name' : `"${party}"`} exceed maxQueuedPerOwner (${maxQueued}): ${queued} wait for a runner; send this one later`,
+      { retryAfterMs: QUEUE_RETRY_MS },
+    );
+  }
+
   #find(task: string): Head {
     const head = this.#tables.load(task);
     if (!head) throw new DuolaneError('not_found', `there is no task ${task}`);
@@ -217,11 +253,11 @@ export class Ledger implements StoreMethods {
   }
 
   #live({ worker, leaseUntil }: Head): boolean {
-    return worker !== undefined && leaseUntil > this.#now();
+    return worker !== undefined && leaseUntil > this.#steadyNow();
   }
 
   #claimed(head: Head, worker: string, leaseMs: number): Head {
-    return { ...head, epoch: head.epoch + 1, worker, leaseUntil: this.#now() + leaseMs };
+    return { ...head, epoch: head.epoch + 1, worker, leaseUntil: this.#steadyNow() + leaseMs };
   }
 
   /** `asFirst`: the event as it is read if it is the first of its task. */
@@ -263,9 +299,28 @@ export class Ledger implements StoreMethods {
 export type WriteRules = Pick<Ledger, 'submit' | 'cancel' | 'append' | 'release' | 'takeCommits'>;
 
 /** The same rules for an engine that finds tasks by itself and has only some of them at hand. */
-export const writeRules = (tables: TaskTables, now: () => number): WriteRules =>
+export const writeRules = (tables: TaskTables): WriteRules =>
   // These methods ask nothing else of their tables.
-  new Ledger(tables as Tables, now);
+  new Ledger(tables as Tables);
+
+/**
+ * The first answer to a question counts. A later one, as from a second browser tab, is refused: its
+ * sender must not believe that it decided. A question that is asked again under its id is open again.
+ */
+function refuseSecondAnswer({ task, pending, answers, turns }: Snapshot, turn: Turn): void {
+  for (const { id } of turn.answers ?? []) {
+    if (pending.some((question) => question.id === id)) continue;
+    const first = turns.find((earlier) => earlier.answers?.some((answer) => answer.id === id));
+    if (!first && !answers.some((answer) => answer.id === id)) continue;
+    const by = first?.owner === undefined ? '' : ` by "${first.owner}"`;
+    const where = first ? `${by} with message "${first.messageId}"` : '';
+    throw new DuolaneError(
+      'conflict',
+      `question "${id}" of task "${task}" was already answered${where}; the first answer counts`,
+      { retryable: false },
+    );
+  }
+}
 
 const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
 

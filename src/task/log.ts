@@ -6,18 +6,25 @@ import { encodeEvent, flatEntry } from './codec.ts';
 import { HeldClaims } from './held.ts';
 import { leavable, subscribe, waitFor } from './leave.ts';
 import { listTasks } from './list.ts';
+import { processWarnings } from './process-warnings.ts';
+import { StoreHealth } from './store-health.ts';
 import type { Commit, Store } from './store.ts';
 import { Tails } from './tail.ts';
 import { Takeovers } from './takeover.ts';
 import type {
   Bookmark,
   Claim,
+  LimitedOwners,
+  LogHealth,
   LogOptions,
   PrunePolicy,
   Reading,
   TaskLog,
   TaskQuery,
 } from './types.ts';
+
+const FIRST_PAUSE_MS = 50;
+const MAX_QUEUED = 10_000;
 
 /**
  * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
@@ -34,6 +41,7 @@ class Log implements TaskLog {
   readonly #options: LogOptions;
   readonly #leaseMs: number;
   readonly #pollMs: number;
+  readonly #health: StoreHealth;
   readonly #tails: Tails;
   readonly #held: HeldClaims;
   readonly #takeovers: Takeovers;
@@ -42,7 +50,7 @@ class Log implements TaskLog {
   readonly #poll: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(store: Store, options: LogOptions) {
+  constructor(given: Store, options: LogOptions) {
     const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
     const { takeoverMs = 10_000 } = options;
     if (leaseMs <= heartbeatMs)
@@ -50,6 +58,9 @@ class Log implements TaskLog {
         'invalid',
         `leaseMs (${leaseMs}) must be longer than heartbeatMs (${heartbeatMs}), or every claim is lost`,
       );
+    const health = new StoreHealth(given, options.logger ?? processWarnings, 3 * pollMs);
+    const { store } = health;
+    this.#health = health;
     this.#store = store;
     this.#options = options;
     this.#leaseMs = leaseMs;
@@ -81,6 +92,7 @@ class Log implements TaskLog {
         note: encodeEvent({ type: 'turn.submitted', turn }),
         leaseMs: this.#leaseMs,
         dedupe: this.#options.dedupe ?? true,
+        maxQueued: this.#options.maxQueuedPerOwner ?? MAX_QUEUED,
         ...(worker !== undefined && { worker }),
       });
       claimed = claim && this.#held.hold(claim, tail);
@@ -102,9 +114,9 @@ class Log implements TaskLog {
 
   claims(
     worker: string,
-    { agents, onIdle, ...options }: Parameters<TaskLog['claims']>[1],
+    { agents, onIdle, limited, ...options }: Parameters<TaskLog['claims']>[1],
   ): AsyncIterable<Claim> {
-    return leavable(options, (signal) => this.#claims(worker, agents, signal, onIdle));
+    return leavable(options, (signal) => this.#claims(worker, agents, signal, onIdle, limited));
   }
 
   async *#claims(
@@ -112,29 +124,48 @@ class Log implements TaskLog {
     agents: readonly string[],
     signal: AbortSignal,
     onIdle?: () => void,
+    limited?: LimitedOwners,
   ): AsyncGenerator<Claim, void> {
-    for (;;) {
+    for (let failures = 0; ;) {
       signal.throwIfAborted();
       this.#check();
       // Counted from before the question, so that a commit beside it is not slept through.
       let woken = false;
-      const unsubscribe = subscribe(this.#wakes, () => (woken = true));
-      // A store that does not answer is asked again after the poll's time: nobody else would.
-      const found = await this.#store
-        .claim(worker, agents, this.#leaseMs)
-        .catch(() => ({ claim: undefined, retryInMs: this.#pollMs }))
-        .finally(unsubscribe);
+      const unsubscribe = this.#onWake(() => (woken = true), limited);
+      const found = await this.#claim(worker, agents, limited?.names() ?? []).finally(unsubscribe);
+      if (!found) {
+        const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
+        await waitFor(() => () => {}, signal, ms);
+        continue;
+      }
+      failures = 0;
       if (found.claim) {
         const claim = this.#held.hold(found.claim);
-        if (signal.aborted) await this.release(claim);
+        // If that fails, the lease runs out.
+        if (signal.aborted) await this.release(claim).catch(() => {});
         else yield claim;
       } else if (!woken) {
         onIdle?.();
         // A lease that began after the question ends unannounced, so there is always a next look.
         const ms = Math.min(found.retryInMs ?? this.#pollMs, this.#pollMs);
-        await waitFor((wake) => subscribe(this.#wakes, wake), signal, ms);
+        await waitFor((wake) => this.#onWake(wake, limited), signal, ms);
       }
     }
+  }
+
+  #onWake(wake: () => void, limited: LimitedOwners | undefined): () => void {
+    const unsubscribe = [subscribe(this.#wakes, wake), limited?.onChange(wake)];
+    return () => unsubscribe.forEach((off) => off?.());
+  }
+
+  /** Undefined when the store failed, which is reported: whether a task waits is then not known. */
+  async #claim(
+    worker: string,
+    agents: readonly string[],
+    except: readonly string[],
+  ): Promise<Awaited<ReturnType<Store['claim']>> | undefined> {
+    if (!(await this.#held.areRenewed())) return undefined;
+    return this.#store.claim(worker, agents, this.#leaseMs, except).catch(() => undefined);
   }
 
   async append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq> {
@@ -157,6 +188,10 @@ class Log implements TaskLog {
 
   read(task: string, after: Seq, options: Abortable = {}): Reading {
     return this.#tails.read(task, after, options);
+  }
+
+  health({ timeoutMs = 2000 }: { readonly timeoutMs?: number } = {}): Promise<LogHealth> {
+    return this.#health.check(timeoutMs);
   }
 
   get(task: string): Promise<Snapshot | undefined> {

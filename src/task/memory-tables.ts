@@ -1,6 +1,7 @@
-import { isFinal, needsRun } from '../event/index.ts';
+import { isFinal } from '../event/index.ts';
 import type { Seq } from '../event/types.ts';
 import { changed } from './change.ts';
+import { RunQueue } from './run-queue.ts';
 import type { Page, PageRequest, Place, Row, TaskFilter } from './store.ts';
 import type { Head, Tables, TurnKey } from './tables.ts';
 import type { Bookmark } from './types.ts';
@@ -19,6 +20,7 @@ export class MemoryTables implements Tables {
   readonly #keepEnded: number;
   readonly #tasks = new Map<string, Record>();
   readonly #turns = new Map<string, { readonly task: string; readonly seq: Seq }>();
+  readonly #queue = new RunQueue();
   /** In the order of their ends. */
   readonly #ended = new Set<string>();
   #keys = 0;
@@ -36,6 +38,7 @@ export class MemoryTables implements Tables {
     record.head = to;
     for (const row of rows) record.rows.push(row);
     if (changed(from?.snapshot, to.snapshot)) record.changedAt = to.snapshot.updatedAt;
+    this.#queue.update(to.task, to.snapshot, to, record.key, record.changedAt);
     if (!isFinal(to.snapshot.state)) return;
     this.#ended.add(to.task);
     const [first] = this.#ended;
@@ -65,18 +68,20 @@ export class MemoryTables implements Tables {
     this.#tasks.get(task)?.turns.push(text);
   }
 
-  claimable(agents: readonly string[], now: number): string | undefined {
-    let found: Head | undefined;
-    for (const head of this.#needy(agents))
-      if (head.leaseUntil <= now && (!found || head.leaseUntil < found.leaseUntil)) found = head;
-    return found?.task;
+  queued(party: string): number {
+    return this.#queue.queued(party);
+  }
+
+  claimable(
+    agents: readonly string[],
+    now: number,
+    except?: readonly string[],
+  ): string | undefined {
+    return this.#queue.claimable(agents, now, except);
   }
 
   nextLease(agents: readonly string[]): number | undefined {
-    let next: number | undefined;
-    for (const { leaseUntil } of this.#needy(agents))
-      if (next === undefined || leaseUntil < next) next = leaseUntil;
-    return next;
+    return this.#queue.nextLease(agents);
   }
 
   page({ after, limit, ...filter }: PageRequest): Page {
@@ -134,7 +139,10 @@ export class MemoryTables implements Tables {
     for (const turn of this.#tasks.get(task)?.turns ?? []) this.#turns.delete(turn);
     this.#tasks.delete(task);
     this.#ended.delete(task);
+    this.#queue.delete(task);
   }
+
+  probe(): void {}
 
   #create(head: Head): Record {
     const record: Record = {
@@ -160,11 +168,6 @@ export class MemoryTables implements Tables {
         (state === undefined || snapshot.state === state) &&
         (changedAfter === undefined || changedAt > changedAfter),
     );
-  }
-
-  *#needy(agents: readonly string[]): Generator<Head> {
-    for (const { head } of this.#tasks.values())
-      if (needsRun(head.snapshot) && agents.includes(head.snapshot.agent)) yield head;
   }
 
   #endedBefore(before: number, limit: number, wanted: (record: Record) => boolean): string[] {

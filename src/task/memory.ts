@@ -1,6 +1,7 @@
 import { Ledger } from './ledger.ts';
 import { openLog } from './log.ts';
 import { MemoryTables } from './memory-tables.ts';
+import { notifyAll } from './process-warnings.ts';
 import { type Commit, invoke, type Store, storeCalls } from './store.ts';
 import type { LogOptions, TaskLog } from './types.ts';
 
@@ -15,12 +16,13 @@ export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {})
   const listeners = new Set<(commit: Commit) => void>();
   const calls = storeCalls(async (method, args) => {
     const result = invoke(ledger, method, args);
-    for (const commit of ledger.takeCommits()) for (const listener of listeners) listener(commit);
+    for (const commit of ledger.takeCommits()) notifyAll(listeners, commit);
     return result;
   });
   return {
     ...calls,
     announcesAll: true,
+    exclusive: true,
     onCommit(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -34,7 +34,8 @@ export class Run {
   readonly #writer: TaskWriter;
   readonly #options: RunOptions;
   readonly #stop = new Cancellation();
-  readonly #asked = new Map<string, (answer: Answer) => void>();
+  /** By question: every `ask` that waits for its answer. Parallel calls may ask the same. */
+  readonly #asked = new Map<string, Set<(answer: Answer) => void>>();
   /** Answers that were heard before the agent asked again. */
   readonly #early = new Map<string, Answer>();
   #parking: NodeJS.Timeout | undefined;
@@ -140,21 +141,24 @@ export class Run {
     if (this.#stop.aborted) return Promise.reject(DuolaneError.from(this.#stop.reason));
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     return new Promise((resolve, reject) => {
+      const waiting = this.#asked.get(id) ?? new Set();
+      const settle = (answer: Answer): void => (leave(), resolve(answer));
       const leave = (): void => {
-        this.#asked.delete(id);
+        waiting.delete(settle);
+        if (waiting.size === 0 && this.#asked.get(id) === waiting) this.#asked.delete(id);
         for (const off of unlisten) off();
         this.#waitingChanged();
       };
       const give = (reason: unknown): void => (leave(), reject(reason));
       const unlisten = [this.#stop.onAbort(give), onAbort(signal, give)];
-      this.#asked.set(id, (answer) => (leave(), resolve(answer)));
+      this.#asked.set(id, waiting.add(settle));
       this.#waitingChanged();
     });
   }
 
   #answer(answer: Answer): void {
     const asked = this.#asked.get(answer.id);
-    if (asked) asked(answer);
+    if (asked) for (const settle of asked) settle(answer);
     else if (this.#writer.snapshot.pending.some(({ id }) => id === answer.id))
       this.#early.set(answer.id, answer);
   }

@@ -2,16 +2,21 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../errors.ts';
 import { isFinal, nextTurn, settle } from '../event/index.ts';
-import type { Agent, Entry, Logger, Note, Snapshot, Turn } from '../event/types.ts';
+import type { Agent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
+import { sleep } from '../stream/index.ts';
 import { Register } from '../stream/register.ts';
+import { subscribe } from './leave.ts';
+import { processWarnings } from './process-warnings.ts';
 import { Run, type RunOptions } from './run.ts';
-import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
+import { partyOf } from './run-queue.ts';
+import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from './types.ts';
 import { TaskWriter } from './writer.ts';
 
 /** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
 const MOST_WAITING = 10;
 
-const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 5000;
 
 /**
  * Runs agents on the tasks of a log: pulls claims while there is room, ends or wakes what another
@@ -28,6 +33,7 @@ class LogRunner implements Runner {
   readonly #name: string;
   readonly #maxRuns: number;
   readonly #queue: boolean;
+  readonly #owners: OwnerRuns;
   readonly #maxAttempts: number;
   readonly #runOptions: RunOptions;
   readonly #stopping = new AbortController();
@@ -43,13 +49,14 @@ class LogRunner implements Runner {
   #drained: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
-    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = SILENT } = options;
+    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = processWarnings } = options;
     const { graceMs = 5000, parkMs = 300_000, timeoutMs, observer } = options;
     this.#log = log;
     this.#agents = agents;
     this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
     this.#maxRuns = maxRuns;
     this.#queue = options.queue ?? false;
+    this.#owners = new OwnerRuns(options.maxRunsPerOwner ?? Math.ceil(maxRuns / 2));
     this.#maxAttempts = maxAttempts;
     const history = (task: Snapshot): AsyncIterable<Snapshot> => earlierTasks(log, task);
     const onWaiting = (change: 1 | -1): number => {
@@ -63,16 +70,22 @@ class LogRunner implements Runner {
 
   async submit(turn: Turn): Promise<Entry> {
     const mayRun = !this.#queue && Object.hasOwn(this.#agents, turn.agent);
-    const here = mayRun && this.#hasRoom && !this.#crowded;
-    if (here) this.#reserved++;
-    else if (mayRun) this.#crowded = true;
+    const owner = turn.owner || (turn.tenant ?? '');
+    const here = mayRun && this.#hasRoom && !this.#crowded && this.#owners.hasRoom(owner);
+    if (here) {
+      this.#reserved++;
+      this.#owners.add(owner, 1);
+    } else if (mayRun) this.#crowded = true;
     this.#runOptions.observer?.submitted?.(turn);
     try {
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
       if (claim) this.#start(claim);
       return entry;
     } finally {
-      if (here) this.#reserved--;
+      if (here) {
+        this.#reserved--;
+        this.#owners.add(owner, -1);
+      }
       // Again, lest a look at the log that missed it count for more.
       else if (mayRun) this.#crowded = true;
       this.#room?.();
@@ -89,36 +102,74 @@ class LogRunner implements Runner {
     return !this.#stopping.signal.aborted && busy < this.#maxRuns;
   }
 
+  /** Claims tasks until the runner is disposed of; an error of the log is reported and tried again. */
   async #pull(): Promise<void> {
     const { signal } = this.#stopping;
-    try {
-      const agents = Object.keys(this.#agents);
-      const onIdle = (): void => void (this.#crowded = false);
-      for await (const claim of this.#log.claims(this.#name, { agents, signal, onIdle })) {
-        // A submit may have taken the last room while this claim was waited for.
-        if (this.#hasRoom) this.#start(claim);
-        else await this.#log.release(claim);
-        while (!this.#hasRoom && !signal.aborted)
-          await new Promise<void>((resolve) => (this.#room = resolve));
+    const { logger } = this.#runOptions;
+    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted;) {
+      try {
+        await this.#claim(() => (pauseMs = FIRST_PAUSE_MS));
+      } catch (error) {
+        const failure = DuolaneError.from(error);
+        if (signal.aborted) return;
+        if (failure.code === 'closed') {
+          logger.error('no more tasks are claimed', { ...failure.toJSON() });
+          return;
+        }
+        logger.error('tasks could not be claimed', { retryInMs: pauseMs, ...failure.toJSON() });
+        await sleep(pauseMs, signal).catch(() => {}); // aborted: the loop ends
+        pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS);
       }
-    } catch (error) {
-      if (!signal.aborted)
-        this.#runOptions.logger.error('no more tasks are claimed', {
-          ...DuolaneError.from(error).toJSON(),
+    }
+  }
+
+  async #claim(onClaim: () => void): Promise<void> {
+    const { signal } = this.#stopping;
+    const agents = Object.keys(this.#agents);
+    const onIdle = (): void => void (this.#crowded = false);
+    const options = { agents, signal, onIdle, limited: this.#owners };
+    for await (const claim of this.#log.claims(this.#name, options)) {
+      onClaim();
+      // A submit may have taken the last room while this claim was waited for.
+      if (this.#hasRoom) this.#start(claim);
+      else
+        await this.#log.release(claim).catch((error: unknown) => {
+          // Its lease runs out, so another runner gets it, or this one when it has room.
+          const failure = DuolaneError.from(error).toJSON();
+          this.#runOptions.logger.warn('a claim could not be released', {
+            task: claim.task,
+            ...failure,
+          });
         });
+      while (!this.#hasRoom && !signal.aborted)
+        await new Promise<void>((resolve) => (this.#room = resolve));
     }
   }
 
   #start(claim: Claim): void {
     const agent = this.#agents[claim.snapshot.agent] as Agent;
-    const serving = new Serving(this.#log, claim, agent, this.#runOptions, this.#maxAttempts);
+    const owner = partyOf(claim.snapshot);
+    const options = this.#optionsOf(owner);
+    this.#owners.add(owner, 1);
+    const serving = new Serving(this.#log, claim, agent, options, this.#maxAttempts);
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
     void serving.done.finally(() => {
       this.#active.take(number);
+      this.#owners.add(owner, -1);
       this.#room?.();
     });
+  }
+
+  // A run that waits for a person counts for its owner as little as for the runner.
+  #optionsOf(owner: string): RunOptions {
+    if (owner === '') return this.#runOptions;
+    const onWaiting = (change: 1 | -1): number => {
+      this.#owners.add(owner, change === 1 ? -1 : 1);
+      return this.#runOptions.onWaiting(change);
+    };
+    return { ...this.#runOptions, onWaiting };
   }
 
   async #drain(): Promise<void> {
@@ -129,6 +180,39 @@ class LogRunner implements Runner {
     // What is being submitted here comes with its claim.
     while (this.#reserved > 0) await new Promise<void>((resolve) => (this.#room = resolve));
     for (const { done } of this.#active.values()) await done;
+  }
+}
+
+/** How many runs each owner has in this runner. Tasks without an owner are not counted. */
+class OwnerRuns implements LimitedOwners {
+  readonly #most: number;
+  readonly #runs = new Map<string, number>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  hasRoom(owner: string): boolean {
+    return (this.#runs.get(owner) ?? 0) < this.#most;
+  }
+
+  add(owner: string, change: 1 | -1): void {
+    if (owner === '') return;
+    const before = this.#runs.get(owner) ?? 0;
+    if (before + change === 0) this.#runs.delete(owner);
+    else this.#runs.set(owner, before + change);
+    if (change < 0 && before >= this.#most) for (const listener of this.#listeners) listener();
+  }
+
+  names(): readonly string[] {
+    const names: string[] = [];
+    for (const [owner, runs] of this.#runs) if (runs >= this.#most) names.push(owner);
+    return names;
+  }
+
+  onChange(listener: () => void): () => void {
+    return subscribe(this.#listeners, listener);
   }
 }
 
@@ -178,7 +262,8 @@ class Serving {
       this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
     } finally {
       clearTimeout(this.#draining);
-      // Ended or waiting, the claim is over by itself, and this does nothing.
+      // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
+      // runs out.
       await this.#log.release(this.#claim).catch(() => {});
     }
   }

@@ -1,6 +1,7 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
 import { Register } from '../stream/register.ts';
+import { notifyAll } from './process-warnings.ts';
 import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
@@ -69,6 +70,7 @@ class ThreadStore {
     this.store = {
       ...storeCalls((method, args) => this.#call(method, args)),
       announcesAll: true,
+      exclusive: true,
       onCommit: (listener) => listen(this.#listeners, listener),
       onGap: (listener) => listen(this.#gapListeners, listener),
       [Symbol.asyncDispose]: () => this.#close(),
@@ -139,7 +141,7 @@ class ThreadStore {
     if (this.#outbox.length > 0) setImmediate(() => this.#flush());
     const done = unpackDone(message, (id) => this.#waiting.get(id)?.call);
     for (const { reply, commits } of done) {
-      for (const commit of commits) for (const listener of this.#listeners) listener(commit);
+      for (const commit of commits) notifyAll(this.#listeners, commit);
       const waiting = this.#waiting.take(reply.id);
       if ('failure' in reply) waiting?.reject(revive(reply.failure));
       else waiting?.resolve(reply.value);
@@ -154,7 +156,7 @@ class ThreadStore {
     // idle thread does not.
     this.#worker?.unref();
     if (this.#waiting.size === 0) this.#port?.unref();
-    if (!this.#settleOpened) for (const listener of this.#gapListeners) listener();
+    if (!this.#settleOpened) notifyAll(this.#gapListeners, undefined);
     this.#settleOpened?.resolve(undefined);
     this.#settleOpened = undefined;
   }
@@ -193,7 +195,7 @@ class ThreadStore {
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
     this.#settleOpened?.reject(error);
-    for (const listener of this.#gapListeners) listener();
+    notifyAll(this.#gapListeners, undefined);
   }
 
   // What was called before is still done and answered; the thread then closes the file.

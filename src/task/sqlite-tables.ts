@@ -5,6 +5,7 @@ import type { JsonObject } from '../json.ts';
 import { changed } from './change.ts';
 import { decodeSnapshot, encodeSnapshot } from './codec.ts';
 import { Recent } from './recent.ts';
+import { RunQueue } from './run-queue.ts';
 import type { Database, Statement, Value } from './sqlite-driver.ts';
 import { SqliteEntries } from './sqlite-entries.ts';
 import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
@@ -32,6 +33,7 @@ export class SqliteTables implements Tables {
   readonly #statements = new Map<string, Statement>();
   readonly #hot = new Recent<string, Hot>(HOT_TASKS);
   readonly #ended = new Recent<string, Hot>(ENDED_TASKS);
+  #queue: RunQueue | undefined;
 
   constructor(db: Database) {
     this.#db = db;
@@ -42,6 +44,7 @@ export class SqliteTables implements Tables {
   forget(): void {
     this.#hot.clear();
     this.#ended.clear();
+    this.#queue = undefined;
   }
 
   load(task: string): Hot | undefined {
@@ -78,6 +81,7 @@ export class SqliteTables implements Tables {
     if (before && touches) this.#update(before, to, isNews);
     const { task, snapshot, epoch, worker, leaseUntil } = to;
     const changedSeq = before && !touches ? before.changedSeq : snapshot.seq;
+    this.#queue?.update(task, snapshot, to, key, isNews ? snapshot.updatedAt : undefined);
     const { savedSeq = 0 } = before ?? {};
     const saves = isNews && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
     if (saves) this.#saveSnapshot(key, snapshot);
@@ -116,20 +120,20 @@ export class SqliteTables implements Tables {
     );
   }
 
-  claimable(agents: readonly string[], now: number): string | undefined {
-    const row = this.#sql(
-      `select id from tasks where needs_run = 1 and lease_until <= ?
-       and agent in (select value from json_each(?)) order by lease_until, key limit 1`,
-    ).get(now, JSON.stringify(agents));
-    return row && String(row['id']);
+  queued(party: string): number {
+    return this.#loadedQueue().queued(party);
+  }
+
+  claimable(
+    agents: readonly string[],
+    now: number,
+    except?: readonly string[],
+  ): string | undefined {
+    return this.#loadedQueue().claimable(agents, now, except);
   }
 
   nextLease(agents: readonly string[]): number | undefined {
-    const row = this.#sql(
-      `select lease_until from tasks where needs_run = 1
-       and agent in (select value from json_each(?)) order by lease_until limit 1`,
-    ).get(JSON.stringify(agents));
-    return row && Number(row['lease_until']);
+    return this.#loadedQueue().nextLease(agents);
   }
 
   page({ after, limit, ...filter }: PageRequest): Page {
@@ -216,12 +220,41 @@ export class SqliteTables implements Tables {
     const key = this.#key(task);
     this.#forgetTurns(key);
     this.#sql('delete from tasks where key = ?').run(key);
+    this.#queue?.delete(task);
     this.#forget(task);
   }
 
   /** No process but this one writes the file, so every claim in it is of one that is gone. */
   endLeases(): void {
     this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
+    this.#queue = undefined;
+  }
+
+  // The same values again: SQLite writes the page to its log all the same.
+  probe(): void {
+    this.#sql('update holder set pid = pid').run();
+  }
+
+  /** No other process writes the file, so the tasks that need a runner are read once. */
+  #loadedQueue(): RunQueue {
+    if (this.#queue) return this.#queue;
+    const queue = new RunQueue();
+    const rows = this.#sql(
+      `select id, key, agent, owner, tenant, state, changed_at, worker, lease_until from tasks
+       where needs_run = 1 order by changed_at, key`,
+    ).iterate();
+    for (const row of rows)
+      queue.put({
+        task: String(row['id']),
+        party: String(row['owner']) || String(row['tenant']),
+        agent: String(row['agent']),
+        changedAt: Number(row['changed_at']),
+        key: Number(row['key']),
+        claimed: row['worker'] !== null,
+        leaseUntil: Number(row['lease_until']),
+        waits: row['state'] === 'input-required' || row['state'] === 'auth-required',
+      });
+    return (this.#queue = queue);
   }
 
   #forgetTurns(key: number): void {

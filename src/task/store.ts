@@ -19,6 +19,8 @@ export interface SubmitRequest {
   readonly leaseMs: number;
   /** Whether a message id that is known gives the entry that is there. */
   readonly dedupe: boolean;
+  /** With so many tasks of its party waiting for a runner, a new task is refused with `overloaded`. */
+  readonly maxQueued?: number;
 }
 
 export interface AppendRequest {
@@ -103,11 +105,15 @@ export interface StoreMethods {
    * live claim as well: its epoch is over, and its owner is fenced.
    */
   cancel(task: string, note: string, force?: boolean): Snapshot;
-  /** The oldest task that needs a runner; else how long until a lease ends that might free one. */
+  /**
+   * The next task that needs a runner, in fair order by party (`Tables.claimable`); else how long
+   * until a lease ends that might free one. `except`: parties that are passed over.
+   */
   claim(
     worker: string,
     agents: readonly string[],
     leaseMs: number,
+    except?: readonly string[],
   ): { readonly claim?: ClaimRow; readonly retryInMs?: number };
   append(request: AppendRequest): Seq;
   release(task: string, epoch: number): void;
@@ -141,6 +147,8 @@ export interface StoreMethods {
   remove(tasks: readonly string[]): void;
   /** Compacts some tasks that ended before the time; 0 when there is none left. */
   compact(before: number): number;
+  /** Writes something small that changes no task, to see whether the database accepts writes. */
+  probe(): void;
 }
 
 /** Which methods only look. They see what is committed, never what is about to be. */
@@ -161,6 +169,7 @@ export const METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
   ended: 'read',
   remove: 'write',
   compact: 'write',
+  probe: 'write',
 };
 
 export type StoreCalls = {
@@ -172,6 +181,11 @@ export type StoreCalls = {
 export interface Store extends StoreCalls, AsyncDisposable {
   /** True when every commit of this database is announced here; otherwise the log also polls. */
   readonly announcesAll: boolean;
+  /**
+   * True when only this process can write the database. A claim is then never another process's, so
+   * the log keeps its claims however long the store does not answer.
+   */
+  readonly exclusive?: boolean;
   /** Calls the listener for each commit, before the call that caused it resolves. Gives the way to stop. */
   onCommit(listener: (commit: Commit) => void): () => void;
   /**

@@ -9,7 +9,7 @@ export interface Head {
   /** Counts the claims; a writer with an older one is refused. */
   readonly epoch: number;
   readonly worker?: string | undefined;
-  /** Unix ms; 0 when nobody has it. */
+  /** By the steady clock of this process; 0 without a claim. */
   readonly leaseUntil: number;
 }
 
@@ -38,13 +38,19 @@ export interface TaskTables {
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[];
   turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined;
   rememberTurn(key: TurnKey, task: string, seq: Seq): void;
+  /** How many tasks of a party wait for a runner. */
+  queued(party: string): number;
 }
 
 /** What the rules need beyond that, to find, list and tidy up tasks. */
 export interface Tables extends TaskTables {
-  /** The task that has needed a runner and had no live claim for the longest time. */
-  claimable(agents: readonly string[], now: number): string | undefined;
-  /** When the first live lease of such a task ends. */
+  /**
+   * The next task to claim: one whose lease has ended; else that of the party (`partyOf`) with the
+   * fewest runs, among equals the one that was served longest ago, and of its tasks the one that
+   * has waited longest since it last changed. Parties in `except` are passed over.
+   */
+  claimable(agents: readonly string[], now: number, except?: readonly string[]): string | undefined;
+  /** When the first lease of a claimed task ends, by the steady clock. */
   nextLease(agents: readonly string[]): number | undefined;
   page(request: PageRequest): Page;
   count(filter: TaskFilter): number;
@@ -59,4 +65,6 @@ export interface Tables extends TaskTables {
   /** Deletes these rows and marks the task as compacted. */
   compact(task: string, rows: readonly Seq[]): void;
   remove(task: string): void;
+  /** Writes something that changes no task. */
+  probe(): void;
 }

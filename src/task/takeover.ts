@@ -1,5 +1,9 @@
+import { DuolaneError } from '../errors.ts';
 import { Register } from '../stream/register.ts';
 import type { Commit, Store } from './store.ts';
+
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 5000;
 
 /**
  * Cancels that wait for the owner of their run. One that lets the time pass, since it cannot write
@@ -9,6 +13,7 @@ export class Takeovers {
   readonly #store: Store;
   readonly #ms: number;
   readonly #timers = new Register<string, NodeJS.Timeout>();
+  #closed = false;
 
   constructor(store: Store, ms: number) {
     this.#store = store;
@@ -18,12 +23,23 @@ export class Takeovers {
   /** The cancel of this task is in the log and its end is not. */
   watch(task: string, note: string): void {
     if (this.#timers.has(task)) return;
+    this.#arm(task, note, this.#ms, FIRST_PAUSE_MS);
+  }
+
+  #arm(task: string, note: string, ms: number, pauseMs: number): void {
     const take = (): void => {
-      this.#timers.take(task);
-      // The end may have come unannounced, and a store that fails now leaves it to the lease.
-      this.#store.cancel(task, note, true).catch(() => {});
+      this.#store.cancel(task, note, true).then(
+        () => void this.#timers.take(task),
+        (error: unknown) => {
+          const isArmed = this.#timers.take(task) !== undefined;
+          // Refused: the task has ended or is pruned. A store that fails is asked again, since the
+          // lease of an owner that lives and does not end its run never runs out.
+          if (!isArmed || this.#closed || !DuolaneError.from(error, 'server').retryable) return;
+          this.#arm(task, note, pauseMs, Math.min(2 * pauseMs, MAX_PAUSE_MS));
+        },
+      );
     };
-    this.#timers.set(task, setTimeout(take, this.#ms));
+    this.#timers.set(task, setTimeout(take, ms));
   }
 
   commit({ task, ended }: Commit): void {
@@ -32,6 +48,7 @@ export class Takeovers {
   }
 
   close(): void {
+    this.#closed = true;
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
   }

@@ -11,6 +11,7 @@ import type {
   TaskState,
   Turn,
 } from '../event/types.ts';
+import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 
@@ -18,8 +19,9 @@ import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 export interface TaskLog extends AsyncDisposable {
   /**
    * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there,
-   * and is `invalid` in another task; `closed` after the end. With `worker`, also claims the task
-   * in the same commit if it is free.
+   * and is `invalid` in another task; `closed` after the end. A second answer to a question is a
+   * `conflict` that names the first; a new task beyond `maxQueuedPerOwner` is `overloaded`. With `worker`, also claims the task in the same commit if it
+   * is free.
    */
   submit(
     turn: Turn,
@@ -33,11 +35,17 @@ export interface TaskLog extends AsyncDisposable {
   requestCancel(task: string, reason?: string): Promise<Snapshot>;
   /**
    * Tasks that need a runner, claimed as they are pulled: unserved, answered, or with an expired
-   * claim. Pull when you have room. `onIdle` is called whenever there is none to be claimed.
+   * claim. In fair order by owner: the one with the fewest runs, then the one that was served
+   * longest ago. Pull when you have room. `onIdle` is called whenever there is none to be claimed;
+   * owners in `limited` get no claim now.
    */
   claims(
     worker: string,
-    options: Abortable & { readonly agents: readonly string[]; readonly onIdle?: () => void },
+    options: Abortable & {
+      readonly agents: readonly string[];
+      readonly onIdle?: () => void;
+      readonly limited?: LimitedOwners;
+    },
   ): AsyncIterable<Claim>;
   /**
    * Atomic; `after` must be the head. `conflict`: a note slipped in; read on from `after` and
@@ -72,8 +80,28 @@ export interface TaskLog extends AsyncDisposable {
   bookmarks(task?: string): AsyncIterable<Bookmark>;
   /** How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside everything else. */
   prune(policy: PrunePolicy): Promise<number>;
+  /**
+   * Whether the store accepts writes and claims, for a readiness probe: by the last writes, or by a
+   * small write if those are old or failed. Never rejects; answers within `timeoutMs` (2 s).
+   */
+  health(options?: { readonly timeoutMs?: number }): Promise<LogHealth>;
   /** Who runs what, where several replicas share the log; otherwise there is no such method. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
+}
+
+/** Owners, or tenants of tasks without an owner, that may have no further run for now. */
+export interface LimitedOwners {
+  names(): readonly string[];
+  /** Calls the listener when there may be one less. Returns what stops that. */
+  onChange(listener: () => void): () => void;
+}
+
+export interface LogHealth {
+  readonly ok: boolean;
+  /** Since when writes or claims fail, in Unix ms. */
+  readonly failingSince?: number;
+  /** The newest failure. Its text may name hosts and users of the database: log it, do not publish it. */
+  readonly failure?: Failure;
 }
 
 /** A runner that shares the log, as it last told. One that has ended is gone, one that died grows old. */
@@ -132,8 +160,18 @@ export interface LogOptions {
   readonly takeoverMs?: number;
   /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
   readonly pollMs?: number;
+  /**
+   * How many tasks of one owner (or tenant, of tasks without an owner) may wait for a runner; a
+   * further one is refused with `overloaded`. 10,000 by default; about that many with replicas.
+   */
+  readonly maxQueuedPerOwner?: number;
   /** Whether the same message id of one owner, tenant and agent is the same turn; true unless switched off. */
   readonly dedupe?: boolean;
+  /**
+   * Gets the first failure of the store and its recovery. By default failures are warnings of the
+   * process, which Node prints on stderr.
+   */
+  readonly logger?: Logger;
   /** Asked to delete the bytes of each task that is pruned. */
   readonly blobs?: { removeTask(task: string): Promise<void> };
 }
@@ -189,6 +227,11 @@ export interface RunnerOptions {
    */
   readonly maxRuns?: number;
   /**
+   * How many of these runs one owner may have here at a time, so that a caller with many tasks leaves
+   * room for others; half of `maxRuns` by default. Tasks without an owner and tenant are not limited.
+   */
+  readonly maxRunsPerOwner?: number;
+  /**
    * A task that is submitted here waits in the log like any other, in the order in which the log
    * gives claims, instead of starting at once where there is room.
    */
@@ -203,7 +246,7 @@ export interface RunnerOptions {
   readonly maxAttempts?: number;
   /** Who the claims are for, in the store; made up by default. */
   readonly name?: string;
-  /** Silent by default. */
+  /** By default warnings and errors are warnings of the process, which Node prints on stderr. */
   readonly logger?: Logger;
   /** Hears the runs of this process, for metrics and traces. */
   readonly observer?: RunObserver;

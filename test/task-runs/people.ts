@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
+import type { DuolaneError } from '../../src/errors.ts';
 import type { Agent, Snapshot } from '../../src/event/types.ts';
 import type { Runner, TaskLog } from '../../src/task/index.ts';
 import {
   answer,
   askingAgent,
   MORTAL,
+  say,
   shape,
   textOf,
   ticketAgent,
@@ -121,5 +123,55 @@ export function askingRuns({ replica, start }: Place): void {
     await runner.submit(turn('q', 't'));
     const { pending } = await until(a.log, 't', sleeps);
     expect(pending.map(({ id }) => id.split('/')[1])).toEqual(['ok']);
+  });
+
+  test('two asks of one run with the same id both get the answer', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const ask = () => ctx.ask({ id: `${given.messageId}/same`, kind: 'approval', data: 1 });
+      const answers = await Promise.all([ask(), ask()]);
+      yield say(answers.map(({ action }) => action).join(' '));
+    };
+    const runner = start(a, { a: agent });
+    await runner.submit(turn('a', 't'));
+    const { pending } = await until(a.log, 't', waits);
+    expect(pending).toHaveLength(1);
+    await runner.submit(answer('a', 't', pending[0]?.id ?? ''));
+    expect(textOf(await whole(a.log, 't'))).toBe('accept accept');
+  });
+
+  test('one of two askers that gives up leaves the question to the other', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const request = { id: `${given.messageId}/same`, kind: 'question' } as const;
+      const first = ctx.ask(request);
+      const stop = new AbortController();
+      const second = ctx.ask(request, { signal: stop.signal }).catch(() => 'gave up');
+      stop.abort();
+      yield say(`${String(await second)}, `);
+      yield say((await first).action);
+    };
+    const runner = start(a, { a: agent });
+    await runner.submit(turn('a', 't'));
+    const { pending } = await until(a.log, 't', waits);
+    await runner.submit(answer('a', 't', pending[0]?.id ?? ''));
+    expect(textOf(await whole(a.log, 't'))).toBe('gave up, accept');
+  });
+
+  test('an ask with the id of an open question and other content is refused', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const id = `${given.messageId}/ok`;
+      const one = ctx.ask({ id, kind: 'approval', data: { name: 'list' } });
+      const other = ctx.ask({ id, kind: 'approval', data: { name: 'delete' } });
+      const refused = await other.catch((error: unknown) => (error as DuolaneError).code);
+      await one;
+      yield say(String(refused));
+    };
+    const runner = start(a, { a: agent });
+    await runner.submit(turn('a', 't'));
+    const { pending } = await until(a.log, 't', waits);
+    await runner.submit(answer('a', 't', pending[0]?.id ?? ''));
+    expect(textOf(await whole(a.log, 't'))).toBe('invalid');
   });
 }

@@ -39,7 +39,7 @@ export type OpenAiRun = (
 /**
  * An agent of the OpenAI Agents SDK. A tool that needs approval becomes a question to a person, and
  * the run goes on with the answer; after a restart it starts over, and an answer counts for the
- * same call with the same arguments. An agent that takes over (a handoff) goes on with the text of
+ * same call with the same arguments, once: equal calls are asked about one by one. An agent that takes over (a handoff) goes on with the text of
  * the run; one that is asked as a tool is heard if it was given `onStream`. Give the model a client with `maxRetries: 0` under `withRetry`.
  */
 export function openaiAgents(start: OpenAiRun): Agent {
@@ -48,6 +48,7 @@ export function openaiAgents(start: OpenAiRun): Agent {
     const { signal } = ctx;
     const reader = new RunReader();
     const { aside, onStream } = nestedRuns();
+    const questionId = byContent(turn);
     let input: unknown = await opening(turn, ctx);
     for (;;) {
       const result = await guarded(
@@ -60,7 +61,7 @@ export function openaiAgents(start: OpenAiRun): Agent {
         ...callOf(interruption),
         interruption,
       }));
-      for (const { of: call, approved } of await approve(calls, ctx, byContent(turn))) {
+      for (const { of: call, approved } of await approve(calls, ctx, questionId)) {
         if (approved) result.state.approve(call.interruption as never);
         else {
           reader.decline(call.callId);

@@ -2,7 +2,9 @@ import { isFinal, needsRun } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
 import { changed } from '../change.ts';
 import { encodeSnapshot } from '../codec.ts';
-import { type PgHead, steadyNow } from './heads.ts';
+import type { PgHead } from './heads.ts';
+import { partyOf } from '../run-queue.ts';
+import { steadyNow } from '../steady-clock.ts';
 import type { Row } from '../store.ts';
 import type { Head, TaskTables, TurnKey } from '../tables.ts';
 
@@ -28,14 +30,20 @@ export const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
 export class Batch implements TaskTables {
   /** The tasks that the calls since `begin` have rested on. */
   consulted: Set<string> = new Set();
+  readonly queued: (party: string) => number;
   readonly #heads: ReadonlyMap<string, PgHead>;
   readonly #known: ReadonlyMap<string, KnownTurn>;
   readonly #writes = new Map<string, Write>();
   readonly #remembered = new Map<string, { readonly task: string; readonly seq: Seq }>();
 
-  constructor(heads: ReadonlyMap<string, PgHead>, known: ReadonlyMap<string, KnownTurn>) {
+  constructor(
+    heads: ReadonlyMap<string, PgHead>,
+    known: ReadonlyMap<string, KnownTurn>,
+    queued: (party: string) => number,
+  ) {
     this.#heads = heads;
     this.#known = known;
+    this.queued = queued;
   }
 
   get size(): number {
@@ -168,8 +176,7 @@ function taskValues(
     isNew ? context : null,
     isNew ? owner : null,
     isNew ? tenant : null,
-    // Who shares the replicas with others: a tenant, or else a person.
-    isNew ? tenant || owner : null,
+    isNew ? partyOf(snapshot) : null,
     saved ?? null,
   ];
 }

@@ -5,7 +5,8 @@ import { numberLine } from '../codec.ts';
 import { type WriteRules, writeRules } from '../ledger.ts';
 import { Batch, type KnownTurn, type Prepared, turnKey } from './batch.ts';
 import { type Connections, sqlState } from './client.ts';
-import { type Heads, type PgHead, steadyNow } from './heads.ts';
+import type { Heads, PgHead } from './heads.ts';
+import { Recent } from '../recent.ts';
 import type { Sql } from './sql.ts';
 import { type Commit, invoke, type StoreMethods } from '../store.ts';
 import { turnKeyOf, type TurnKey } from '../tables.ts';
@@ -17,6 +18,9 @@ interface Call {
   readonly args: readonly unknown[];
   readonly task: string;
   readonly turn?: TurnKey | undefined;
+  /** Of a submit: whose task it would be, and how many of theirs may wait. */
+  readonly party?: string | undefined;
+  readonly maxQueued?: number | undefined;
   readonly bytes: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -32,6 +36,8 @@ interface Tried {
 const MAX_CALLS = 128;
 const MAX_BYTES = 4 << 20;
 const MAX_ROUNDS = 20;
+/** How old a count of waiting tasks may be. */
+const COUNT_MS = 1000;
 /** A prepared plan is made for a few rows, and joins many of them pair by pair. */
 const PREPARED_TASKS = 50;
 
@@ -58,6 +64,7 @@ export class GroupCommit {
   readonly #heads: Heads;
   readonly #options: GroupOptions;
   #queue: Call[] = [];
+  readonly #counts = new Recent<string, { readonly at: number; queued: number }>(2000);
   #between: (() => Promise<void>)[] = [];
   #running: Promise<void> | undefined;
 
@@ -70,8 +77,7 @@ export class GroupCommit {
 
   call(method: GroupMethod, args: readonly unknown[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const { task, turn, bytes } = subjectOf(method, args);
-      this.#queue.push({ method, args, task, turn, bytes, resolve, reject });
+      this.#queue.push({ method, args, ...subjectOf(method, args), resolve, reject });
       this.#running ??= this.#run();
     });
   }
@@ -141,8 +147,9 @@ export class GroupCommit {
     if (stale.size > 0)
       for (const [task, head] of await this.#heads.fresh([...stale], ask)) heads.set(task, head);
     for (const task of stale) this.#heads.keep(task, heads.get(task));
-    const batch = new Batch(heads, await this.#knownTurns(calls));
-    const rules = writeRules(batch, steadyNow);
+    await this.#count(calls.filter(({ task }) => !heads.has(task)));
+    const batch = new Batch(heads, await this.#knownTurns(calls), (party) => this.#queued(party));
+    const rules = writeRules(batch);
     const tried = calls.map((call) => attempt(rules, batch, call));
     const done = await this.#write(batch, rules.takeCommits());
     if (!done) return calls;
@@ -188,6 +195,26 @@ export class GroupCommit {
     return done;
   }
 
+  /** Up to a second old, and what was submitted here since: a limit on queues need not be exact. */
+  async #count(calls: readonly Call[]): Promise<void> {
+    const now = performance.now();
+    let most = 0;
+    const parties = new Set<string>();
+    for (const { party, maxQueued = Infinity } of calls) {
+      if (party === undefined || maxQueued === Infinity) continue;
+      most = Math.max(most, maxQueued);
+      if ((this.#counts.peek(party)?.at ?? -Infinity) < now - COUNT_MS) parties.add(party);
+    }
+    if (parties.size === 0) return;
+    for (const row of await this.#connections.write(this.#sql.queued, [[...parties], most]))
+      this.#counts.set(String(row['name']), { at: now, queued: Number(row['queued']) });
+  }
+
+  #queued(party: string): number {
+    const count = this.#counts.get(party);
+    return count ? count.queued++ : 0;
+  }
+
   async #knownTurns(calls: readonly Call[]): Promise<Map<string, KnownTurn>> {
     const keys = calls.flatMap(({ turn }) => turn ?? []);
     if (keys.length === 0) return new Map();
@@ -223,18 +250,24 @@ function attempt(rules: WriteRules, batch: Batch, call: Call): Tried {
 function subjectOf(
   method: GroupMethod,
   [first]: readonly unknown[],
-): Pick<Call, 'task' | 'turn' | 'bytes'> {
+): Pick<Call, 'task' | 'turn' | 'party' | 'maxQueued' | 'bytes'> {
   if (method === 'append') {
     const { task, events } = first as Parameters<StoreMethods['append']>[0];
     return { task, bytes: events.reduce((bytes, event) => bytes + event.length, 0) };
   }
   if (method !== 'submit') return { task: String(first), bytes: 0 };
-  const { note, dedupe } = first as Parameters<StoreMethods['submit']>[0];
+  const { note, dedupe, maxQueued } = first as Parameters<StoreMethods['submit']>[0];
   const entry = decodeEntry(numberLine(note, 1));
   if (entry.type !== 'turn.submitted')
     throw new DuolaneError('invalid', `a ${entry.type} is no turn`);
   const { turn } = entry;
-  return { task: turn.task, bytes: note.length, ...(dedupe && { turn: turnKeyOf(turn) }) };
+  return {
+    task: turn.task,
+    bytes: note.length,
+    party: turn.owner || (turn.tenant ?? ''),
+    maxQueued,
+    ...(dedupe && { turn: turnKeyOf(turn) }),
+  };
 }
 
 // The statement was refused, not the server lost: that would meet every call alike.

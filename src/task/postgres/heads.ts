@@ -1,9 +1,9 @@
-import { performance } from 'node:perf_hooks';
 import { advance, decodeEntry } from '../../event/index.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot } from '../codec.ts';
 import type { SqlRow, Statement } from './client.ts';
 import { Recent } from '../recent.ts';
+import { steadyNow } from '../steady-clock.ts';
 import type { Head } from '../tables.ts';
 
 /** A head as it was when its row had this `rev`. */
@@ -15,9 +15,6 @@ export interface PgHead extends Head {
 }
 
 export type Ask = (statement: Statement, values: readonly unknown[]) => Promise<SqlRow[]>;
-
-/** Does not jump when somebody sets the clock; leases are measured by it, from what the database said was left. */
-export const steadyNow = (): number => Math.floor(performance.timeOrigin + performance.now());
 
 const HOT_TASKS = 2000;
 

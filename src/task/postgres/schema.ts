@@ -40,6 +40,9 @@ const STEPS: readonly string[] = [
    create table replicas(
      worker text primary key, host text not null, pid integer not null, since bigint not null,
      beat_at bigint not null);`,
+  // How long each claim lives, and what waits for a runner in the order of each party.
+  `alter table tasks add column lease_ms bigint not null default 0;
+   create index tasks_wait on tasks(party, changed_at, key) where needs_run and worker is null;`,
 ];
 
 /** Long tables take long, and so does waiting for whoever works on them. */

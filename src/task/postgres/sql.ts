@@ -9,6 +9,8 @@ export type Sql = Readonly<
     | 'heads'
     | 'beat'
     | 'claim'
+    | 'suspects'
+    | 'queued'
     | 'bookmark'
     | 'unbookmark'
     | 'ended'
@@ -22,7 +24,12 @@ export type Sql = Readonly<
   >
 >;
 
-/** The database's own clock, which all replicas share, in Unix ms. */
+/**
+ * The database's own clock, which all replicas share, in Unix ms. It may be set while claims live, so
+ * it measures only the first half of a lease (`lease_until`); for the second half (of `lease_ms`) a
+ * replica that would take the claim must see it unchanged, by its own steady clock. A living owner
+ * renews its claim meanwhile.
+ */
 const NOW = `(extract(epoch from clock_timestamp()) * 1000)::bigint`;
 
 /** Rows of one task are locked in this order by everybody, so no two commits wait for each other. */
@@ -52,15 +59,16 @@ export function statements(schema: string): Sql {
           epoch = w.epoch, worker = w.worker, needs_run = w.needs_run, ended_at = w.ended_at,
           changed_at = coalesce(w.changed_at, t.changed_at),
           lease_until = case when w.lease_ms is null then t.lease_until
-            when w.lease_ms = 0 then 0 else ${NOW} + w.lease_ms end
+            when w.lease_ms = 0 then 0 else ${NOW} + w.lease_ms / 2 end,
+          lease_ms = coalesce(w.lease_ms, t.lease_ms)
         from held h join want w on w.n = h.n where t.key = h.key
         returning w.n, t.key, ${NEWS} as news
       ), made as (
-        insert into ${schema}.tasks as t(id, rev, seq, state, epoch, worker, lease_until, needs_run,
-          changed_at, ended_at, agent, context, owner, tenant, party)
+        insert into ${schema}.tasks as t(id, rev, seq, state, epoch, worker, lease_until, lease_ms,
+          needs_run, changed_at, ended_at, agent, context, owner, tenant, party)
         select id, 1, seq, state, epoch, worker,
-          case when lease_ms > 0 then ${NOW} + lease_ms else 0 end, needs_run, changed_at, ended_at,
-          agent, context, owner, tenant, party from want where rev = 0 order by id
+          case when lease_ms > 0 then ${NOW} + lease_ms / 2 else 0 end, coalesce(lease_ms, 0),
+          needs_run, changed_at, ended_at, agent, context, owner, tenant, party from want where rev = 0 order by id
         returning t.id, t.key, ${NEWS} as news
       ), done as (
         select n, key, news from changed
@@ -91,7 +99,8 @@ export function statements(schema: string): Sql {
         (select array_agg(text) from parcels) as news,
         (select count(pg_notify($1::text, $2::text || text)) from parcels where $1::text <> '')`,
     load: `
-      select t.id, t.rev, t.epoch, t.worker, greatest(t.lease_until - ${NOW}, 0) as lease_ms, s.line,
+      select t.id, t.rev, t.epoch, t.worker, 
+        greatest(t.lease_until + t.lease_ms / 2 - ${NOW}, 0) as lease_ms, s.line,
         case when s.task is not null then array(
           select e.line from ${schema}.entries e where e.task = t.key and e.seq > s.seq order by e.seq
         ) end as rest
@@ -123,50 +132,75 @@ export function statements(schema: string): Sql {
         from unnest($1::text[], $2::bigint[]) as w(id, epoch)
         join ${schema}.tasks t on t.id = w.id ${IN_ORDER}
       ), kept as (
-        update ${schema}.tasks t set rev = t.rev + 1, lease_until = ${NOW} + $3::bigint from seen s
+        update ${schema}.tasks t set rev = t.rev + 1, lease_until = ${NOW} + $3::bigint / 2,
+          lease_ms = $3::bigint from seen s
         where t.key = s.key and s.same and s.held returning t.key, t.rev
       )
       select s.id, s.seq, s.same, s.held, k.rev from seen s left join kept k on k.key = s.key`,
-    // Of each party the task that waits longest, then the party with the fewest runs. The index is
-    // walked from party to party, so a party with a long queue costs no more than one with a short.
+    // A claim whose owner is gone; else of each party the task that waits longest, then the party with
+    // the fewest runs, then the one that this replica served longest ago. The index is walked from
+    // party to party, so a party with a long queue costs no more than one with a short.
     claim: `
       with recursive clock as materialized (select ${NOW} as now), parties(name) as (
-        (select party from ${schema}.tasks where needs_run order by party limit 1)
+        (select party from ${schema}.tasks where needs_run and worker is null order by party limit 1)
         union all
-        select (select t.party from ${schema}.tasks t where t.needs_run and t.party > p.name
-          order by t.party limit 1)
+        select (select t.party from ${schema}.tasks t
+          where t.needs_run and t.worker is null and t.party > p.name order by t.party limit 1)
         from parties p where p.name is not null
       ), free as (
-        select f.key, f.lease_until,
+        select p.name, f.key, f.changed_at,
           (select count(*) from ${schema}.tasks r
-            where r.needs_run and r.party = p.name and r.lease_until > c.now) as runs
-        from clock c, parties p, lateral (
-          select t.key, t.lease_until from ${schema}.tasks t
-          where t.needs_run and t.party = p.name and t.lease_until <= c.now
-            and t.agent = any($2::text[])
-          order by t.lease_until, t.key limit 1) as f
+            where r.needs_run and r.party = p.name and r.lease_until > 0 and r.worker is not null
+              and r.state not in ('input-required', 'auth-required')) as runs
+        from parties p, lateral (
+          select t.key, t.changed_at from ${schema}.tasks t
+          where t.needs_run and t.worker is null and t.party = p.name and t.agent = any($2::text[])
+          order by t.changed_at, t.key limit 1) as f
+        where p.name <> all($8::text[])
+      ), dead as (
+        select t.key, t.worker as before
+        from unnest($9::text[], $10::bigint[], $11::bigint[]) as d(id, epoch, lease_until)
+        join ${schema}.tasks t on t.id = d.id
+        where t.needs_run and t.worker is not null and t.epoch = d.epoch
+          and t.lease_until = d.lease_until and t.agent = any($2::text[])
+        order by t.key limit 1 for update of t skip locked
+      ), waiting as (
+        select t.key, t.worker as before from free f join ${schema}.tasks t on t.key = f.key
+        where t.needs_run and t.worker is null and f.runs < $4::bigint
+          and not exists (select 1 from dead)
+        order by f.runs, array_position($7::text[], f.name) nulls first, f.changed_at, f.key
+        limit 1 for update of t skip locked
       ), chosen as (
-        select t.key, t.worker as before from free f join ${schema}.tasks t on t.key = f.key, clock c
-        where t.needs_run and t.lease_until <= c.now and f.runs < $4::bigint
-        order by f.runs, f.lease_until, f.key limit 1 for update of t skip locked
+        select * from dead union all select * from waiting
       ), claimed as (
         update ${schema}.tasks t set rev = t.rev + 1, epoch = t.epoch + 1, worker = $1,
-          lease_until = clock.now + $3::bigint
+          lease_until = clock.now + $3::bigint / 2, lease_ms = $3::bigint
         from chosen, clock where t.key = chosen.key
-        returning t.key, t.id, t.rev, t.epoch, chosen.before, ${NEWS} as news
+        returning t.key, t.id, t.rev, t.epoch, t.party, chosen.before, ${NEWS} as news
       )
-      select c.id, c.rev, c.epoch, s.line, c.before is not null as taken, c.news,
+      select c.id, c.rev, c.epoch, c.party, s.line, c.before is not null as taken, c.news,
         array(select e.line from ${schema}.entries e where e.task = c.key and e.seq > s.seq
           order by e.seq) as rest,
-        (select min(l.lease_until) - clock.now from clock, parties p, lateral (
-          select t.lease_until from ${schema}.tasks t where t.needs_run and t.party = p.name
-            and t.lease_until > clock.now and t.agent = any($2::text[])
-          order by t.lease_until limit 1) as l group by clock.now) as lease_ms,
         (select count(*) from free where runs < $4::bigint) as free,
         (select count(pg_notify($5::text, $6::text || news)) from claimed
           where $5::text <> '' and before is not null)
       from (select 1) as always left join claimed c on true
       left join ${schema}.snapshots s on s.task = c.key`,
+    // Claims whose owner may be gone: the lease has ended, or ends later than it can, since the clock
+    // of the database was set back. And when the next one ends.
+    suspects: `
+      with clock as materialized (select ${NOW} as now), held as (
+        select t.id, t.epoch, t.lease_until, t.lease_ms from ${schema}.tasks t
+        where t.worker is not null and t.needs_run and t.agent = any($1::text[]))
+      select (select min(h.lease_until - c.now) from held h, clock c where h.lease_until > c.now)
+          as next_ms,
+        array(select json_build_array(h.id, h.epoch, h.lease_until, h.lease_ms)::text
+          from held h, clock c where h.lease_until <= c.now
+            or (h.lease_ms > 0 and h.lease_until > c.now + h.lease_ms) limit 1000) as suspects`,
+    queued: `
+      select p.name, (select count(*) from (select 1 from ${schema}.tasks t
+        where t.needs_run and t.worker is null and t.party = p.name limit $2::bigint) as q) as queued
+      from unnest($1::text[]) as p(name)`,
     bookmark: `
       insert into ${schema}.bookmarks(task, name, after, data)
       select id, $2, $3::bigint, $4 from ${schema}.tasks where id = $1
@@ -201,7 +235,7 @@ export function statements(schema: string): Sql {
       select r.worker, r.host, r.pid, r.since, ${NOW} - r.beat_at as beat_age_ms,
         (select count(*) from ${schema}.tasks t where t.worker = r.worker) as claims,
         array(select json_build_object('task', t.id, 'agent', t.agent, 'owner', t.owner,
-          'state', t.state, 'leaseMs', t.lease_until - ${NOW})::text
+          'state', t.state, 'leaseMs', t.lease_until + t.lease_ms / 2 - ${NOW})::text
           from ${schema}.tasks t where t.worker = r.worker order by t.key desc limit $1) as tasks
       from ${schema}.replicas r order by r.since, r.worker`,
   };

@@ -7,8 +7,11 @@ import { Connections, type PgPool } from './client.ts';
 import { GroupCommit } from './group.ts';
 import { headOf, Heads, type PgHead } from './heads.ts';
 import { Reads } from './reads.ts';
+import { Suspects } from './suspects.ts';
+import { steadyNow } from '../steady-clock.ts';
 import { migrate } from './schema.ts';
 import { type Sql, statements } from './sql.ts';
+import { notifyAll } from '../process-warnings.ts';
 import type { Commit, Store, StoreCalls } from '../store.ts';
 import type { ReplicaInfo, ReplicaTask } from '../types.ts';
 
@@ -22,6 +25,10 @@ export interface StoreOptions {
 
 const LOCKED_RETRY_MS = 50;
 const SHOWN_TASKS = 100;
+/** How often a replica with work to claim looks for claims whose owner is gone. */
+const SUSPECT_MS = 1000;
+/** Of so many parties it is known who was served longest ago. */
+const SERVED_PARTIES = 256;
 
 /** One replica's end of a PostgreSQL log. Opens with the tables made or brought up to date. */
 export async function openPostgresStore(
@@ -55,7 +62,10 @@ class PostgresStore implements Store {
   readonly #listeners = new Set<(commit: Commit) => void>();
   readonly #gapListeners = new Set<() => void>();
   readonly #workers = new Set<string>();
-  readonly #presence: NodeJS.Timeout;
+  readonly #suspects = new Suspects();
+  /** Parties that this replica has claimed for, the last one last. */
+  #served: readonly string[] = [];
+  readonly #presenceTimer: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
   constructor(connections: Connections, close: () => Promise<void>, options: StoreOptions) {
@@ -80,7 +90,7 @@ class PostgresStore implements Store {
       onCommits: (commits, news) => this.#committed(commits, news),
     });
     this.#bus.subscribe({ message: (text) => this.#hear(text), gap: () => this.#gap() });
-    this.#presence = setInterval(() => void this.#present(), pollMs).unref();
+    this.#presenceTimer = setInterval(() => void this.#present(), pollMs).unref();
   }
 
   onCommit(listener: (commit: Commit) => void): () => void {
@@ -108,17 +118,33 @@ class PostgresStore implements Store {
     await this.#grouped('release', args);
   };
 
-  claim: StoreCalls['claim'] = async (worker, agents, leaseMs) => {
+  claim: StoreCalls['claim'] = async (worker, agents, leaseMs, except = []) => {
     this.#check();
     this.#meet(worker);
-    const values = [worker, agents, leaseMs, this.#maxRunsPerParty, this.#channel, this.#sender];
-    const [row] = await this.#connections.read(this.#sql.claim, values);
+    if (!this.#suspects.isFresh(SUSPECT_MS, steadyNow())) await this.#look(agents, leaseMs);
+    const dead = this.#suspects.dead(steadyNow());
+    const [row] = await this.#connections.read(this.#sql.claim, [
+      worker,
+      agents,
+      leaseMs,
+      this.#maxRunsPerParty,
+      this.#channel,
+      this.#sender,
+      this.#served,
+      except,
+      dead.map(({ task }) => task),
+      dead.map(({ epoch }) => epoch),
+      dead.map(({ leaseUntil }) => leaseUntil),
+    ]);
     if (row?.['id'] == null) {
-      const lease = row?.['lease_ms'];
       // What is free but was not given is in another replica's hands at this moment.
       if (Number(row?.['free']) > 0) return { retryInMs: LOCKED_RETRY_MS };
-      return lease == null ? {} : { retryInMs: Math.max(1, Number(lease)) };
+      await this.#look(agents, leaseMs);
+      const retryInMs = this.#suspects.nextMs(steadyNow());
+      return retryInMs === undefined ? {} : { retryInMs };
     }
+    const party = String(row['party']);
+    this.#served = [...this.#served.filter((name) => name !== party), party].slice(-SERVED_PARTIES);
     const head: PgHead = headOf({ ...row, worker, lease_ms: leaseMs });
     this.#heads.keep(head.task, head);
     const { task, epoch, snapshot } = head;
@@ -129,6 +155,11 @@ class PostgresStore implements Store {
     );
     return { claim: { task, epoch, snapshot } };
   };
+
+  async #look(agents: readonly string[], leaseMs: number): Promise<void> {
+    const [row] = await this.#connections.read(this.#sql.suspects, [agents]);
+    this.#suspects.see(row, leaseMs, steadyNow());
+  }
 
   beat: StoreCalls['beat'] = async (claims, leaseMs) => {
     this.#check();
@@ -184,6 +215,12 @@ class PostgresStore implements Store {
     return count;
   };
 
+  // On the connection that writes. An update of no row is refused where the database is read-only.
+  probe: StoreCalls['probe'] = async () => {
+    await this.beat([], 1);
+    if (this.#workers.size > 0) await this.#connections.read(this.#sql.present, this.#presence());
+  };
+
   async replicas(): Promise<readonly ReplicaInfo[]> {
     this.#check();
     const rows = await this.#connections.read(this.#sql.replicas, [SHOWN_TASKS]);
@@ -205,7 +242,7 @@ class PostgresStore implements Store {
 
   /** What was called before is still done. */
   async #close(): Promise<void> {
-    clearInterval(this.#presence);
+    clearInterval(this.#presenceTimer);
     await this.#group.idle();
     if (this.#workers.size > 0)
       await this.#connections.read(this.#sql.absent, [[...this.#workers]]).catch(() => {});
@@ -250,11 +287,11 @@ class PostgresStore implements Store {
   #announce(commit: Commit): void {
     const room = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.held;
     const heard = room ? { ...commit, claimable: true } : commit;
-    for (const listener of this.#listeners) listener(heard);
+    notifyAll(this.#listeners, heard);
   }
 
   #gap(): void {
-    for (const listener of this.#gapListeners) listener();
+    notifyAll(this.#gapListeners, undefined);
   }
 
   #meet(worker: string): void {
@@ -266,8 +303,11 @@ class PostgresStore implements Store {
   // Only for those who watch; a claim does not depend on it.
   async #present(): Promise<void> {
     if (this.#workers.size === 0 || this.#closed) return;
-    const values = [[...this.#workers], hostname(), process.pid];
-    await this.#connections.read(this.#sql.present, values).catch(() => {});
+    await this.#connections.read(this.#sql.present, this.#presence()).catch(() => {});
+  }
+
+  #presence(): readonly unknown[] {
+    return [[...this.#workers], hostname(), process.pid];
   }
 }
 

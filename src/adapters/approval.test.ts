@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import type { Snapshot } from '../event/types.ts';
+import { advance } from '../event/index.ts';
+import { createRunner, memoryLog } from '../task/index.ts';
+import { byContent } from './approval.ts';
+import { openaiAgents, type OpenAiStream } from './openai-agents/index.ts';
+
+const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
+
+test('each equal call of a run has a question of its own, in the same order when it starts over', () => {
+  const call = { callId: 'x', name: 'refresh', args: {} };
+  const first = byContent(turn);
+  const ids = [first(call), first(call), first({ ...call, args: { all: true } })];
+  expect(new Set(ids).size).toBe(3);
+  const again = byContent(turn);
+  expect([again(call), again(call)]).toEqual(ids.slice(0, 2));
+});
+
+/** A run of the SDK that wants two equal calls approved, then ends with what was decided. */
+function equalCalls(): (input: unknown) => Promise<OpenAiStream> {
+  const decided: string[] = [];
+  const interruptions = ['c1', 'c2'].map((callId) => ({
+    rawItem: { callId, name: 'refresh', arguments: '{}' },
+  }));
+  const decide = (word: string) => (given: { rawItem: { callId: string } }) =>
+    void decided.push(`${given.rawItem.callId} ${word}`);
+  const state = { approve: decide('approved'), reject: decide('rejected') };
+  return async (input) => ({
+    completed: Promise.resolve(),
+    interruptions: input === state ? [] : interruptions,
+    finalOutput: input === state ? decided : undefined,
+    state: state as OpenAiStream['state'],
+    async *[Symbol.asyncIterator]() {},
+  });
+}
+
+test('openaiAgents asks about each of two equal parallel calls, and the task ends', async () => {
+  await using log = memoryLog();
+  await using runner = createRunner({ log, agents: { a: openaiAgents(equalCalls()) } });
+  await runner.submit(turn);
+  const actions = ['accept', 'decline'] as const;
+  let snapshot: Snapshot | undefined;
+  let output: unknown;
+  for await (const entry of log.read('t', 0)) {
+    snapshot = advance(snapshot, entry);
+    if (entry.type === 'run.finished') output = entry.output;
+    if (snapshot.pending.length !== 2 || entry.type !== 'input.required') continue;
+    const answers = snapshot.pending.map(({ id }, index) => ({
+      id,
+      action: actions[index] ?? ('cancel' as const),
+    }));
+    await runner.submit({ ...turn, messageId: 'm2', parts: [], answers });
+  }
+  expect(snapshot?.state).toBe('completed');
+  expect(output).toEqual(['c1 approved', 'c2 rejected']);
+});

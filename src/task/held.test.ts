@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { setImmediate as macrotask } from 'node:timers/promises';
+import { turnOf } from '../../test/arbitraries.ts';
+import { HeldClaims } from './held.ts';
+import { memoryDatabase } from './memory.ts';
+import { encodeEvent, numberLine } from './codec.ts';
+import type { ClaimRow, Store } from './store.ts';
+
+async function claimOf(store: Store, task: string): Promise<ClaimRow> {
+  const turn = turnOf(`m-${task}`, { agent: 'a', task });
+  const note = encodeEvent({ type: 'turn.submitted', turn });
+  const { claim } = await store.submit({ note, worker: 'w', leaseMs: 1000, dedupe: false });
+  return claim as ClaimRow;
+}
+
+test('a note that cannot be decoded ends its claim: it may be a cancel', async () => {
+  const store = memoryDatabase();
+  const held = new HeldClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const row = await claimOf(store, 't');
+  const claim = held.hold(row);
+  const line = numberLine('{"type":"cancel.requested","v":2,"at":1}', 2);
+  const commit = { task: 't', epoch: row.epoch, held: true, head: 2, ended: false };
+  held.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
+  expect(claim.signal.reason).toMatchObject({ code: 'fenced' });
+  held.close();
+});
+
+test('entries that are gone are not asked for without end', async () => {
+  const store = memoryDatabase();
+  let reads = 0;
+  const read = async () => ((reads += 1), { rows: [], head: 9, ended: false });
+  const held = new HeldClaims({ ...store, read }, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  held.hold(await claimOf(store, 't'));
+  for (let turns = 0; turns < 20; turns++) await macrotask();
+  expect(reads).toBe(1);
+  held.close();
+});
+
+test('a task that cannot be read does not keep the leases of the others from being extended', async () => {
+  const store = memoryDatabase();
+  const beat: Store['beat'] = async (claims) =>
+    claims.map(({ task }) => ({ task, claim: 'held', head: 9 }));
+  const read: Store['read'] = () => Promise.reject(new Error('damaged'));
+  const shared = { ...store, exclusive: false, beat, read };
+  const held = new HeldClaims(shared, { leaseMs: 40, heartbeatMs: 10 });
+  const claims = [await claimOf(store, 'bad'), await claimOf(store, 'good')].map((row) =>
+    held.hold(row),
+  );
+  const start = performance.now();
+  while (performance.now() - start < 120) await held.beat();
+  expect(claims.map(({ signal }) => signal.aborted)).toEqual([false, false]);
+  held.close();
+});

@@ -1,0 +1,125 @@
+import { DuolaneError, type Failure } from '../errors.ts';
+import type { Logger } from '../event/types.ts';
+import { METHODS, type Store, storeCalls, type StoreMethods } from './store.ts';
+import type { LogHealth } from './types.ts';
+
+/** Writes that were stored so lately prove that the store works, without a probe. */
+const FRESH_MS = 2000;
+
+/** Claims have their own rights and indexes in a database, and fail while other writes are stored. */
+type Group = 'writes' | 'claims';
+
+interface GroupState {
+  failure?: Failure;
+  /** Unix ms. */
+  failingSince?: number;
+  /** By the monotonic clock. */
+  lastSuccess: number;
+  lastFailure: number;
+}
+
+/**
+ * Observes every write to a store: reports the first failure and the recovery, once each, and knows
+ * since when writes fail. Reads are not counted: their caller gets the error, and one damaged task
+ * does not make a store unhealthy.
+ */
+export class StoreHealth {
+  /** The same store, observed. */
+  readonly store: Store;
+  readonly #logger: Logger;
+  readonly #claimMs: number;
+  readonly #groups: Readonly<Record<Group, GroupState>> = {
+    writes: { lastSuccess: -Infinity, lastFailure: -Infinity },
+    claims: { lastSuccess: -Infinity, lastFailure: -Infinity },
+  };
+  #probing: Promise<void> | undefined;
+
+  /** `claimMs`: a failed claim counts for so long; a runner that works tries again before. */
+  constructor(store: Store, logger: Logger, claimMs: number) {
+    this.#logger = logger;
+    this.#claimMs = claimMs;
+    this.store = {
+      ...storeCalls((method, args) => {
+        const call = store[method] as (...args: readonly unknown[]) => Promise<unknown>;
+        const called = call.apply(store, [...args]);
+        if (METHODS[method] === 'write') this.#observe(method, called);
+        return called;
+      }),
+      announcesAll: store.announcesAll,
+      ...(store.exclusive === true && { exclusive: true }),
+      onCommit: (listener) => store.onCommit(listener),
+      ...(store.onGap && { onGap: store.onGap.bind(store) }),
+      ...(store.replicas && { replicas: store.replicas.bind(store) }),
+      [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
+    };
+  }
+
+  /** Asks the store to write something if the last writes do not tell how it is. */
+  async check(timeoutMs: number): Promise<LogHealth> {
+    const { writes } = this.#groups;
+    if (writes.failure || performance.now() - writes.lastSuccess > FRESH_MS)
+      await this.#probe(timeoutMs);
+    return this.#state();
+  }
+
+  #state(): LogHealth {
+    const { writes, claims } = this.#groups;
+    const recent = performance.now() - claims.lastFailure < this.#claimMs;
+    const failing = writes.failure ? writes : recent && claims.failure ? claims : undefined;
+    if (!failing?.failure || failing.failingSince === undefined) return { ok: true };
+    return { ok: false, failingSince: failing.failingSince, failure: failing.failure };
+  }
+
+  async #probe(timeoutMs: number): Promise<void> {
+    // A store that does not answer has one probe under way, however often it is asked.
+    this.#probing ??= this.store
+      .probe()
+      // `closed` is a store that was given up, and here no refusal by the rules.
+      .catch((error: unknown) => this.#failed('writes', 'probe', DuolaneError.from(error)))
+      .finally(() => (this.#probing = undefined));
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(() => resolve('late'), timeoutMs);
+    });
+    const first = await Promise.race([this.#probing, late]).finally(() => clearTimeout(timer));
+    if (first !== 'late') return;
+    const message = `the task store timed out after ${timeoutMs} ms: a write was awaited`;
+    this.#failed('writes', 'probe', new DuolaneError('timeout', message));
+  }
+
+  #observe(method: keyof StoreMethods, called: Promise<unknown>): void {
+    const group = method === 'claim' ? 'claims' : 'writes';
+    called.then(
+      () => this.#succeeded(group),
+      (error: unknown) => {
+        const failure = DuolaneError.from(error);
+        if (isTrouble(failure)) this.#failed(group, method, failure);
+        else this.#succeeded(group);
+      },
+    );
+  }
+
+  #succeeded(group: Group): void {
+    const state = this.#groups[group];
+    state.lastSuccess = performance.now();
+    if (!state.failure || state.failingSince === undefined) return;
+    const failedForMs = Date.now() - state.failingSince;
+    delete state.failure;
+    delete state.failingSince;
+    this.#logger.info(`the task store accepts ${group} again`, { failedForMs });
+  }
+
+  #failed(group: Group, method: string, error: DuolaneError): void {
+    const state = this.#groups[group];
+    state.lastFailure = performance.now();
+    const isFirst = state.failure === undefined;
+    state.failure = error.toJSON();
+    if (!isFirst) return;
+    state.failingSince = Date.now();
+    this.#logger.error(`the task store does not accept ${group}`, { method, ...state.failure });
+  }
+}
+
+/** The database failed. Every other error is a refusal by the rules, which an intact store gives. */
+const isTrouble = ({ code }: DuolaneError): boolean =>
+  code === 'server' || code === 'network' || code === 'timeout' || code === 'internal';
