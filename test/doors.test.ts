@@ -310,6 +310,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     'checkLaws',
     'compareIds',
     'cut',
+    'decisionOf',
     'decodeEntry',
     'encodeEntry',
     'failCalls',

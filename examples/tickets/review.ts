@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises';
+import { decisionOf } from 'duolane/event';
 import type { ToolContext } from 'duolane/mcp';
 
 type Ask = ToolContext['ask'];
@@ -17,14 +18,15 @@ export function terminalReviewer(): Ask {
   };
 }
 
-const WHICH = '  [A]pprove, [e]dit or [r]eject? ';
+const WHICH = '  [a]pprove, [e]dit or [r]eject? ';
 
-/** What a person decided; undefined for anything that might have meant something else. */
+/** What a person decided; undefined for anything that is not plainly one of the three. */
 export function decisionIn(said: string): 'approve' | 'edit' | 'reject' | undefined {
   const word = said.trim().toLowerCase();
-  if (['', 'a', 'approve', 'y', 'yes', 'ok'].includes(word)) return 'approve';
-  if (['e', 'edit'].includes(word)) return 'edit';
-  return ['r', 'reject', 'n', 'no'].includes(word) ? 'reject' : undefined;
+  if (word === 'e' || word === 'edit') return 'edit';
+  if (word === 'r') return 'reject';
+  const action = word === 'a' ? 'accept' : decisionOf(said);
+  return action && (action === 'accept' ? 'approve' : 'reject');
 }
 
 async function review(

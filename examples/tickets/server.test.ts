@@ -172,7 +172,9 @@ test('a field that there is not is refused by name, and not dropped', async () =
 });
 
 test.each([
-  ['', 'approve'],
+  ['', undefined],
+  ['absolutely not', undefined],
+  ['stop', undefined],
   ['A', 'approve'],
   ['yes', 'approve'],
   ['e', 'edit'],

@@ -1,28 +1,125 @@
+import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import type { InputRequest } from '../ask.ts';
-import type { Part } from '../event/types.ts';
+import type { Answer, InputRequest } from '../ask.ts';
+import { advance } from '../event/advance.ts';
+import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../event/types.ts';
+import type { TaskLog } from '../task/types.ts';
 import { readAnswers } from './answers.ts';
 
-const read = (kind: InputRequest['kind'], ...parts: Part[]): unknown =>
-  readAnswers({ pending: [{ id: 'q', kind }] }, { parts, answers: [] }).answers[0];
+const asked = (id: string, kind: InputRequest['kind']): AgentEvent => ({
+  type: 'input.required',
+  request: { id, kind, message: `${id}?` },
+});
+
+/** The log of a task whose run has said this, and what a message then means to it. */
+async function means(
+  events: readonly (AgentEvent | Note)[],
+  parts: readonly Part[],
+  more: { readonly answers?: readonly Answer[]; readonly lastEventId?: string } = {},
+): Promise<readonly Answer[]> {
+  const all = [{ type: 'turn.submitted', turn: turn('m') }, { type: 'run.started' }, ...events];
+  const entries = all.map((event, index) => ({ ...event, seq: index + 1, at: index }) as Entry);
+  const snapshot = entries.reduce<Snapshot | undefined>(advance, undefined) as Snapshot;
+  const log = {
+    read: (_task: string, after: number) => Readable.from(entries.slice(after)),
+  } as unknown as TaskLog;
+  const { answers = [], lastEventId } = more;
+  return (await readAnswers(log, snapshot, { parts, answers }, lastEventId)).answers;
+}
+
+const turn = (messageId: string, answers: readonly Answer[] = []): Turn => ({
+  agent: 'a',
+  task: 't',
+  context: 'c',
+  messageId,
+  owner: 'ada',
+  parts: answers.length > 0 ? [] : [{ text: 'go' }],
+  answers,
+});
+
+const answered = (id: string): Note => ({
+  type: 'turn.submitted',
+  turn: turn(`answer to ${id}`, [{ id, action: 'accept' }]),
+});
+
+const read = async (kind: InputRequest['kind'], ...parts: Part[]): Promise<unknown> =>
+  (await means([asked('q', kind)], parts))[0];
 const text = (words: string): Part => ({ text: words });
 const refusal = expect.objectContaining({ reason: 'INVALID_PARAMS' }) as Error;
 
-test('a decision may be said in words; words that are none do nothing', () => {
-  expect(read('approval', text('Yes, please.'))).toEqual({ id: 'q', action: 'accept' });
-  expect(read('approval', text('No, not that one.'))).toEqual({ id: 'q', action: 'decline' });
-  expect(() => read('approval', text('yes but with another title'))).toThrow(refusal);
-  expect(() => read('approval')).toThrow(refusal);
+test('a decision may be said in words; words that are none do nothing', async () => {
+  expect(await read('approval', text('Yes, please.'))).toEqual({ id: 'q', action: 'accept' });
+  expect(await read('approval', text('No, not that one.'))).toEqual({ id: 'q', action: 'decline' });
+  await expect(read('approval', text('yes but with another title'))).rejects.toThrow(refusal);
+  await expect(read('approval')).rejects.toThrow(refusal);
+});
+
+describe('a yes in words that may be meant for another question', () => {
+  const folder = asked('folder', 'question');
+  const wipe = asked('wipe', 'approval');
+  const accepted = [{ id: 'wipe', action: 'accept' }];
+
+  test('must name the one that is open', async () => {
+    const events = [folder, answered('folder'), wipe];
+    const message = await means(events, [text('ok')]).catch(String);
+    expect(message).toContain('"wipe?" is not the first question');
+    const [, code = ''] = /say "approve (\w+)"/.exec(String(message)) ?? [];
+    expect(await means(events, [text(`approve ${code}`)])).toEqual(accepted);
+    expect(await means(events, [text(`OK ${code.toUpperCase()}`)])).toEqual(accepted);
+    await expect(means(events, [text('approve 0000')])).rejects.toThrow(refusal);
+    await expect(means(events, [text(`never ${code}`)])).rejects.toThrow(refusal);
+  });
+
+  test('also when the other was withdrawn', async () => {
+    const call = { callId: 'c', name: 'tool' };
+    const withdrawn: AgentEvent[] = [
+      { type: 'tool.called', ...call, args: {} },
+      { type: 'input.required', request: { id: 'c/ok', kind: 'approval' } },
+      { type: 'tool.completed', ...call, result: { content: [] } } as unknown as AgentEvent,
+    ];
+    await expect(means([...withdrawn, wipe], [text('ok')])).rejects.toThrow(refusal);
+  });
+
+  test('is taken from a caller whose last event shows the question, and only then', async () => {
+    const events = [folder, answered('folder'), wipe];
+    expect(await means(events, [text('ok')], { lastEventId: '5' })).toEqual(accepted);
+    for (const lastEventId of ['3', '4', '6', '99'])
+      await expect(means(events, [text('ok')], { lastEventId })).rejects.toThrow(refusal);
+  });
+
+  test('a no is safe, and needs no name', async () => {
+    const events = [folder, answered('folder'), wipe];
+    expect(await means(events, [text('no')])).toEqual([{ id: 'wipe', action: 'decline' }]);
+  });
+});
+
+test('an answer in words to a question that came after the last event of the caller is refused', async () => {
+  const events = [asked('name', 'question'), answered('name'), asked('amount', 'question')];
+  await expect(means(events, [text('Ada')], { lastEventId: '3' })).rejects.toThrow('amount?');
+  expect(await means(events, [text('7')], { lastEventId: '5' })).toMatchObject([
+    { id: 'amount', content: '7' },
+  ]);
+});
+
+test('a second answer to a question is refused with who was first, and when', async () => {
+  const events = [asked('q', 'approval'), answered('q')];
+  const answers: Answer[] = [{ id: 'q', action: 'decline' }];
+  await expect(means(events, [], { answers })).rejects.toMatchObject({
+    reason: 'ALREADY_ANSWERED',
+    code: 'conflict',
+    retryable: false,
+    details: { answeredBy: 'ada', action: 'accept', answeredAt: '1970-01-01T00:00:00.003Z' },
+  });
 });
 
 describe('an answer to a question', () => {
-  test('is its words, or its data', () => {
+  test('is its words, or its data', async () => {
     const content = { name: 'Ada' };
-    expect(read('question', text('Ada'))).toMatchObject({ content: 'Ada' });
-    expect(read('question', text('Ada'), text('Lovelace'))).toMatchObject({
+    expect(await read('question', text('Ada'))).toMatchObject({ content: 'Ada' });
+    expect(await read('question', text('Ada'), text('Lovelace'))).toMatchObject({
       content: 'Ada\nLovelace',
     });
-    expect(read('question', { data: content })).toMatchObject({ content });
+    expect(await read('question', { data: content })).toMatchObject({ content });
   });
 
   test.each<[string, Part[]]>([
@@ -30,7 +127,7 @@ describe('an answer to a question', () => {
     ['a link', [{ url: 'https://example.com/' }]],
     ['words and data', [text('Ada'), { data: {} }]],
     ['two pieces of data', [{ data: 1 }, { data: 2 }]],
-  ])('that would lose a part is refused: %s', (_what, parts) => {
-    expect(() => read('question', ...parts)).toThrow(refusal);
+  ])('that would lose a part is refused: %s', async (_what, parts) => {
+    await expect(read('question', ...parts)).rejects.toThrow(refusal);
   });
 });

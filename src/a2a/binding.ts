@@ -76,7 +76,7 @@ class Items implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
       // What could not be encoded leaves its source open.
       await this.return();
       if (why === 'server left') return { done: false, value: { retry: RETRY_MS } };
-      if (why) return { done: false, value: { event: 'error', data: this.#envelope.error(why) } };
+      if (why) return { done: false, value: errorItem(why, this.#envelope) };
     }
     return this.return();
   }
@@ -89,3 +89,14 @@ class Items implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
     return DONE;
   }
 }
+
+/** A stream's end by a failure; one that will pass says when to come back. */
+export const errorItem = (refusal: Refusal, { error }: Pick<Envelope, 'error'>): SseItem => ({
+  event: 'error',
+  data: error(refusal),
+  ...(refusal.retryAfterMs !== undefined && { retry: refusal.retryAfterMs }),
+});
+
+/** The headers of an answer that refuses. */
+export const headersOf = ({ retryAfter }: Refusal): Readonly<Record<string, string>> =>
+  retryAfter === undefined ? {} : { 'retry-after': retryAfter };

@@ -83,8 +83,8 @@ export function breakOf(
 export function refusalOf(error: unknown, onError: Binding['onError']): Refusal {
   const refusal = Refusal.of(error);
   const { reason } = refusal;
-  if (refusal !== error ? reason === 'INTERNAL_ERROR' : reason === 'INVALID_AGENT_RESPONSE')
-    onError(error);
+  const hidden = reason === 'INTERNAL_ERROR' || reason === 'UNAVAILABLE';
+  if (refusal !== error ? hidden : reason === 'INVALID_AGENT_RESPONSE') onError(error);
   return refusal;
 }
 

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { failureOf } from './client-answer.ts';
 import type { ClientDialect } from './client-dialect.ts';
 import type { Operation } from './dialect.ts';
-import { REASONS, Refusal, type Reason } from './errors.ts';
+import { optionsIn, REASONS, Refusal, type Reason } from './errors.ts';
 import { METHODS } from './json-rpc.ts';
 
 /** A request of the client before it is sent. */
@@ -83,7 +83,13 @@ export function refused(
   const reason =
     known.find((each) => named.includes(each)) ?? known.find((each) => REASONS[each].rpc === code);
   const text = typeof message === 'string' ? message : `the server refused with ${response.status}`;
-  return reason === undefined ? failureOf(response, text) : new Refusal(reason, text);
+  if (reason === undefined) return failureOf(response, text);
+  const metadata = infos.flatMap((info) => (isObject(info) ? [info['metadata']] : []))[0] ?? data;
+  const { retryAfterMs } = failureOf(response, text);
+  return new Refusal(reason, text, {
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...optionsIn(metadata),
+  });
 }
 
 const segment = (id: unknown): string => encodeURIComponent(String(id));

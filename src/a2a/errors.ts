@@ -1,5 +1,5 @@
-import { DuolaneError, type ErrorCode } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
+import { DuolaneError, type DuolaneErrorOptions, type ErrorCode } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
 
 interface Meaning {
   readonly code: ErrorCode;
@@ -19,7 +19,7 @@ const meaning = (code: ErrorCode, rpc: number, http: number, status: string): Me
 const refusedHere = (code: ErrorCode, rpc: number): Meaning =>
   meaning(code, rpc, 400, 'FAILED_PRECONDITION');
 
-/** By the names that 1.0 gives them; the last two are ours. */
+/** By the names that 1.0 gives them; the last four are ours. */
 export type Reason =
   | 'PARSE_ERROR'
   | 'INVALID_REQUEST'
@@ -36,7 +36,9 @@ export type Reason =
   | 'EXTENSION_SUPPORT_REQUIRED'
   | 'VERSION_NOT_SUPPORTED'
   | 'CONTENT_TOO_LARGE'
-  | 'TOO_MANY_STREAMS';
+  | 'TOO_MANY_STREAMS'
+  | 'ALREADY_ANSWERED'
+  | 'UNAVAILABLE';
 
 /** Every way this protocol says no, in our code, JSON-RPC, HTTP and gRPC. */
 export const REASONS: Readonly<Record<Reason, Meaning>> = {
@@ -56,25 +58,56 @@ export const REASONS: Readonly<Record<Reason, Meaning>> = {
   VERSION_NOT_SUPPORTED: refusedHere('unsupported', -32009),
   CONTENT_TOO_LARGE: meaning('too_large', -32600, 413, 'INVALID_ARGUMENT'),
   TOO_MANY_STREAMS: meaning('rate_limited', -32000, 429, 'RESOURCE_EXHAUSTED'),
+  ALREADY_ANSWERED: meaning('conflict', -32050, 409, 'ABORTED'),
+  UNAVAILABLE: meaning('server', -32051, 503, 'UNAVAILABLE'),
 };
+
+/** How soon a caller should come back to a server whose store does not answer. */
+const RETRY_AFTER_MS = 5000;
+
+export interface RefusalOptions extends DuolaneErrorOptions {
+  /** What a program should know beside the text, such as who answered first. */
+  readonly details?: Readonly<Record<string, string>>;
+}
 
 /** A DuolaneError that also knows what this protocol calls it. */
 export class Refusal extends DuolaneError {
   override readonly name = 'Refusal';
   readonly reason: Reason;
+  readonly details: Readonly<Record<string, string>>;
 
-  constructor(reason: Reason, message: string, options?: ErrorOptions) {
-    super(REASONS[reason].code, message, options);
+  constructor(reason: Reason, message: string, { details = {}, ...options }: RefusalOptions = {}) {
+    // The same answer again is refused again.
+    const final = reason === 'ALREADY_ANSWERED' && { retryable: false };
+    super(REASONS[reason].code, message, { ...options, ...final });
     this.reason = reason;
+    this.details = details;
   }
 
   /** Whatever was thrown, in this protocol's words; the text of what is our own fault stays here. */
   static of(error: unknown): Refusal {
     if (error instanceof Refusal) return error;
-    const { code, message } = DuolaneError.from(error);
+    const { code, message, retryAfterMs = RETRY_AFTER_MS } = DuolaneError.from(error);
     const reason = REASON_OF[code] ?? 'INTERNAL_ERROR';
-    const text = reason === 'INTERNAL_ERROR' ? 'The server failed; its log says why.' : message;
-    return new Refusal(reason, text, { cause: error });
+    if (reason === 'INTERNAL_ERROR')
+      return new Refusal(reason, 'The server failed; its log says why.', { cause: error });
+    if (reason !== 'UNAVAILABLE') return new Refusal(reason, message, { cause: error });
+    const wait = Math.ceil(retryAfterMs / 1000);
+    const text = `the server cannot answer now; try again in ${wait} s`;
+    return new Refusal(reason, text, { cause: error, retryAfterMs });
+  }
+
+  /** When to come back, in whole seconds as `Retry-After` has it. */
+  get retryAfter(): string | undefined {
+    const { retryAfterMs } = this;
+    return retryAfterMs === undefined ? undefined : String(Math.ceil(retryAfterMs / 1000));
+  }
+
+  /** The details and when to come back, as strings: the `metadata` of the error's info. */
+  get metadata(): Readonly<Record<string, string>> | undefined {
+    const { details, retryAfter } = this;
+    const all = { ...details, ...(retryAfter !== undefined && { retryAfter }) };
+    return Object.keys(all).length === 0 ? undefined : all;
   }
 
   /** What 1.0 puts beside code and message, so that programs need not read the text. */
@@ -83,8 +116,23 @@ export class Refusal extends DuolaneError {
       '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
       reason: this.reason,
       domain: 'a2a-protocol.org',
+      ...(this.metadata && { metadata: this.metadata }),
     };
   }
+}
+
+/** What a server told beside its reason, in the options of a refusal. */
+export function optionsIn(metadata: unknown): Pick<RefusalOptions, 'details' | 'retryAfterMs'> {
+  if (!isObject(metadata)) return {};
+  const { retryAfter, ...rest } = metadata;
+  const details = Object.entries(rest).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  );
+  const seconds = typeof retryAfter === 'string' ? Number(retryAfter) : Number.NaN;
+  return {
+    details: Object.fromEntries(details),
+    ...(seconds >= 0 && seconds < Infinity && { retryAfterMs: seconds * 1000 }),
+  };
 }
 
 const REASON_OF: Partial<Record<ErrorCode, Reason>> = {
@@ -94,4 +142,11 @@ const REASON_OF: Partial<Record<ErrorCode, Reason>> = {
   malformed: 'INVALID_REQUEST',
   unsupported: 'UNSUPPORTED_OPERATION',
   too_large: 'CONTENT_TOO_LARGE',
+  conflict: 'ALREADY_ANSWERED',
+  // The store, or whatever it stands on, does not answer for now.
+  server: 'UNAVAILABLE',
+  network: 'UNAVAILABLE',
+  timeout: 'UNAVAILABLE',
+  overloaded: 'UNAVAILABLE',
+  interrupted: 'UNAVAILABLE',
 };

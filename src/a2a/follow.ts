@@ -5,7 +5,8 @@ import type { Abortable } from '../stream/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { a2aEncoder, type TextOptions } from './encoder.ts';
 import { Refusal } from './errors.ts';
-import { INTERRUPTED, TERMINAL, type StreamEvent } from './model.ts';
+import { countTurns } from '../event/turns.ts';
+import { TERMINAL, type StreamEvent } from './model.ts';
 import { encodeStatus, encodeTask } from './task.ts';
 
 const BATCH_CHARS = 32 * 1024;
@@ -14,7 +15,7 @@ const BATCH_CHARS = 32 * 1024;
 export interface Numbered {
   readonly id: string;
   readonly out: StreamEvent;
-  /** The stream closes behind it: the task has ended, or waits for a person. */
+  /** The stream closes behind it: the task has ended, or waits for input. */
   readonly last: boolean;
 }
 
@@ -56,8 +57,9 @@ class Batched implements EventStream {
 }
 
 /**
- * A task as a stream, up to its end or to a wait for a person that still lasts. Leaving it leaves
- * the task alone. A task that was compacted has no old events any more; it comes as it is. `begin`
+ * A task as a stream, up to its end or to a wait for input that still lasts. A wait for an
+ * authorization does not close it: the credentials may reach the agent by another way, and the
+ * run then goes on by itself (A2A 1.0, 7.6.1). Leaving it leaves the task alone. A task that was compacted has no old events any more; it comes as it is. `begin`
  * is called with the first read, and what it throws is thrown there.
  */
 export const follow = (
@@ -103,12 +105,12 @@ async function* batches(
         const id = String(from);
         const out = { task: encoder.task({ historyLength }) };
         batch.push({ id, out, last: false });
-        over = isFinal(snapshot.state) || (waits(snapshot) && !('watch' in start));
+        over = isFinal(snapshot.state) || (needsInput(snapshot) && !('watch' in start));
         // A task has no word for the end of a stream in 0.3; a status has.
         if (over) batch.push({ id, out: statusOf(snapshot), last: true });
       } else if (entry.seq > from)
         for (const { id, out } of events) {
-          over = ends(out) || (interrupts(out) && waits(await log.get(task)));
+          over = ends(out) || (asksForInput(out) && (await isOpen(log, encoder.snapshot)));
           batch.push({ id, out, last: over });
         }
       chars += sizeOf(entry);
@@ -137,17 +139,32 @@ export async function settled(log: TaskLog, task: string, options: Abortable): P
 /** The number of the entry that an id names. Throws `invalid` on what is no id. */
 export const seqOf = (id: string): Seq => parseId(id).seq;
 
-/** Whether nothing happens before somebody answers. */
+/** Whether nothing happens before a person answers. */
 const waits = (snapshot: Snapshot | undefined): boolean =>
-  snapshot !== undefined &&
-  (snapshot.state === 'input-required' || snapshot.state === 'auth-required') &&
-  snapshot.unserved.length === 0;
+  needsInput(snapshot) || (snapshot?.state === 'auth-required' && snapshot.unserved.length === 0);
+
+const needsInput = (snapshot: Snapshot | undefined): boolean =>
+  snapshot?.state === 'input-required' && snapshot.unserved.length === 0;
+
+/**
+ * Whether the wait at `then`, an entry that may be old, is the one that lasts now. A replay passes
+ * waits that are over: shown as the open one, the next "ok" of the person would answer another
+ * question, which they have not seen. Every answer is a turn, and a question that was asked or
+ * withdrawn since changes the list.
+ */
+async function isOpen(log: TaskLog, then: Snapshot | undefined): Promise<boolean> {
+  if (!then || !needsInput(then)) return false;
+  const now = await log.get(then.task);
+  if (!now || !needsInput(now) || countTurns(now) !== countTurns(then)) return false;
+  const ids = ({ pending }: Snapshot): string => JSON.stringify(pending.map(({ id }) => id));
+  return ids(now) === ids(then);
+}
 
 const ends = (event: StreamEvent): boolean =>
   'statusUpdate' in event && TERMINAL.has(event.statusUpdate.status.state);
 
-const interrupts = (event: StreamEvent): boolean =>
-  'statusUpdate' in event && INTERRUPTED.has(event.statusUpdate.status.state);
+const asksForInput = (event: StreamEvent): boolean =>
+  'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_INPUT_REQUIRED';
 
 const statusOf = (snapshot: Snapshot): StreamEvent => ({
   statusUpdate: {

@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { rpcError, type RpcId } from '../wire/json-rpc.ts';
 import { leavingOf } from '../http/request.ts';
 import { sseResponse } from '../http/sse.ts';
-import { answer, type Envelope } from './binding.ts';
+import { answer, errorItem, headersOf, type Envelope } from './binding.ts';
 import { isStream, refusalOf, type Binding } from './call.ts';
 import { DIALECT_03 } from './codec-0.3.ts';
 import { DIALECT_10, type Dialect, type Operation, type Version } from './dialect.ts';
@@ -91,11 +91,10 @@ export async function serveJsonRpc(
     );
   } catch (error) {
     const refusal = refusalOf(error, binding.onError);
-    const body = failure(id, refusal, dialect);
     // Clients of 0.3 read the answer to a streaming method as a stream, also when it is a refusal.
     return streams && dialect.version === '0.3'
-      ? sseResponse(one({ event: 'error', data: JSON.stringify(body) }))
-      : Response.json(body);
+      ? sseResponse(one(errorItem(refusal, envelope(id, dialect))))
+      : Response.json(failure(id, refusal, dialect), { headers: headersOf(refusal) });
   }
 }
 
@@ -116,7 +115,8 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
 
 function failure(id: RpcId | null, refusal: Refusal, { version }: Dialect): JsonObject {
   const { rpc } = REASONS[refusal.reason];
-  return rpcError(id, rpc, refusal.message, version === '1.0' ? [refusal.info] : undefined);
+  const data = version === '1.0' ? [refusal.info] : refusal.metadata;
+  return rpcError(id, rpc, refusal.message, data);
 }
 
 interface Call {

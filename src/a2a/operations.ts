@@ -5,7 +5,7 @@ import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
 import { timeOrderedId } from '../task/id.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
-import { readAnswers } from './answers.ts';
+import { readAnswers, refuseAnswered } from './answers.ts';
 import type { TextOptions } from './encoder.ts';
 import { Refusal } from './errors.ts';
 import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './follow.ts';
@@ -58,8 +58,11 @@ export class Operations {
     this.#text = text;
   }
 
-  /** Checks a message against its task; nothing is written yet. */
-  async prepare(incoming: Incoming, caller: Caller): Promise<Turn> {
+  /**
+   * Checks a message against its task; nothing is written yet. `lastEventId` is the last event that
+   * the caller has: plain text cannot answer a question that came behind it.
+   */
+  async prepare(incoming: Incoming, caller: Caller, lastEventId?: string): Promise<Turn> {
     const { taskId, contextId, messageId } = incoming;
     const { trace, ...place } = caller;
     const metadata = trace ? { ...trace, ...incoming.metadata } : incoming.metadata;
@@ -68,12 +71,15 @@ export class Operations {
     const again = snapshot?.turns.some((turn) => turn.messageId === messageId) ?? false;
     if (snapshot && contextId !== undefined && contextId !== snapshot.context)
       throw new Refusal('INVALID_PARAMS', `task ${snapshot.task} belongs to another contextId`);
-    if (snapshot && isFinal(snapshot.state) && !again)
+    if (snapshot && isFinal(snapshot.state) && !again) {
+      for (const { id } of incoming.answers) await refuseAnswered(this.#log, snapshot, id);
       throw new Refusal(
         'UNSUPPORTED_OPERATION',
         `task ${snapshot.task} is ${snapshot.state} and takes no more messages; send without taskId to start another`,
       );
-    const { parts, answers } = snapshot && !again ? readAnswers(snapshot, incoming) : incoming;
+    }
+    const { parts, answers } =
+      snapshot && !again ? await readAnswers(this.#log, snapshot, incoming, lastEventId) : incoming;
     return {
       agent: this.#agent,
       task: snapshot?.task ?? timeOrderedId(),

@@ -112,7 +112,7 @@ async function send(
   const incoming = readSend(params, { maxParts });
   for (const { mediaType } of incoming.parts) checkMedia(mediaType, inputModes);
   if (incoming.push) await need(push).check(incoming.push.url);
-  const turn = await operations.prepare(incoming, caller);
+  const turn = await operations.prepare(incoming, caller, lastEventId);
   const parts =
     incoming.taskId === undefined ? await reply?.(turn, { signal: leaving.signal }) : undefined;
   if (parts) {

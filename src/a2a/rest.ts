@@ -1,6 +1,6 @@
 import { leavingOf } from '../http/request.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { answer } from './binding.ts';
+import { answer, headersOf } from './binding.ts';
 import { refusalOf, type Binding } from './call.ts';
 import { DIALECT_03_REST } from './codec-0.3-rest.ts';
 import { DIALECT_10, inSnakeCase, isSnakeCase, type Dialect, type Operation } from './dialect.ts';
@@ -91,7 +91,7 @@ export async function serveRest(
   } catch (error) {
     const refusal = refusalOf(error, binding.onError);
     const { http } = REASONS[refusal.reason];
-    return json(failure(refusal, dialect), http, type);
+    return json(failure(refusal, dialect), http, type, headersOf(refusal));
   }
 }
 
@@ -156,16 +156,21 @@ function mediaType({ headers }: Request): string {
   return asked.includes('application/a2a+json') ? 'application/a2a+json' : 'application/json';
 }
 
-const json = (body: unknown, status: number, type: string): Response =>
+const json = (
+  body: unknown,
+  status: number,
+  type: string,
+  headers: Readonly<Record<string, string>> = {},
+): Response =>
   new Response(status === 204 ? null : JSON.stringify(body), {
     status,
-    headers: { 'content-type': type },
+    headers: { 'content-type': type, ...headers },
   });
 
 function failure(refusal: Refusal, { version }: Dialect): JsonObject {
-  const { message, reason, info } = refusal;
+  const { message, reason, info, metadata } = refusal;
   const { rpc, http, status } = REASONS[reason];
-  if (version === '0.3') return { code: rpc, message };
+  if (version === '0.3') return { code: rpc, message, ...(metadata && { data: metadata }) };
   return { error: { code: http, status, message, details: [info] } };
 }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Answer } from '../ask.ts';
+import type { Answer, InputRequest } from '../ask.ts';
 import { isFinal } from '../event/contract.ts';
 import type { Artifact, Part, Said, Snapshot, TaskState, Turn } from '../event/types.ts';
 import type { A2AArtifact, A2AMessage, A2APart, A2AState, A2AStatus, A2ATask } from './model.ts';
@@ -180,7 +180,7 @@ function statusParts(snapshot: Snapshot): readonly A2APart[] {
     case 'input-required':
     case 'auth-required':
       return snapshot.pending.flatMap((request) => [
-        { text: request.message ?? 'An answer is needed to go on.' },
+        { text: questionText(snapshot, request) },
         { data: { request } },
       ]);
     case 'completed': {
@@ -192,6 +192,21 @@ function statusParts(snapshot: Snapshot): readonly A2APart[] {
       return [];
   }
 }
+
+/** The question; behind the first of a task, with the words that approve this one and no other. */
+function questionText(snapshot: Snapshot, request: InputRequest): string {
+  const { message = 'An answer is needed to go on.', kind } = request;
+  if (kind === 'question' || snapshot.pending.length > 1 || !wantsCode(snapshot)) return message;
+  return `${message}\n(To approve in words: approve ${decisionCode(snapshot, request)})`;
+}
+
+/** Whether a question of this task was answered before, so that a yes in words must say which it means. */
+export const wantsCode = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>): boolean =>
+  omitted > 0 || turns.some(({ answers = [] }) => answers.length > 0);
+
+/** What names a question in words: short, and another for each. */
+export const decisionCode = ({ task }: Pick<Snapshot, 'task'>, { id }: InputRequest): string =>
+  nameId(`question/${task}/${id}`).slice(0, 4);
 
 /** The text of `internal` never leaves the process. */
 function publicText({ error, text }: Snapshot): string {

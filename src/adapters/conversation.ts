@@ -1,4 +1,4 @@
-import type { AgentContext, Part, Snapshot, Turn } from '../event/types.ts';
+import type { AgentContext, Part, Said, Snapshot, Turn } from '../event/types.ts';
 
 /** One side of a conversation, in words. */
 export interface Message {
@@ -11,30 +11,59 @@ const MAX_TASKS = 50;
 
 /**
  * What was said before this turn, oldest first: the earlier tasks of its context, then the earlier
- * turns of its task. For frameworks that keep no memory of their own.
+ * turns of its task. For frameworks that keep no memory of their own. The same for a run that
+ * starts the turn again, as after a wait for a person.
  */
 export async function conversation(turn: Turn, ctx: AgentContext): Promise<readonly Message[]> {
-  const { task } = ctx;
-  const isAgain = task.current?.messageId === turn.messageId;
-  const earlier = task.turns.filter(({ messageId }) => messageId !== turn.messageId);
-  const newestFirst: Message[][] = [exchange(earlier, isAgain ? '' : task.text)];
+  const newestFirst: (readonly Message[])[] = [messagesOf(ctx.task, turn)];
   for await (const snapshot of ctx.history()) {
     if (snapshot.task === turn.task) continue;
-    newestFirst.push(exchange(snapshot.turns, snapshot.text));
+    newestFirst.push(messagesOf(snapshot));
     if (newestFirst.length > MAX_TASKS) break;
   }
   return newestFirst.toReversed().flat();
 }
 
-/** The snapshot has the answer of the last run only, so all that was asked stands before it. */
-function exchange(turns: Snapshot['turns'], answer: string): Message[] {
-  const asked = turns.map(({ parts }) => wordsOf(parts)).filter((words) => words !== '');
-  if (asked.length === 0 || answer === '') return [];
-  return [
-    { role: 'user', text: asked.join('\n\n') },
-    { role: 'assistant', text: answer },
-  ];
+/** Both sides of a task; with `until`, only what was said before that turn. */
+function messagesOf(task: Snapshot, until?: Turn): readonly Message[] {
+  const messages: Message[] = [];
+  // Two in a row become one: models want the two sides to take turns.
+  const say = (role: Message['role'], text: string): void => {
+    if (text === '') return;
+    const last = messages.at(-1);
+    if (last?.role === role)
+      messages[messages.length - 1] = { role, text: `${last.text}\n\n${text}` };
+    else messages.push({ role, text });
+  };
+  const questions = new Map(saidAs('question', task).map(({ id, text }) => [id, text]));
+  // The answer of a turn stands behind the questions that its run asked.
+  let response = '';
+  for (const { messageId, parts, answers = [] } of task.turns) {
+    if (messageId === until?.messageId) break;
+    for (const { id, content } of answers) {
+      // Approvals are decided on with their call; what a person told in words is part of the talk.
+      if (typeof content !== 'string') continue;
+      say('assistant', questions.get(id) ?? '');
+      say('user', content);
+    }
+    if (parts.length === 0) continue;
+    say('assistant', response);
+    say('user', wordsOf(parts));
+    response = responseTo(messageId, task);
+  }
+  say('assistant', response);
+  // Without a word of the agent there is nothing to go on from.
+  return messages.some(({ role }) => role === 'assistant') ? messages : [];
 }
+
+/** What the run of a turn has said; the last run's text is still in the snapshot's own. */
+const responseTo = (messageId: string, task: Snapshot): string =>
+  task.current?.messageId === messageId
+    ? task.text
+    : (saidAs('response', task).find(({ id }) => id === messageId)?.text ?? '');
+
+const saidAs = (kind: Said['kind'], { said = [] }: Snapshot): readonly Said[] =>
+  said.filter((each) => each.kind === kind);
 
 /** What a person sent, in words. Bytes have none. */
 export const wordsOf = (parts: readonly Part[]): string =>

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Answer, InputRequest } from '../ask.ts';
+import { decisionOf } from '../event/decision.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -53,10 +54,19 @@ export async function decide(
     terminal.err.line(`${question} (no terminal to ask at: ${word})`);
     return { id, action: otherwise };
   }
-  const said = (
-    await readLine(`${question} ${kind === 'approval' ? '[Y/n] ' : '> '}`, signal)
-  )?.trim();
+  if (kind !== 'question') return { id, action: await decideInWords(question, signal) };
+  const said = await readLine(`${question} > `, signal);
   if (said === undefined) return { id, action: 'cancel' };
-  if (kind !== 'approval') return { id, action: 'accept', content: said };
-  return { id, action: /^n/i.test(said) ? 'decline' : 'accept' };
+  return { id, action: 'accept', content: said.trim() };
+}
+
+/** Only a plain yes accepts; an empty line declines; anything that is neither yes nor no asks again. */
+async function decideInWords(question: string, signal: AbortSignal): Promise<Answer['action']> {
+  for (let prompt = `${question} [y/N] `; ; prompt = 'Please answer yes or no. [y/N] ') {
+    const said = await readLine(prompt, signal);
+    if (said === undefined) return 'cancel';
+    if (said.trim() === '') return 'decline';
+    const action = decisionOf(said);
+    if (action) return action;
+  }
 }

@@ -26,6 +26,12 @@ test.each([
   'allow me to think',
   'approve the title only',
   'nothing',
+  'absolutely not',
+  'stop',
+  'cancel',
+  'wat',
+  'not yet',
+  `yes${' please'.repeat(100)}`,
   'maybe',
   '',
 ])('"%s" is neither', (words) => expect(decisionOf(words)).toBeUndefined());

@@ -2,6 +2,7 @@ export type { Answer, Ask, InputRequest } from '../ask.ts';
 export { advance, needsRun, nextTurn } from './advance.ts';
 export { checkLaws, type CheckOptions } from './check.ts';
 export { isDelta, isFinal } from './contract.ts';
+export { decisionOf } from './decision.ts';
 export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
 export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
 export { decodeEntry, encodeEntry } from './json.ts';

@@ -27,6 +27,8 @@ describe('an approval that a front end posts', () => {
     'ok, but not now',
     {},
     { approved: 'perhaps' },
+    { approved: 'perhaps', editedArgs: { a: 1 } },
+    { approved: null, editedArgs: { a: 1 } },
     1,
   ])('%j is none, and says so', (content) => {
     expect(() => answer('approval', content)).toThrow('neither a yes nor a no');

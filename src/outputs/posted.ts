@@ -30,7 +30,7 @@ export interface Given {
 
 /**
  * The pending questions that are answered by what was given, each with its answer. Throws `invalid` for
- * an approval that is given neither a yes nor a no: nothing is done by words that are not understood.
+ * an approval that is given neither a yes nor a no: words that are not understood approve nothing.
  */
 export function answersTo(
   pending: readonly InputRequest[],
@@ -48,9 +48,10 @@ function answer({ id, kind }: InputRequest, { action, content }: Given): Answer 
   if (kind !== 'approval')
     return { id, action: action ?? 'accept', ...(content !== undefined && { content }) };
   const given = typeof content === 'string' ? jsonOr(content) : content;
-  const { approved = given, editedArgs: edited } = object(given);
-  const decided =
-    action ?? (edited === undefined ? decide(approved) : (decide(approved) ?? 'accept'));
+  const { approved, editedArgs: edited } = object(given);
+  // Edited arguments alone approve; beside a decision that is not understood they do not.
+  const onlyEdited = approved === undefined && edited !== undefined;
+  const decided = action ?? (onlyEdited ? 'accept' : decide(approved ?? given));
   if (decided === undefined)
     throw new DuolaneError(
       'invalid',

@@ -200,7 +200,7 @@ class FrontEnd {
       );
     }
     if (asking && asking.pending.length > 0 && messageId !== undefined) {
-      const read = readAnswers(asking, { parts, answers: [] });
+      const read = await readAnswers(this.#options.log, asking, { parts, answers: [] });
       return { ...base, ...read, task: asking.task, messageId };
     }
     return { ...base, task: timeOrderedId(), messageId: messageId ?? randomUUID(), parts };

@@ -91,10 +91,19 @@ suite('pty', missingPty, () => {
     const running = place.start(['chat', served.url], { pty: true });
     await running.says(PROMPT);
     running.type('ask me\n');
-    await running.says(/Shall I\? \[Y\/n\]/);
-    running.type('\n');
+    await running.says(/Shall I\? \[y\/N\]/);
+    for (const [index, words] of ['absolutely not', 'stop', 'wat'].entries()) {
+      running.type(`${words}\n`);
+      await running.says(new RegExp(`(?:Please answer yes or no[^]*){${index + 1}}`));
+    }
+    running.type('yes\n');
     await running.says(/You said accept\./);
     await running.says(after('completed'));
+    running.type('ask again\n');
+    await running.says(/accept[^]*Shall I\? \[y\/N\]/);
+    running.type('\n');
+    await running.says(/You said decline\./);
+    await running.says(after('decline[^]*completed'));
     running.type('count 5000\n');
     await running.says(/n20 /);
     running.type('\u0003');
@@ -152,7 +161,7 @@ suite('pty', missingPty, () => {
        export const options = { form: { examples: ['approve lane'] } };`,
     );
     const running = place.start(['demo', file], { pty: true });
-    await running.says(/lane\? \[Y\/n\]/);
+    await running.says(/lane\? \[y\/N\]/);
     running.type('\u0003');
     const ended = await running.end();
     expect(ended.code).toBe(130);

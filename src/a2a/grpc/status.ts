@@ -3,15 +3,15 @@ import { DuolaneError } from '../../errors.ts';
 import { detailedStatus, detailsIn, STATUS, statusOf } from '../../grpc/index.ts';
 import { ErrorInfoSchema } from '../../grpc/gen/google/rpc/error_details_pb.ts';
 import type { Operation } from '../dialect.ts';
-import { REASONS, Refusal, type Reason } from '../errors.ts';
+import { optionsIn, REASONS, Refusal, type Reason } from '../errors.ts';
 
 const DOMAIN = 'a2a-protocol.org';
 
 /** A refusal as the end of a call: the status of its kind, and in the details the reason. */
 export function statusError(refusal: Refusal): DuolaneError {
-  const { reason, message, code } = refusal;
+  const { reason, message, code, metadata = {} } = refusal;
   const status = STATUS[camelCase(REASONS[reason].status)];
-  const info = create(ErrorInfoSchema, { reason, domain: DOMAIN });
+  const info = create(ErrorInfoSchema, { reason, domain: DOMAIN, metadata });
   const cause = detailedStatus(status, message, [{ schema: ErrorInfoSchema, message: info }]);
   // Whoever serves it was told already; `internal` would be told again.
   return new DuolaneError(code === 'internal' ? 'server' : code, message, { cause });
@@ -34,9 +34,11 @@ const BY_STATUS: ReadonlyMap<number, Reason> = new Map([
 export function refusalIn(error: unknown, operation: Operation): unknown {
   const status = statusOf(error);
   if (!status) return error;
-  const named = detailsIn(status, ErrorInfoSchema).find(({ domain }) => domain === DOMAIN)?.reason;
+  const info = detailsIn(status, ErrorInfoSchema).find(({ domain }) => domain === DOMAIN);
+  const named = info?.reason;
   const ended = operation === 'cancel' && status.status === STATUS.failedPrecondition;
   const guessed = ended ? 'TASK_NOT_CANCELABLE' : BY_STATUS.get(status.status);
   const reason = named !== undefined && named in REASONS ? (named as Reason) : guessed;
-  return reason === undefined ? error : new Refusal(reason, status.message, { cause: error });
+  if (reason === undefined) return error;
+  return new Refusal(reason, status.message, { cause: error, ...optionsIn(info?.metadata) });
 }

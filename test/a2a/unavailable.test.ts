@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import { connectA2A } from '../../src/a2a/index.ts';
+import { DuolaneError } from '../../src/errors.ts';
+import { serve, type Served } from '../../src/serve/index.ts';
+import { memoryDatabase, openLog, storeCalls } from '../../src/task/index.ts';
+import { Caller, WAYS } from './support.ts';
+
+const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A server whose store can be taken away, and an agent that asks when it is told to. */
+async function serveOnStore(): Promise<{
+  served: Served;
+  store: { down: boolean };
+  ask: () => void;
+}> {
+  const store = { down: false };
+  const inner = memoryDatabase();
+  const calls = storeCalls(async (method, args) => {
+    if (store.down && (method === 'get' || method === 'submit'))
+      throw new DuolaneError('server', `PostgreSQL failed: ${SECRET}`);
+    return (inner[method] as (...args: unknown[]) => Promise<unknown>)(...args);
+  });
+  const log = openLog({
+    ...calls,
+    announcesAll: inner.announcesAll,
+    onCommit: (listener) => inner.onCommit(listener),
+    async [Symbol.asyncDispose]() {},
+  });
+  const told = new AbortController();
+  const served = await serve(
+    async function* (turn, ctx) {
+      yield { type: 'status', message: 'ready' };
+      await once(told.signal, 'abort');
+      await ctx.ask({ id: `${turn.messageId}/q`, kind: 'question', message: 'Which?' });
+    },
+    { log, page: false, graceMs: 200, grpc: { port: 0 }, logger: quiet },
+  );
+  return { served, store, ask: () => told.abort() };
+}
+
+for (const version of ['1.0', '0.3'] as const) {
+  test(`a stream that breaks with the store says when to come back (${version})`, async () => {
+    const { served, store, ask } = await serveOnStore();
+    await using _ = served;
+    const caller = new Caller(served.url, version);
+    const method = version === '1.0' ? 'SendStreamingMessage' : 'message/stream';
+    const response = await caller.post(method, caller.message('go'));
+    let text = '';
+    for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      if (!text.includes('ready') || store.down) continue;
+      store.down = true;
+      ask();
+    }
+    expect(text).toMatch(/^retry: ?5000$/m);
+    expect(text).toContain('-32051');
+    expect(text).toContain('"retryAfter":"5"');
+    expect(text).not.toContain('10.0.0.5');
+  });
+
+  test(`a call while the store is away has an error of its own and Retry-After (${version})`, async () => {
+    const { served, store } = await serveOnStore();
+    await using _ = served;
+    store.down = true;
+    const caller = new Caller(served.url, version);
+    const response = await caller.post(version === '1.0' ? 'GetTask' : 'tasks/get', { id: 'x' });
+    expect(response.headers.get('retry-after')).toBe('5');
+    const text = await response.text();
+    expect(text).toContain('-32051');
+    expect(text).not.toContain('10.0.0.5');
+    const path = version === '1.0' ? '/tasks/x' : '/v1/tasks/x';
+    const rest = await fetch(`${served.url}/a2a/agent${path}`, {
+      headers: { 'a2a-version': version },
+    });
+    expect([rest.status, rest.headers.get('retry-after')]).toEqual([503, '5']);
+  });
+}
+
+for (const way of WAYS)
+  test.concurrent(`our client comes back to a stream that broke with the store (${way.binding} ${way.version})`, async () => {
+    const { served, store, ask } = await serveOnStore();
+    await using _ = served;
+    await using client = await connectA2A(served.url, way);
+    const stream = client.stream('go', { onLost: () => (store.down = false) });
+    for await (const _event of stream) {
+      if (!JSON.stringify(stream.status).includes('ready')) continue;
+      store.down = true;
+      ask();
+    }
+    expect(stream.status?.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    expect(stream.task?.id).toBeDefined();
+  });
+
+test('the failure of a store is told to the client as one that passes', async () => {
+  const { served, store } = await serveOnStore();
+  await using _ = served;
+  await using client = await connectA2A(served.url);
+  store.down = true;
+  await expect(client.get('x')).rejects.toMatchObject({
+    code: 'server',
+    retryable: true,
+    retryAfterMs: 5000,
+  });
+});
