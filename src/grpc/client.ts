@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
 import { ClientCall } from './client-call.ts';
 import { type ConnectOptions, Connections } from './connection.ts';
@@ -73,7 +74,9 @@ export class GrpcClient implements AsyncDisposable {
   }
 
   /** Cancels what runs. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     const closed = new DuolaneError('closed', 'the gRPC client was closed');
     for (const call of this.#calls) call.cancel(closed);
     await this.#connections.close();

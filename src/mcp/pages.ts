@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Items, ListOptions } from '../stream/types.ts';
 import { toCheckpoint } from './checkpoint.ts';
 
@@ -72,7 +73,9 @@ export class Pages<T> implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     for (const cursor of this.#held.keys()) await this.#drop(cursor);
   }
 

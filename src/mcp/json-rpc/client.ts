@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isNotification,
@@ -89,7 +90,9 @@ export class Client implements AsyncDisposable {
     return requests.size + calls.size + askers.size + held.size + this.#serving.size;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     this.#end(new DuolaneError('closed', 'the connection to the tool server was closed'));
     await this.#transport.close?.();
     // A road that cannot be closed may never end; its reader is told and not waited for.

@@ -333,3 +333,32 @@ describe('cancelling', () => {
     await end[Symbol.asyncDispose]();
   });
 });
+
+describe('disposing', () => {
+  const stuckUntil = (finish: Promise<void>, started: () => void): ToolSource =>
+    createRegistry({
+      name: 'worker',
+      tools: [
+        tool('work', 'Works', {}, async () => {
+          started();
+          await finish;
+          return 'done';
+        }),
+      ],
+    });
+
+  test('twice, while a call runs, resolves for both', async () => {
+    let finish = (): void => {};
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    let begin = (): void => {};
+    const begun = new Promise<void>((resolve) => (begin = resolve));
+    const end = offerMessages(stuckUntil(finished, () => begin()));
+    const answered = send(end, 'tools/call', { name: 'work', arguments: {} });
+    await begun;
+    const disposed = Promise.all([end[Symbol.asyncDispose](), end[Symbol.asyncDispose]()]);
+    finish();
+    await disposed;
+    expect(await answered).toBeUndefined();
+    await end[Symbol.asyncDispose]();
+  });
+});

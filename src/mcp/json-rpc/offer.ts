@@ -2,6 +2,7 @@ import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { Register } from '../../stream/register.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
@@ -100,7 +101,9 @@ class Offer implements MessageEnd {
   readonly request: MessageEnd['request'] = (method, params, options) =>
     this.#requests.send(method, params, options);
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     const closed = new DuolaneError('closed', 'this end of the tool server is closed');
     this.#scope.abort(closed);
     this.#requests.fail(closed);

@@ -1,4 +1,5 @@
 import { type JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { isRequest, RPC } from '../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../era.ts';
@@ -70,7 +71,9 @@ class Handler implements McpHandler {
     }
   };
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     clearInterval(this.#sweeper);
     const sessions = [...this.#sessions.keys()];
     await Promise.all(sessions.map((id) => this.#close(id)));

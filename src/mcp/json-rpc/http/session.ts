@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { SseItem } from '../../../http/sse.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
 import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
@@ -70,7 +71,9 @@ export class Session implements AsyncDisposable {
     return this.#stream(stream, after);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await this.#end[Symbol.asyncDispose]();
     for (const stream of this.#streams.values()) stream.end();
     await this.#pumping;

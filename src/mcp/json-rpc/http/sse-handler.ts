@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { SseItem } from '../../../http/sse.ts';
 import type { MessageEnd, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
@@ -46,7 +47,9 @@ class SseHandler implements McpHandler {
     return refuse(405, `Method not allowed: ${request.method}`);
   };
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await Promise.all([...this.#clients.keys()].map((id) => this.#close(id)));
   }
 
