@@ -33,8 +33,11 @@ import { complete, isStateless, readClient, SESSION_ONLY, STATELESS_ONLY } from 
 
 const PAGE_SIZE = 1_000;
 
-/** Requests of one client at the same time; more are refused, not queued. */
+/** Requests of one endpoint at the same time; more are refused, not queued. */
 const MAX_RUNNING = 1_024;
+/** The same for `subscriptions/listen`, which stays open and does nothing most of the time. */
+const MAX_SUBSCRIPTIONS = 10_000;
+const LISTEN = 'subscriptions/listen';
 
 /**
  * The JSON-RPC face of a source, for one connection: make one per session. The source is shared
@@ -54,10 +57,13 @@ const UNREADABLE = rpcError(
 /** A request that is being served; several may have one id. */
 class Running extends Cancellation {
   readonly id: RpcId;
+  /** Whether it only waits for changes; these are counted apart from the other requests. */
+  readonly subscription: boolean;
 
-  constructor(id: RpcId) {
+  constructor(id: RpcId, subscription: boolean) {
     super();
     this.id = id;
+    this.subscription = subscription;
   }
 }
 
@@ -71,11 +77,15 @@ class Offer implements MessageEnd {
   readonly #client: ClientState & { readonly watch: ResourceWatch };
   readonly #running = new Register<number, Running>();
   #served = 0;
+  #subscriptions = 0;
+  readonly #maxSubscriptions: number;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
 
-  constructor(source: ToolSource, { ask, pageSize = PAGE_SIZE, secret }: OfferMessagesOptions) {
+  constructor(source: ToolSource, options: OfferMessagesOptions) {
+    const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions = MAX_SUBSCRIPTIONS } = options;
+    this.#maxSubscriptions = maxSubscriptions;
     this.#source = source;
     this.#ask = ask;
     this.#seal = new Seal(secret);
@@ -125,11 +135,12 @@ class Offer implements MessageEnd {
     if (!stateless) this.#listen();
     if (!handler) return rpcError(id, RPC.methodNotFound, `Unknown method: ${method}`);
     if (!isObject(params)) return rpcError(id, RPC.invalidParams, 'Invalid params: not an object');
-    if (this.#running.size >= MAX_RUNNING)
-      return toRpcError(id, new DuolaneError('overloaded', 'Too many requests at once; try later'));
-    const running = new Running(id);
+    const running = new Running(id, method === LISTEN);
+    const full = this.#fullFor(running);
+    if (full) return toRpcError(id, full);
     const number = ++this.#served;
     this.#running.set(number, running);
+    if (running.subscription) this.#subscriptions += 1;
     const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
@@ -143,8 +154,22 @@ class Offer implements MessageEnd {
     } finally {
       unfollow();
       this.#running.take(number);
+      if (running.subscription) this.#subscriptions -= 1;
       if (this.#running.size === 0) this.#onIdle();
     }
+  }
+
+  #fullFor({ subscription }: Running): DuolaneError | undefined {
+    if (subscription)
+      return this.#subscriptions < this.#maxSubscriptions
+        ? undefined
+        : new DuolaneError(
+            'overloaded',
+            `too many subscriptions: the limit maxSubscriptions is ${this.#maxSubscriptions}; try again later`,
+          );
+    return this.#running.size - this.#subscriptions < MAX_RUNNING
+      ? undefined
+      : new DuolaneError('overloaded', 'Too many requests at once; try later');
   }
 
   #context(
