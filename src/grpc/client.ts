@@ -46,8 +46,10 @@ export class GrpcClient implements AsyncDisposable {
 
   /** One message each way. An abort cancels the call and throws the signal's reason at once. */
   async unary<I, O>(method: Method<I, O>, request: I, options: GrpcCallOptions = {}): Promise<O> {
+    // First: if it cannot be encoded, there must be no open stream that waits for it.
+    const encoded = method.request.encode(request);
     const call = await this.#begin(method.path, options);
-    call.sendLast(method.request.encode(request));
+    call.sendLast(encoded);
     const message = await call.only(this.#maxMessageBytes);
     return decode(method.response, message, method.path);
   }
