@@ -148,7 +148,7 @@ describe('a session without a connection', () => {
   test('thousands of clients that never send DELETE are all served', async () => {
     const { source } = workshop();
     await using handler = mcpHandler(source, { maxSessions: 20 });
-    for (let i = 0; i < 2_000; i += 1) {
+    for (let i = 0; i < 1_500; i += 1) {
       const session = await begin(handler);
       const client = new AbortController();
       const stream = await get(handler, session, client.signal);
@@ -156,7 +156,7 @@ describe('a session without a connection', () => {
       client.abort();
     }
     expect(handler.sessions).toBeLessThanOrEqual(20);
-  });
+  }, 60_000);
 
   test('over sockets too: a cut stream frees its session', async () => {
     const { source } = workshop();
@@ -290,5 +290,29 @@ describe('without sessions', () => {
       error: { message: expect.stringContaining('maxSubscriptions') as unknown },
     });
     for (const client of clients) client.abort();
+  });
+
+  test('a client that disconnected before its request is served is not served', async () => {
+    const { source, started, aborted } = workshop();
+    await using handler = mcpHandler(source);
+    const [message, headers] = stateless('tools/call', 1);
+    Object.assign(message['params'] as object, { name: 'wait', arguments: {} });
+    const client = new AbortController();
+    const request = new Request(MCP, {
+      method: 'POST',
+      headers: { ...HEADERS, ...headers, 'mcp-name': 'wait' },
+      body: JSON.stringify(message),
+    });
+    // The body has been read when the client disconnects: the signal aborts before it is listened to.
+    Object.defineProperty(request, 'signal', {
+      get() {
+        client.abort(new Error('disconnected'));
+        return client.signal;
+      },
+    });
+    const response = await handler.handle(request);
+    expect(response.status).toBe(202);
+    const served = await Promise.race([started.then(() => aborted), Promise.resolve('not served')]);
+    expect(served).toBe('not served');
   });
 });
