@@ -122,12 +122,15 @@ export class Client implements AsyncDisposable {
 
   #take(message: JsonObject): void {
     if (isResponse(message)) this.requests.settle(message);
+    else if (this.requests.refuse(message)) return;
     else if (isNotification(message)) this.#hear(message);
     else if (isRequest(message)) void this.#serve(message);
   }
 
   #hear(message: RpcNotification): void {
-    const { method, params = {} } = message;
+    const { method } = message;
+    // A malformed notification must not end the connection for all who use it.
+    const params: JsonObject = isObject(message.params) ? message.params : {};
     const changed = CHANGED[method];
     if (changed) {
       const uri = params['uri'];

@@ -100,10 +100,13 @@ class Offer implements MessageEnd {
     return this.#outbox;
   }
 
+  /** Takes any JSON value: a peer may send what is not a message. Never throws. */
   receive(message: JsonObject, options: ReceiveOptions = {}): Promise<JsonObject | undefined> {
+    if (!isObject(message)) return Promise.resolve(UNREADABLE);
     if (isRequest(message)) return this.#serve(message, options);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
+    else if (this.#requests.refuse(message)) return Promise.resolve(undefined);
     else return Promise.resolve(UNREADABLE);
     return Promise.resolve(undefined);
   }
@@ -204,10 +207,10 @@ class Offer implements MessageEnd {
     return context;
   }
 
-  #take({ method, params = {} }: RpcNotification): void {
+  #take({ method, params }: RpcNotification): void {
     if (method === 'notifications/initialized') this.#listen();
     if (method !== 'notifications/cancelled') return;
-    const { requestId, reason } = params;
+    const { requestId, reason }: JsonObject = isObject(params) ? params : {};
     const error = new DuolaneError(
       'canceled',
       `the client cancelled: ${typeof reason === 'string' ? reason : 'no reason given'}`,
