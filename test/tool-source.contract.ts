@@ -111,6 +111,14 @@ export function toolSourceContract(name: string, open: () => Promise<Opened>): v
       expect(textOf(resultOf(fine))).toBe('fine');
     });
 
+    // MCP 2025-11-25 and both lines of the official SDK: the model can correct what it reads.
+    test('arguments that do not fit are a result with isError, which names the field', async () => {
+      await using opened = await open();
+      const result = resultOf(await toArray(opened.source.callTool(call('echo', { text: 1 }))));
+      expect(result.isError).toBe(true);
+      expect(textOf(result)).toMatch(/Invalid arguments for tool echo[^]*text/);
+    });
+
     verifies('S64', 'every block of a result and its structured content come through', async () => {
       await using opened = await open();
       const result = resultOf(await toArray(opened.source.callTool(call('blocks'))));

@@ -61,9 +61,15 @@ export class ClientCall {
       ...toHeaders(metadata),
     };
     if (ms !== undefined) headers['grpc-timeout'] = encodeTimeout(ms);
+    try {
+      this.#stream = connection.request(headers);
+    } catch (error) {
+      this.#unfollow();
+      throw notSent(path, error);
+    }
+    // Only now: a deadline of a call that has no stream would cancel what is not there.
     if (ms !== undefined && ms <= MAX_TIMER_MS)
       this.#timer = setTimeout(() => this.cancel(late(path)), ms);
-    this.#stream = connection.request(headers);
     this.#listen();
     this.#caller.onAbort((reason) => this.cancel(reason));
     this.#closed = new Promise((resolve) => this.#stream.once('close', resolve));
@@ -188,6 +194,17 @@ const isGrpc = (headers: IncomingHttpHeaders): boolean =>
 
 const late = (path: string): DuolaneError =>
   new DuolaneError('timeout', `the call of ${path} passed its deadline`);
+
+/** The connection ended a moment ago, or a header is one that HTTP/2 does not take. */
+function notSent(path: string, error: unknown): DuolaneError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const lost = code === 'ERR_HTTP2_INVALID_SESSION' || code === 'ERR_HTTP2_GOAWAY_SESSION';
+  return new DuolaneError(
+    lost ? 'network' : 'invalid',
+    `the call of ${path} was not sent: ${message}`,
+    { cause: error },
+  );
+}
 
 function unreachable(failure: Error | undefined, answered: boolean): DuolaneError {
   if (failure instanceof DuolaneError) return failure;

@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
 import { ClientCall } from './client-call.ts';
 import { type ConnectOptions, Connections } from './connection.ts';
@@ -45,8 +46,10 @@ export class GrpcClient implements AsyncDisposable {
 
   /** One message each way. An abort cancels the call and throws the signal's reason at once. */
   async unary<I, O>(method: Method<I, O>, request: I, options: GrpcCallOptions = {}): Promise<O> {
+    // First: if it cannot be encoded, there must be no open stream that waits for it.
+    const encoded = method.request.encode(request);
     const call = await this.#begin(method.path, options);
-    call.sendLast(method.request.encode(request));
+    call.sendLast(encoded);
     const message = await call.only(this.#maxMessageBytes);
     return decode(method.response, message, method.path);
   }
@@ -73,7 +76,9 @@ export class GrpcClient implements AsyncDisposable {
   }
 
   /** Cancels what runs. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     const closed = new DuolaneError('closed', 'the gRPC client was closed');
     for (const call of this.#calls) call.cancel(closed);
     await this.#connections.close();

@@ -1,3 +1,4 @@
+import { onAbort } from '../stream/abort.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { SourceChange } from './types.ts';
 
@@ -46,7 +47,7 @@ export class Changes {
     const wake = (): void => resolve();
     const listener: Listener = { waiting: new Map(), wake };
     this.#listeners.add(listener);
-    signal?.addEventListener('abort', wake);
+    const unlisten = onAbort(signal, wake);
     try {
       yield { type: 'listening' };
       for (;;) {
@@ -60,7 +61,7 @@ export class Changes {
       }
     } finally {
       this.#listeners.delete(listener);
-      signal?.removeEventListener('abort', wake);
+      unlisten();
     }
   }
 }

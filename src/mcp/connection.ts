@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { SourceChange, ToolSource } from './types.ts';
 
@@ -67,7 +68,9 @@ export class Connection implements AsyncDisposable {
     await this.#closing;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     this.#scope.abort(new DuolaneError('closed', 'the connection was closed'));
     await this.release();
   }

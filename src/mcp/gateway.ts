@@ -1,6 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { sleep } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { merge } from '../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 import { Changes } from './changes.ts';
@@ -163,7 +164,9 @@ class ManySources implements Gateway {
     yield* merge(this.#changes.listen(options), ...there);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     const closed = new DuolaneError('closed', 'the gateway was closed');
     this.#scope.abort(closed);
     this.#changes.fail(closed);

@@ -62,3 +62,28 @@ test('a cursor is too old after a day', async () => {
     clock.mockRestore();
   }
 });
+
+test('a signal that has aborted, or aborts meanwhile, ends the list and closes it', async () => {
+  for (const when of ['before', 'during'] as const) {
+    const client = new AbortController();
+    const reason = new Error('the client disconnected');
+    let closed = false;
+    const source = (): Items<number> => ({
+      async *[Symbol.asyncIterator]() {
+        try {
+          for (let n = 1; ; n += 1) {
+            if (when === 'during' && n === 3) client.abort(reason);
+            yield n;
+          }
+        } finally {
+          closed = true;
+        }
+      },
+    });
+    const options = { pageSize: 4, seal: new Seal('x'), kind: 'numbers' };
+    await using pages = new Pages(source, options);
+    if (when === 'before') client.abort(reason);
+    await expect(pages.page(undefined, client.signal)).rejects.toBe(reason);
+    expect(closed).toBe(when === 'during'); // a list that was not begun has nothing to close
+  }
+});

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
+import { onAbort } from '../stream/abort.ts';
 import type { Items, ListOptions } from '../stream/types.ts';
 import { toCheckpoint } from './checkpoint.ts';
 
@@ -63,16 +65,21 @@ export class Pages<T> implements AsyncDisposable {
   /** Aborting ends the list, not only this page: nobody holds its next cursor. */
   async page(cursor: string | undefined, signal: AbortSignal): Promise<Page<T>> {
     const walk = this.#resume(cursor) ?? this.#begin(cursor);
-    const onAbort = (): void => walk.scope.abort(signal.reason);
-    signal.addEventListener('abort', onAbort);
+    const unlisten = onAbort(signal, (reason) => walk.scope.abort(reason));
     try {
       return await this.#cut(walk);
+    } catch (error) {
+      // Its cursor is taken back already, so nothing else would close the rest of the list.
+      await this.#end(walk);
+      throw error;
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      unlisten();
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     for (const cursor of this.#held.keys()) await this.#drop(cursor);
   }
 
@@ -102,6 +109,7 @@ export class Pages<T> implements AsyncDisposable {
     const items = [...ahead];
     let checkpoint = list.checkpoint;
     for (;;) {
+      scope.signal.throwIfAborted();
       const step = await iterator.next();
       if (step.done) return { items };
       if (items.length >= pageSize) {
@@ -132,5 +140,10 @@ export class Pages<T> implements AsyncDisposable {
 
   async #drop(cursor: string): Promise<void> {
     await this.#resume(cursor)?.iterator.return?.();
+  }
+
+  /** After a failure: the caller gets that one, so a failure to close the list is dropped. */
+  async #end({ iterator }: Walk<T>): Promise<void> {
+    await iterator.return?.().catch(() => {});
   }
 }

@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
 import { type Connect, Connection, dialling } from './connection.ts';
 import type { ToolSource } from './types.ts';
@@ -88,12 +89,12 @@ export function sourcePool(
       await Promise.all(opened);
       return failures;
     },
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       for (const { timer } of members.values()) clearTimeout(timer);
       const closing = [...members.values()].map(({ connection }) =>
         connection[Symbol.asyncDispose](),
       );
       await Promise.all(closing);
-    },
+    }),
   };
 }

@@ -3,6 +3,7 @@ import type { JsonObject } from '../json.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 import { Changes } from './changes.ts';
+import { errorResult } from './result.ts';
 import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run.ts';
 import { type CompiledSchema, compileSchema, describeProblems, reasonOf } from './schema.ts';
 import { Slots } from './slots.ts';
@@ -125,11 +126,15 @@ class Registry implements ToolRegistry, Runner {
     if (!entry) throw new DuolaneError('not_found', `Unknown tool: ${call.name}`);
     const checking = entry.schema.check(call.args);
     const checked = checking instanceof Promise ? await checking : checking;
+    // A result and not an error (MCP 2025-11-25, tools, error handling): the model reads a result
+    // and can correct its arguments; an error ends at the client.
     if (!checked.ok)
-      throw new DuolaneError(
-        'invalid',
-        `Invalid arguments for tool ${call.name}: ${describeProblems(checked.problems)}`,
-      );
+      return {
+        type: 'result',
+        result: errorResult(
+          `Invalid arguments for tool ${call.name}: ${describeProblems(checked.problems)}`,
+        ),
+      };
     return await runTool(entry, call, checked.value, caller, emit);
   }
 

@@ -106,16 +106,19 @@ describe('a handler', () => {
     });
   });
 
-  test('bad arguments throw `invalid`, name the field, and never reach it', async () => {
+  test('bad arguments are a failed result that names the field, and never reach it', async () => {
     let reached = false;
     const registry = createRegistry({
       name: 'r',
       tools: [tool('t', '', { kind: z.enum(['bug', 'task']) }, () => `${(reached = true)}`)],
     });
-    await expect(toArray(registry.callTool(call('t', { kind: 'x' })))).rejects.toMatchObject({
-      code: 'invalid',
-      message: expect.stringMatching(/^Invalid arguments for tool t: kind: .*bug.*task/) as string,
-    });
+    const text = /^Error: Invalid arguments for tool t: kind: .*bug.*task/;
+    expect(await toArray(registry.callTool(call('t', { kind: 'x' })))).toMatchObject([
+      {
+        type: 'result',
+        result: { isError: true, content: [{ text: expect.stringMatching(text) }] },
+      },
+    ]);
     expect(reached).toBe(false);
   });
 

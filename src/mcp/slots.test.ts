@@ -51,3 +51,20 @@ test('who comes with an aborted signal takes no slot', async () => {
   await expect(slots.take(AbortSignal.abort('no'))).rejects.toBe('no');
   expect(await slots.take(new AbortController().signal)).toBeTypeOf('function');
 });
+
+test('a signal that aborts while the caller checks it leaves no one in the queue', async () => {
+  const slots = new Slots(1);
+  const release = await slots.take(new AbortController().signal);
+  const client = new AbortController();
+  const reason = new Error('the client disconnected');
+  // A signal that aborts between the first look at it and the wait.
+  const late = Object.create(client.signal, {
+    throwIfAborted: { value: () => client.abort(reason) },
+    aborted: { get: () => client.signal.aborted },
+    reason: { get: (): unknown => client.signal.reason },
+  }) as AbortSignal;
+  await expect(slots.take(late)).rejects.toBe(reason);
+  const next = slots.take(new AbortController().signal);
+  release();
+  (await next)();
+});

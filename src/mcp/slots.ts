@@ -1,3 +1,5 @@
+import { onAbort } from '../stream/abort.ts';
+
 /**
  * At most `count` holders at a time; the others wait in the order in which they came. One whose
  * signal aborts leaves the queue and takes nobody's turn.
@@ -24,16 +26,16 @@ export class Slots {
 
   #turn(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
+      let unlisten = (): void => {};
       const go = (): void => {
-        signal.removeEventListener('abort', leave);
+        unlisten();
         resolve();
       };
-      const leave = (): void => {
-        this.#waiting.delete(go);
-        reject(signal.reason);
-      };
       this.#waiting.add(go);
-      signal.addEventListener('abort', leave, { once: true });
+      unlisten = onAbort(signal, (reason) => {
+        this.#waiting.delete(go);
+        reject(reason);
+      });
     });
   }
 

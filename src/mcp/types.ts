@@ -245,6 +245,11 @@ export interface OfferMessagesOptions {
   readonly pageSize?: number;
   /** Signs cursors and states that clients give back; give all instances the same. Random by default. */
   readonly secret?: string | Uint8Array;
+  /**
+   * `subscriptions/listen` requests that are open at the same time; 10,000 by default. They do not
+   * count against the 1,024 other requests of one endpoint.
+   */
+  readonly maxSubscriptions?: number;
 }
 
 export interface DialMessagesOptions extends Abortable {

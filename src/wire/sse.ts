@@ -79,6 +79,11 @@ export class SseDecoder {
     return this.#retryMs;
   }
 
+  /** Whether the event that is being read is over the limit, before it has ended, if it ever does. */
+  get oversized(): boolean {
+    return this.#skips;
+  }
+
   decode(chunk: Uint8Array): (SseMessage | Noise)[] {
     const out: (SseMessage | Noise)[] = [];
     const lines = this.#normal(this.#utf8.decode(chunk, { stream: true })).split('\n');

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isNotification,
@@ -89,7 +90,9 @@ export class Client implements AsyncDisposable {
     return requests.size + calls.size + askers.size + held.size + this.#serving.size;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     this.#end(new DuolaneError('closed', 'the connection to the tool server was closed'));
     await this.#transport.close?.();
     // A road that cannot be closed may never end; its reader is told and not waited for.
@@ -119,12 +122,15 @@ export class Client implements AsyncDisposable {
 
   #take(message: JsonObject): void {
     if (isResponse(message)) this.requests.settle(message);
+    else if (this.requests.refuse(message)) return;
     else if (isNotification(message)) this.#hear(message);
     else if (isRequest(message)) void this.#serve(message);
   }
 
   #hear(message: RpcNotification): void {
-    const { method, params = {} } = message;
+    const { method } = message;
+    // A malformed notification must not end the connection for all who use it.
+    const params: JsonObject = isObject(message.params) ? message.params : {};
     const changed = CHANGED[method];
     if (changed) {
       const uri = params['uri'];

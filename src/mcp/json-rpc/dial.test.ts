@@ -330,7 +330,6 @@ describe('the server’s own doings', () => {
     const { source } = await open({
       'tools/call': async (message, far) => {
         await far.send({ jsonrpc: '2.0', id: 999, result: {} });
-        await far.send({ jsonrpc: '2.0', id: message['id'] as RpcId });
         await far.send({ jsonrpc: '2.0', method: 'notifications/progress' });
         await far.send({ what: 'ever' });
         await far.send(result(message, 'still here'));
@@ -340,6 +339,49 @@ describe('the server’s own doings', () => {
     expect(await toArray(dialled.callTool(call('t')))).toMatchObject([
       { result: { content: [{ text: 'still here' }] } },
     ]);
+  });
+
+  test('messages of any form end neither the connection nor a call', async () => {
+    const json = fc.jsonValue({ maxDepth: 3 });
+    const methods = [
+      'notifications/progress',
+      'notifications/cancelled',
+      'notifications/message',
+      'notifications/tools/list_changed',
+      'notifications/resources/updated',
+      'notifications/subscriptions/acknowledged',
+      'ping',
+    ];
+    const members = {
+      id: fc.oneof(fc.constantFrom('x', 'y'), fc.constant(null)),
+      method: fc.oneof(fc.constantFrom(...methods), json),
+      params: fc.oneof(json, fc.record({ progressToken: json, progress: json, uri: json })),
+    };
+    const junk = fc.record(members, { requiredKeys: [] });
+    await fc.assert(
+      fc.asyncProperty(fc.array(junk, { maxLength: 8 }), async (messages) => {
+        const { source } = await open({
+          'tools/call': async (message, road) => {
+            for (const each of messages) await road.send(each as JsonObject);
+            await road.send(result(message, 'fine'));
+          },
+        });
+        await using _ = source;
+        const events = await toArray(source.callTool(call('echo')));
+        expect(events.at(-1)).toMatchObject({ result: { content: [{ text: 'fine' }] } });
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('an answer with neither result nor error is `malformed`', async () => {
+    const { source } = await open({
+      'tools/call': async (message, road) => road.send({ jsonrpc: '2.0', id: message['id'] }),
+    });
+    await using _ = source;
+    await expect(toArray(source.callTool(call('echo')))).rejects.toMatchObject({
+      code: 'malformed',
+    });
   });
 
   test('an answer without a result is `malformed`', async () => {

@@ -2,6 +2,7 @@ import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import type { RpcId } from '../../wire/json-rpc.ts';
 import { Pages } from '../pages.ts';
@@ -109,9 +110,9 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
     );
   return {
     table,
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       for (const pages of lists) await pages[Symbol.asyncDispose]();
-    },
+    }),
   };
 }
 

@@ -1,12 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import type { JsonObject } from '../../json.ts';
 import { ourCatalogue } from '../../../test/support/catalogue.ts';
 import { HELLO, notify, reader, send } from '../../../test/support/end.ts';
 import { verifies } from '../../../test/verifies.ts';
 import { createRegistry } from '../registry.ts';
 import { createSdkMcpServer, tool } from '../tool.ts';
 import type { ToolSource } from '../types.ts';
+import { META } from './era.ts';
 import { offerMessages } from './offer.ts';
 
 const DONE = { content: [{ type: 'text', text: 'done' }] };
@@ -101,7 +103,6 @@ describe('errors', () => {
         ['tools/call', { arguments: {} }, /^Invalid params: name must be a string/],
         ['tools/call', { name: 'add', arguments: [] }, /^Invalid params: arguments/],
         ['tools/call', { name: 'nope' }, /^Unknown tool: nope$/],
-        ['tools/call', add, /^Invalid arguments for tool add: b: /],
         ['tools/list', { cursor: 3 }, /^Invalid params: cursor/],
         ['tools/list', { cursor: 'junk' }, /^Unknown cursor: it was not made here/],
         ['initialize', {}, /^Invalid params: protocolVersion/],
@@ -109,6 +110,12 @@ describe('errors', () => {
         expect(await send(end, method, params)).toMatchObject({
           error: { code: -32602, message: expect.stringMatching(message) as string },
         });
+      expect(await send(end, 'tools/call', add)).toMatchObject({
+        result: {
+          isError: true,
+          content: [{ text: expect.stringMatching(/^Error: Invalid arguments for tool add: b: /) }],
+        },
+      });
       expect(await send(end, 'tools/call', { name: 'fail', arguments: {} })).toMatchObject({
         result: { isError: true, content: [{ type: 'text', text: 'Error: no such guideline' }] },
       });
@@ -331,5 +338,130 @@ describe('cancelling', () => {
     await expect(asked).rejects.toMatchObject({ code: 'closed' });
     expect(await send(end, 'ping')).toMatchObject({ error: { code: -32000 } });
     await end[Symbol.asyncDispose]();
+  });
+});
+
+describe('disposing', () => {
+  const stuckUntil = (finish: Promise<void>, started: () => void): ToolSource =>
+    createRegistry({
+      name: 'worker',
+      tools: [
+        tool('work', 'Works', {}, async () => {
+          started();
+          await finish;
+          return 'done';
+        }),
+      ],
+    });
+
+  test('twice, while a call runs, resolves for both', async () => {
+    let finish = (): void => {};
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    let begin = (): void => {};
+    const begun = new Promise<void>((resolve) => (begin = resolve));
+    const end = offerMessages(stuckUntil(finished, () => begin()));
+    const answered = send(end, 'tools/call', { name: 'work', arguments: {} });
+    await begun;
+    const disposed = Promise.all([end[Symbol.asyncDispose](), end[Symbol.asyncDispose]()]);
+    finish();
+    await disposed;
+    expect(await answered).toBeUndefined();
+    await end[Symbol.asyncDispose]();
+  });
+
+  test('resolves when a subscription was left during its acknowledgement', async () => {
+    const source = briefing();
+    const end = offerMessages({
+      info: source.info,
+      listTools: (options) => source.listTools(options),
+      callTool: (...args) => source.callTool(...args),
+    }); // a source that reports no changes
+    const client = new AbortController();
+    const answered = end.receive(
+      {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'subscriptions/listen',
+        params: { _meta: { [META.version]: '2026-07-28', [META.capabilities]: {} } },
+      },
+      { signal: client.signal, related: async () => client.abort(new Error('disconnected')) },
+    );
+    expect(await answered).toBeUndefined();
+    await end[Symbol.asyncDispose]();
+  });
+});
+
+describe('messages of any form', () => {
+  test.each([
+    { jsonrpc: '2.0', method: 'notifications/cancelled', params: null },
+    { jsonrpc: '2.0', method: 'notifications/cancelled', params: 'x' },
+    { jsonrpc: '2.0', method: 'notifications/cancelled', params: [1] },
+    { jsonrpc: '2.0', id: 1, result: null },
+    { jsonrpc: '2.0', id: 1, error: null },
+    { jsonrpc: '2.0', id: 1, method: 'tools/call', params: null },
+    { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { _meta: null } },
+  ])('%j neither throws nor ends the endpoint', async (message) => {
+    await using end = offerMessages(briefing());
+    await end.receive(message);
+    expect(await send(end, 'ping')).toMatchObject({ result: {} });
+  });
+
+  const METHODS = [
+    'initialize',
+    'ping',
+    'tools/list',
+    'tools/call',
+    'logging/setLevel',
+    'server/discover',
+    'resources/read',
+    'prompts/get',
+    'completion/complete',
+    'notifications/cancelled',
+    'notifications/initialized',
+    'notifications/progress',
+    'notifications/message',
+    'notifications/roots/list_changed',
+  ];
+  const json = fc.jsonValue({ maxDepth: 3 });
+  const meta = fc.dictionary(fc.constantFrom(...Object.values(META), 'progressToken'), json);
+  const params = fc.oneof(
+    json,
+    fc.record(
+      {
+        name: fc.oneof(fc.constantFrom('add', 'fail'), json),
+        arguments: json,
+        requestId: json,
+        cursor: json,
+        level: json,
+        uri: json,
+        reason: json,
+        _meta: fc.oneof(meta, json),
+      },
+      { requiredKeys: [] },
+    ),
+  );
+  const message = fc.record(
+    {
+      jsonrpc: fc.oneof(fc.constant('2.0'), json),
+      id: fc.oneof(fc.constantFrom<unknown>(1, 'a', null), json),
+      method: fc.oneof(fc.constantFrom(...METHODS), json),
+      params,
+      result: json,
+      error: json,
+    },
+    { requiredKeys: [] },
+  );
+
+  test('are answered or ignored, and never thrown', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.oneof(message, json), { maxLength: 5 }), async (messages) => {
+        await using end = offerMessages(briefing());
+        reader(end);
+        const answers = await Promise.all(messages.map((each) => end.receive(each as JsonObject)));
+        for (const answer of answers) if (answer) expect(answer).toMatchObject({ jsonrpc: '2.0' });
+        expect(await send(end, 'ping')).toMatchObject({ result: {} });
+      }),
+      { numRuns: 300 },
+    );
   });
 });

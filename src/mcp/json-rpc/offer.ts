@@ -2,6 +2,7 @@ import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { Register } from '../../stream/register.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
@@ -32,8 +33,11 @@ import { complete, isStateless, readClient, SESSION_ONLY, STATELESS_ONLY } from 
 
 const PAGE_SIZE = 1_000;
 
-/** Requests of one client at the same time; more are refused, not queued. */
+/** Requests of one endpoint at the same time; more are refused, not queued. */
 const MAX_RUNNING = 1_024;
+/** The same for `subscriptions/listen`, which stays open and does nothing most of the time. */
+const MAX_SUBSCRIPTIONS = 10_000;
+const LISTEN = 'subscriptions/listen';
 
 /**
  * The JSON-RPC face of a source, for one connection: make one per session. The source is shared
@@ -53,10 +57,13 @@ const UNREADABLE = rpcError(
 /** A request that is being served; several may have one id. */
 class Running extends Cancellation {
   readonly id: RpcId;
+  /** Whether it only waits for changes; these are counted apart from the other requests. */
+  readonly subscription: boolean;
 
-  constructor(id: RpcId) {
+  constructor(id: RpcId, subscription: boolean) {
     super();
     this.id = id;
+    this.subscription = subscription;
   }
 }
 
@@ -70,11 +77,15 @@ class Offer implements MessageEnd {
   readonly #client: ClientState & { readonly watch: ResourceWatch };
   readonly #running = new Register<number, Running>();
   #served = 0;
+  #subscriptions = 0;
+  readonly #maxSubscriptions: number;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
 
-  constructor(source: ToolSource, { ask, pageSize = PAGE_SIZE, secret }: OfferMessagesOptions) {
+  constructor(source: ToolSource, options: OfferMessagesOptions) {
+    const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions = MAX_SUBSCRIPTIONS } = options;
+    this.#maxSubscriptions = maxSubscriptions;
     this.#source = source;
     this.#ask = ask;
     this.#seal = new Seal(secret);
@@ -89,10 +100,13 @@ class Offer implements MessageEnd {
     return this.#outbox;
   }
 
+  /** Takes any JSON value: a peer may send what is not a message. Never throws. */
   receive(message: JsonObject, options: ReceiveOptions = {}): Promise<JsonObject | undefined> {
+    if (!isObject(message)) return Promise.resolve(UNREADABLE);
     if (isRequest(message)) return this.#serve(message, options);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
+    else if (this.#requests.refuse(message)) return Promise.resolve(undefined);
     else return Promise.resolve(UNREADABLE);
     return Promise.resolve(undefined);
   }
@@ -100,7 +114,9 @@ class Offer implements MessageEnd {
   readonly request: MessageEnd['request'] = (method, params, options) =>
     this.#requests.send(method, params, options);
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     const closed = new DuolaneError('closed', 'this end of the tool server is closed');
     this.#scope.abort(closed);
     this.#requests.fail(closed);
@@ -122,11 +138,12 @@ class Offer implements MessageEnd {
     if (!stateless) this.#listen();
     if (!handler) return rpcError(id, RPC.methodNotFound, `Unknown method: ${method}`);
     if (!isObject(params)) return rpcError(id, RPC.invalidParams, 'Invalid params: not an object');
-    if (this.#running.size >= MAX_RUNNING)
-      return toRpcError(id, new DuolaneError('overloaded', 'Too many requests at once; try later'));
-    const running = new Running(id);
+    const running = new Running(id, method === LISTEN);
+    const full = this.#fullFor(running);
+    if (full) return toRpcError(id, full);
     const number = ++this.#served;
     this.#running.set(number, running);
+    if (running.subscription) this.#subscriptions += 1;
     const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
@@ -140,8 +157,22 @@ class Offer implements MessageEnd {
     } finally {
       unfollow();
       this.#running.take(number);
+      if (running.subscription) this.#subscriptions -= 1;
       if (this.#running.size === 0) this.#onIdle();
     }
+  }
+
+  #fullFor({ subscription }: Running): DuolaneError | undefined {
+    if (subscription)
+      return this.#subscriptions < this.#maxSubscriptions
+        ? undefined
+        : new DuolaneError(
+            'overloaded',
+            `too many subscriptions: the limit maxSubscriptions is ${this.#maxSubscriptions}; try again later`,
+          );
+    return this.#running.size - this.#subscriptions < MAX_RUNNING
+      ? undefined
+      : new DuolaneError('overloaded', 'Too many requests at once; try later');
   }
 
   #context(
@@ -176,10 +207,10 @@ class Offer implements MessageEnd {
     return context;
   }
 
-  #take({ method, params = {} }: RpcNotification): void {
+  #take({ method, params }: RpcNotification): void {
     if (method === 'notifications/initialized') this.#listen();
     if (method !== 'notifications/cancelled') return;
-    const { requestId, reason } = params;
+    const { requestId, reason }: JsonObject = isObject(params) ? params : {};
     const error = new DuolaneError(
       'canceled',
       `the client cancelled: ${typeof reason === 'string' ? reason : 'no reason given'}`,

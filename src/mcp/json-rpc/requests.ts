@@ -1,8 +1,15 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
 import { Register } from '../../stream/register.ts';
 import type { Abortable } from '../../stream/types.ts';
-import type { RpcError, RpcId, RpcSuccess } from '../../wire/json-rpc.ts';
+import {
+  isResponse,
+  isRpcId,
+  type RpcError,
+  type RpcId,
+  type RpcSuccess,
+} from '../../wire/json-rpc.ts';
 import { fromRpcError } from '../../wire/rpc-errors.ts';
 import type { MessageTransport } from '../types.ts';
 
@@ -55,8 +62,7 @@ export class Requests {
     const answer = new Promise<JsonObject>((resolve, reject) =>
       this.#pending.set(id, { resolve, reject, onSettled }),
     );
-    const onAbort = (): void => this.#pending.get(id)?.reject(signal?.reason);
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const unlisten = onAbort(signal, (reason) => this.#pending.get(id)?.reject(reason));
     try {
       // Both at once: an answer, a failure or an abort need not wait for a send that is stuck.
       const request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
@@ -68,7 +74,7 @@ export class Requests {
       throw error;
     } finally {
       this.#forget(id);
-      signal?.removeEventListener('abort', onAbort);
+      unlisten();
     }
   }
 
@@ -81,6 +87,16 @@ export class Requests {
     else if (isObject(message.result)) pending.resolve(message.result);
     else pending.reject(new DuolaneError('malformed', 'the peer answered without a result object'));
     return true;
+  }
+
+  /**
+   * Takes a message that has the id of one of our requests and neither method, result nor error:
+   * the request fails with `malformed`, or its caller would wait for ever. False for all others.
+   */
+  refuse(message: JsonObject): boolean {
+    const { id, method } = message;
+    if (!isRpcId(id) || method !== undefined || isResponse(message)) return false;
+    return this.settle({ jsonrpc: '2.0', id, result: undefined });
   }
 
   /** The other side is gone: settles all that wait and all that come. */

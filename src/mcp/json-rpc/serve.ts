@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { MessageEnd, MessageTransport, OfferMessagesOptions, ToolSource } from '../types.ts';
 import { offerMessages } from './offer.ts';
 
@@ -23,12 +24,12 @@ export function serveMessages(
   return {
     done,
     request: (method, params, requesting) => end.request(method, params, requesting),
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       await end[Symbol.asyncDispose]();
       await transport.close?.();
       // A road that cannot be closed may stay silent for ever.
       if (transport.close) await done;
-    },
+    }),
   };
 }
 

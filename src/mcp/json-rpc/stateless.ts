@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
 import { fromRpcError } from '../../wire/rpc-errors.ts';
 import type { ToolSource } from '../types.ts';
 import { ERA_ERRORS, META, metaOf, STATELESS_VERSION } from './era.ts';
@@ -95,7 +96,7 @@ export async function serveListen(
     });
   if (!source.listen) {
     await acknowledge();
-    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    await new Promise((_, reject) => onAbort(signal, reject));
   } else
     for await (const { type, uri } of source.listen({ signal, resources: [...uris] })) {
       if (type === 'listening') await acknowledge();

@@ -1,4 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { ToolSource } from '../types.ts';
 
 /** Resources that one client may watch. */
@@ -40,7 +41,9 @@ export class ResourceWatch implements AsyncDisposable {
     this.#watched.delete(uri);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     for (const uri of this.#watched.keys()) this.remove(uri);
     await Promise.all(this.#running);
   }

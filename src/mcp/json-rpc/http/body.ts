@@ -48,12 +48,16 @@ export async function* sseEvents(
 ): AsyncGenerator<SseMessage, void, undefined> {
   const body = (response.body ?? []) as AsyncIterable<Uint8Array>;
   try {
-    for await (const chunk of body)
+    for await (const chunk of body) {
       for (const event of decoder.decode(chunk)) {
-        // What was cut off may have been an answer: somebody would wait for it for ever.
+        // What was dropped may have been a response: its caller would wait for it for ever.
         if (event instanceof Noise) throw event.error;
         yield event;
       }
+      // An event over the limit that never ends would be read for ever.
+      if (decoder.oversized)
+        throw new DuolaneError('too_large', 'an event of the tool server exceeds the size limit');
+    }
   } catch (error) {
     throw DuolaneError.from(error, 'network');
   }

@@ -1,5 +1,8 @@
 import type { SseItem } from '../../../http/sse.ts';
 import type { JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import { DONE, Reader } from '../../../stream/reader.ts';
+import type { Abortable } from '../../../stream/types.ts';
 
 /** Bytes that wait for the client before whoever writes must wait too. */
 const WAITING_BYTES = 256 * 1024;
@@ -10,6 +13,16 @@ interface Entry {
   readonly seq: number;
   readonly data: string;
   readonly bytes: number;
+}
+
+/** The signal aborts when the client disconnects. */
+export interface ReadOptions extends Abortable {
+  /** Events after this number; from the first one by default. */
+  readonly after?: number;
+  /** Sent before all others. */
+  readonly first?: SseItem;
+  /** Called once, when this connection is over: by the end, a new reader, `return` or the signal. */
+  readonly onLeave?: () => void;
 }
 
 /**
@@ -31,8 +44,8 @@ export class EventStream {
   #keptBytes = 0;
   #waitingBytes = 0;
   #ended = false;
-  #readers = 0;
-  #wakeReader = (): void => {};
+  /** The connection that reads; the others have been replaced by it. */
+  #reader: Reader<SseItem> | undefined;
   #wakeWriters: Array<() => void> = [];
 
   constructor(name?: string) {
@@ -50,9 +63,14 @@ export class EventStream {
     return this.#taken;
   }
 
-  /** Ended, and all of it has been handed to a connection. */
-  get spent(): boolean {
-    return this.#ended && this.#taken === this.#seq;
+  /** Ended, and no connection reads it: what it holds is there only for a client that reconnects. */
+  get kept(): boolean {
+    return this.#ended && this.#reader === undefined;
+  }
+
+  /** What it holds in memory. */
+  get bytes(): number {
+    return this.#keptBytes + this.#waitingBytes;
   }
 
   async push(message: JsonObject): Promise<void> {
@@ -69,13 +87,13 @@ export class EventStream {
     this.#entries.push({ seq: (this.#seq += 1), data, bytes });
     this.#waitingBytes += bytes;
     this.#begin();
-    this.#wakeReader();
+    this.#reader?.wake();
   }
 
   /** No more messages; what waits can still be read. */
   end(): void {
     this.#ended = true;
-    this.#wakeReader();
+    this.#reader?.wake();
     this.#release();
   }
 
@@ -85,22 +103,43 @@ export class EventStream {
   }
 
   /**
-   * The events after number `after`, for one connection. With `prime` the first one is an id alone,
-   * so that the client can come back before there was anything to say.
+   * The events for one connection, which counts from this call on, read or not. Not a generator:
+   * the `return` of one would wait behind a read that waits, and before the first read it would
+   * not run the `finally`, so a client that disconnects would hold its connection for ever.
    */
-  async *read(after: number, prime = false): AsyncGenerator<SseItem, void, undefined> {
-    const mine = (this.#readers += 1);
-    this.#wakeReader();
-    if (prime) yield this.#event(after, '');
-    for (let next = after + 1; this.#readers === mine;) {
-      const entry = this.#at(next);
-      if (entry) {
+  read({ after = 0, first, onLeave, signal }: ReadOptions = {}): AsyncIterable<SseItem> {
+    let unlisten = (): void => {};
+    let next = after + 1;
+    let opening = first;
+    let left = false;
+    const reader: Reader<SseItem> = new Reader({
+      take: () => {
+        if (left || this.#reader !== reader) return DONE;
+        if (opening) {
+          const value = opening;
+          opening = undefined;
+          return { done: false, value };
+        }
+        const entry = this.#at(next);
+        if (!entry) return this.#ended ? DONE : undefined;
         next = entry.seq + 1;
         this.#take(entry);
-        yield this.#event(entry.seq, entry.data);
-      } else if (this.#ended) return;
-      else await new Promise<void>((wake) => (this.#wakeReader = wake));
-    }
+        return { done: false, value: this.event(entry.seq, entry.data) };
+      },
+      leave: () => {
+        if (left) return;
+        left = true;
+        unlisten();
+        if (this.#reader === reader) this.#reader = undefined;
+        reader.wake();
+        onLeave?.();
+      },
+    });
+    const replaced = this.#reader;
+    this.#reader = reader;
+    leaveNow(replaced);
+    unlisten = onAbort(signal, () => leaveNow(reader));
+    return reader;
   }
 
   #at(seq: number): Entry | undefined {
@@ -108,7 +147,8 @@ export class EventStream {
     return oldest && this.#entries[Math.max(0, seq - oldest.seq)];
   }
 
-  #event(seq: number, data: string): SseItem {
+  /** The event with this number; one without data primes a client, so that it can reconnect. */
+  event(seq: number, data: string): SseItem {
     return { data, ...(this.#name !== undefined && { id: `${this.#name}_${seq}` }) };
   }
 
@@ -128,4 +168,8 @@ export class EventStream {
     this.#wakeWriters = [];
     for (const wake of writers) wake();
   }
+}
+
+function leaveNow(reader: Reader<SseItem> | undefined): void {
+  reader?.return().catch(() => {}); // its `leave` only works in memory and does not throw
 }

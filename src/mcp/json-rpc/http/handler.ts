@@ -1,4 +1,5 @@
 import { type JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { isRequest, RPC } from '../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../era.ts';
@@ -17,8 +18,13 @@ export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
   readonly maxBodyBytes?: number;
   /** Sessions at the same time; when all are in use, new ones are refused. 1,000 by default. */
   readonly maxSessions?: number;
-  /** How long a session without any connection is kept; 10 minutes by default. */
+  /**
+   * How long a session without any connection is kept; 10 minutes by default. Its end aborts what
+   * it runs.
+   */
   readonly idleMs?: number;
+  /** What failed inside the handler. A warning of the process by default. */
+  readonly onError?: (error: unknown) => void;
 }
 
 /** An MCP endpoint as a function of the web's own types. */
@@ -48,10 +54,12 @@ class Handler implements McpHandler {
   readonly #stateless: Stateless;
   readonly #sessions = new Map<string, Session>();
   readonly #sweeper: NodeJS.Timeout;
+  readonly #onError: (error: unknown) => void;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
     this.#options = options;
+    this.#onError = options.onError ?? warn;
     this.#stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
     const { idleMs = 600_000 } = options;
     this.#sweeper = setInterval(() => this.#sweep(idleMs), Math.min(idleMs, 30_000));
@@ -65,12 +73,15 @@ class Handler implements McpHandler {
   readonly handle = async (request: Request, owner?: string): Promise<Response> => {
     try {
       return refuseStranger(request, this.#options) ?? (await this.#route(request, owner));
-    } catch {
+    } catch (error) {
+      this.#onError(error);
       return refuse(500, 'Internal error', RPC.internalError);
     }
   };
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     clearInterval(this.#sweeper);
     const sessions = [...this.#sessions.keys()];
     await Promise.all(sessions.map((id) => this.#close(id)));
@@ -86,7 +97,7 @@ class Handler implements McpHandler {
           return refuse(406, 'The client must accept text/event-stream');
         const session = this.#session(request, owner);
         return session instanceof Session
-          ? session.get(request.headers.get('last-event-id'))
+          ? session.get(request.headers.get('last-event-id'), request.signal)
           : session;
       }
       case 'DELETE': {
@@ -109,17 +120,22 @@ class Handler implements McpHandler {
     if (message instanceof Response) return message;
     if (speaksStateless(request, message))
       return postStateless({ ...this.#stateless, owner }, message, request);
-    if (isRequest(message) && message.method === 'initialize') return this.#begin(message, owner);
+    if (isRequest(message) && message.method === 'initialize')
+      return this.#begin(message, owner, request.signal);
     const session = this.#session(request, owner);
-    return session instanceof Session ? session.post(message) : session;
+    return session instanceof Session ? session.post(message, request.signal) : session;
   }
 
-  async #begin(message: JsonObject, owner: string | undefined): Promise<Response> {
+  async #begin(
+    message: JsonObject,
+    owner: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Response> {
     if (!(await this.#makeRoom()))
       return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
     const session = new Session(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
-    const response = await session.post(message);
+    const response = await session.post(message, signal);
     if (session.version === '') {
       await this.#close(session.id);
       response.headers.delete('mcp-session-id');
@@ -155,7 +171,7 @@ class Handler implements McpHandler {
 
   #sweep(idleMs: number): void {
     for (const { id, idle, usedAt } of this.#sessions.values())
-      if (idle && usedAt < Date.now() - idleMs) void this.#close(id);
+      if (idle && usedAt < performance.now() - idleMs) this.#close(id).catch(this.#onError);
   }
 
   async #close(id: string): Promise<void> {
@@ -164,6 +180,10 @@ class Handler implements McpHandler {
     await session?.[Symbol.asyncDispose]();
   }
 }
+
+/** Reports a failure where no other listener was given. */
+export const warn = (error: unknown): void =>
+  process.emitWarning(error instanceof Error ? error : new Error(String(error)));
 
 /** By the body, and for what cannot carry it there by the header. */
 function speaksStateless(request: Request, message: JsonObject): boolean {

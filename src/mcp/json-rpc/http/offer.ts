@@ -1,4 +1,5 @@
 import { listen, type ListenOptions } from '../../../http/node.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../types.ts';
 import { mcpHandler, type McpHandlerOptions } from './handler.ts';
 import { sseHandler } from './sse-handler.ts';
@@ -27,10 +28,10 @@ export async function offerHttp(
   }, options);
   return {
     url: `${listening.url}${path}`,
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       await handler[Symbol.asyncDispose]();
       await old?.[Symbol.asyncDispose]();
       await listening[Symbol.asyncDispose]();
-    },
+    }),
   };
 }

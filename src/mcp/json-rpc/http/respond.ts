@@ -11,11 +11,13 @@ const HEARTBEAT_MS = 15_000;
 
 /**
  * The answer, if it comes soon and nothing before it. Else undefined: the answer will be the last
- * message of the stream. `null` stands for a request that was cancelled, to which nothing is owed.
+ * message of the stream, and `onEnd` is called after it. `null` stands for a request that was
+ * cancelled, to which nothing is owed. `answered` never rejects.
  */
 export async function quickAnswer(
   answered: Promise<JsonObject | undefined>,
   stream: EventStream,
+  onEnd: () => void = () => {},
 ): Promise<JsonObject | null | undefined> {
   const answer = answered.then((message) => message ?? null);
   let timer: NodeJS.Timeout | undefined;
@@ -23,10 +25,12 @@ export async function quickAnswer(
   const first = await Promise.race([answer, stream.begun, patience]);
   clearTimeout(timer);
   if (first !== undefined && stream.last === 0) return first;
-  void answer.then((message) => {
+  const finish = (message?: JsonObject | null): void => {
     if (message) stream.offer(message);
     stream.end();
-  });
+    onEnd();
+  };
+  answer.then(finish, () => finish());
   return undefined;
 }
 

@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import type { SseItem } from '../../../http/sse.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import { onAbort } from '../../../stream/abort.ts';
 import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
 import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
 import { EventStream } from './event-stream.ts';
 import { jsonOf, quickAnswer, refuse, streamOf } from './respond.ts';
 
-/** Streams of answers that are over and kept for a client that comes back. */
+/** Streams that have ended and are kept for a client that reconnects, and what they may hold. */
 const MAX_KEPT = 16;
+const MAX_KEPT_BYTES = 4 * 2 ** 20;
 
 /** Cancels that are remembered for requests still to come. */
 const MAX_OVERTAKEN = 256;
@@ -21,7 +23,7 @@ const PRIMED = '2025-11-25';
 
 /**
  * One client of the revisions with sessions. Its requests go on when a connection breaks: what they
- * say is kept, within limits, until it comes back or the session ends.
+ * send is kept, within limits, until the client reconnects or the session ends, which aborts them.
  */
 export class Session implements AsyncDisposable {
   readonly id: string = randomUUID();
@@ -36,10 +38,10 @@ export class Session implements AsyncDisposable {
   /** Agreed on by `initialize`; empty until it has succeeded. */
   version = '';
   #count = 0;
-  /** Connections and requests that are open. */
-  #busy = 0;
-  /** When it was last busy, in Unix ms. */
-  usedAt: number = Date.now();
+  /** Connections that are open. A request that runs without one does not count. */
+  #connections = 0;
+  /** When it last had a connection, by `performance.now()`. */
+  usedAt: number = performance.now();
 
   constructor(source: ToolSource, options: OfferMessagesOptions, owner?: string) {
     this.owner = owner;
@@ -47,48 +49,59 @@ export class Session implements AsyncDisposable {
     this.#pumping = this.#pump();
   }
 
+  /** Whether the client has no connection. */
   get idle(): boolean {
-    return this.#busy === 0;
+    return this.#connections === 0;
   }
 
-  async post(message: JsonObject): Promise<Response> {
+  /** The signal aborts when the client disconnects. */
+  async post(message: JsonObject, signal?: AbortSignal): Promise<Response> {
     if (isRequest(message)) {
       if (this.#overtaken.delete(message.id)) return new Response(null, { status: 202 });
-      return this.#request(message);
+      return this.#request(message, signal);
     }
     if (message['method'] === 'notifications/cancelled') this.#cancel(message);
     await this.#end.receive(message);
+    this.usedAt = performance.now();
     return new Response(null, { status: 202 });
   }
 
   /** The server's own messages; with the id of an event, the rest of the stream that had it. */
-  get(lastEventId: string | null): Response {
+  get(lastEventId: string | null, signal?: AbortSignal): Response {
     const [, name = OWN, seq] = /^(.+)_(\d+)$/.exec(lastEventId ?? '') ?? [];
     const stream = this.#streams.get(name);
     const after = seq === undefined ? this.#own.taken : Number(seq);
     if (!stream?.reaches(after)) return refuse(404, 'What came after this event is not kept');
-    return this.#stream(stream, after);
+    return this.#stream(stream, after, signal);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#end[Symbol.asyncDispose]();
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
+    // First the streams: a request that waits for its reader must not delay its own abort.
     for (const stream of this.#streams.values()) stream.end();
+    await this.#end[Symbol.asyncDispose]();
     await this.#pumping;
   }
 
-  async #request(message: RpcRequest): Promise<Response> {
+  async #request(message: RpcRequest, signal: AbortSignal | undefined): Promise<Response> {
     const name = String((this.#count += 1));
     const stream = new EventStream(name);
     this.#running.add(message.id);
-    const answered = this.#use(
-      this.#end.receive(message, { related: (related) => stream.push(related) }),
-    ).finally(() => this.#running.delete(message.id));
-    const answer = await quickAnswer(answered, stream);
-    if (message.method === 'initialize') this.#begin(answer ?? (await answered));
-    if (answer === null) return new Response(null, { status: 202 });
-    if (answer) return jsonOf(answer, 200, { 'mcp-session-id': this.id });
-    this.#keep(name, stream);
-    return this.#stream(stream, 0);
+    const disconnected = this.#connected(signal);
+    try {
+      const answered = this.#end
+        .receive(message, { related: (related) => stream.push(related) })
+        .finally(() => this.#running.delete(message.id));
+      const answer = await quickAnswer(answered, stream, () => this.#prune());
+      if (message.method === 'initialize') this.#begin(answer ?? (await answered));
+      if (answer === null) return new Response(null, { status: 202 });
+      if (answer) return jsonOf(answer, 200, { 'mcp-session-id': this.id });
+      this.#streams.set(name, stream);
+      return this.#stream(stream, 0, signal);
+    } finally {
+      disconnected();
+    }
   }
 
   /** On connections of their own, a cancel may come before what it cancels. */
@@ -106,38 +119,51 @@ export class Session implements AsyncDisposable {
     if (typeof version === 'string') this.version = version;
   }
 
-  #stream(stream: EventStream, after: number): Response {
-    const response = streamOf(this.#track(stream.read(after, this.version >= PRIMED)));
+  #stream(stream: EventStream, after: number, signal: AbortSignal | undefined): Response {
+    const disconnected = this.#connected(signal);
+    const events = stream.read({
+      after,
+      ...(this.version >= PRIMED && { first: stream.event(after, '') }),
+      ...(signal && { signal }),
+      onLeave: () => {
+        disconnected();
+        this.#prune();
+      },
+    });
+    const response = streamOf(events);
     response.headers.set('mcp-session-id', this.id);
     return response;
   }
 
-  #keep(name: string, stream: EventStream): void {
-    this.#streams.set(name, stream);
-    const spent = [...this.#streams].filter(([, each]) => each.spent);
-    for (const [old] of spent.slice(0, -MAX_KEPT)) this.#streams.delete(old);
+  /** Drops the oldest of what is kept for a client that may never reconnect. */
+  #prune(): void {
+    let [count, bytes] = [0, 0];
+    for (const [name, stream] of [...this.#streams].toReversed()) {
+      if (!stream.kept) continue;
+      count += 1;
+      bytes += stream.bytes;
+      if (count > MAX_KEPT || bytes > MAX_KEPT_BYTES) this.#streams.delete(name);
+    }
   }
 
   async #pump(): Promise<void> {
     for await (const message of this.#end.outgoing) await this.#own.push(message);
   }
 
-  async #use<T>(work: Promise<T>): Promise<T> {
-    this.#busy += 1;
-    return work.finally(() => this.#free());
-  }
-
-  async *#track(items: AsyncIterable<SseItem>): AsyncGenerator<SseItem, void, undefined> {
-    this.#busy += 1;
-    try {
-      yield* items;
-    } finally {
-      this.#free();
-    }
-  }
-
-  #free(): void {
-    this.#busy -= 1;
-    this.usedAt = Date.now();
+  /** Counts a connection until the returned function is called or the signal aborts. */
+  #connected(signal: AbortSignal | undefined): () => void {
+    let open = true;
+    this.#connections += 1;
+    const close = (): void => {
+      if (!open) return;
+      open = false;
+      this.#connections -= 1;
+      this.usedAt = performance.now();
+    };
+    const unlisten = onAbort(signal, close);
+    return () => {
+      unlisten();
+      close();
+    };
   }
 }

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import type { SseItem } from '../../../http/sse.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { MessageEnd, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
 import { EventStream } from './event-stream.ts';
 import { refuseStranger } from './guard.ts';
-import type { McpHandler, McpHandlerOptions } from './handler.ts';
+import { type McpHandler, type McpHandlerOptions, warn } from './handler.ts';
 import { postedMessage } from './posted.ts';
 import { refuse, streamOf } from './respond.ts';
 
@@ -27,10 +27,12 @@ class SseHandler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
   readonly #clients = new Map<string, Client>();
+  readonly #onError: (error: unknown) => void;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
     this.#options = options;
+    this.#onError = options.onError ?? warn;
   }
 
   get sessions(): number {
@@ -40,44 +42,36 @@ class SseHandler implements McpHandler {
   readonly handle = async (request: Request, owner?: string): Promise<Response> => {
     const refused = refuseStranger(request, this.#options);
     if (refused) return refused;
-    if (request.method === 'GET') return this.#open(new URL(request.url).pathname, owner);
+    if (request.method === 'GET') return this.#open(request, owner);
     if (request.method === 'POST')
       return this.#post(request, owner).catch(() => refuse(400, 'The body broke off'));
     return refuse(405, `Method not allowed: ${request.method}`);
   };
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await Promise.all([...this.#clients.keys()].map((id) => this.#close(id)));
   }
 
-  #open(path: string, owner: string | undefined): Response {
+  #open({ url, signal }: Request, owner: string | undefined): Response {
     if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
       return refuse(503, 'All sessions are in use; try again later');
     const id = randomUUID();
-    const client = {
-      owner,
-      end: offerMessages(this.#source, this.#options),
-      stream: new EventStream(),
-    };
-    this.#clients.set(id, client);
-    return streamOf(this.#read(id, client, `${path}?session=${id}`));
-  }
-
-  async *#read(
-    id: string,
-    { end, stream }: Client,
-    address: string,
-  ): AsyncGenerator<SseItem, void, undefined> {
-    const pumping = (async () => {
-      for await (const message of end.outgoing) await stream.push(message);
-    })();
-    try {
-      yield { event: 'endpoint', data: address };
-      yield* stream.read(0);
-    } finally {
-      await this.#close(id);
-      await pumping;
-    }
+    const end = offerMessages(this.#source, this.#options);
+    const stream = new EventStream();
+    this.#clients.set(id, { owner, end, stream });
+    pump(end, stream).catch(this.#onError);
+    const address = `${new URL(url).pathname}?session=${id}`;
+    return streamOf(
+      stream.read({
+        first: { event: 'endpoint', data: address },
+        onLeave: () => {
+          this.#close(id).catch(this.#onError);
+        },
+        signal,
+      }),
+    );
   }
 
   async #post(request: Request, owner: string | undefined): Promise<Response> {
@@ -85,8 +79,11 @@ class SseHandler implements McpHandler {
     if (!client || client.owner !== owner) return refuse(404, 'Session not found: open the stream');
     const message = await postedMessage(request, this.#options.maxBodyBytes);
     if (message instanceof Response) return message;
-    // The answer goes by the stream, whenever it is there; nobody waits for it here.
-    void client.end.receive(message).then((answer) => answer && client.stream.push(answer));
+    // The answer goes by the stream when it is there; this request does not wait for it.
+    client.end
+      .receive(message)
+      .then((answer) => answer && client.stream.push(answer))
+      .catch(this.#onError);
     return new Response(null, { status: 202 });
   }
 
@@ -96,4 +93,9 @@ class SseHandler implements McpHandler {
     client?.stream.end();
     await client?.end[Symbol.asyncDispose]();
   }
+}
+
+/** Ends with the endpoint or with the stream, whichever comes first. */
+async function pump(end: MessageEnd, stream: EventStream): Promise<void> {
+  for await (const message of end.outgoing) await stream.push(message);
 }

@@ -1,5 +1,7 @@
-import type { SseItem } from '../../../http/sse.ts';
+import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import { Cancellation } from '../../../stream/cancellation.ts';
 import { decodeHeader } from '../../../wire/header-text.ts';
 import { isRequest, RPC, rpcError, type RpcRequest } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/rpc-errors.ts';
@@ -19,6 +21,8 @@ const STATUS: Readonly<Record<number, number>> = {
   [ERA_ERRORS.unsupportedVersion]: 400,
 };
 
+const DISCONNECTED = new DuolaneError('canceled', 'the client disconnected');
+
 /** What all requests without a session share. */
 export interface Stateless {
   readonly end: MessageEnd;
@@ -35,34 +39,27 @@ export async function postStateless(
   if (!isRequest(message)) return new Response(null, { status: 202 });
   const refused = refuseMessage(message, request.headers, params);
   if (refused) return refused;
-  const controller = new AbortController();
-  const leave = (): void => controller.abort(request.signal.reason);
-  request.signal.addEventListener('abort', leave, { once: true });
+  const { signal } = request;
+  const client = new Cancellation();
   const stream = new EventStream();
+  // A client that disconnects takes nothing more: what the request still sends must not wait.
+  const leave = (reason: unknown): void => {
+    stream.end();
+    client.abort(reason);
+  };
+  const unlisten = onAbort(signal, leave);
   const answered = end
     .receive(message, {
-      signal: controller.signal,
+      signal: client.signal,
       ...(owner !== undefined && { owner }),
       related: (related) => stream.push(related),
     })
-    .finally(() => request.signal.removeEventListener('abort', leave));
+    .finally(unlisten);
   const answer = await quickAnswer(answered, stream);
   if (answer === null) return new Response(null, { status: 202 });
   if (answer && message.method === 'tools/list') params.admit(toolsIn(answer));
   if (answer) return jsonOf(answer, STATUS[codeOf(answer)] ?? 200);
-  return streamOf(until(stream, () => controller.abort()));
-}
-
-async function* until(
-  stream: EventStream,
-  left: () => void,
-): AsyncGenerator<SseItem, void, undefined> {
-  try {
-    yield* stream.read(0);
-  } finally {
-    stream.end();
-    left();
-  }
+  return streamOf(stream.read({ signal, onLeave: () => leave(DISCONNECTED) }));
 }
 
 const codeOf = (answer: JsonObject): number => {

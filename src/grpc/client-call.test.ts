@@ -1,0 +1,47 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { ClientCall } from './client-call.ts';
+import { GrpcClient, listenGrpc, unary } from './index.ts';
+import type { Connection } from './connection.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('a connection that takes no request leaves neither timer nor listener', () => {
+  vi.useFakeTimers();
+  const refused = Object.assign(new Error('The session has been destroyed'), {
+    code: 'ERR_HTTP2_INVALID_SESSION',
+  });
+  const connection = {
+    request() {
+      throw refused;
+    },
+  } as unknown as Connection;
+  const caller = new AbortController();
+  const options = { deadline: Date.now() + 1_000, metadata: {}, signal: caller.signal };
+  let ended = 0;
+  expect(() => new ClientCall(connection, '/s/m', options, () => (ended += 1))).toThrow(
+    expect.objectContaining({ code: 'network', cause: refused }),
+  );
+  expect(vi.getTimerCount()).toBe(0);
+  caller.abort();
+  expect(ended).toBe(0);
+});
+
+test('a request that cannot be encoded opens no call, here or at the server', async () => {
+  const text = {
+    encode: (value: string): Uint8Array => {
+      if (value === 'bad') throw new TypeError('cannot encode');
+      return Buffer.from(value);
+    },
+    decode: (bytes: Uint8Array): string => Buffer.from(bytes).toString(),
+  };
+  const method = { path: '/s/echo', request: text, response: text };
+  await using server = await listenGrpc([unary(method, async (request: string) => request)]);
+  await using client = new GrpcClient(server.url);
+  for (let i = 0; i < 5; i += 1)
+    await expect(client.unary(method, 'bad')).rejects.toThrow('cannot encode');
+  expect(await client.unary(method, 'fine')).toBe('fine');
+  expect(client.calls).toBe(0);
+  await vi.waitFor(() => expect(server.calls).toBe(0));
+});
