@@ -154,7 +154,7 @@ function readAuth(value: string | undefined): Auth | undefined {
   if (value === undefined) return undefined;
   const bearer = /^bearer:(.+)$/.exec(value)?.[1];
   if (bearer) return { bearer };
-  const [, audience, issuer] = /^jwt:(.+)@(.+)$/.exec(value) ?? [];
+  const [, audience, issuer] = /^jwt:(.+)@([^@]+)$/.exec(value) ?? [];
   if (audience && issuer) return { jwt: { audience, issuer } };
   throw new DuolaneError('invalid', '--auth must be bearer:<token> or jwt:<audience>@<issuer>');
 }
