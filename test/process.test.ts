@@ -17,7 +17,7 @@ import {
 import { LineHost } from './support/json-lines.ts';
 import { isAlive, survivors, tidy } from './support/processes.ts';
 import { prompt, stub } from './support/stub-cli.ts';
-import { verifies } from './verifies.ts';
+import { noWindows, suite, verifies } from './verifies.ts';
 
 const env = buildEnv();
 const node = (code: string, options: Partial<ProcessOptions> = {}): ProcessTransport =>
@@ -276,7 +276,7 @@ describe('the end', () => {
   });
 });
 
-describe.skipIf(process.platform === 'win32')('the death of the host', () => {
+suite('the death of the host', noWindows, () => {
   const HOST = fileURLToPath(new URL('./fixtures/process-host.ts', import.meta.url));
 
   async function hostWithTree(mode: string) {
