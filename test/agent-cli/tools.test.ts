@@ -113,7 +113,7 @@ describe('built-in tools', () => {
     host.prompt('go');
     const read = (): Promise<number> =>
       readFile(join(ws.cwd, 'child.pid'), 'utf8').then(Number, () => 0);
-    await expect.poll(read, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(read, { timeout: 60_000 }).toBeGreaterThan(0);
     host.request('i', 'interrupt');
     expect(await host.result()).toMatchObject({ terminal_reason: 'aborted_tools' });
     expect(await survivors([await read()], 10_000)).toEqual([]);
