@@ -8,6 +8,16 @@ const alias = [
   { find: /^duolane\/([\w/-]+)$/, replacement: `${source}$1/index.ts` },
 ];
 
+/**
+ * Limits for what hangs, not for what is slow: no test may depend on how busy the machine is. A poll
+ * waits for an event, so it has as long.
+ */
+const PATIENT = {
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
+};
+
 /** `unit`: beside the code, in seconds. `system`: crosses parts, starts processes, talks to peers. */
 export default defineConfig({
   test: {
@@ -19,7 +29,7 @@ export default defineConfig({
           name: 'unit',
           include: ['src/**/*.test.ts'],
           isolate: false,
-          testTimeout: 10_000,
+          ...PATIENT,
         },
       },
       {
@@ -29,7 +39,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
           globalSetup: ['test/build.ts'],
           isolate: false,
-          testTimeout: 30_000,
+          ...PATIENT,
         },
       },
     ],

@@ -4,7 +4,7 @@ import {
   type Requirement,
   type RequirementId,
 } from '../test/requirements.ts';
-import type { TestReport } from './report.mjs';
+import { splitTitle, type TestReport } from './report.mjs';
 
 /** `failed`: a test that cites the row failed. `skipped`: all that cite it were skipped. */
 export type RowState = 'proven' | 'failed' | 'skipped' | 'uncited';
@@ -44,7 +44,7 @@ export function prove(report: TestReport): Proof {
   for (const { status, title, ancestorTitles } of report.testResults.flatMap(
     (file) => file.assertionResults,
   )) {
-    const suite = ancestorTitles.map((name) => /^suite (\S+)/.exec(name)?.[1]).find(Boolean);
+    const suite = ancestorTitles.map(suiteOf).find((name) => name !== undefined);
     if (suite !== undefined && (status === 'passed' || status === 'failed')) ran.add(suite);
     for (const id of citedIn(title))
       citations.set(id, [...(citations.get(id) ?? []), { id, suite: suite ?? ALWAYS, status }]);
@@ -56,8 +56,13 @@ export function prove(report: TestReport): Proof {
   };
 }
 
+function suiteOf(title: string): string | undefined {
+  const [name] = splitTitle(title);
+  return name.startsWith('suite ') ? name.slice('suite '.length) : undefined;
+}
+
 function citedIn(title: string): string[] {
-  return /\[(S\d+(?: S\d+)*)\]$/.exec(title)?.[1]?.split(' ') ?? [];
+  return /\[(S\d+(?: S\d+)*)\]$/.exec(splitTitle(title)[0])?.[1]?.split(' ') ?? [];
 }
 
 function judge(citations: readonly Citation[]): Pick<Row, 'state' | 'by'> {
@@ -66,6 +71,21 @@ function judge(citations: readonly Citation[]): Pick<Row, 'state' | 'by'> {
   const suites = citations.filter(({ status }) => status === 'passed').map(({ suite }) => suite);
   const by = suites.includes(ALWAYS) ? ALWAYS : suites.toSorted()[0];
   return by === undefined ? { state: 'skipped' } : { state: 'proven', by };
+}
+
+/**
+ * Where a row is proven. `here`: in this run. `elsewhere`: not here, because the suite that it is
+ * pinned to did not run. `failed` and `not run` prove nothing.
+ */
+export type Standing = 'here' | 'elsewhere' | 'not run' | 'failed';
+
+export function standingOf({ id, state }: Row, { ran }: Proof, { suites }: Pinned): Standing {
+  if (state === 'proven') return 'here';
+  if (state === 'failed') return 'failed';
+  const isElsewhere = Object.entries(suites).some(
+    ([suite, ids]) => ids.includes(id) && !ran.has(suite),
+  );
+  return isElsewhere ? 'elsewhere' : 'not run';
 }
 
 /** What is wrong, one sentence each: a citation of no row, a pinned row that is not proven. */

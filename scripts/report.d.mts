@@ -9,6 +9,7 @@ export interface TestReport {
       readonly title: string;
       readonly fullName: string;
       readonly ancestorTitles: readonly string[];
+      readonly meta?: { readonly skipped?: string };
     }[];
   }[];
 }
@@ -22,5 +23,8 @@ export declare function summarize(
   exitCode: number,
   root: string,
 ): Summary;
+export declare function splitTitle(
+  title: string,
+): readonly [title: string, reason: string | undefined];
 export declare function describeSkips(skipped: Summary['skipped']): string[];
 export declare function finalLine(summary: Summary): string;

@@ -11,10 +11,13 @@ export function summarize(report, exitCode, root) {
   for (const file of report.testResults) {
     const path = relative(root, file.name).replaceAll('\\', '/');
     const failedBefore = summary.failed.length;
-    for (const { status, fullName, title, ancestorTitles } of file.assertionResults) {
+    for (const test of file.assertionResults) {
+      const { status, fullName, title } = test;
+      const reason = skipReason(test) ?? (file.status === 'failed' ? BESIDE_A_FAILURE : undefined);
       if (status === 'passed') summary.passed += 1;
       else if (status === 'failed') summary.failed.push(`${path}: ${fullName.trim()}`);
-      else summary.skipped.push({ test: `${path}: ${title}`, reason: skipReason(ancestorTitles) });
+      else if (reason !== undefined) summary.skipped.push({ test: `${path}: ${title}`, reason });
+      else summary.failed.push(`${path}: ${fullName.trim()} was skipped without a reason`);
     }
     if (file.status === 'failed' && summary.failed.length === failedBefore)
       summary.failed.push(`${path}: ${firstLine(file.message) || 'the file could not be run'}`);
@@ -26,12 +29,25 @@ export function summarize(report, exitCode, root) {
   return summary;
 }
 
-function skipReason(titles) {
-  for (const title of titles) {
-    const reason = /^suite \S+ \(skipped: (.*)\)$/s.exec(title)?.[1];
+/** A hook that fails takes the tests behind it with it. */
+const BESIDE_A_FAILURE = 'something else in its file failed';
+
+/** What `suite`, `testIf` and `skipBecause` of test/verifies.ts leave in a report. */
+function skipReason({ title, ancestorTitles, meta }) {
+  if (typeof meta?.skipped === 'string') return meta.skipped;
+  for (const name of [...ancestorTitles, title]) {
+    const [, reason] = splitTitle(name);
     if (reason !== undefined) return reason;
   }
-  return 'no reason given';
+  return undefined;
+}
+
+/** A title, and the reason in it why it was skipped. */
+export function splitTitle(title) {
+  const mark = ' (skipped: ';
+  const at = title.indexOf(mark);
+  if (at < 0 || !title.endsWith(')')) return [title, undefined];
+  return [title.slice(0, at), title.slice(at + mark.length, -1)];
 }
 
 function firstLine(text) {

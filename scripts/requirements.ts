@@ -3,13 +3,24 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { GROUPS } from '../test/requirements.ts';
-import { findLosses, findUnpinned, pin, type Pinned, prove, type Row } from './proof.ts';
+import {
+  findLosses,
+  findUnpinned,
+  pin,
+  type Pinned,
+  type Proof,
+  prove,
+  type Row,
+  type Standing,
+  standingOf,
+} from './proof.ts';
 import type { TestReport } from './report.mjs';
 import { ROOT, runTool } from './setup.mjs';
 
 const HELP = `npm run requirements -- [option]
-  (none)     per group, how many rows the last full test run has proven
-  --list     the rows that are not proven
+  (none)     per group, how many rows the last full test run has proven here; then all rows: proven
+             here, proven elsewhere (pinned to a suite that did not run here), not run
+  --list     the rows that were not proven here
   --json     everything, for machines
   --run      run the tests first instead of reading the last report
   --check    fail if a row of test/proven.json is no longer proven, or a cited row does not exist
@@ -49,10 +60,10 @@ async function main(): Promise<void> {
   }
   const losses = findLosses(proof, pinned);
   if (flags.json === true)
-    console.log(JSON.stringify({ proven: count(proof.rows), losses, rows: proof.rows }, null, 2));
-  else if (flags.list === true) printOpenRows(proof.rows);
+    console.log(JSON.stringify({ ...figures(proof, pinned), losses, rows: proof.rows }, null, 2));
+  else if (flags.list === true) printOpenRows(proof, pinned);
   else if (flags.check !== true) printGroups(proof.rows);
-  if (flags.json !== true) console.log(`${count(proof.rows)} of ${proof.rows.length} rows proven`);
+  if (flags.json !== true) printSum(proof, pinned);
   const unpinned = findUnpinned(proof, pinned);
   if (flags.json !== true && unpinned.length > 0)
     console.log(`${unpinned.length} of them not pinned: run npm run requirements -- --update`);
@@ -69,9 +80,28 @@ function printGroups(rows: readonly Row[]): void {
   }
 }
 
-function printOpenRows(rows: readonly Row[]): void {
-  for (const { id, part, state, text } of rows)
-    if (state !== 'proven') console.log(`${id.padEnd(5)}${state.padEnd(8)} ${part}: ${text}`);
+function printOpenRows(proof: Proof, pinned: Pinned): void {
+  for (const row of proof.rows) {
+    const standing = standingOf(row, proof, pinned);
+    if (standing !== 'here')
+      console.log(`${row.id.padEnd(5)}${standing.padEnd(10)}${row.part}: ${row.text}`);
+  }
+}
+
+function figures(proof: Proof, pinned: Pinned): Record<Standing, number> {
+  const counts = { here: 0, elsewhere: 0, 'not run': 0, failed: 0 };
+  for (const row of proof.rows) counts[standingOf(row, proof, pinned)] += 1;
+  return counts;
+}
+
+function printSum(proof: Proof, pinned: Pinned): void {
+  const { here, elsewhere, failed, 'not run': notRun } = figures(proof, pinned);
+  const softer = proof.rows.filter(({ byContract }) => byContract !== undefined);
+  console.log(
+    `${proof.rows.length} rows: ${here} proven here, ${elsewhere} proven elsewhere (pinned), ` +
+      `${notRun} not run${failed > 0 ? `, ${failed} FAILED` : ''}`,
+  );
+  for (const { id, byContract } of softer) console.log(`${id} by contract: ${byContract}`);
 }
 
 function count(rows: readonly Row[]): number {

@@ -12,6 +12,7 @@ import type { ToolCall, ToolEvent, ToolSource } from '../src/mcp/types.ts';
 import { messagePair } from './support/message-pair.ts';
 import { load, missing, serverV1, serverV2 } from './support/mcp-sdk.ts';
 import { call, toArray } from './tool-source.contract.ts';
+import { suite } from './verifies.ts';
 
 const CAN = { elicitation: {}, sampling: {}, roots: {} };
 
@@ -182,7 +183,7 @@ type Asks = SdkServer & {
 
 const FORM = { type: 'object', properties: { day: { type: 'string' } } };
 
-describe.skipIf(missing)('a server object of the official SDK', () => {
+suite('a server object of the official SDK', missing, () => {
   test('asks each of several callers at once, as far as it says for which call', async () => {
     const { server } = serverV1();
     const { ElicitResultSchema: schema } = load('@modelcontextprotocol/sdk/types.js') as JsonObject;

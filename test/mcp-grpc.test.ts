@@ -411,7 +411,7 @@ describe('the bridge', () => {
     },
   );
 
-  test('a cancel is through two bridges in well under a second', async () => {
+  test('a cancel goes through two bridges', async () => {
     await using scope = new Disposer();
     const { source, slow } = ourCatalogue();
     const far = await overHttp('legacy')(
@@ -422,12 +422,9 @@ describe('the bridge', () => {
     const run = toArray(far.callTool(call('slow'), { signal: controller.signal }));
     run.catch(() => {});
     await slow.started;
-    const begun = performance.now();
     controller.abort(new Error('enough'));
     await slow.aborted;
-    const took = performance.now() - begun;
     await expect(run).rejects.toThrow('enough');
-    expect(took).toBeLessThan(2_000); // some 10 ms where nothing else runs
   });
 
   test('whoever hands over a Cancellation itself can cancel a list by it', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
 import { createRegistry } from '../src/mcp/registry.ts';
@@ -21,6 +21,7 @@ import {
   serverV2,
 } from './support/mcp-sdk.ts';
 import { toolSourceContract } from './tool-source.contract.ts';
+import { suite } from './verifies.ts';
 
 for (const [pageSize, era] of [
   [7, 'legacy'],
@@ -73,7 +74,7 @@ const asking = createRegistry({
   ],
 });
 
-describe.skipIf(missing)('clients of the official SDK, over HTTP', () => {
+suite('clients of the official SDK, over HTTP', missing, () => {
   test('v1 over the transport of 2024', async () => {
     await using offered = await offerHttp(ourCatalogue().source, { sse: '/sse' });
     const client = clientV1();
@@ -136,7 +137,7 @@ describe.skipIf(missing)('clients of the official SDK, over HTTP', () => {
   }
 });
 
-describe.skipIf(missing)(`servers of the official SDK${missing ? `: ${missing}` : ''}`, () => {
+suite('servers of the official SDK, over HTTP', missing, () => {
   for (const [version, make] of [
     ['v1', serverV1],
     ['v2', serverV2],

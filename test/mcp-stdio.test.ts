@@ -6,6 +6,7 @@ import { childTransport } from './support/child-transport.ts';
 import { clientV1, clientV2, missing, stdioV1, stdioV2 } from './support/mcp-sdk.ts';
 import { BLOCKS, TOOL_COUNT } from './support/catalogue.ts';
 import { call, toArray } from './tool-source.contract.ts';
+import { testIf } from './verifies.ts';
 
 const server = fileURLToPath(new URL('./fixtures/mcp-stdio-server.ts', import.meta.url));
 const ARGS = ['--import', 'tsx', server];
@@ -54,7 +55,7 @@ describe('a server in a child process', () => {
     ['v1', clientV1, stdioV1],
     ['v2', clientV2, stdioV2],
   ] as const)
-    test.skipIf(missing)(`serves the official ${name} client over stdio`, async () => {
+    testIf(missing, `serves the official ${name} client over stdio`, async () => {
       const client = make();
       await client.connect(road({ command: process.execPath, args: ARGS }));
       const first = await client.listTools();

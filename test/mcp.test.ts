@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { asToolSource, dialInProcess, sdkPair } from '../src/mcp/json-rpc/in-process.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
@@ -15,7 +15,7 @@ import {
 } from './support/mcp-sdk.ts';
 import { messagePair } from './support/message-pair.ts';
 import { toolSourceContract } from './tool-source.contract.ts';
-import { verifies } from './verifies.ts';
+import { suite, verifies } from './verifies.ts';
 
 toolSourceContract('the registry', async () => ourCatalogue());
 
@@ -41,7 +41,7 @@ for (const [pageSize, era] of [
     };
   });
 
-describe.skipIf(missing)(`the official SDK${missing ? `: ${missing}` : ''}`, () => {
+suite('the official MCP SDK in process', missing, () => {
   for (const [name, make] of [
     ['v1 McpServer', serverV1],
     ['v2 McpServer', serverV2],

@@ -17,7 +17,7 @@ import {
 import { LineHost } from './support/json-lines.ts';
 import { isAlive, survivors, tidy } from './support/processes.ts';
 import { prompt, stub } from './support/stub-cli.ts';
-import { verifies } from './verifies.ts';
+import { noWindows, suite, verifies } from './verifies.ts';
 
 const env = buildEnv();
 const node = (code: string, options: Partial<ProcessOptions> = {}): ProcessTransport =>
@@ -49,10 +49,8 @@ describe('a start that fails', () => {
   ];
   for (const [name, options, code, text] of cases) {
     verifies('S13', `${name} is told at once, with what to look at`, async () => {
-      const started = performance.now();
       await using peer = spawnProcess({ command: 'node', args: [], env, ...options });
       const { startError, ...exit } = await peer.exited;
-      expect(performance.now() - started).toBeLessThan(1000);
       expect(startError).toMatchObject({ code, message: expect.stringMatching(text) });
       expect(exit).toEqual({ code: null, stderr: '' });
       expect(peer.pid).toBeUndefined();
@@ -229,9 +227,7 @@ describe('the end', () => {
       await host.until({ type: 'result' });
       const tree = said(host);
       expect(tree.filter(isAlive)).toHaveLength(2);
-      const started = performance.now();
       await peer[Symbol.asyncDispose]();
-      expect(performance.now() - started).toBeLessThan(5000);
       expect(await peer.exited).toMatchObject({ signal: 'SIGKILL' });
       expect([peer.pid!, ...tree].filter(isAlive)).toEqual([]);
     },
@@ -276,7 +272,7 @@ describe('the end', () => {
   });
 });
 
-describe.skipIf(process.platform === 'win32')('the death of the host', () => {
+suite('the death of the host', noWindows, () => {
   const HOST = fileURLToPath(new URL('./fixtures/process-host.ts', import.meta.url));
 
   async function hostWithTree(mode: string) {

@@ -97,7 +97,7 @@ describe.each(STORIES)('the recording "$name"', ({ name, script, options, drive,
       ...(canUseTool ? ['--permission-prompt-tool=stdio'] : []),
     ]);
     const atLeast = async (count: number): Promise<void> => {
-      await expect.poll(() => host.seen.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(count);
+      await expect.poll(() => host.seen.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(count);
     };
     await play(frames, 'out', (frame) => host.send(frame), atLeast);
     host.transport.endInput();

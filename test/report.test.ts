@@ -42,19 +42,33 @@ test('skipped tests are listed under the reason of their suite', () => {
     title,
     fullName: title,
     status: 'skipped',
-    ancestorTitles: ['', 'suite real-cli (skipped: no CLI (set X) here)', 'inner'],
+    ancestorTitles: ['', 'suite the real CLI (skipped: no CLI (set X) here)', 'inner'],
   });
+  const alone = {
+    title: 'd (skipped: it is Tuesday)',
+    fullName: 'd',
+    status: 'skipped',
+    ancestorTitles: [''],
+  };
+  const found = { ...alone, title: 'e', meta: { skipped: 'no registry' } };
   const testResults = [
-    file({ a: 'passed', later: 'todo' }),
-    file({}, { assertionResults: [skipped('b'), skipped('c')] }),
+    file({ a: 'passed' }),
+    file({}, { assertionResults: [skipped('b'), skipped('c'), alone, found] }),
   ];
   const summary = summarize({ testResults }, 0, '/repo');
-  expect(finalLine(summary)).toBe('1 passed, 0 failed, 3 skipped');
+  expect(finalLine(summary)).toBe('1 passed, 0 failed, 4 skipped');
   expect(describeSkips(summary.skipped)).toEqual([
-    'SKIPPED 1: no reason given',
-    '  - src/x.test.ts: later',
     'SKIPPED 2: no CLI (set X) here',
     '  - src/x.test.ts: b',
     '  - src/x.test.ts: c',
+    'SKIPPED 1: it is Tuesday',
+    '  - src/x.test.ts: d (skipped: it is Tuesday)',
+    'SKIPPED 1: no registry',
+    '  - src/x.test.ts: e',
   ]);
+});
+
+test('a skip without a reason is a failure', () => {
+  const summary = summarize({ testResults: [file({ a: 'passed', b: 'todo' })] }, 0, '/repo');
+  expect(summary.failed).toEqual(['src/x.test.ts: b was skipped without a reason']);
 });

@@ -1,8 +1,16 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { findLosses, findUnpinned, pin, type Pinned, prove, type Proof } from '../scripts/proof.ts';
+import {
+  findLosses,
+  findUnpinned,
+  pin,
+  type Pinned,
+  prove,
+  type Proof,
+  standingOf,
+} from '../scripts/proof.ts';
 import { GROUPS, REQUIREMENTS, type RequirementId } from './requirements.ts';
-import { verifies } from './verifies.ts';
+import { suite, testIf, verifies } from './verifies.ts';
 
 const NOTHING: Pinned = { always: [], suites: {} };
 
@@ -68,6 +76,48 @@ describe('a row', () => {
   test('is not proven by skipped tests', () => {
     const proof = proofOf(['one [S1]', 'skipped'], ['other [S1]', 'todo']);
     expect(stateOf(proof, 'S1')).toBe('skipped');
+  });
+});
+
+describe('where a row is proven', () => {
+  test('is here, elsewhere by the suite that it is pinned to, or nowhere', () => {
+    const proof = proofOf(
+      ['a [S1]', 'passed'],
+      ['b [S2]', 'skipped', 'NATS on postgres (skipped: no nats-server)'],
+      ['c [S3]', 'failed'],
+      ['d [S4]', 'skipped', 'browser (skipped: no Chromium)'],
+      ['e [S5]', 'passed', 'grpcio, in Python'],
+    );
+    const pinned = {
+      always: ['S1', 'S4'],
+      suites: { 'NATS on postgres': ['S2'], 'grpcio, in Python': ['S5', 'S6'] },
+    };
+    const standings = proof.rows.slice(0, 6).map((row) => standingOf(row, proof, pinned));
+    expect(standings).toEqual(['here', 'elsewhere', 'failed', 'not run', 'here', 'not run']);
+  });
+
+  test('is said to be by contract where the thing itself does not run', () => {
+    const softer = REQUIREMENTS.filter(({ byContract }) => byContract !== undefined);
+    expect(softer.map(({ id }) => id)).toEqual(['S8', 'S214', 'S268']);
+  });
+});
+
+describe('a skip', () => {
+  test('needs a reason', () => {
+    expect(() => suite('a database', '', () => {})).toThrow('"a database" is skipped, but');
+    expect(() => testIf(' ', 'a test', () => {})).toThrow('"a test" is skipped, but');
+  });
+
+  test('comes from verifies.ts alone, which asks for the reason', () => {
+    const bare = /\b(?:test|it|describe|suite|context)(?:\.\w+)*\.(?:skip|skipIf|runIf|todo)\b/;
+    const wrong = ['src', 'test', 'examples'].flatMap((folder) =>
+      readdirSync(new URL(`../${folder}`, import.meta.url), { recursive: true, encoding: 'utf8' })
+        .map((file) => `${folder}/${file}`)
+        .filter((file) => /\.(test|peer|contract)\.ts$|^test\/.*\.ts$/.test(file))
+        .filter((file) => !/^test\/(verifies|requirements\.test)\.ts$/.test(file))
+        .filter((file) => bare.test(readFileSync(new URL(`../${file}`, import.meta.url), 'utf8'))),
+    );
+    expect(wrong).toEqual([]);
   });
 });
 

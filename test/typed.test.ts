@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { peer } from './peers.ts';
+import { testIf } from './verifies.ts';
 
 const official = await peer('agent-sdk');
 
@@ -17,7 +18,8 @@ describe('strict programs that were written for the official SDK', () => {
     expect(await complaints('tsconfig.json')).toBe('');
   }, 60_000);
 
-  test.skipIf(!official.available)(
+  testIf(
+    official.reason,
     'and were written for it: they compile as they are',
     async () => {
       expect(await complaints('tsconfig.official.json')).toBe('');

@@ -28,5 +28,31 @@ export function verifies(
  */
 export function suite(name: string, missing: string | undefined, define: () => void): void {
   if (missing === undefined) describe(`suite ${name}`, define);
-  else describe.skip(`suite ${name} (skipped: ${missing})`, define);
+  else describe.skip(`suite ${name} (skipped: ${reasonFor(name, missing)})`, define);
+}
+
+/** One test that needs something a machine may lack; as `suite`, but no row depends on it. */
+export function testIf(
+  missing: string | undefined,
+  name: string,
+  run: (context: TestContext) => void | Promise<void>,
+  timeoutMs?: number,
+): void {
+  if (missing === undefined) test(name, run, timeoutMs);
+  else test.skip(`${name} (skipped: ${reasonFor(name, missing)})`, run);
+}
+
+/** Ends a test that finds out on its way that it cannot run here. */
+export function skipBecause(context: TestContext, reason: string): never {
+  Object.assign(context.task.meta, { skipped: reasonFor(context.task.name, reason) });
+  return context.skip(reason);
+}
+
+/** For `missing`: these tests use signals and process groups. */
+export const noWindows: string | undefined =
+  process.platform === 'win32' ? 'Windows has neither signals nor process groups' : undefined;
+
+function reasonFor(name: string, reason: string): string {
+  if (reason.trim() === '') throw new TypeError(`"${name}" is skipped, but gives no reason`);
+  return reason;
 }

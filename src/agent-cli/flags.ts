@@ -304,8 +304,26 @@ function check(flags: Flags): void {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** `a,b c(d, e)`: commas and spaces part the items, but not inside parentheses. */
-export const splitList = (text: string): string[] =>
-  (text.match(/(?:[^\s,(]|\([^)]*\))+/g) ?? []).map((item) => item.trim());
+export function splitList(text: string): string[] {
+  const items: string[] = [];
+  const lastClose = text.lastIndexOf(')');
+  let start: number | undefined;
+  const end = (at: number): void => {
+    if (start !== undefined) items.push(text.slice(start, at).trim());
+    start = undefined;
+  };
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text.charAt(at);
+    // A parenthesis that is never closed parts the items too.
+    if (char === '(' ? at > lastClose : /[\s,]/.test(char)) end(at);
+    else {
+      start ??= at;
+      if (char === '(') at = text.indexOf(')', at);
+    }
+  }
+  end(text.length);
+  return items;
+}
 
 function choice<T extends string>(name: string, value: string, choices: readonly T[]): T {
   const found = choices.find((candidate) => candidate === value);

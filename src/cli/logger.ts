@@ -2,8 +2,17 @@ import type { Logger } from '../event/types.ts';
 import { plain } from './printer.ts';
 import type { Channel } from './terminal.ts';
 
-/** The file and line of the first frame that has one. */
-const PLACE = /^ +at .*?(?:file:\/\/)?((?:\/|[A-Z]:\\)[^()\n]+:\d+):\d+\)?$/m;
+/** The file and line of the first stack frame that has them: `at run (file:///a/b.ts:3:7)`. */
+function placeOf(stack: string): string | undefined {
+  for (const line of stack.split('\n')) {
+    if (!/^ +at /.test(line)) continue;
+    const location = line.slice(line.lastIndexOf('(') + 1);
+    const path = location.slice(location.search(/\/|[A-Z]:\\/)).replace(/^\/\/(?=\/)/, '');
+    const place = /^((?:\/|[A-Z]:\\)[^()]+?:\d+):\d+\)?$/.exec(path)?.[1];
+    if (place !== undefined) return place;
+  }
+  return undefined;
+}
 
 const REPEAT_MS = 1000;
 
@@ -18,7 +27,7 @@ export function channelLogger(channel: Channel): Logger {
   const say: Logger['error'] = (message, data = {}) => {
     const { stack, task: _, ...more } = data;
     const text = typeof stack === 'string' ? stack : '';
-    const place = debug ? undefined : PLACE.exec(text)?.[1];
+    const place = debug ? undefined : placeOf(text);
     const facts = Object.keys(more).length > 0 && JSON.stringify(more);
     const line = plain([message, facts, place && `(${place})`].filter(Boolean).join(' '));
     if (line === last.line && Date.now() - last.at < REPEAT_MS) return;

@@ -171,7 +171,7 @@ function nameAll<T extends { readonly name: string }>(found: readonly T[]): [str
 async function readAuth(value: string, from: string): Promise<Auth> {
   const bearer = /^bearer:(.+)$/.exec(value)?.[1];
   if (bearer !== undefined) return { bearer: await readSecret(bearer, from) };
-  const [, audience, issuer] = /^jwt:(.+)@(.+)$/.exec(value) ?? [];
+  const [, audience, issuer] = /^jwt:(.+)@([^@]+)$/.exec(value) ?? [];
   if (audience && issuer) return { jwt: { audience, issuer } };
   throw new DuolaneError(
     'invalid',

@@ -31,7 +31,11 @@ export function toHeaders(metadata: Metadata): OutgoingHttpHeaders {
       throw new DuolaneError('invalid', `metadata has bytes if its key ends in -bin: "${key}"`);
     if (typeof value === 'string' && !/^[\x20-\x7e]*$/.test(value))
       throw new DuolaneError('invalid', `metadata is printable ASCII, give bytes in "${key}-bin"`);
-    headers[key] = bytes ? Buffer.from(value).toString('base64').replace(/=+$/, '') : value;
+    headers[key] = bytes
+      ? Buffer.from(value)
+          .toString('base64')
+          .replace(/={1,2}$/, '')
+      : value;
   }
   return headers;
 }

@@ -315,9 +315,8 @@ describe('closing', () => {
     await cli.initialize();
     cli.call('s', 'run');
     await begun;
-    const before = performance.now();
-    await session[Symbol.asyncDispose]();
-    expect(performance.now() - before).toBeLessThan(5000);
+    await session[Symbol.asyncDispose](); // the handler never ends
+    await expect(session.done).resolves.toBeDefined();
   });
 
   test('ends a loop that waits, quietly', async () => {

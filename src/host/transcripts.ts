@@ -161,7 +161,8 @@ function last(entries: readonly SessionStoreEntry[], member: string): string | u
 const SUMMARY_CHARS = 200;
 
 function shortened(text: string): string {
-  const line = text.replace(/\s*\n\s*/g, ' ').trim();
+  const lines = text.split('\n').map((line) => line.trim());
+  const line = lines.filter(Boolean).join(' ');
   return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…` : line;
 }
 

@@ -202,11 +202,9 @@ describe('a handler', () => {
       },
       { deadlineMs: 30, concurrency: 1 },
     );
-    const started = performance.now();
     expect(await toArray(registry.callTool(call('t')))).toEqual([
       failure('Error: t took longer than its 30 ms'),
     ]);
-    expect(performance.now() - started).toBeLessThan(900);
     const second = toArray(registry.callTool(call('t')));
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(runs).toBe(1);

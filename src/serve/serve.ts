@@ -230,7 +230,7 @@ async function open(
 /** Without the slash at its end, since paths are put behind it. */
 function readPublicUrl(given: string | undefined): string | undefined {
   if (given === undefined || /^https?:$/.test(URL.canParse(given) ? new URL(given).protocol : ''))
-    return given?.replace(/\/+$/, '');
+    return given?.replace(/(?<!\/)\/+$/, '');
   throw new DuolaneError('invalid', `publicUrl must be an http or https address, got ${given}`);
 }
 

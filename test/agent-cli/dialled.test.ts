@@ -1,8 +1,8 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { peer } from '../peers.ts';
 import { everything } from '../support/everything.ts';
-import { verifies } from '../verifies.ts';
+import { suite, verifies } from '../verifies.ts';
 import { RawHost, Workspace } from './workspace.ts';
 
 const servers = await peer('mcp-servers');
@@ -18,7 +18,7 @@ async function callEcho(ws: Workspace, mcpServers: JsonObject): Promise<RawHost>
   return host;
 }
 
-describe.skipIf(!servers.available)('MCP servers of others, over a network', () => {
+suite('MCP servers of others, over a network', servers.reason, () => {
   for (const [type, mode] of [
     ['http', 'streamableHttp'],
     ['sse', 'sse'],

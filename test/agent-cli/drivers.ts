@@ -3,6 +3,7 @@ import * as host from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { peer } from '../peers.ts';
 import { AGENT, type Workspace } from './workspace.ts';
+import { suite } from '../verifies.ts';
 
 const found = await peer('agent-sdk');
 
@@ -15,13 +16,14 @@ export interface Extra {
 
 export interface Driver {
   readonly name: string;
-  readonly available: boolean;
+  /** Why it cannot drive here. */
+  readonly reason: string | undefined;
   readonly sdk: AgentSdk;
 }
 
 export const official: Driver = {
   name: 'the official TypeScript SDK',
-  available: found.available,
+  reason: found.reason,
   sdk: (found.available
     ? await found.import('@anthropic-ai/claude-agent-sdk')
     : {}) as unknown as AgentSdk,
@@ -29,7 +31,7 @@ export const official: Driver = {
 
 const ours: Driver = {
   name: 'our host',
-  available: true,
+  reason: undefined,
   sdk: host as unknown as AgentSdk,
 };
 
@@ -39,11 +41,16 @@ const ours: Driver = {
  */
 export function scenarios(topic: string, define: (sdk: AgentSdk) => void): void {
   for (const driver of [official, ours]) {
-    describe.skipIf(!driver.available)(`${driver.name} drives the agent: ${topic}`, () => {
-      define(driver.sdk);
-    });
+    const title = `${driver.name} drives the agent: ${topic}`;
+    const run = (): void => define(driver.sdk);
+    (driver === ours ? describe : suiteOf(driver))(title, run);
   }
 }
+
+const suiteOf =
+  ({ reason }: Driver) =>
+  (title: string, run: () => void): void =>
+    suite(title, reason, run);
 
 /** What the scenarios use of the surface of the official SDK. */
 export interface AgentSdk {

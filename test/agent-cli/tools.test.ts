@@ -6,6 +6,7 @@ import type { JsonObject } from '../../src/json.ts';
 import { peer } from '../peers.ts';
 import { survivors } from '../support/processes.ts';
 import { RawHost, requestOf, Workspace } from './workspace.ts';
+import { suite } from '../verifies.ts';
 
 const ALL = ['--tools=default', '--model'];
 const result = (host: RawHost): unknown[] =>
@@ -112,7 +113,7 @@ describe('built-in tools', () => {
     host.prompt('go');
     const read = (): Promise<number> =>
       readFile(join(ws.cwd, 'child.pid'), 'utf8').then(Number, () => 0);
-    await expect.poll(read, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(read, { timeout: 60_000 }).toBeGreaterThan(0);
     host.request('i', 'interrupt');
     expect(await host.result()).toMatchObject({ terminal_reason: 'aborted_tools' });
     expect(await survivors([await read()], 10_000)).toEqual([]);
@@ -157,7 +158,7 @@ const servers = await peer('mcp-servers');
 const entry = (name: string): string =>
   join(servers.path, 'node_modules/@modelcontextprotocol', `server-${name}`, 'dist/index.js');
 
-describe.skipIf(!servers.available)('MCP servers of others, over stdio', () => {
+suite('MCP servers of others, over stdio', servers.reason, () => {
   const mcp = (config: JsonObject): string[] => [
     '--mcp-config',
     JSON.stringify({ mcpServers: config }),

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { runNpm } from '../../scripts/setup.mjs';
 import { Place } from './support.ts';
+import { skipBecause } from '../verifies.ts';
 
 test('npx of the packed tarball works in an empty folder', async (context) => {
   await using place = await Place.open();
@@ -17,7 +18,7 @@ test('npx of the packed tarball works in an empty folder', async (context) => {
   const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts'];
   const installed = await npm(['install', ...flags, `./${tarball}`]);
   if (/ENOTFOUND|ECONNREFUSED|ETIMEDOUT|EAI_AGAIN|ENOTCACHED/.test(installed.output)) {
-    context.skip('the dependencies of the package cannot be had: no registry and no cache');
+    skipBecause(context, 'the dependencies of the package cannot be had: no registry and no cache');
   }
   expect(installed.code).toBe(0);
   const npx = async (...args: string[]): Promise<string> => {

@@ -16,7 +16,7 @@ import type { Frame } from '../../src/event/types.ts';
 import { suite, verifies } from '../verifies.ts';
 import { COMMAND, expectNoStack, Place } from './support.ts';
 
-const { available, sdk } = official;
+const { reason, sdk } = official;
 
 let place: Place;
 beforeEach(async () => {
@@ -213,7 +213,7 @@ test('records both lanes, how they ended, and no secrets', async () => {
   expect(await readFile(trace, 'utf8')).not.toMatch(/very-secret-value-1|sk-abcdefgh12345/);
 });
 
-suite('agent-sdk', available ? undefined : 'the official SDK could not be installed', () => {
+suite('agent-sdk', reason, () => {
   const calculator = (): unknown =>
     server(sdk, 'calc', 'add', {}, async () => said('5'), { annotations: { readOnlyHint: true } });
   const script = [{ tools: [{ name: 'mcp__calc__add', input: {} }] }, { text: 'it is {{last}}' }];

@@ -138,7 +138,7 @@ suite('front-ends', frontEnds.reason, () => {
       const agent = await open(thread);
       ask(agent, 'long');
       const running = agent.runAgent().catch(() => {});
-      await vi.waitFor(() => expect(answer(agent)).toBe('It takes a while'));
+      await vi.waitFor(() => expect(answer(agent)).toBe('It takes a while'), 60_000);
       agent.abortRun();
       await running;
       const base = `${served.url}/ag-ui/cook/${encodeURIComponent(thread)}`;

@@ -44,7 +44,7 @@ suite('front-ends', frontEnds.reason, () => {
           ['tool-boil', 'output-available'],
           ['text', 'done'],
         ]);
-      }, 10_000);
+      }, 60_000);
     });
   });
 });

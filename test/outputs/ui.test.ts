@@ -25,7 +25,7 @@ const text = (chat: Chat): string =>
 
 /** The chat when it has nothing more to do by itself. */
 const settled = (chat: Chat, enough: () => boolean): Promise<void> =>
-  vi.waitFor(() => expect([chat.status, enough()]).toEqual(['ready', true]), 10_000);
+  vi.waitFor(() => expect([chat.status, enough()]).toEqual(['ready', true]), 60_000);
 
 suite('front-ends', frontEnds.reason, () => {
   test('useChat shows reasoning, text, tools, files, data and the end of a run', async () => {
@@ -121,12 +121,12 @@ suite('front-ends', frontEnds.reason, () => {
   test('leaving is not cancelling: another page goes on where the first was; stop is', async () => {
     const chat = await open({ id: 'shared' });
     const sent = chat.sendMessage({ text: 'long' });
-    await vi.waitFor(() => expect(text(chat)).toBe('It takes a while'));
+    await vi.waitFor(() => expect(text(chat)).toBe('It takes a while'), 60_000);
     await chat.stop();
     await sent;
     const page = await open({ id: 'shared', messages: chat.messages });
     const resumed = page.resumeStream();
-    await vi.waitFor(() => expect(page.status).toBe('streaming'));
+    await vi.waitFor(() => expect(page.status).toBe('streaming'), 60_000);
     expect(text(page)).toBe('It takes a while');
     const stopped = await fetch(`${served.url}/ui/cook/shared/stop`, { method: 'POST' });
     expect(stopped.status).toBe(200);

@@ -43,7 +43,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
       saved,
       async looked() {
         const enough = looks + 2;
-        await expect.poll(() => looks, { timeout: 20_000 }).toBeGreaterThanOrEqual(enough);
+        await expect.poll(() => looks, { timeout: 60_000 }).toBeGreaterThanOrEqual(enough);
       },
       async [Symbol.asyncDispose]() {
         await push[Symbol.asyncDispose]();
@@ -71,7 +71,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
           seq = await log.append(claim as Claim, seq, [{ type: 'status', message }]);
       },
       async hears(...words: string[]) {
-        await expect.poll(() => heard, { timeout: 20_000 }).toEqual(words);
+        await expect.poll(() => heard, { timeout: 60_000 }).toEqual(words);
       },
       [Symbol.asyncDispose]: () => hook[Symbol.asyncDispose](),
     };
@@ -120,7 +120,7 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
     });
     await a.push.create('t', { id: 'mine', url: `${gone.url}/hook` }, '1.0', 0);
     await task.say('s1');
-    await expect.poll(() => asked, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => asked, { timeout: 60_000 }).toBe(1);
     for (let looks = 0; looks < 4; looks++) await a.looked();
     expect(asked).toBe(1);
   });

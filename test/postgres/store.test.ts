@@ -249,7 +249,7 @@ suite('postgres store', postgresMissing, () => {
       expect(most).toBeGreaterThan(1);
       await Promise.all(runners.map((runner) => runner[Symbol.asyncDispose]()));
       await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
-    }, 30_000);
+    }, 120_000);
 
     test('a tenant with few tasks does not wait behind one with many', async () => {
       await using log = await open(server.schema());
@@ -309,5 +309,5 @@ suite('postgres store', postgresMissing, () => {
     await database.crash();
     await expect(log.get('t')).rejects.toMatchObject({ code: 'server' });
     await log[Symbol.asyncDispose]();
-  }, 30_000);
+  }, 120_000);
 });

@@ -4,6 +4,7 @@ import { sleep } from '../../src/stream/index.ts';
 import { say, shape, turn, until, words } from '../task-world.ts';
 import { verifies } from '../verifies.ts';
 import { type Place, whole } from './place.ts';
+import { onAbort } from '../../src/stream/abort.ts';
 
 /** A cancel from anywhere, at any moment, and an agent that does not listen. */
 export function canceledRuns({ replica, start }: Place): void {
@@ -92,7 +93,7 @@ export function canceledRuns({ replica, start }: Place): void {
   verifies('S178', 'a cancel before the first word is the end, and no run starts', async () => {
     const a = replica();
     const silent: Agent = async function* (_turn, ctx) {
-      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+      await new Promise((resolve) => onAbort(ctx.signal, resolve));
       yield say('never heard');
     };
     await start(a, { s: silent }).submit(turn('s', 't'));

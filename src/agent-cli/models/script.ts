@@ -141,7 +141,7 @@ const countCalls = (messages: readonly Message[]): number =>
 
 function pieces(text: string, chunks: number | undefined): string[] {
   if (text === '') return [];
-  if (chunks === undefined) return text.match(/\s*\S+\s*$|\s*\S+/g) ?? [text];
+  if (chunks === undefined) return text.split(/(?<=\S)(?=\s+\S)/);
   const size = Math.ceil(text.length / chunks);
   return Array.from({ length: Math.ceil(text.length / size) }, (_, i) =>
     text.slice(i * size, (i + 1) * size),

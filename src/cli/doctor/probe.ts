@@ -58,7 +58,7 @@ async function readCard(
   url: string,
   options: ProbeOptions,
 ): Promise<{ readonly card?: JsonObject; readonly found: Finding[] }> {
-  const base = url.replace(/\/+$/, '');
+  const base = url.replace(/(?<!\/)\/+$/, '');
   const addresses = base.endsWith('.json')
     ? [base]
     : [

@@ -77,6 +77,6 @@ export function delegating(stage: Stage): void {
       expect(end).toMatchObject({ outcome: 'canceled' });
       expect(await model.calls[1]?.closed).toBe('dropped');
     });
-    expect(stopMs).toBeLessThan(closeLimitMs());
+    expect(stopMs).toBeLessThan(await closeLimitMs());
   });
 }

@@ -5,7 +5,7 @@ export interface Challenge {
   readonly resourceMetadata?: string;
 }
 
-const PARAMETER = /([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;
+const PARAMETER = /(?<![\w-])([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;
 
 /** The bearer challenge in a header that may have several; empty if there is none. */
 export function readChallenge(header: string | null): Challenge {
