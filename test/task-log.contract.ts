@@ -1,4 +1,3 @@
-import { onAbort } from '../src/stream/index.ts';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentEvent, Seq } from '../src/event/types.ts';
 import type { Claim, Store, TaskLog } from '../src/task/index.ts';
