@@ -123,7 +123,7 @@ async function openSandbox(
 ): Promise<Sandbox | undefined> {
   const { env } = process;
   if (given['sandbox'] === undefined) return undefined;
-  const [{ readSandbox }, { Sandbox: Enclosure }, { homedir }, { resolve }] = await Promise.all([
+  const [{ readSandbox }, { Sandbox: Enclosure }, { homedir }, paths] = await Promise.all([
     import('./sandbox/settings.ts'),
     import('./sandbox/bubblewrap.ts'),
     import('node:os'),
@@ -134,7 +134,7 @@ async function openSandbox(
   if (!policy) return undefined;
   const files = [...(flags.settings === undefined ? [] : [flags.settings]), ...flags.mcpConfig]
     .filter((value) => !value.trim().startsWith('{'))
-    .map((path) => resolve(cwd, path));
+    .map((path) => paths.resolve(cwd, path));
   const own = [placeOf(env, cwd).configDir, ...files];
   return Enclosure.open({ policy, cwd, home, own, env });
 }

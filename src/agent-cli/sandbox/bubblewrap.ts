@@ -181,17 +181,19 @@ export class Sandbox {
     for (const path of [...hidden, ...SYSTEM_SECRETS])
       if (existsSync(path)) set(realPath(path), 'hide');
     // A folder that holds a closed one could be renamed, and the closed one made anew in its place.
-    for (const [path, kind] of [...access]) {
+    for (const [path, kind] of access) {
       if (kind !== 'read' && kind !== 'hide') continue;
       for (const parent of parentsOf(path, writable))
         if (!access.has(parent)) access.set(parent, 'write');
     }
     const sorted = [...access].toSorted(([a], [b]) => depth(a) - depth(b));
+    const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
     return [
-      ...['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'],
+      ...system,
       // For a CLI that runs as root: files such as /proc/sys/kernel/core_pattern ask for the user
       // alone, not for a capability, and reach the whole machine.
-      ...['--remount-ro', '/proc'],
+      '--remount-ro',
+      '/proc',
       ...sorted.flatMap(([path, kind]) => mount(path, kind)),
       // Last: a working directory may be inside of a hidden folder.
       ...sorted.flatMap(([path, kind]) =>

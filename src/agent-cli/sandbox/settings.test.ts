@@ -2,8 +2,7 @@ import { expect, test } from 'vitest';
 import { seccompFilter } from './seccomp.ts';
 import { readSandbox } from './settings.ts';
 
-const read = (sandbox: unknown): unknown =>
-  readSandbox(sandbox, { cwd: '/work', home: '/home/me' });
+const read = (sandbox: unknown): unknown => readSandbox(sandbox, { cwd: '/work', home: '/home' });
 
 test('a sandbox that is not enabled is no sandbox', () => {
   expect(read(undefined)).toBeUndefined();
@@ -28,7 +27,7 @@ test('the network is off, and nothing is allowed by itself, unless the settings 
     autoAllow: true,
     excluded: ['docker *'],
     network: 'all',
-    writable: ['/home/me/cache', '/data'],
+    writable: ['/home/cache', '/data'],
     readOnly: ['/work/src'],
     hidden: ['/etc/x'],
   });
