@@ -8,8 +8,11 @@ import { Lane } from './lane.ts';
 import { type ChosenModel, chooseModel } from './models/index.ts';
 import type { Block } from './models/types.ts';
 import type { Opened } from './open.ts';
+import type { Policy } from './permissions.ts';
 import { idsOf, type Priority, type Prompt, PromptQueue } from './queue.ts';
 import { record, str } from './read.ts';
+import type { Rule } from './rules.ts';
+import type { Sandbox } from './sandbox/bubblewrap.ts';
 import { Session } from './session.ts';
 import { replay, Transcript } from './sessions.ts';
 import type { Settings } from './settings.ts';
@@ -25,6 +28,8 @@ export interface AgentOptions {
   readonly settings: Settings;
   readonly mcpConfigs: readonly JsonObject[];
   readonly model: ChosenModel;
+  /** Encloses commands, where the settings ask for it. */
+  readonly sandbox?: Sandbox | undefined;
   readonly stored: Opened;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -104,7 +109,7 @@ export class Agent implements Conductor {
     transcript.continueFrom(stored.entries, { copy: stored.copy });
     const choices = {
       model,
-      policy: settings.policy,
+      policy: withClosedPaths(settings.policy, options.sandbox),
       directories: [cwd, ...settings.directories],
       thinkingTokens: flags.maxThinkingTokens,
       systemPrompt: [flags.systemPrompt, flags.appendSystemPrompt].filter(Boolean).join('\n\n'),
@@ -115,6 +120,7 @@ export class Agent implements Conductor {
       env: childEnv,
       directories: () => choices.directories,
       policy: () => choices.policy,
+      sandbox: options.sandbox,
     };
     const builtins = loadBuiltins(flags.tools, place);
     builtins.catch(() => {}); // thrown again when a turn needs them
@@ -296,6 +302,22 @@ export class Agent implements Conductor {
       this.session.emit({ type: 'command_lifecycle', command_uuid: uuid, state });
     }
   }
+}
+
+/** What a command in the sandbox may not touch, the file tools of this process may not either. */
+function withClosedPaths(policy: Policy, sandbox: Sandbox | undefined): Policy {
+  if (!sandbox) return policy;
+  const { readOnly, hidden } = sandbox.closed();
+  const rules = (tool: string, paths: readonly string[]): Rule[] =>
+    paths.map((content) => ({ tool, content }));
+  return {
+    ...policy,
+    deny: [
+      ...policy.deny,
+      ...rules('Read', hidden),
+      ...['Write', 'Edit'].flatMap((tool) => rules(tool, [...readOnly, ...hidden])),
+    ],
+  };
 }
 
 async function loadBuiltins(names: readonly string[], place: Place): Promise<readonly AgentTool[]> {

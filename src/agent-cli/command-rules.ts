@@ -1,5 +1,6 @@
 import { wildcardFits } from './glob.ts';
-import { ANY, parseShell, type ShellWord, type SimpleCommand } from './shell-command.ts';
+import { parseShell, type SimpleCommand } from './shell-command.ts';
+import { ANY, type ShellWord } from './shell-reader.ts';
 
 /** `git *` and `git:*` also stand for `git` alone. */
 function fits(pattern: string, text: string, some: boolean): boolean {
@@ -38,28 +39,43 @@ const quote = ({ text, literal }: ShellWord): string =>
  */
 export function forbidsCommand(content: string, command: string): boolean {
   const pattern = patternOf(content);
-  return fits(pattern, command.trim(), false) || forbids(pattern, command, 0);
+  return fits(pattern, command.trim(), false) || forbids({ pattern, left: MAX_CHARS }, command);
 }
 
-const MAX_DEPTH = 10;
+/** How many characters are read for one command, the texts that it runs included. */
+const MAX_CHARS = 1024 * 1024;
+/** How many ways to read the wrappers of one command are followed. */
+const MAX_STARTS = 16;
 
-function forbids(pattern: string, text: string, depth: number): boolean {
-  const script = depth > MAX_DEPTH ? undefined : parseShell(text);
-  return !script || script.commands.some((command) => forbidsOne(pattern, command, depth));
+interface Search {
+  readonly pattern: string;
+  /** Characters that may still be read: beyond them, the rule covers what is left. */
+  left: number;
 }
 
-function forbidsOne(pattern: string, { words, source }: SimpleCommand, depth: number): boolean {
+function forbids(search: Search, text: string): boolean {
+  search.left -= text.length + 1;
+  const script = search.left < 0 ? undefined : parseShell(text);
+  return !script || script.commands.some((command) => forbidsOne(search, command));
+}
+
+function forbidsOne(search: Search, { words, source }: SimpleCommand): boolean {
+  const { pattern } = search;
   if (fits(pattern, source, false)) return true;
-  return startsOf(words).some((start) => {
-    const [name, ...args] = start;
-    if (name === undefined) return false;
-    if (!name.literal) return true;
-    const base = name.text.slice(name.text.lastIndexOf('/') + 1);
-    const named = [name.text, base].some((text) =>
-      [plain, quote].some((write) => fits(pattern, [text, ...args.map(write)].join(' '), true)),
-    );
-    return named || runsText(pattern, base, args, depth);
-  });
+  const starts = startsOf(words);
+  return (
+    starts.length > MAX_STARTS ||
+    starts.some((start) => {
+      const [name, ...args] = start;
+      if (name === undefined) return false;
+      if (!name.literal) return true;
+      const base = name.text.slice(name.text.lastIndexOf('/') + 1);
+      const named = [name.text, base].some((text) =>
+        [plain, quote].some((write) => fits(pattern, [text, ...args.map(write)].join(' '), true)),
+      );
+      return named || runsText(search, base, args);
+    })
+  );
 }
 
 const plain = ({ text }: ShellWord): string => text;
@@ -112,25 +128,36 @@ const WRAPPERS: ReadonlyMap<string, number> = new Map([
   ),
 ]);
 
-/** A command, and the commands that it starts through a wrapper: `sudo nice rm x`, `rm x`. */
+/**
+ * A command, and the commands that it starts through a wrapper: `sudo nice rm x`, `nice rm x`, `rm x`.
+ * More than {@link MAX_STARTS}: there are too many to follow.
+ */
 function startsOf(words: readonly ShellWord[]): (readonly ShellWord[])[] {
-  const found = [words];
-  const [name] = words;
+  const starts = new Set([0]);
+  for (const start of starts) {
+    for (const next of startedBy(words, start)) starts.add(next);
+    if (starts.size > MAX_STARTS) break;
+  }
+  return [...starts].map((start) => words.slice(start));
+}
+
+/** Where the command of a wrapper may begin. */
+function startedBy(words: readonly ShellWord[], start: number): number[] {
+  const found: number[] = [];
+  const name = words[start];
   if (!name?.literal) return found;
   const base = name.text.slice(name.text.lastIndexOf('/') + 1);
-  if (base === 'find') {
-    words.forEach(({ text }, i) => {
-      if (/^-(?:exec|ok)(?:dir)?$/.test(text)) found.push(...startsOf(words.slice(i + 1)));
-    });
-    return found;
-  }
   let ahead = WRAPPERS.get(base);
-  if (ahead === undefined) return found;
-  // Which options take a word is not known: behind an option, both readings count.
-  for (let i = 1; i < words.length; i++) {
+  for (let i = start + 1; i < words.length && found.length <= MAX_STARTS; i++) {
     const word = words[i] as ShellWord;
+    if (base === 'find') {
+      if (/^-(?:exec|ok)(?:dir)?$/.test(words[i - 1]?.text ?? '')) found.push(i);
+      continue;
+    }
+    if (ahead === undefined) break;
     if (word.literal && (word.text.startsWith('-') || /^\w+=/.test(word.text))) continue;
-    found.push(...startsOf(words.slice(i)));
+    found.push(i);
+    // Which options take a word is not known: behind an option, both readings count.
     if (words[i - 1]?.text.startsWith('-')) continue;
     if (ahead-- === 0) break;
   }
@@ -142,12 +169,7 @@ const SHELLS = new Set(['sh', 'ash', 'bash', 'dash', 'ksh', 'mksh', 'rbash', 'ya
 const TEXT_RUNNERS = new Set(['eval', 'trap', 'env', 'parallel', 'script', 'su', 'watch', 'xargs']);
 
 /** A command that runs a text: `eval`, `sh -c`, `env -S`. */
-function runsText(
-  pattern: string,
-  name: string,
-  args: readonly ShellWord[],
-  depth: number,
-): boolean {
+function runsText(search: Search, name: string, args: readonly ShellWord[]): boolean {
   // From then on a name may mean anything.
   if ((name === 'alias' || name === 'unalias') && args.length > 0) return true;
   const isShell = SHELLS.has(name);
@@ -163,7 +185,7 @@ function runsText(
   }
   if (name === 'eval') {
     if (args.some(({ literal }) => !literal)) return true;
-    return args.length > 0 && forbids(pattern, args.map(plain).join(' '), depth + 1);
+    return args.length > 0 && forbids(search, args.map(plain).join(' '));
   }
   return args.some(({ text, literal }) => {
     if (!literal) return isShell || name === 'trap';
@@ -173,7 +195,7 @@ function runsText(
       : isShell || name === 'trap' || /\s/.test(text)
         ? [text]
         : [];
-    return texts.some((part) => forbids(pattern, part, depth + 1));
+    return texts.some((part) => forbids(search, part));
   });
 }
 

@@ -226,7 +226,9 @@ async function mcpCall(request: ControlRequest, { session }: Conductor): Promise
 
 /** What may change in a running session: the effort, and further permission rules. */
 function applySettings({ settings }: ControlRequest, { session }: Conductor): ControlAnswer {
-  const { effortLevel, permissions } = record(settings);
+  const { effortLevel, permissions, sandbox } = record(settings);
+  if (sandbox !== undefined)
+    return no('The sandbox cannot be changed while the session runs: start it with --settings');
   if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
   for (const behavior of ['allow', 'deny', 'ask'] as const) {
     const rules = texts(record(permissions)[behavior]).map(parseRule);

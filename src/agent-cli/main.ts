@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 import { Agent } from './agent.ts';
 import { type Flags, parseFlags } from './flags.ts';
@@ -7,6 +8,7 @@ import { type ChosenModel, chooseModel } from './models/index.ts';
 import { openStored, placeOf } from './open.ts';
 import { Output } from './output.ts';
 import { printer } from './print.ts';
+import type { Sandbox } from './sandbox/bubblewrap.ts';
 import { jsonArgument, readSettings } from './settings.ts';
 import { VERSION } from './version.ts';
 
@@ -77,6 +79,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   const given =
     flags.settings === undefined ? {} : await jsonArgument('settings', flags.settings, cwd);
   const settings = readSettings(given, flags, env);
+  const sandbox = await openSandbox(given, flags, cwd);
   const model = await firstModel(flags, { cwd, env });
   if (
     flags.maxBudgetUsd !== undefined &&
@@ -95,6 +98,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
       settings,
       mcpConfigs: await configs,
       model,
+      sandbox,
       stored,
       cwd,
       env,
@@ -109,6 +113,30 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
     note(error.message);
     return undefined;
   }
+}
+
+/** The sandbox that the settings ask for. Throws where it cannot be had: nothing runs without it then. */
+async function openSandbox(
+  given: JsonObject,
+  flags: Flags,
+  cwd: string,
+): Promise<Sandbox | undefined> {
+  const { env } = process;
+  if (given['sandbox'] === undefined) return undefined;
+  const [{ readSandbox }, { Sandbox: Enclosure }, { homedir }, paths] = await Promise.all([
+    import('./sandbox/settings.ts'),
+    import('./sandbox/bubblewrap.ts'),
+    import('node:os'),
+    import('node:path'),
+  ]);
+  const home = env['HOME'] || homedir();
+  const policy = readSandbox(given['sandbox'], { cwd, home });
+  if (!policy) return undefined;
+  const files = [...(flags.settings === undefined ? [] : [flags.settings]), ...flags.mcpConfig]
+    .filter((value) => !value.trim().startsWith('{'))
+    .map((path) => paths.resolve(cwd, path));
+  const own = [placeOf(env, cwd).configDir, ...files];
+  return Enclosure.open({ policy, cwd, home, own, env });
 }
 
 /** A model that cannot be set up gives way at once; one that fails later, in its step. */

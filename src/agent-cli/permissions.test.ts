@@ -13,7 +13,7 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
 });
 const mcp: Call = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
 const reading: Call = { ...mcp, readOnly: true };
-const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/home/me' });
+const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/home' });
 const read: Call = {
   tool: 'Read',
   builtin: true,

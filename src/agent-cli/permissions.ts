@@ -9,6 +9,8 @@ export interface Call extends Candidate {
   readonly builtin: boolean;
   /** Writes files inside the working directories: what `acceptEdits` accepts. */
   readonly edit: boolean;
+  /** Runs in a sandbox whose settings let commands run without a further permission. */
+  readonly enclosed?: boolean;
   /** Reaches outside of the working directories. */
   readonly outside?: string | undefined;
 }
@@ -23,7 +25,7 @@ export interface Policy {
 /** `source` and `reason` are for people and for `tool_result_meta`. */
 export interface Decision {
   readonly behavior: 'allow' | 'deny' | 'ask';
-  readonly reason: 'rule' | 'mode' | 'workingDir' | 'safe' | 'default';
+  readonly reason: 'rule' | 'mode' | 'workingDir' | 'safe' | 'sandbox' | 'default';
   readonly message?: string;
   readonly rule?: Rule;
 }
@@ -62,6 +64,7 @@ export function decide(call: Call, policy: Policy): Decision {
       message: `${call.outside} is outside of the working directories.`,
     });
   }
+  if (call.enclosed) return { behavior: 'allow', reason: 'sandbox' };
   if (call.builtin && call.readOnly) return { behavior: 'allow', reason: 'safe' };
   if (policy.mode === 'acceptEdits' && call.edit) return { behavior: 'allow', reason: 'mode' };
   return orDeny(policy, call, { behavior: 'ask', reason: 'default' });

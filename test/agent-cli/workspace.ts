@@ -18,8 +18,8 @@ export class Workspace implements AsyncDisposable {
   readonly #env: Record<string, string>;
   #scripts = 0;
 
-  static async open(env: Record<string, string> = {}): Promise<Workspace> {
-    const root = await mkdtemp(join(tmpdir(), 'duolane-agent-'));
+  static async open(env: Record<string, string> = {}, base: string = tmpdir()): Promise<Workspace> {
+    const root = await mkdtemp(join(base, 'duolane-agent-'));
     const workspace = new Workspace(root, env);
     await mkdir(workspace.cwd);
     return workspace;

@@ -1,5 +1,7 @@
 import { buildEnv, spawnProcess } from '../../../process/index.ts';
+import { allowsCommand } from '../../command-rules.ts';
 import { str } from '../../read.ts';
+import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import { unlessAborted } from '../../wait.ts';
 import type { AgentTool, ToolOutcome } from '../types.ts';
 import type { Place } from './place.ts';
@@ -29,17 +31,28 @@ export const bashTool = (place: Place): AgentTool => ({
     },
   },
   readOnly: false,
-  facts: (input) => ({
-    command: str(input['command']),
-    edit: false,
-    summary: str(input['description']) || undefined,
-  }),
+  facts: (input) => {
+    const command = str(input['command']);
+    const enclosed = sandboxFor(place, command);
+    return {
+      command,
+      edit: false,
+      enclosed: enclosed?.policy.autoAllow === true,
+      summary: str(input['description']) || undefined,
+    };
+  },
   async call(input, { signal }) {
     const { timeout } = input;
     const limitMs = Math.min(typeof timeout === 'number' ? timeout : DEFAULT_MS, MAX_MS);
     return runCommand(place, str(input['command']), limitMs, signal);
   },
 });
+
+/** Every part of a command must be excluded by one pattern, or the whole of it is enclosed. */
+function sandboxFor({ sandbox }: Place, command: string): Sandbox | undefined {
+  const excluded = sandbox?.policy.excluded.some((pattern) => allowsCommand(pattern, command));
+  return excluded ? undefined : sandbox;
+}
 
 async function runCommand(
   place: Place,
@@ -50,16 +63,22 @@ async function runCommand(
   const limit = AbortSignal.timeout(limitMs);
   const stderr = new Kept();
   const stdout = new Kept();
+  const enclosed = sandboxFor(place, command)?.command(command, place.directories());
   await using child = spawnProcess({
-    command: '/bin/sh',
-    args: ['-c', command],
+    command: enclosed?.command ?? '/bin/sh',
+    args: enclosed?.args ?? ['-c', command],
     cwd: place.cwd,
-    env: buildEnv({ base: place.env }),
+    env: buildEnv({ base: place.env, set: enclosed ? { TMPDIR: '/tmp' } : {} }),
     markEnv: 'DUOLANE_CALL',
     graceMs: 0,
     killMs: 1000,
     onStderr: (text) => stderr.add(text),
   });
+  try {
+    if (enclosed) child.write(enclosed.input);
+  } catch {
+    // It has ended already: why is in its exit.
+  }
   child.endInput();
   const decoder = new TextDecoder();
   const read = (async () => {

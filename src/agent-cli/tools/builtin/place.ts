@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { isInside, realPath } from '../../path-rules.ts';
 import type { Policy } from '../../permissions.ts';
 import { forbids } from '../../rules.ts';
+import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import type { CallFacts } from '../types.ts';
 
 /** Where the built-in tools may work. `directories` may grow while the session runs. */
@@ -12,6 +13,8 @@ export interface Place {
   /** Of which the deny and ask rules of `Read` hold for every file that a search looks into. */
   policy(): Policy;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** What encloses commands; without it they run as this process does. */
+  readonly sandbox?: Sandbox | undefined;
 }
 
 /** The absolute path of an argument. */

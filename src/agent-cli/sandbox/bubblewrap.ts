@@ -1,0 +1,272 @@
+import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
+import { DuolaneError } from '../../errors.ts';
+import { spawnProcess } from '../../process/index.ts';
+import { isInside, realPath } from '../path-rules.ts';
+import type { SandboxPolicy } from './settings.ts';
+import { seccompFilter } from './seccomp.ts';
+
+/** What a command is started with. */
+export interface SandboxedCommand {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Written to its input, which is then ended. */
+  readonly input: Uint8Array;
+}
+
+export interface SandboxOptions {
+  readonly policy: SandboxPolicy;
+  readonly cwd: string;
+  readonly home: string;
+  /** The CLI's own files: its config with the transcripts, and files with settings. */
+  readonly own: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Files of a project that other programs run or believe: not for a command to write. */
+const PROTECTED = [
+  '.git/hooks',
+  '.git/config',
+  '.gitmodules',
+  '.claude',
+  '.mcp.json',
+  '.vscode',
+  '.idea',
+  '.envrc',
+];
+
+/** Credentials in a home, which a command has no use for. */
+const CREDENTIALS = [
+  '.aws',
+  '.azure',
+  '.cargo/credentials.toml',
+  '.claude',
+  '.claude.json',
+  '.config/gcloud',
+  '.config/gh',
+  '.docker',
+  '.duolane',
+  '.git-credentials',
+  '.gnupg',
+  '.kube',
+  '.netrc',
+  '.npmrc',
+  '.password-store',
+  '.pypirc',
+  '.ssh',
+];
+const SYSTEM_SECRETS = ['/etc/shadow', '/etc/shadow-', '/etc/gshadow', '/etc/sudoers'];
+/** Emptied: temporary files of others, and sockets of services. */
+const EMPTIED = ['/tmp', '/var/tmp', '/run', '/var/run'];
+const TEMP_BYTES = 1024 * 1024 * 1024;
+
+type Access = 'empty' | 'write' | 'read' | 'hide';
+/** Of two that name one path, the later one wins. */
+const STRICTER: readonly Access[] = ['empty', 'write', 'read', 'hide'];
+
+/**
+ * Runs commands in bubblewrap: the file system read-only but for the working directories and a
+ * temporary folder of the call, no network, no other processes, no sockets of this machine, and an
+ * end for everything that the command started. Which paths are closed is looked up for each call.
+ */
+export class Sandbox {
+  readonly policy: SandboxPolicy;
+  readonly #options: SandboxOptions;
+  readonly #filter: Uint8Array;
+
+  private constructor(options: SandboxOptions, filter: Uint8Array) {
+    this.policy = options.policy;
+    this.#options = options;
+    this.#filter = filter;
+  }
+
+  /** Throws `unsupported` where commands cannot be enclosed: then nothing may run at all. */
+  static async open(options: SandboxOptions): Promise<Sandbox> {
+    const filter = process.platform === 'linux' ? seccompFilter() : undefined;
+    if (!filter) {
+      throw unavailable(
+        `it needs Linux on x64 or arm64 with bubblewrap, not ${process.platform} on ${process.arch}`,
+      );
+    }
+    const sandbox = new Sandbox(options, filter);
+    for (const path of options.policy.writable)
+      if (!existsSync(path))
+        throw new DuolaneError(
+          'not_found',
+          `sandbox.filesystem.allowWrite "${path}" not found; make it first`,
+        );
+    await sandbox.#probe();
+    return sandbox;
+  }
+
+  /** Paths that no tool of this process may write either, and those that it may not read. */
+  closed(): { readonly readOnly: readonly string[]; readonly hidden: readonly string[] } {
+    const { policy, cwd, home, own } = this.#options;
+    return {
+      readOnly: [...PROTECTED.map((name) => join(cwd, name)), ...policy.readOnly],
+      hidden: [...CREDENTIALS.map((name) => join(home, name)), ...own, ...policy.hidden],
+    };
+  }
+
+  /** `directories`: the working directories now. Throws `unsupported` for what cannot be enclosed. */
+  command(text: string, directories: readonly string[]): SandboxedCommand {
+    return {
+      command: 'bwrap',
+      args: [
+        ...this.#mounts(directories),
+        '--unshare-user',
+        '--unshare-pid',
+        '--unshare-ipc',
+        '--unshare-uts',
+        '--unshare-cgroup-try',
+        ...(this.policy.network === 'off' ? ['--unshare-net'] : []),
+        '--disable-userns',
+        '--cap-drop',
+        'ALL',
+        '--die-with-parent',
+        '--new-session',
+        '--chdir',
+        realPath(this.#options.cwd),
+        // The filter comes through stdin, which the command gets as an empty one.
+        '--seccomp',
+        '0',
+        '--',
+        '/bin/sh',
+        '-c',
+        'exec </dev/null; exec /bin/sh -c "$1"',
+        'sh',
+        text,
+      ],
+      input: this.#filter,
+    };
+  }
+
+  async #probe(): Promise<void> {
+    const { cwd, env } = this.#options;
+    const { command, args, input } = this.command('true', [cwd]);
+    await using child = spawnProcess({ command, args, cwd, env: pathOf(env), graceMs: 10_000 });
+    try {
+      child.write(input);
+    } catch {
+      // It has ended already: why is in its exit.
+    }
+    child.endInput();
+    const { code, stderr, startError } = await child.exited;
+    if (startError)
+      throw unavailable(`bubblewrap cannot be started (${startError.message}); install bwrap`);
+    if (code !== 0) {
+      const why = stderr.trim().split('\n').at(-1) || `exit code ${code}`;
+      throw unavailable(`bubblewrap cannot enclose a command here: ${why}`);
+    }
+  }
+
+  /** Parents before what is in them: the mount of the longer path decides. */
+  #mounts(directories: readonly string[]): string[] {
+    const access = new Map<string, Access>();
+    const set = (path: string, wanted: Access): void => {
+      const had = access.get(path);
+      if (had === undefined || STRICTER.indexOf(wanted) > STRICTER.indexOf(had))
+        access.set(path, wanted);
+    };
+    for (const path of EMPTIED) if (isFolder(path)) set(path, 'empty');
+    const writable = [...directories, ...this.policy.writable].map((path) => realPath(path));
+    for (const path of writable) {
+      if (['/', '/proc', '/dev', '/sys', '/run', '/etc', '/usr'].includes(path))
+        throw unavailable(`"${path}" cannot be a writable folder of a command`);
+      set(path, 'write');
+    }
+    const { readOnly, hidden } = this.closed();
+    for (const folder of writable) for (const path of protectedIn(folder)) set(path, 'read');
+    for (const path of readOnly) if (existsSync(path)) set(realPath(path), 'read');
+    for (const path of [...hidden, ...SYSTEM_SECRETS])
+      if (existsSync(path)) set(realPath(path), 'hide');
+    // A folder that holds a closed one could be renamed, and the closed one made anew in its place.
+    for (const [path, kind] of access) {
+      if (kind !== 'read' && kind !== 'hide') continue;
+      for (const parent of parentsOf(path, writable))
+        if (!access.has(parent)) access.set(parent, 'write');
+    }
+    const sorted = [...access].toSorted(([a], [b]) => depth(a) - depth(b));
+    const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
+    return [
+      ...system,
+      // For a CLI that runs as root: files such as /proc/sys/kernel/core_pattern ask for the user
+      // alone, not for a capability, and reach the whole machine.
+      '--remount-ro',
+      '/proc',
+      ...sorted.flatMap(([path, kind]) => mount(path, kind)),
+      // Last: a working directory may be inside of a hidden folder.
+      ...sorted.flatMap(([path, kind]) =>
+        kind === 'hide' && isFolder(path) ? ['--remount-ro', path] : [],
+      ),
+    ];
+  }
+}
+
+const depth = (path: string): number => path.split(sep).length;
+
+/** The folders between a path and the writable one that it is in. */
+function parentsOf(path: string, writable: readonly string[]): string[] {
+  const found: string[] = [];
+  const inside = (parent: string): boolean =>
+    writable.some((folder) => folder !== parent && isInside(folder, parent));
+  for (let parent = dirname(path); inside(parent); parent = dirname(parent)) found.push(parent);
+  return found;
+}
+
+function mount(path: string, access: Access): string[] {
+  switch (access) {
+    case 'empty':
+      return ['--size', String(TEMP_BYTES), '--tmpfs', path];
+    case 'write':
+      return ['--bind', path, path];
+    case 'read':
+      return ['--ro-bind', path, path];
+    case 'hide':
+      return isFolder(path)
+        ? ['--size', '65536', '--tmpfs', path]
+        : ['--ro-bind', '/dev/null', path];
+  }
+}
+
+function protectedIn(folder: string): string[] {
+  const found: string[] = [];
+  const git = join(folder, '.git');
+  // A repository without hooks: the folder is made, so that it can be closed.
+  if (isFolder(git) && !isLink(git)) mkdirSync(join(git, 'hooks'), { recursive: true });
+  for (const name of PROTECTED) {
+    const path = join(folder, name);
+    if (!existsSync(path) && !isLink(path)) continue;
+    for (let part = path; part !== folder; part = dirname(part)) {
+      // A link can be replaced by another one, whatever it leads to is closed or not.
+      if (isLink(part)) throw unavailable(`"${part}" is a link and cannot be protected`);
+    }
+    found.push(path);
+  }
+  return found;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory() && !(EMPTIED.includes(path) && isLink(path));
+  } catch {
+    return false;
+  }
+}
+
+function isLink(path: string): boolean {
+  try {
+    return lstatSync(path).isSymbolicLink();
+  } catch {
+    return false;
+  }
+}
+
+const pathOf = (env: SandboxOptions['env']): Record<string, string> =>
+  env['PATH'] === undefined ? {} : { PATH: env['PATH'] };
+
+const unavailable = (why: string): DuolaneError =>
+  new DuolaneError(
+    'unsupported',
+    `cannot run commands: the setting "sandbox" is enabled and ${why}`,
+  );

@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest';
+import { seccompFilter } from './seccomp.ts';
+import { readSandbox } from './settings.ts';
+
+const read = (sandbox: unknown): unknown => readSandbox(sandbox, { cwd: '/work', home: '/home' });
+
+test('a sandbox that is not enabled is no sandbox', () => {
+  expect(read(undefined)).toBeUndefined();
+  expect(read({})).toBeUndefined();
+  expect(read({ enabled: false, excludedCommands: ['git *'] })).toBeUndefined();
+});
+
+test('the network is off, and nothing is allowed by itself, unless the settings say so', () => {
+  const nothing = { excluded: [], writable: [], readOnly: [], hidden: [] };
+  expect(read({ enabled: true })).toEqual({ ...nothing, autoAllow: false, network: 'off' });
+  expect(
+    read({
+      enabled: true,
+      failIfUnavailable: true,
+      allowUnsandboxedCommands: false,
+      autoAllowBashIfSandboxed: true,
+      excludedCommands: ['docker *'],
+      network: { allowedDomains: ['*'] },
+      filesystem: { allowWrite: ['~/cache', '//data'], denyWrite: ['src'], denyRead: ['/etc/x'] },
+    }),
+  ).toEqual({
+    autoAllow: true,
+    excluded: ['docker *'],
+    network: 'all',
+    writable: ['/home/cache', '/data'],
+    readOnly: ['/work/src'],
+    hidden: ['/etc/x'],
+  });
+});
+
+test.each([
+  [{ failIfUnavailable: false }, 'failIfUnavailable'],
+  [{ allowUnsandboxedCommands: true }, 'allowUnsandboxedCommands'],
+  [{ ignoreViolations: {} }, 'ignoreViolations'],
+  [{ enableWeakerNestedSandbox: true }, 'enableWeakerNestedSandbox'],
+  [{ ripgrep: {} }, 'ripgrep'],
+  [{ somethingNew: 1 }, 'somethingNew'],
+  [{ network: { allowedDomains: ['example.com'] } }, 'network.allowedDomains'],
+  [{ network: { allowUnixSockets: ['/x'] } }, 'network.allowUnixSockets'],
+  [{ network: { allowLocalBinding: false } }, 'network.allowLocalBinding'],
+  [{ network: { httpProxyPort: 1 } }, 'network.httpProxyPort'],
+  [{ network: { new: 1 } }, 'network.new'],
+  [{ filesystem: { allowRead: [] } }, 'filesystem.allowRead'],
+  [{ filesystem: { denyRead: ['**/.env'] } }, 'filesystem.denyRead'],
+])('what is not enforced is refused by name, enabled or not: %j', (sandbox, name) => {
+  for (const enabled of [true, false])
+    expect(() => read({ enabled, ...sandbox })).toThrow(`"sandbox.${name}`);
+});
+
+test.each([
+  [true, '"sandbox"'],
+  [{ enabled: 'yes' }, '"sandbox.enabled"'],
+  [{ network: [] }, '"sandbox.network"'],
+  [{ excludedCommands: 'git' }, '"sandbox.excludedCommands"'],
+  [{ filesystem: { denyRead: [1] } }, '"sandbox.filesystem.denyRead"'],
+])('a member of the wrong kind is refused: %j', (sandbox, name) => {
+  expect(() => read(sandbox)).toThrow(name);
+});
+
+test('the filter is whole instructions, for processors that are known', () => {
+  expect(seccompFilter('x64')?.length).toBeGreaterThan(200);
+  expect((seccompFilter('arm64')?.length ?? 1) % 8).toBe(0);
+  expect(seccompFilter('mips')).toBeUndefined();
+});
