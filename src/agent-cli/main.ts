@@ -73,11 +73,10 @@ async function main(): Promise<void> {
 async function openAgent(flags: Flags, output: Output): Promise<Agent | undefined> {
   const { env } = process;
   const cwd = process.cwd();
-  const configs = Promise.all(
-    flags.mcpConfig.map((value) => jsonArgument('mcp-config', value, cwd)),
-  );
-  const given =
-    flags.settings === undefined ? {} : await jsonArgument('settings', flags.settings, cwd);
+  const [given, ...mcpConfigs] = await Promise.all([
+    flags.settings === undefined ? {} : jsonArgument('settings', flags.settings, cwd),
+    ...flags.mcpConfig.map((value) => jsonArgument('mcp-config', value, cwd)),
+  ]);
   const settings = readSettings(given, flags, env);
   const sandbox = await openSandbox(given, flags, cwd);
   const model = await firstModel(flags, { cwd, env });
@@ -96,7 +95,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
     return new Agent({
       flags,
       settings,
-      mcpConfigs: await configs,
+      mcpConfigs,
       model,
       sandbox,
       stored,

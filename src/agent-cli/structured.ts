@@ -1,3 +1,4 @@
+import type { Ajv } from 'ajv';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { type AgentTool, failure, success } from './tools/types.ts';
@@ -13,9 +14,8 @@ export type SchemaCheck = (value: unknown) => string | undefined;
 
 /** Throws `invalid` for a schema that cannot be used. */
 export async function compileSchema(schema: JsonObject): Promise<SchemaCheck> {
-  const { Ajv } = await import('ajv');
-  const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false });
-  const { $schema: _, ...plain } = schema; // ajv knows its own dialect only, and validates the others well enough
+  const { $schema, ...plain } = schema; // ajv refuses a dialect that it does not know by this name
+  const ajv = await validatorOf($schema);
   let validate: ReturnType<typeof ajv.compile>;
   try {
     validate = ajv.compile(plain);
@@ -49,4 +49,19 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
       return failure(`The output does not match the schema: ${problem}`);
     },
   };
+}
+
+/** By default draft 2020-12, where a tuple has `prefixItems`; an older dialect if the schema says so. */
+async function validatorOf($schema: unknown): Promise<Ajv> {
+  const options = { allErrors: true, strict: false, validateFormats: false } as const;
+  const name = typeof $schema === 'string' ? $schema : 'draft/2020-12';
+  if (name.includes('draft/2020-12'))
+    return new (await import('ajv/dist/2020.js')).Ajv2020(options);
+  if (name.includes('draft/2019-09'))
+    return new (await import('ajv/dist/2019.js')).Ajv2019(options);
+  if (/draft-0[67]/.test(name)) return new (await import('ajv')).Ajv(options);
+  throw new DuolaneError(
+    'invalid',
+    `unknown $schema "${name}" of the output; available: draft 2020-12, 2019-09, draft-07, draft-06`,
+  );
 }

@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+import type { Logger } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { Exit } from '../process/types.ts';
 import { peerFailure } from './failure.ts';
@@ -38,4 +39,17 @@ export function verdictOf(ending: Ending): {
   }
   if (exit.code === 0 && open === 0 && initialized) return { noise: false };
   return { error: peerFailure('peer_exited', what, exit, frames), noise: false };
+}
+
+/** The failure that the end of a CLI is, if it is one; what is only noise goes to the log. */
+export function judgeExit(
+  ending: Ending,
+  lostInAll: number,
+  logger: Logger,
+): DuolaneError | undefined {
+  const { error, noise } = verdictOf(ending);
+  const { stderr: _, ...how } = ending.exit;
+  if (noise || (!error && lostInAll > 0))
+    logger.warn('ignored at shutdown: the turn has its result', { ...how, lost: lostInAll });
+  return error;
 }

@@ -46,3 +46,14 @@ function lastLine(stderr: string): string {
   const line = lines.findLast((each) => /error|fatal|cannot|not found/i.test(each)) ?? lines.at(-1);
   return (line ?? '').slice(0, 300);
 }
+
+export const closedInput = (): DuolaneError =>
+  new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');
+
+/** The transport of a session threw, which its contract forbids. */
+export const brokenTransport = (cause: unknown): DuolaneError =>
+  new DuolaneError(
+    'internal',
+    `the transport of the agent failed: ${DuolaneError.from(cause).message}`,
+    { cause },
+  );

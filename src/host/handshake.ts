@@ -2,6 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { onAbort } from '../stream/abort.ts';
 import type { Dialogue } from './dialogue.ts';
+import type { Gate } from './gate.ts';
 import { type DeclaredServer, serverFields } from './initialize.ts';
 import type { McpBridge } from './mcp.ts';
 import type { ServerReady } from './types.ts';
@@ -23,6 +24,7 @@ export class Handshake {
   readonly #parts: HandshakeParts;
   #fields: JsonObject;
   #isDone = false;
+  #sending = 0;
 
   constructor(dialogue: Dialogue, parts: HandshakeParts) {
     this.#dialogue = dialogue;
@@ -36,6 +38,21 @@ export class Handshake {
 
   get isDone(): boolean {
     return this.#isDone;
+  }
+
+  /**
+   * Calls `write` once messages may be written. Stdin stays open until then: the message was taken,
+   * also if the end of input comes before it can be written.
+   */
+  async whenWritable(gate: Gate, write: () => void): Promise<void> {
+    const id = `send ${++this.#sending}`;
+    gate.hold(id, 'a message that waits for initialize');
+    try {
+      await this.mayWrite;
+      write();
+    } finally {
+      gate.release(id);
+    }
   }
 
   /** The in-process servers were replaced: a later `initialize` declares these. */

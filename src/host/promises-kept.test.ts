@@ -158,8 +158,8 @@ describe('a session store', () => {
 describe('silence', () => {
   /** A clock and timers that the test moves: `sleep` is a suspended machine, during which no timer fires. */
   function world(counts: boolean): {
-    pass(ms: number): void;
-    sleep(ms: number): void;
+    readonly pass: (ms: number) => void;
+    readonly sleep: (ms: number) => void;
     readonly now: () => number;
   } {
     vi.useFakeTimers();
@@ -179,7 +179,7 @@ describe('silence', () => {
     'does not count a machine that was suspended (the clock counts it: %s)',
     (counts) => {
       const { now, pass, sleep } = world(counts);
-      const onSilence = vi.fn();
+      const onSilence = vi.fn<(silentMs: number) => void>();
       const silence = new Silence(600_000, () => true, onSilence, now);
       silence.start();
       pass(300_000);
@@ -193,7 +193,7 @@ describe('silence', () => {
 
   test('begins anew with every sound', () => {
     const { now, pass } = world(false);
-    const onSilence = vi.fn();
+    const onSilence = vi.fn<(silentMs: number) => void>();
     const silence = new Silence(1000, () => true, onSilence, now);
     silence.start();
     for (let i = 0; i < 10; i += 1) {
@@ -207,8 +207,8 @@ describe('silence', () => {
 
   test('a limit does not pass while the machine is suspended, and can be taken back', () => {
     const { now, pass, sleep } = world(true);
-    const run = vi.fn();
-    whileAwake(10_000, run, now);
+    const run = vi.fn<(word?: string) => void>();
+    whileAwake(10_000, () => run(), now);
     whileAwake(10_000, () => run('cancelled'), now)();
     pass(5000);
     sleep(3_600_000);
@@ -221,7 +221,7 @@ describe('silence', () => {
 
 describe('abort', () => {
   test('a controller that is aborted already starts nothing', () => {
-    const transport = vi.fn();
+    const transport = vi.fn<() => never>();
     const abortController = new AbortController();
     abortController.abort();
     expect(() => query({ prompt: 'x', options: { transport, abortController } })).toThrow(
@@ -231,7 +231,7 @@ describe('abort', () => {
   });
 
   test('during the start does not start the CLI', async () => {
-    const transport = vi.fn(() => new FakeCli().transport);
+    const transport = vi.fn<() => FakeCli['transport']>(() => new FakeCli().transport);
     const abortController = new AbortController();
     const run = query({ prompt: 'x', options: { transport, abortController } });
     abortController.abort();

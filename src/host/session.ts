@@ -8,8 +8,8 @@ import { type ControlRequest, isControl } from '../wire/control.ts';
 import type { ToolUse } from './calls.ts';
 import { Conversation } from './conversation.ts';
 import { Dialogue, type Serve } from './dialogue.ts';
-import { verdictOf } from './ending.ts';
-import { peerFailure } from './failure.ts';
+import { judgeExit } from './ending.ts';
+import { brokenTransport, closedInput, peerFailure } from './failure.ts';
 import type { Gate } from './gate.ts';
 import { Handshake } from './handshake.ts';
 import { isGoodbye } from './hooks.ts';
@@ -18,6 +18,7 @@ import type { McpServerConfig } from './options.ts';
 import type { SessionParts } from './parts.ts';
 import type { PermissionDecision } from './permission-types.ts';
 import { FrameReader } from './reader.ts';
+import { relayMessage } from './relay.ts';
 import { replaceServers } from './servers.ts';
 import { lastEnded, type Turns } from './turns.ts';
 import type { InterruptReceipt, ServerReady, Session } from './types.ts';
@@ -25,9 +26,7 @@ import type { View } from './view.ts';
 import { Watch } from './watch.ts';
 import { Writer } from './writer.ts';
 
-const UNACKNOWLEDGED = 1000;
 const BROKEN_MS = 1000;
-const IGNORED = 'ignored at shutdown: the turn has its result';
 
 /** The driver: connects the pure machines (control, turns, gate) to the pipe and to the reader. */
 export class AgentSession implements Session {
@@ -137,35 +136,15 @@ export class AgentSession implements Session {
   async send(prompt: JsonObject | string): Promise<void> {
     if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
     const message = userMessage(prompt);
-    const { mayWrite } = this.#handshake;
-    if (mayWrite) await this.#writeWhen(mayWrite, message);
-    else this.#write(message);
-    await this.#writer.room().catch((error: unknown) => this.#explain(error));
-  }
-
-  #write(message: JsonObject & { readonly uuid: string }): void {
-    this.#writer.push(message);
-    this.#turns.send(message.uuid);
-    this.#watch.heard();
-  }
-
-  /** Stdin stays open for a message that was taken, until it can be written. */
-  async #writeWhen(
-    mayWrite: Promise<void>,
-    message: JsonObject & { readonly uuid: string },
-  ): Promise<void> {
-    const id = `send ${message.uuid}`;
-    this.#gate.hold(id, 'a message that waits for initialize');
-    try {
-      await mayWrite;
+    const write = (): void => {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
-      this.#write(message);
-    } catch (error) {
-      throw this.closing.aborted ? closedInput() : error;
-    } finally {
-      this.#gate.release(id);
-      this.#settle();
-    }
+      this.#writer.push(message);
+      this.#turns.send(message.uuid);
+      this.#watch.heard();
+    };
+    if (!this.#handshake.mayWrite) write();
+    else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#settle());
+    await this.#writer.room().catch((error: unknown) => this.#explain(error));
   }
 
   frames(): AsyncIterable<Frame> {
@@ -185,16 +164,9 @@ export class AgentSession implements Session {
   }
 
   /** A message of an in-process server; nothing waits for its acknowledgement. */
-  async relay(server: string, message: JsonObject): Promise<void> {
-    if (this.#writer.ended) return;
+  relay(server: string, message: JsonObject): Promise<void> {
     const { logger } = this.#parts;
-    if (this.#dialogue.asking >= UNACKNOWLEDGED)
-      return logger.warn('a server message was dropped: none is acknowledged', { server });
-    const fields = { server_name: server, message };
-    this.#dialogue.request('mcp_message', fields, { hold: false }).catch((error: unknown) => {
-      logger.debug('a server message was refused', { server, error: String(error) });
-    });
-    await this.#writer.room().catch(() => {}); // told where answers are lost
+    return relayMessage(this.#dialogue, this.#writer, logger, server, message);
   }
 
   async interrupt({
@@ -412,26 +384,9 @@ export class AgentSession implements Session {
   }
 
   #judge(exit: Exit, lost: number): DuolaneError | undefined {
-    const { error, noise } = verdictOf({
-      exit,
-      lost,
-      turns: this.#turns,
-      initialized: this.#handshake.isDone,
-      frames: this.#parts.lanes.recent,
-    });
-    const { stderr: _, ...how } = exit;
-    if (noise || (!error && this.#lost > 0))
-      this.#parts.logger.warn(IGNORED, { ...how, lost: this.#lost });
-    return error;
+    const { lanes, logger } = this.#parts;
+    const initialized = this.#handshake.isDone;
+    const ending = { exit, lost, turns: this.#turns, initialized, frames: lanes.recent };
+    return judgeExit(ending, this.#lost, logger);
   }
 }
-
-const closedInput = (): DuolaneError =>
-  new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');
-
-const brokenTransport = (cause: unknown): DuolaneError =>
-  new DuolaneError(
-    'internal',
-    `the transport of the agent failed: ${DuolaneError.from(cause).message}`,
-    { cause },
-  );

@@ -40,7 +40,7 @@ export class Spill {
   #end = 0;
   #large: Buffer | undefined; // a text bigger than a block
   #items = 0;
-  #closed: Promise<unknown>[] = [];
+  readonly #closing = new Set<Promise<void>>();
 
   constructor(options: SpillOptions) {
     this.#options = options;
@@ -54,6 +54,11 @@ export class Spill {
 
   get memoryBytes(): number {
     return this.#batched + (this.#end - this.#start) + (this.#large?.length ?? 0);
+  }
+
+  /** Files that are being closed. */
+  get closing(): number {
+    return this.#closing.size;
   }
 
   /** On disk and not yet read. */
@@ -83,7 +88,7 @@ export class Spill {
     const size = HEADER + end - start;
     if (size > batchBytes - this.#batched) this.#flush();
     const batch = (this.#batch ??= Buffer.allocUnsafeSlow(batchBytes));
-    if (size > batchBytes) return this.#writeLarge(bytes.toString('utf8', start, end), size);
+    if (size > batchBytes) return this.#writeLargeBytes(bytes.subarray(start, end));
     copy(bytes, start, end, batch, this.#batched + HEADER);
     batch.writeUInt32LE(end - start, this.#batched);
     this.#batched += size;
@@ -134,10 +139,10 @@ export class Spill {
   async close(): Promise<void> {
     this.#items = this.#batched = this.#start = this.#end = 0;
     this.#batch = this.#block = this.#large = undefined;
-    for (let file = this.#first; file; file = this.#files.shift()) this.#closed.push(file.close());
+    for (let file = this.#first; file; file = this.#files.shift()) this.#close(file);
     this.#first = this.#last = undefined;
     this.#diskBytes = 0;
-    await Promise.all(this.#closed.splice(0));
+    await Promise.all(this.#closing);
   }
 
   #taken(text: string): string {
@@ -172,6 +177,20 @@ export class Spill {
     this.#items++;
   }
 
+  /** Byte by byte: what is no UTF-8 would be longer once it was decoded and encoded again. */
+  #writeLargeBytes(given: Buffer): void {
+    const bytes = Buffer.allocUnsafeSlow(HEADER + given.length);
+    bytes.writeUInt32LE(given.length, 0);
+    given.copy(bytes, HEADER);
+    this.#append(bytes);
+    this.#items++;
+  }
+
+  #close(file: SpillFile): void {
+    const closing = file.close().finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
   #append(bytes: Buffer): void {
     const { directory = tmpdir(), diskBytes } = this.#options;
     if (this.#diskBytes + bytes.length > diskBytes) {
@@ -196,7 +215,7 @@ export class Spill {
 
   #nextFile(file: SpillFile): void {
     this.#diskBytes -= file.written;
-    this.#closed.push(file.close());
+    this.#close(file);
     this.#first = this.#files.shift();
     if (!this.#first) this.#last = undefined;
   }

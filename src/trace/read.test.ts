@@ -84,3 +84,16 @@ test.each([
 ])('refuses %j in words', async (text, words) => {
   await expect(read(text)).rejects.toThrow(words);
 });
+
+test.each([
+  { lane: 'control', at: 1, data: { type: 'control_request', request_id: 'a', request: {} } },
+  { lane: 'control', direction: 'up', at: 1, data: { type: 'control_response' } },
+  { direction: 'in', at: 1, data: { type: 'control_cancel_request' } },
+  { lane: 'x', direction: 'in', at: 1, data: {} },
+  { lane: 'message', direction: 'in', at: '1', data: {} },
+])('a line that is no whole frame is reported, never thrown: %j', async (line) => {
+  const text = `${HEADER}\n${frame('a')}\n${JSON.stringify(line)}\n`;
+  expect((await checkTrace(readTrace(bytes(text)))).findings).toMatchObject([
+    { rule: 'file-damaged', line: 3 },
+  ]);
+});

@@ -66,9 +66,19 @@ const isHeader = (text: string): boolean => parse(text)?.['format'] === 'duolane
 function readFrame(text: string, line: number): TraceItem | undefined {
   if (text === '') return undefined;
   const frame = parse(text);
-  const good = frame && isObject(frame['data']) && typeof frame['at'] === 'number';
-  if (!good) return { kind: 'unreadable', line, why: 'the line is no frame' };
-  return { kind: 'frame', line, frame: frame as unknown as Frame };
+  if (!isFrame(frame)) return { kind: 'unreadable', line, why: 'the line is no frame' };
+  return { kind: 'frame', line, frame };
+}
+
+function isFrame(value: unknown): value is Frame {
+  if (!isObject(value)) return false;
+  const { lane, direction, at, data } = value;
+  return (
+    (lane === 'message' || lane === 'control') &&
+    (direction === 'in' || direction === 'out') &&
+    typeof at === 'number' &&
+    isObject(data)
+  );
 }
 
 function readEntry(text: string, line: number): TraceItem | undefined {

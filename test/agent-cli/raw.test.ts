@@ -99,6 +99,7 @@ test.each([
   [['--permission-mode=bogus'], '--permission-mode must be one of'],
   [['--json-schema', '{'], '--json-schema must be a JSON object'],
   [['--mcp-config', '{"mcpServers":'], '--mcp-config must be a JSON object'],
+  [['--settings', '{}', '--mcp-config', '{bad'], '--mcp-config must be a JSON object'],
   [['--output-format', 'stream-json'], 'needs --verbose'],
   [['--model', 'script:./missing.json'], 'could not be read'],
   [['--model', 'claude-sonnet-5'], 'no provider for the model'],
@@ -108,6 +109,7 @@ test.each([
   const { code, out, stderr } = await runCommand(ws, ['-p', 'hi', ...model, ...args]);
   expect({ code, out }).toEqual({ code: 1, out: '' });
   expect(stderr).toContain(text);
+  expect(stderr).not.toMatch(/^\s+at /m);
 });
 
 test('-p prints the answer as plain text, or as the result in JSON', async () => {

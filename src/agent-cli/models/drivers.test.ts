@@ -82,6 +82,36 @@ test('chat completions: calls in pieces, and finish_reason stop although calls c
   expect(short(events)).toEqual(['call:add', 'args:{"x":', 'args:1}', 'stop:tool_use']);
 });
 
+test('chat completions: parallel calls whose headers come first keep their own arguments', async () => {
+  const piece = (index: number, args: string): JsonObject =>
+    chunk({ tool_calls: [{ index, function: { arguments: args } }] });
+  const header = (index: number, name: string): JsonObject =>
+    chunk({ tool_calls: [{ index, id: `c${index}`, function: { name, arguments: '' } }] });
+  const events = await collect(
+    readChunks(
+      feed(
+        header(0, 'first'),
+        header(1, 'second'),
+        header(2, 'third'),
+        piece(0, '{"x"'),
+        piece(1, '{"y"'),
+        piece(0, ':1}'),
+        piece(1, ':2}'),
+        piece(0, ' '),
+        chunk({}, 'tool_calls'),
+        '[DONE]',
+      ),
+    ),
+  );
+  const calls: Record<string, string> = {};
+  let last = '';
+  for (const event of events) {
+    if (event.type === 'tool_use') calls[(last = event.name)] = '';
+    else if (event.type === 'tool_input') calls[last] += event.json;
+  }
+  expect(calls).toEqual({ first: '{"x":1} ', second: '{"y":2}', third: '' });
+});
+
 test('chat completions: parallel calls that all claim index 0, without ids, with objects as arguments', async () => {
   const events = await collect(
     readChunks(

@@ -162,11 +162,13 @@ export async function* readChunks(
 }
 
 /**
- * Calls as they come, in one stream of blocks: the open one streams its arguments, one that comes in
- * between pieces of another waits until the end.
+ * Calls as they come, in one stream of blocks, where pieces of arguments belong to the block before
+ * them: one call streams its arguments, and the next does once those are complete. A call that comes
+ * while another is incomplete waits until the end. A call without any arguments yet is incomplete:
+ * some servers send the names of all parallel calls first.
  */
 class Calls {
-  readonly #byKey = new Map<string, { id: string; name: string; json: string; open: boolean }>();
+  readonly #byKey = new Map<string, { id: string; name: string; json: string; told: boolean }>();
   #open: string | undefined;
 
   get count(): number {
@@ -186,24 +188,24 @@ class Calls {
         id: id ?? `call_${this.#byKey.size}_${Date.now()}`,
         name: name ?? '',
         json: '',
-        open: false,
+        told: false,
       };
       this.#byKey.set(key, known);
       if (this.#open === undefined || this.#isComplete(this.#open)) {
-        known.open = true;
+        known.told = true;
         this.#open = key;
         yield { type: 'tool_use', id: known.id, name: known.name };
       }
     }
     known.json += json;
-    if (known.open && json !== '') yield { type: 'tool_input', json };
+    if (key === this.#open && json !== '') yield { type: 'tool_input', json };
   }
 
   *rest(): Generator<ModelEvent> {
     for (const call of this.#byKey.values()) {
-      if (call.open) continue;
+      if (call.told) continue;
       yield { type: 'tool_use', id: call.id, name: call.name };
-      yield { type: 'tool_input', json: call.json };
+      if (call.json !== '') yield { type: 'tool_input', json: call.json };
     }
   }
 
@@ -220,7 +222,7 @@ class Calls {
 
   #isComplete(key: string): boolean {
     try {
-      JSON.parse(this.#byKey.get(key)?.json || '{}');
+      JSON.parse(this.#byKey.get(key)?.json ?? '');
       return true;
     } catch {
       return false;

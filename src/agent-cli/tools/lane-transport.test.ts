@@ -31,6 +31,16 @@ function open() {
 }
 const call = (id: number): JsonObject => ({ jsonrpc: '2.0', id, method: 'tools/call', params: {} });
 
+test('a server that floods a reader who does not keep up is cut off, with the reason', async () => {
+  const { transport, next } = open();
+  const news = { jsonrpc: '2.0', method: 'notifications/message', params: {} };
+  for (let count = 0; count < 20_000; count += 1) transport.receive(news);
+  const read = async (): Promise<number> => {
+    for (let count = 0; ; count += 1) if ((await next()) === undefined) return count;
+  };
+  await expect(read()).rejects.toMatchObject({ code: 'too_large' });
+});
+
 test('answers are matched by the control request, whatever id they carry', async () => {
   const { frames, transport, next, answer } = open();
   await transport.send(call(1));

@@ -6,6 +6,9 @@ import { isRequest, RPC, rpcError } from '../../wire/json-rpc.ts';
 import type { Lane } from '../lane.ts';
 import { record } from '../read.ts';
 
+/** How many messages may wait for their reader, who takes each at once. */
+const INBOX = 10_000;
+
 /**
  * JSON-RPC with a server inside the host, each message in a control request. Answers are matched by
  * the control request that brought them, and our ids are strings no server would choose for its own
@@ -14,7 +17,8 @@ import { record } from '../read.ts';
 export class LaneTransport implements MessageTransport {
   readonly #lane: Lane;
   readonly #server: string;
-  readonly #inbox = new Channel<JsonObject>({ capacity: Number.POSITIVE_INFINITY });
+  readonly #inbox = new Channel<JsonObject>({ capacity: INBOX });
+  #waiting = 0;
   readonly #pending = new Map<string, AbortController>();
 
   constructor(lane: Lane, server: string) {
@@ -23,12 +27,26 @@ export class LaneTransport implements MessageTransport {
   }
 
   get incoming(): AsyncIterable<JsonObject> {
-    return this.#inbox;
+    return this.#read();
   }
 
   /** What the server sent on its own. */
   receive(message: JsonObject): void {
-    if (!this.#inbox.ended) this.#inbox.offer(message);
+    if (this.#inbox.ended) return;
+    if (this.#waiting >= INBOX) {
+      const why = `the server ${this.#server} sent ${INBOX} messages that were not read yet`;
+      this.#inbox.fail(new DuolaneError('too_large', `${why}; its connection was closed`));
+      return;
+    }
+    this.#waiting += 1;
+    this.#inbox.offer(message);
+  }
+
+  async *#read(): AsyncGenerator<JsonObject, void, undefined> {
+    for await (const message of this.#inbox) {
+      this.#waiting -= 1;
+      yield message;
+    }
   }
 
   async send(message: JsonObject): Promise<void> {

@@ -31,7 +31,11 @@ export class Servers implements AsyncDisposable {
   /** Starts connecting; all servers at once, nobody waits here. */
   add(name: string, config: JsonObject, manifest?: JsonObject): void {
     const known = this.#servers.get(name);
-    if (known) void known.disconnect();
+    // It is replaced either way; how it went is for the log of the host.
+    known?.disconnect().catch((reason: unknown) => {
+      const why = DuolaneError.from(reason).message;
+      this.#options.events.log(name, 'warning', `the server could not be disconnected: ${why}`);
+    });
     const road =
       config['type'] === 'sdk' ? this.#inHost(name, config, manifest) : this.#outside(name, config);
     const server = new Server(name, road, this.#options.events);

@@ -98,16 +98,23 @@ function page(): Check {
 }
 
 async function sqlite(): Promise<Check> {
+  const builtIn = process.getBuiltinModule('node:sqlite') !== undefined;
+  const driver = builtIn ? 'node:sqlite' : '@photostructure/sqlite';
   try {
-    await import('@photostructure/sqlite');
-    return { name: 'sqlite', state: 'ok', what: 'the store in a file works' };
+    const { openDatabase } = await import('../../task/sqlite-driver.ts');
+    const database = openDatabase(':memory:');
+    database.exec('SELECT 1');
+    database.close();
+    return { name: 'sqlite', state: 'ok', what: `the store in a file works (${driver})` };
   } catch (error) {
     return {
       name: 'sqlite',
       state: 'missing',
-      what: `the SQLite driver cannot be loaded: ${DuolaneError.from(error).message}`,
+      what: `${driver} cannot open a database: ${DuolaneError.from(error).message}`,
       cost: 'tasks are kept in memory only, with --store memory',
-      fix: 'npm ci; on a platform without a prebuilt driver it needs a C++ compiler',
+      fix: builtIn
+        ? `install another build of Node ${process.versions.node}: its module node:sqlite does not work`
+        : 'npm ci; without a prebuilt driver for this platform it needs a C++ compiler, or Node 22.13 or newer, which has its own',
     };
   }
 }

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { Spill } from './spill.ts';
+
+const options = { directory: undefined, batchBytes: 1024, diskBytes: 1024 * 1024 };
+
+async function next(spill: Spill): Promise<string> {
+  for (;;) {
+    const text = spill.take();
+    if (text !== undefined) return text;
+    await spill.load();
+  }
+}
+
+test('bytes above a batch that are no UTF-8 come out as those of a short text do', async () => {
+  const spill = new Spill(options);
+  const broken = Buffer.concat([
+    Buffer.from('{"a":"'),
+    Buffer.alloc(3000, 0xff),
+    Buffer.from('"}'),
+  ]);
+  spill.writeBytes(broken, 0, broken.length);
+  spill.write('next');
+  expect(await next(spill)).toBe(broken.toString('utf8'));
+  expect(await next(spill)).toBe('next');
+  await spill.close();
+});
+
+test('a queue that goes on does not keep the files that it has closed', async () => {
+  const spill = new Spill({ ...options, diskBytes: 8 * 1024 });
+  for (let round = 0; round < 200; round += 1) {
+    for (let count = 0; count < 3; count += 1) spill.write('x'.repeat(1000));
+    while (spill.items > 0) await next(spill);
+  }
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  for (let tries = 0; spill.closing > 0 && tries < 1000; tries += 1)
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  expect(spill.closing).toBe(0);
+  await spill.close();
+});
