@@ -37,6 +37,10 @@ export const serveCommand: Command = {
       value: 'scheme',
       text: 'bearer:@<file> with the token in a file, or jwt:<audience>@<issuer> for tokens of an OpenID issuer; also from DUOLANE_AUTH',
     },
+    operators: {
+      value: 'names',
+      text: 'owners who may read /metrics, /api/replicas and /api/audit, with commas between',
+    },
     keep: {
       value: 'days',
       text: 'how long ended tasks are kept, 30 by default; 0 keeps them for ever',
@@ -78,6 +82,7 @@ export const serveCommand: Command = {
     const loaded = await Promise.all(args.map((each) => loadAgent(each)));
     const host = textFlag(flags, 'host');
     const publicUrl = textFlag(flags, 'public-url');
+    const operators = textFlag(flags, 'operators');
     const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: USUAL_PORT });
     const grpc =
       flags['grpc'] === undefined
@@ -107,6 +112,7 @@ export const serveCommand: Command = {
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
+      ...(operators !== undefined && { operators: operators.split(',') }),
       ...(flags['keep'] !== undefined && {
         retention: keepDays === 0 ? false : { tasksMs: keepDays * 24 * 60 * 60 * 1000 },
       }),

@@ -10,6 +10,7 @@ const ONCE = [
   'port',
   'log',
   'auth',
+  'operators',
   'session',
   'publicUrl',
   'origins',

@@ -20,6 +20,7 @@ import { readLimits } from './limits.ts';
 import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
+import { createOperators, forOperators } from './operators.ts';
 import { outputRoutes } from './outputs.ts';
 import { createReadiness } from './readiness.ts';
 import { startRetention } from './retention.ts';
@@ -89,6 +90,7 @@ async function open(
     ...(publicUrl !== undefined && { publicUrl }),
     onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
   });
+  const isOperator = createOperators(options.auth, options.operators);
   const log =
     options.log ??
     opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
@@ -96,6 +98,7 @@ async function open(
     ...options.session,
     https: publicUrl?.startsWith('https:') ?? false,
     shared: log.replicas !== undefined,
+    isOperator,
   });
   const observed = await observe(options);
   const runner = opened.use(
@@ -162,7 +165,15 @@ async function open(
   ready = mounted;
   const streams = new Streams(limits.maxStreamsPerOwner);
   const { maxBodyBytes } = limits;
-  const common = { log, runner, heartbeatMs: HEARTBEAT_MS, logger, streams, maxBodyBytes };
+  const common = {
+    isOperator,
+    log,
+    runner,
+    heartbeatMs: HEARTBEAT_MS,
+    logger,
+    streams,
+    maxBodyBytes,
+  };
   const readiness = createReadiness(log, logger);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
@@ -175,7 +186,7 @@ async function open(
         return ok ? plain(200, state) : plain(503, 'the task store does not answer');
       },
     },
-    observed.route,
+    forOperators(observed.route, isOperator),
     ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
       mcp
         ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]

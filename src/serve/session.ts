@@ -3,6 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { headerOf } from '../http/request.ts';
 import type { Auth } from './guard.ts';
 import type { SessionHead } from './page-types.ts';
+import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './revocations.ts';
 import { plain, type Route } from './router.ts';
 import { bearerOf, readApiKeys } from './secrets.ts';
@@ -37,6 +38,8 @@ export interface Sessions {
 export interface CreateSessionsOptions extends SessionOptions {
   /** Callers come over https, so the cookie is `Secure` and bound to this host. */
   readonly https?: boolean;
+  /** Who may see what concerns all callers. */
+  readonly isOperator?: IsOperator;
   /** Other processes accept the cookies of this one. */
   readonly shared?: boolean;
   readonly now?: () => number;
@@ -69,6 +72,7 @@ interface Claim {
 export function createSessions(auth: Auth = {}, options: CreateSessionsOptions = {}): Sessions {
   const { bearer, apiKey } = auth;
   const { https = false, shared = false, now = Date.now, onChange } = options;
+  const { isOperator = () => true } = options;
   const longest = shared && !options.revocations ? SHARED_LIFE_MS : LIFE_MS;
   const lifeMs = readLife(options.lifeMs) ?? longest;
   const revocations = options.revocations ?? memoryRevocations(now);
@@ -123,7 +127,12 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
         async handle({ request }) {
           const owner = (await claimOf(request))?.owner;
           const { header } = readApiKeys(apiKey);
-          const head: SessionHead = { wanted, header, ...(owner !== undefined && { owner }) };
+          const head: SessionHead = {
+            wanted,
+            header,
+            ...(owner !== undefined && { owner }),
+            ...(isOperator(owner) && { operator: true }),
+          };
           return Response.json(head, { headers: { 'cache-control': 'no-store' } });
         },
       },

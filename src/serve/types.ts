@@ -16,6 +16,11 @@ export interface ServeOptions {
   readonly log?: TaskLog;
   /** Who may ask. Needed for any address beyond this machine; without it there is one owner, anybody. */
   readonly auth?: Auth;
+  /**
+   * Owners who may read what concerns all callers: `/metrics`, `/api/replicas` and `/api/audit`. By
+   * default the holder of the only secret, and otherwise no one; without `auth` everybody.
+   */
+  readonly operators?: readonly string[];
   /** How browsers stay signed in to the page, where there is `auth`. */
   readonly session?: SessionOptions;
   /**
