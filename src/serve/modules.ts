@@ -11,6 +11,7 @@ const ONCE = [
   'log',
   'auth',
   'operators',
+  'audit',
   'session',
   'publicUrl',
   'origins',

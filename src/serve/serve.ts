@@ -11,6 +11,7 @@ import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
+import { auditAnswers, openAudit, type AuditEntry } from './audit.ts';
 import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
@@ -36,10 +37,13 @@ export interface Served extends AsyncDisposable {
   /** `grpc://host:port`, when gRPC is served. */
   readonly grpcUrl?: string;
   readonly log: TaskLog;
+  /** Adds a record to the audit log of this server; rejects only if records are `required`. */
+  readonly audit: (entry: AuditEntry) => Promise<void>;
 }
 
 const HEARTBEAT_MS = 15_000;
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
+const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 
 /**
  * From an agent to a running server: A2A 0.3 and 1.0, front ends of the AI SDK (`/ui/<name>`), AG-UI
@@ -94,14 +98,19 @@ async function open(
   const log =
     options.log ??
     opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
+  const audit = opened.use(
+    await openAudit(options.audit, options.log ? undefined : DEFAULT_AUDIT, logger),
+  );
   const sessions = createSessions(options.auth, {
     ...options.session,
     https: publicUrl?.startsWith('https:') ?? false,
     shared: log.replicas !== undefined,
     isOperator,
+    onChange: (kind, actor, outcome) =>
+      audit.record({ kind, actor, action: kind, object: {}, outcome }),
   });
   const observed = await observe(options);
-  const runner = opened.use(
+  const bare = opened.use(
     createRunner({
       log,
       observer: observed.observer,
@@ -116,6 +125,8 @@ async function open(
     }),
   );
 
+  const runner = auditAnswers(bare, audit);
+
   let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
     plain(503, 'starting');
@@ -129,7 +140,17 @@ async function open(
             open: isOpen(request),
             owner: isSignIn(request) ? undefined : await sessions.ownerOf(request),
           });
-          return response ?? observed.watch(request, await route(request, owner));
+          if (!response) return observed.watch(request, await route(request, owner));
+          if (isSignIn(request))
+            await audit.record({
+              kind: 'sign-in',
+              actor: '',
+              action: 'sign-in',
+              object: {},
+              outcome: 'refused',
+              details: { status: response.status },
+            });
+          return response;
         };
         const response = await answer().catch((error: unknown) => failureResponse(error, logger));
         return cors.readable(request, response);
@@ -202,6 +223,7 @@ async function open(
       ...common,
     }),
     ...outputRoutes({ ...common, agents: names }),
+    ...audit.routes.map((each) => forOperators(each, isOperator)),
     ...blobRoutes(blobsOf(modules)),
     ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
   ];
@@ -220,6 +242,7 @@ async function open(
   ]);
   for (const resource of resources) closing.use(resource);
   if (!options.log) closing.use(log);
+  closing.use(audit);
   closing.use(listening);
   if (grpc) closing.use(grpc);
   if (mcp) closing.use(mcp);
@@ -234,6 +257,7 @@ async function open(
     url: listening.url,
     ...(grpc && { grpcUrl: grpc.url }),
     log,
+    audit: (entry) => audit.record(entry),
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   };
 }

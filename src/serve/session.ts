@@ -43,8 +43,12 @@ export interface CreateSessionsOptions extends SessionOptions {
   /** Other processes accept the cookies of this one. */
   readonly shared?: boolean;
   readonly now?: () => number;
-  /** A sign-in or a sign-out, for the audit log. */
-  readonly onChange?: (action: 'sign-in' | 'sign-out', owner: string) => Promise<void> | void;
+  /** A sign-in or a sign-out, for the audit log; what it throws refuses a sign-in. */
+  readonly onChange?: (
+    kind: 'sign-in' | 'sign-out',
+    owner: string,
+    outcome: 'done' | 'refused',
+  ) => Promise<void>;
 }
 
 export const SESSION_PATH = '/api/session';
@@ -144,8 +148,11 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
           const expiryMs = tokenExpiry(bearerOf(request.headers)) * 1000;
           const lifeS = Math.floor(Math.min(lifeMs, expiryMs - now()) / 1000);
           // The guard accepts a token for some seconds after its end, since clocks differ.
-          if (lifeS < 1) return plain(401, 'the token has expired');
-          await onChange?.('sign-in', owner);
+          if (lifeS < 1) {
+            await onChange?.('sign-in', owner, 'refused');
+            return plain(401, 'the token has expired');
+          }
+          await onChange?.('sign-in', owner, 'done');
           return answer(cookie(issue(owner, lifeS * 1000), lifeS));
         },
       },
@@ -156,7 +163,7 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
           const claim = await claimOf(request);
           if (claim) {
             await revocations.revoke(claim.id, claim.until);
-            await onChange?.('sign-out', claim.owner);
+            await onChange?.('sign-out', claim.owner, 'done');
           }
           return answer(cookie('', 0));
         },
