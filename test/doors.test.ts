@@ -611,6 +611,10 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   './serve': [
     'AgentModule',
     'ApiKeys',
+    'AuditEntry',
+    'AuditOptions',
+    'AuditRecord',
+    'AuditSink',
     'Auth',
     'GrpcOptions',
     'JwtAuth',

@@ -111,9 +111,12 @@ async function sendOne(
         Math.min(retryAfterMs, MAX_RETRY_MS),
       );
       if (!retryable || Date.now() + pauseMs > until)
-        throw new DuolaneError('network', `${url} is not notified any more: ${message}`, {
-          cause: error,
-        });
+        // Path and query of a webhook are often its secret, and this goes to a log.
+        throw new DuolaneError(
+          'network',
+          `the receiver at ${new URL(url).origin} is not notified any more: ${message}`,
+          { cause: error },
+        );
       await sleep(pauseMs, signal);
     }
   }

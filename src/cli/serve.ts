@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { dirname, join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
 import { blobsOf, removerOf } from '../serve/modules.ts';
@@ -36,6 +37,14 @@ export const serveCommand: Command = {
     auth: {
       value: 'scheme',
       text: 'bearer:@<file> with the token in a file, or jwt:<audience>@<issuer> for tokens of an OpenID issuer; also from DUOLANE_AUTH',
+    },
+    operators: {
+      value: 'names',
+      text: 'owners who may read /metrics, /api/replicas and /api/audit, with commas between',
+    },
+    audit: {
+      value: 'file',
+      text: 'where sign-ins and answers are recorded; audit.jsonl beside the store by default',
     },
     keep: {
       value: 'days',
@@ -78,6 +87,10 @@ export const serveCommand: Command = {
     const loaded = await Promise.all(args.map((each) => loadAgent(each)));
     const host = textFlag(flags, 'host');
     const publicUrl = textFlag(flags, 'public-url');
+    const operators = textFlag(flags, 'operators');
+    const auditFlag = textFlag(flags, 'audit');
+    const auditFile = auditFlag ?? besideStore(store);
+    const audit = auditFile === undefined ? undefined : { file: auditFile };
     const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: USUAL_PORT });
     const grpc =
       flags['grpc'] === undefined
@@ -107,6 +120,8 @@ export const serveCommand: Command = {
       ...(host !== undefined && { host }),
       ...(publicUrl !== undefined && { publicUrl: publicUrl.replace(/\/$/, '') }),
       ...(auth && { auth }),
+      ...((auditFlag !== undefined || !says('audit')) && audit !== undefined && { audit }),
+      ...(operators !== undefined && { operators: operators.split(',') }),
       ...(flags['keep'] !== undefined && {
         retention: keepDays === 0 ? false : { tasksMs: keepDays * 24 * 60 * 60 * 1000 },
       }),
@@ -137,6 +152,13 @@ export const serveCommand: Command = {
     return EXIT.ok;
   },
 };
+
+/** The audit log of a store; one that is kept in memory has none. */
+function besideStore(store: string): string | undefined {
+  if (store === 'memory') return undefined;
+  const folder = /^postgres(ql)?:\/\//.test(store) ? dirname(DEFAULT_STORE) : dirname(store);
+  return join(folder, 'audit.jsonl');
+}
 
 const isTaken = ({ cause }: Error): boolean =>
   (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';

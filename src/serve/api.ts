@@ -14,6 +14,7 @@ import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';
 import { answered, reportFailure } from './failure.ts';
+import { forOperators, type IsOperator } from './operators.ts';
 import type { Call, Route } from './router.ts';
 
 /** What of a log the page reads. */
@@ -29,6 +30,8 @@ export interface ReadApiOptions {
   readonly logger: Logger;
   /** The open streams, counted for each owner. */
   readonly streams?: Streams;
+  /** Who may see the replicas; everybody by default. */
+  readonly isOperator?: IsOperator;
 }
 
 export interface ApiOptions extends ReadApiOptions {
@@ -119,18 +122,22 @@ export function readRoutes({
   heartbeatMs,
   logger,
   streams,
+  isOperator = () => true,
 }: ReadApiOptions): readonly Route[] {
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
-    {
-      method: 'GET',
-      path: '/api/replicas',
-      handle: async ({ owner }) => {
-        const replicas = (await log.replicas?.()) ?? [];
-        return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+    forOperators(
+      {
+        method: 'GET',
+        path: '/api/replicas',
+        handle: async ({ owner }) => {
+          const replicas = (await log.replicas?.()) ?? [];
+          return Response.json({ replicas: replicas.map((each) => replicaRow(each, owner)) });
+        },
       },
-    },
+      isOperator,
+    ),
     {
       method: 'GET',
       path: '/api/tasks',

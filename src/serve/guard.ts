@@ -6,6 +6,7 @@ import { openIdUrl, tokenChecker, type Checked, type JwtAuth } from './jwt.ts';
 import { RESOURCE_PATH } from './resource.ts';
 import {
   bearerOf,
+  checkOwner,
   ownerOf,
   readApiKeys,
   secretSchemes,
@@ -63,6 +64,8 @@ export function createGuard(
   const schemes = secretSchemes(auth.bearer, auth.apiKey);
   const { verify } = auth;
   const check = auth.jwt && tokenChecker(auth.jwt);
+  // Names share one space: a token of an issuer must not name somebody who has a secret here.
+  const holders = new Set(schemes.flatMap(({ owners }) => owners.map(({ owner }) => owner)));
   const known = publicUrl === undefined ? undefined : new URL(publicUrl);
   const isPage = (origin: string): boolean => origin === known?.origin || isAllowed(origin);
   const names = [...schemes.map(({ name }) => name), ...(check ? ['jwt'] : [])];
@@ -80,16 +83,17 @@ export function createGuard(
     if (owner !== undefined) return { owner };
     const token = bearerOf(request.headers);
     let isDown = false;
-    const checked =
+    const found =
       token === undefined
         ? undefined
         : await check?.(token).catch((error: unknown) => {
             isDown = true;
             onError(error);
           });
+    const checked = found && 'owner' in found && holders.has(found.owner) ? TAKEN : found;
     if (checked && 'owner' in checked) return { owner: checked.owner };
     const verified = await verify?.(request);
-    if (verified !== undefined) return { owner: verified };
+    if (verified !== undefined) return { owner: checkOwner(verified) };
     if (isDown) return { response: unavailable() };
     const { pathname, origin } = urlOf(request);
     const more = auth.jwt && pathname === '/mcp' ? tokensAt(publicUrl ?? origin) : [];
@@ -99,6 +103,11 @@ export function createGuard(
     return { response };
   };
 }
+
+const TAKEN: Checked = {
+  error: 'invalid_token',
+  description: 'the token is for an owner who has a secret here',
+};
 
 /** What a caller's token must grant, by the name of the scheme. */
 export const authScopes = ({ jwt }: Auth): Readonly<Record<string, readonly string[]>> =>

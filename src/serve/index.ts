@@ -1,3 +1,4 @@
+export type { AuditEntry, AuditOptions, AuditRecord, AuditSink } from './audit.ts';
 export type { Auth } from './guard.ts';
 export type { JwtAuth } from './jwt.ts';
 export type { Limits } from './limits.ts';

@@ -185,3 +185,13 @@ test.each<Partial<JwtAuth>>([
 ])('a server with %o does not start', (jwt) => {
   expect(() => guardOf(jwt)).toThrow(expect.objectContaining({ code: 'invalid' }) as Error);
 });
+
+test('a token cannot name the holder of a configured secret, nor an owner that a store could confuse', async () => {
+  const ask = guardOf();
+  expect(await ask('token-of-bob')).toBe('bob');
+  expect(await ask(await token({ sub: 'bob' }))).toEqual(
+    invalid('the token is for an owner who has a secret here'),
+  );
+  for (const sub of ['ada\nbob', 'ada\u0000', 'x'.repeat(513)])
+    expect(await ask(await token({ sub }))).toEqual(invalid('the token does not say whose it is'));
+});

@@ -2,6 +2,7 @@ import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { DuolaneError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { isLoopback } from './address.ts';
+import { isOwner } from './secrets.ts';
 
 /** Tokens of an authorization server (OAuth 2, OpenID Connect), checked here against its public keys. */
 export interface JwtAuth {
@@ -97,7 +98,7 @@ export function tokenChecker({
       return description === undefined ? INVALID : { error: 'invalid_token', description };
     }
     const owner = payload[ownerClaim];
-    if (typeof owner !== 'string' || owner === '')
+    if (typeof owner !== 'string' || !isOwner(owner))
       return { error: 'invalid_token', description: 'the token does not say whose it is' };
     const granted = scopesOf(payload);
     if (scopes.every((scope) => granted.includes(scope))) return { owner };

@@ -10,6 +10,8 @@ const ONCE = [
   'port',
   'log',
   'auth',
+  'operators',
+  'audit',
   'session',
   'publicUrl',
   'origins',

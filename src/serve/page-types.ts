@@ -43,6 +43,8 @@ export interface SessionHead {
   readonly header: string;
   /** Who this browser is signed in as. */
   readonly owner?: string;
+  /** Whether this browser may see what concerns all callers, such as the replicas. */
+  readonly operator?: true;
 }
 
 /**

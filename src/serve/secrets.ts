@@ -14,6 +14,25 @@ export interface SecretScheme {
   readonly read: (headers: Headers) => string | undefined;
 }
 
+const MAX_OWNER_CHARS = 512;
+
+/** Whether a store can keep the name apart from others: control characters separate what it joins. */
+export const isOwner = (name: string): boolean =>
+  name !== '' &&
+  name.length <= MAX_OWNER_CHARS &&
+  // oxlint-disable-next-line no-control-regex
+  !/[\u0000-\u001f\u007f]/.test(name);
+
+/** The name; throws `invalid` for one that is not. */
+export function checkOwner(name: string): string {
+  if (isOwner(name)) return name;
+  const shown = JSON.stringify(name.slice(0, 40));
+  throw new DuolaneError(
+    'invalid',
+    `invalid owner ${shown}: expected 1 to ${MAX_OWNER_CHARS} characters without control characters`,
+  );
+}
+
 /** Throws `invalid` for a secret that is empty. */
 export function secretSchemes(
   bearer: Secrets | undefined,
@@ -62,7 +81,7 @@ function owners(name: string, secrets: Secrets | undefined): SecretScheme['owner
   const named = typeof secrets === 'string' ? { [name]: secrets } : (secrets ?? {});
   return Object.entries(named).map(([owner, secret]) => {
     if (secret === '') throw new DuolaneError('invalid', `the ${name} secret of ${owner} is empty`);
-    return { owner, hash: hash(secret) };
+    return { owner: checkOwner(owner), hash: hash(secret) };
   });
 }
 

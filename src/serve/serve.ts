@@ -11,6 +11,7 @@ import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
+import { auditAnswers, openAudit, type AuditEntry } from './audit.ts';
 import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
@@ -20,6 +21,7 @@ import { readLimits } from './limits.ts';
 import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
+import { createOperators, forOperators } from './operators.ts';
 import { outputRoutes } from './outputs.ts';
 import { createReadiness } from './readiness.ts';
 import { startRetention } from './retention.ts';
@@ -35,10 +37,13 @@ export interface Served extends AsyncDisposable {
   /** `grpc://host:port`, when gRPC is served. */
   readonly grpcUrl?: string;
   readonly log: TaskLog;
+  /** Adds a record to the audit log of this server; rejects only if records are `required`. */
+  readonly audit: (entry: AuditEntry) => Promise<void>;
 }
 
 const HEARTBEAT_MS = 15_000;
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
+const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 
 /**
  * From an agent to a running server: A2A 0.3 and 1.0, front ends of the AI SDK (`/ui/<name>`), AG-UI
@@ -89,16 +94,23 @@ async function open(
     ...(publicUrl !== undefined && { publicUrl }),
     onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
   });
+  const isOperator = createOperators(options.auth, options.operators);
   const log =
     options.log ??
     opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
+  const audit = opened.use(
+    await openAudit(options.audit, options.log ? undefined : DEFAULT_AUDIT, logger),
+  );
   const sessions = createSessions(options.auth, {
     ...options.session,
     https: publicUrl?.startsWith('https:') ?? false,
     shared: log.replicas !== undefined,
+    isOperator,
+    onChange: (kind, actor, outcome) =>
+      audit.record({ kind, actor, action: kind, object: {}, outcome }),
   });
   const observed = await observe(options);
-  const runner = opened.use(
+  const bare = opened.use(
     createRunner({
       log,
       observer: observed.observer,
@@ -113,6 +125,8 @@ async function open(
     }),
   );
 
+  const runner = auditAnswers(bare, audit);
+
   let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
     plain(503, 'starting');
@@ -126,7 +140,17 @@ async function open(
             open: isOpen(request),
             owner: isSignIn(request) ? undefined : await sessions.ownerOf(request),
           });
-          return response ?? observed.watch(request, await route(request, owner));
+          if (!response) return observed.watch(request, await route(request, owner));
+          if (isSignIn(request))
+            await audit.record({
+              kind: 'sign-in',
+              actor: '',
+              action: 'sign-in',
+              object: {},
+              outcome: 'refused',
+              details: { status: response.status },
+            });
+          return response;
         };
         const response = await answer().catch((error: unknown) => failureResponse(error, logger));
         return cors.readable(request, response);
@@ -162,7 +186,15 @@ async function open(
   ready = mounted;
   const streams = new Streams(limits.maxStreamsPerOwner);
   const { maxBodyBytes } = limits;
-  const common = { log, runner, heartbeatMs: HEARTBEAT_MS, logger, streams, maxBodyBytes };
+  const common = {
+    isOperator,
+    log,
+    runner,
+    heartbeatMs: HEARTBEAT_MS,
+    logger,
+    streams,
+    maxBodyBytes,
+  };
   const readiness = createReadiness(log, logger);
   const routes: readonly Route[] = [
     { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
@@ -175,7 +207,7 @@ async function open(
         return ok ? plain(200, state) : plain(503, 'the task store does not answer');
       },
     },
-    observed.route,
+    forOperators(observed.route, isOperator),
     ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
       mcp
         ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
@@ -191,6 +223,7 @@ async function open(
       ...common,
     }),
     ...outputRoutes({ ...common, agents: names }),
+    ...audit.routes.map((each) => forOperators(each, isOperator)),
     ...blobRoutes(blobsOf(modules)),
     ...(options.page === false ? [] : [...pageRoutes(), ...sessions.routes]),
   ];
@@ -209,6 +242,7 @@ async function open(
   ]);
   for (const resource of resources) closing.use(resource);
   if (!options.log) closing.use(log);
+  closing.use(audit);
   closing.use(listening);
   if (grpc) closing.use(grpc);
   if (mcp) closing.use(mcp);
@@ -223,6 +257,7 @@ async function open(
     url: listening.url,
     ...(grpc && { grpcUrl: grpc.url }),
     log,
+    audit: (entry) => audit.record(entry),
     [Symbol.asyncDispose]: () => closing[Symbol.asyncDispose](),
   };
 }

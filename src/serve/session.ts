@@ -3,6 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { headerOf } from '../http/request.ts';
 import type { Auth } from './guard.ts';
 import type { SessionHead } from './page-types.ts';
+import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './revocations.ts';
 import { plain, type Route } from './router.ts';
 import { bearerOf, readApiKeys } from './secrets.ts';
@@ -37,11 +38,17 @@ export interface Sessions {
 export interface CreateSessionsOptions extends SessionOptions {
   /** Callers come over https, so the cookie is `Secure` and bound to this host. */
   readonly https?: boolean;
+  /** Who may see what concerns all callers. */
+  readonly isOperator?: IsOperator;
   /** Other processes accept the cookies of this one. */
   readonly shared?: boolean;
   readonly now?: () => number;
-  /** A sign-in or a sign-out, for the audit log. */
-  readonly onChange?: (action: 'sign-in' | 'sign-out', owner: string) => Promise<void> | void;
+  /** A sign-in or a sign-out, for the audit log; what it throws refuses a sign-in. */
+  readonly onChange?: (
+    kind: 'sign-in' | 'sign-out',
+    owner: string,
+    outcome: 'done' | 'refused',
+  ) => Promise<void>;
 }
 
 export const SESSION_PATH = '/api/session';
@@ -69,6 +76,7 @@ interface Claim {
 export function createSessions(auth: Auth = {}, options: CreateSessionsOptions = {}): Sessions {
   const { bearer, apiKey } = auth;
   const { https = false, shared = false, now = Date.now, onChange } = options;
+  const { isOperator = () => true } = options;
   const longest = shared && !options.revocations ? SHARED_LIFE_MS : LIFE_MS;
   const lifeMs = readLife(options.lifeMs) ?? longest;
   const revocations = options.revocations ?? memoryRevocations(now);
@@ -123,7 +131,12 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
         async handle({ request }) {
           const owner = (await claimOf(request))?.owner;
           const { header } = readApiKeys(apiKey);
-          const head: SessionHead = { wanted, header, ...(owner !== undefined && { owner }) };
+          const head: SessionHead = {
+            wanted,
+            header,
+            ...(owner !== undefined && { owner }),
+            ...(isOperator(owner) && { operator: true }),
+          };
           return Response.json(head, { headers: { 'cache-control': 'no-store' } });
         },
       },
@@ -135,8 +148,11 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
           const expiryMs = tokenExpiry(bearerOf(request.headers)) * 1000;
           const lifeS = Math.floor(Math.min(lifeMs, expiryMs - now()) / 1000);
           // The guard accepts a token for some seconds after its end, since clocks differ.
-          if (lifeS < 1) return plain(401, 'the token has expired');
-          await onChange?.('sign-in', owner);
+          if (lifeS < 1) {
+            await onChange?.('sign-in', owner, 'refused');
+            return plain(401, 'the token has expired');
+          }
+          await onChange?.('sign-in', owner, 'done');
           return answer(cookie(issue(owner, lifeS * 1000), lifeS));
         },
       },
@@ -147,7 +163,7 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
           const claim = await claimOf(request);
           if (claim) {
             await revocations.revoke(claim.id, claim.until);
-            await onChange?.('sign-out', claim.owner);
+            await onChange?.('sign-out', claim.owner, 'done');
           }
           return answer(cookie('', 0));
         },

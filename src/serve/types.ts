@@ -5,6 +5,7 @@ import type { JsonObject } from '../json.ts';
 import type { ToolSource } from '../mcp/types.ts';
 import type { BlobStore } from '../task/blob.ts';
 import type { TaskLog } from '../task/types.ts';
+import type { AuditOptions } from './audit.ts';
 import type { Auth } from './guard.ts';
 import type { Limits } from './limits.ts';
 import type { Retention } from './retention.ts';
@@ -16,6 +17,16 @@ export interface ServeOptions {
   readonly log?: TaskLog;
   /** Who may ask. Needed for any address beyond this machine; without it there is one owner, anybody. */
   readonly auth?: Auth;
+  /**
+   * Owners who may read what concerns all callers: `/metrics`, `/api/replicas` and `/api/audit`. By
+   * default the holder of the only secret, and otherwise no one; without `auth` everybody.
+   */
+  readonly operators?: readonly string[];
+  /**
+   * Where sign-ins and answers to questions are recorded. By default in `.duolane/audit.jsonl` beside
+   * the store that serve() opens; with a `log` of yours, in the logger at level info. `false`: nowhere.
+   */
+  readonly audit?: AuditOptions | false;
   /** How browsers stay signed in to the page, where there is `auth`. */
   readonly session?: SessionOptions;
   /**

@@ -195,3 +195,24 @@ test.each([
   });
   expect(sent).toMatchObject({ error: { code: -32602 } });
 });
+
+test('the log names the receiver that is given up by its origin, without path, query and password', async () => {
+  await using hook = await receive();
+  hook.answers.push(410);
+  const logged: unknown[] = [];
+  const error = (...args: unknown[]): number => logged.push(args);
+  await using served = await serve(counting(1, 1), {
+    log: openLog(memoryDatabase()),
+    page: false,
+    logger: { debug() {}, info() {}, warn() {}, error },
+    a2a: { push },
+  });
+  const caller = new Caller(served.url);
+  const url = `${hook.url.replace('://', '://me:pass@')}/T0secret?token=sesame`;
+  await caller.call('SendMessage', {
+    ...caller.message('go'),
+    configuration: { taskPushNotificationConfig: { id: 'mine', url } },
+  });
+  await expect.poll(() => JSON.stringify(logged)).toContain(new URL(hook.url).origin);
+  expect(JSON.stringify(logged)).not.toMatch(/sesame|T0secret|pass/);
+});

@@ -58,7 +58,7 @@ describe('wrong arguments end with code 2 and the way out, in one line', () => {
     [
       'an auth that is none',
       ['serve', PATH_AGENT, '--auth', 'me'],
-      /--auth must be bearer:<token>/,
+      /invalid --auth: expected bearer:@<file>/,
     ],
     [
       'an address for all without auth',

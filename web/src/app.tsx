@@ -25,10 +25,10 @@ export function App(): VNode {
   };
   useEffect(look, []);
   if (!session) return <p class="empty">Connecting …</p>;
-  const { wanted, owner } = session;
+  const { wanted, owner, operator = false } = session;
   if (wanted && owner === undefined) return <SignIn onDone={look} />;
   const leave = (): void => void signOut().finally(look);
-  return <Tasks onSignedOut={look} leave={wanted ? leave : undefined} />;
+  return <Tasks onSignedOut={look} leave={wanted ? leave : undefined} operator={operator} />;
 }
 
 /** What a newcomer can do here. */
@@ -46,10 +46,13 @@ const Welcome = (): VNode => (
 function Tasks({
   onSignedOut,
   leave,
+  operator,
 }: {
   readonly onSignedOut: () => void;
   /** How to sign out, where people sign in. */
   readonly leave: (() => void) | undefined;
+  /** Whether to show what concerns all callers. */
+  readonly operator: boolean;
 }): VNode {
   const [agents, setAgents] = useState<readonly AgentCardLite[]>([]);
   const [tasks, setTasks] = useState<readonly TaskRow[]>([]);
@@ -105,7 +108,7 @@ function Tasks({
         {agent && <RunForm key={agent.name} agent={agent} />}
         <h2>Tasks</h2>
         <TaskList tasks={tasks} open={open} />
-        <Replicas />
+        {operator && <Replicas />}
         {leave && (
           <button type="button" onClick={leave}>
             Sign out

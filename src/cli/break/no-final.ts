@@ -44,7 +44,10 @@ export const noFinal: Fault = {
     const failing: Agent = async function* () {
       yield { type: 'text.delta', id: 'a', delta: await agent() };
     };
-    await using server = await serve(failing, { log, page: false });
+    const ignore = (): void => {};
+    const error = (message: string): void => story.tell(`(in the log of the server: ${message})`);
+    const logger = { debug: ignore, info: ignore, warn: ignore, error };
+    await using server = await serve(failing, { log, page: false, logger });
     return await follow(story, `${server.url}/a2a/agent`, signal);
   },
 };

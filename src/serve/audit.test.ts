@@ -1,0 +1,197 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connectA2A } from '../a2a/index.ts';
+import type { Agent } from '../event/types.ts';
+import { memoryLog } from '../task/memory.ts';
+import { type AuditRecord, openAudit } from './audit.ts';
+import { serve, type Served } from './serve.ts';
+import type { ServeOptions } from './types.ts';
+
+/** Asks once for an approval. */
+const asks: Agent = async function* (_turn, ctx) {
+  const { action } = await ctx.ask({
+    id: 'q1',
+    kind: 'approval',
+    message: 'Delete everything?',
+  });
+  yield { type: 'text.delta', id: 't', delta: action };
+};
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+let folder = '';
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'duolane-audit-'));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const read = async (file: string): Promise<readonly AuditRecord[]> =>
+  (await readFile(file, 'utf8'))
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as AuditRecord);
+
+const open = (options: ServeOptions): Promise<Served> =>
+  serve(asks, {
+    log: memoryLog(),
+    logger: SILENT,
+    graceMs: 10,
+    auth: { bearer: { ada: 'alpha', bob: 'beta' } },
+    operators: ['bob'],
+    ...options,
+  });
+
+const post = (url: string, body: unknown, headers: Record<string, string>): Promise<Response> =>
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+
+/** A task of Ada that waits for an answer. */
+async function waiting({ url, log }: Served): Promise<string> {
+  const begun = await post(`${url}/api/agents/agent/turns`, { text: 'go' }, bearer('alpha'));
+  const { task } = (await begun.json()) as { task: string };
+  await expect.poll(async () => (await log.get(task))?.pending.length).toBe(1);
+  return task;
+}
+
+describe('the audit log', () => {
+  test('says who answered what, whichever way it came, and how it ended', async () => {
+    const file = join(folder, 'answers', 'audit.jsonl');
+    await using served = await open({ audit: { file } });
+    const answers = [{ id: 'q1', action: 'decline' }];
+    const first = await waiting(served);
+    const page = `${served.url}/api/tasks/${first}/turns`;
+    expect((await post(page, { answers, messageId: 'm1' }, bearer('alpha'))).status).toBe(201);
+    const second = await waiting(served);
+    await using client = await connectA2A(served.url, { headers: bearer('alpha') });
+    await client.send('yes', { taskId: second });
+    const unknown = `${served.url}/api/tasks/${second}/turns`;
+    expect((await post(unknown, { answers }, bearer('alpha'))).ok).toBe(false);
+    await expect.poll(() => read(file)).toHaveLength(3);
+    const records = await read(file);
+    expect(records[0]).toEqual({
+      at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,
+      kind: 'answer',
+      actor: 'ada',
+      action: 'decline',
+      object: { task: first, question: 'q1', agent: 'agent', message: 'm1' },
+      outcome: 'done',
+    });
+    expect(records[1]).toMatchObject({
+      action: 'accept',
+      object: { task: second },
+      outcome: 'done',
+    });
+    expect(records[2]).toMatchObject({ outcome: 'refused', details: { code: 'closed' } });
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+  });
+
+  test('says who signed in and out, and how often someone failed to', async () => {
+    const file = join(folder, 'sessions.jsonl');
+    await using served = await open({ audit: { file } });
+    const session = `${served.url}/api/session`;
+    await post(session, {}, bearer('wrong'));
+    const signIn = await post(session, {}, bearer('alpha'));
+    const cookie = signIn.headers.get('set-cookie')?.split(';')[0] ?? '';
+    await fetch(session, { method: 'DELETE', headers: { cookie } });
+    await expect.poll(() => read(file)).toHaveLength(3);
+    const short = (await read(file)).map(({ kind, actor, outcome, details }) => [
+      kind,
+      actor,
+      outcome,
+      details,
+    ]);
+    expect(short).toEqual([
+      ['sign-in', '', 'refused', { status: 401 }],
+      ['sign-in', 'ada', 'done', undefined],
+      ['sign-out', 'ada', 'done', undefined],
+    ]);
+  });
+
+  test('is read by operators alone, whole or since a time', async () => {
+    const file = join(folder, 'read.jsonl');
+    await using served = await open({ audit: { file, required: true } });
+    await served.audit({
+      kind: 'policy',
+      actor: 'ada',
+      action: 'deny',
+      object: {},
+      outcome: 'done',
+    });
+    const get = (query: string, token: string): Promise<Response> =>
+      fetch(`${served.url}/api/audit${query}`, { headers: bearer(token) });
+    expect((await get('', 'alpha')).status).toBe(403);
+    expect(await (await get('', 'beta')).text()).toBe(await readFile(file, 'utf8'));
+    expect(await (await get('?since=2020-01-01', 'beta')).text()).toContain('"policy"');
+    expect(await (await get('?since=2999-01-01', 'beta')).text()).toBe('');
+    expect((await get('?since=soon', 'beta')).status).toBe(400);
+  });
+
+  test('that fails is reported with the record, and the request goes on', async () => {
+    const logged: unknown[] = [];
+    const logger = { ...SILENT, error: (...args: unknown[]) => logged.push(args) };
+    const sink = (): never => {
+      throw new Error('the disk is full');
+    };
+    await using served = await open({ logger, audit: { sink } });
+    const task = await waiting(served);
+    const answers = [{ id: 'q1', action: 'accept' }];
+    const answered = await post(
+      `${served.url}/api/tasks/${task}/turns`,
+      { answers },
+      bearer('alpha'),
+    );
+    expect(answered.status).toBe(201);
+    expect(JSON.stringify(logged)).toContain('the disk is full');
+    expect(JSON.stringify(logged)).toContain('"question":"q1"');
+  });
+
+  test('that is required and fails refuses answers and sign-ins', async () => {
+    const sink = async (): Promise<never> => {
+      throw new Error('the disk is full');
+    };
+    await using served = await open({ audit: { sink, required: true } });
+    const task = await waiting(served);
+    const answers = [{ id: 'q1', action: 'accept' }];
+    const answered = await post(
+      `${served.url}/api/tasks/${task}/turns`,
+      { answers },
+      bearer('alpha'),
+    );
+    expect(answered.status).toBe(503);
+    expect((await served.log.get(task))?.pending).toHaveLength(1);
+    const signIn = await post(`${served.url}/api/session`, {}, bearer('alpha'));
+    expect([signIn.status, signIn.headers.get('set-cookie')]).toEqual([503, null]);
+  });
+
+  test('a flood of refused sign-ins is recorded by its number', async () => {
+    let now = 0;
+    const records: AuditRecord[] = [];
+    const audit = await openAudit(
+      { sink: (record) => void records.push(record) },
+      undefined,
+      SILENT,
+      () => now,
+    );
+    const refuse = () =>
+      audit.record({ kind: 'sign-in', actor: '', action: '', object: {}, outcome: 'refused' });
+    for (let n = 0; n < 5000; n++) await refuse();
+    expect(records).toHaveLength(100);
+    now = 1000;
+    await refuse();
+    expect(records.at(-1)?.details).toEqual({ suppressed: 4900 });
+  });
+
+  test.each([
+    [{ file: 'a', sink: () => {} }, 'audit has both "file" and "sink"'],
+    [{ file: '/dev/null/audit.jsonl' }, 'cannot write the audit log'],
+    [{ sink: 'a' }, 'invalid audit.sink'],
+    [{ file: '' }, 'invalid audit.file'],
+  ])('%j is refused', async (audit, message) => {
+    await expect(open({ audit: audit as never })).rejects.toThrow(message);
+  });
+});
