@@ -224,6 +224,47 @@ suite('postgres store', postgresMissing, () => {
     });
   });
 
+  describe('a step of the clock of the database', () => {
+    /** The step as the claims see it: relative to the clock, every lease moves the other way. */
+    async function step(schema: string, ms: number): Promise<void> {
+      const pool = new Pool({ connectionString: server.url });
+      await pool.query(`update ${schema}.tasks set lease_until = lease_until - ${ms}, rev = rev + 1
+        where lease_until > 0`);
+      await pool.end();
+    }
+
+    test('forward, a living owner keeps its claims', async () => {
+      const schema = server.schema();
+      const leases = { heartbeatMs: 200, leaseMs: 4000, pollMs: 100 };
+      await using owner = await open(schema, leases);
+      await using other = await open(schema, leases);
+      const claim = await claimed(owner, 't');
+      await owner.append(claim, 1, [started]);
+      await step(schema, 60_000);
+      const stop = new AbortController();
+      const taken = collect(other.claims('B', { agents: ['a'], signal: stop.signal }), 1);
+      const replicas = async () => (await owner.replicas?.())?.[0]?.tasks[0]?.leaseMs ?? 0;
+      // Until the owner has renewed it.
+      while ((await replicas()) < 2000) await new Promise((resolve) => setTimeout(resolve, 50));
+      stop.abort(new Error('nothing to take'));
+      await expect(taken).rejects.toThrow('nothing to take');
+      expect(claim.signal.aborted).toBe(false);
+      expect(await owner.append(claim, 2, [completed])).toBe(3);
+    });
+
+    test('back, the claims of an owner that is gone are taken', async () => {
+      const schema = server.schema();
+      const leases = { heartbeatMs: 100, leaseMs: 400, pollMs: 100 };
+      const owner = await open(schema, leases);
+      await claimed(owner, 't');
+      await owner[Symbol.asyncDispose]();
+      await step(schema, -3_600_000);
+      await using other = await open(schema, leases);
+      const taken = await collect(other.claims('B', { agents: ['a'] }), 1);
+      expect(taken).toMatchObject([{ task: 't', epoch: 2 }]);
+    });
+  });
+
   describe('queue', () => {
     test('a front accepts, workers with room run, and everything is done once', async () => {
       const schema = server.schema();
