@@ -80,6 +80,10 @@ export class MemoryTables implements Tables {
     return this.#queue.claimable(agents, now, except);
   }
 
+  setAside(task: string): void {
+    this.#queue.delete(task);
+  }
+
   nextLease(agents: readonly string[]): number | undefined {
     return this.#queue.nextLease(agents);
   }

@@ -4,6 +4,7 @@ import type { Seq, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { changed } from './change.ts';
 import { decodeSnapshot, encodeSnapshot } from './codec.ts';
+import { PageBuilder } from './page-builder.ts';
 import { Recent } from './recent.ts';
 import { RunQueue } from './run-queue.ts';
 import type { Database, Statement, Value } from './sqlite-driver.ts';
@@ -132,6 +133,10 @@ export class SqliteTables implements Tables {
     return this.#loadedQueue().claimable(agents, now, except);
   }
 
+  setAside(task: string): void {
+    this.#queue?.delete(task);
+  }
+
   nextLease(agents: readonly string[]): number | undefined {
     return this.#loadedQueue().nextLease(agents);
   }
@@ -143,13 +148,13 @@ export class SqliteTables implements Tables {
       `select id, changed_at, key from tasks where ${where} ${place}
        order by changed_at desc, key desc limit ?`,
     ).all(...values, ...(after ? [after.changedAt, after.key] : []), limit);
-    return {
-      snapshots: found.map((row) => this.#peek(String(row['id']))),
-      places: found.map((row) => ({
-        changedAt: Number(row['changed_at']),
-        key: Number(row['key']),
-      })),
-    };
+    const pages = new PageBuilder();
+    for (const row of found) {
+      const task = String(row['id']);
+      const at = { changedAt: Number(row['changed_at']), key: Number(row['key']) };
+      pages.add(task, at, () => this.#peek(task));
+    }
+    return pages.page;
   }
 
   count(filter: TaskFilter): number {

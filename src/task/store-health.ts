@@ -121,5 +121,5 @@ export class StoreHealth {
 }
 
 /** The database failed. Every other error is a refusal by the rules, which an intact store gives. */
-const isTrouble = ({ code }: DuolaneError): boolean =>
+export const isTrouble = ({ code }: DuolaneError): boolean =>
   code === 'server' || code === 'network' || code === 'timeout' || code === 'internal';

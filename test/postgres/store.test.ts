@@ -1,4 +1,4 @@
-import { Pool } from 'pg';
+import { Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Turn } from '../../src/event/types.ts';
 import {
@@ -22,6 +22,7 @@ import {
   completed,
   manyWords,
   say,
+  SILENT,
   started,
   textOf,
   turn,
@@ -84,6 +85,57 @@ suite('postgres store', postgresMissing, () => {
       await expect(postgresLog({ connectionString })).rejects.toMatchObject({ code: 'server' });
       await expect(open('no"thing')).rejects.toMatchObject({ code: 'invalid' });
       await expect(postgresLog({})).rejects.toMatchObject({ code: 'invalid' });
+    });
+
+    test('a pool with fewer than three connections is refused', async () => {
+      const pool = new Pool({ connectionString: server.url, max: 2 });
+      await expect(postgresLog({ pool })).rejects.toMatchObject({
+        code: 'invalid',
+        message: expect.stringContaining('at least 3') as string,
+      });
+      await pool.end();
+    });
+
+    test('logs that share a pool leave no listeners behind', async () => {
+      const pool = new Pool({ connectionString: server.url, max: 4 });
+      const clients = new Set<PoolClient>();
+      pool.on('connect', (client) => void clients.add(client));
+      const warnings: Error[] = [];
+      const onWarning = (warning: Error): void => void warnings.push(warning);
+      process.on('warning', onWarning);
+      for (let count = 0; count < 15; count++) {
+        const log = await postgresLog({ pool, schema: server.schema() });
+        await log.submit(turn('a', 't'));
+        await Promise.all([log.get('t'), log.get('t')]);
+        await log[Symbol.asyncDispose]();
+      }
+      const most = Math.max(...[...clients].map((client) => client.listenerCount('error')));
+      expect(most).toBeLessThanOrEqual(4);
+      expect(pool.listenerCount('error')).toBe(0);
+      await new Promise((resolve) => setImmediate(resolve));
+      process.off('warning', onWarning);
+      expect(warnings).toEqual([]);
+      await pool.end();
+    }, 60_000);
+
+    test('one damaged task is left out of lists', async () => {
+      const schema = server.schema();
+      const pool = new Pool({ connectionString: server.url });
+      const first = await open(schema);
+      for (const task of ['good1', 'bad', 'good2']) await first.submit(turn('a', task));
+      await first[Symbol.asyncDispose]();
+      await pool.query(`update ${schema}.snapshots set line = 'x' where task =
+        (select key from ${schema}.tasks where id = 'bad')`);
+      await pool.end();
+      const reports: unknown[] = [];
+      const error = (...all: unknown[]): void => void reports.push(all);
+      await using log = await open(schema, { logger: { ...SILENT, error } });
+      expect((await collect(log.list({}))).map(({ task }) => task)).toEqual(['good2', 'good1']);
+      expect(reports).toMatchObject([[expect.anything(), { task: 'bad' }]]);
+      // What is written together with it is written all the same.
+      const both = [log.submit(turn('a', 'bad')), log.submit(turn('a', 'good1'))];
+      const all = await Promise.allSettled(both);
+      expect(all.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
     });
 
     test('after closing, a call says so; closing first does what was asked before', async () => {
