@@ -58,6 +58,25 @@ describe('sqlite log', () => {
     });
   });
 
+  test('a damaged task that has ended is pruned', async () => {
+    const first = await sqliteLog({ file });
+    for (const task of ['good', 'bad']) {
+      await first.submit(turn(task));
+      await first.requestCancel(task);
+    }
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(
+      `update entries set line = '{"type":' where task = (select key from tasks where id = 'bad')`,
+    );
+    db.close();
+    await using log = await sqliteLog({ file });
+    expect(await log.prune({ deltasEndedBefore: Date.now() + 1000 })).toBe(2);
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(2);
+    expect(await log.count({})).toBe(0);
+    expect((await log.submit(turn('bad'))).entry.seq).toBe(1);
+  });
+
   test('one damaged task is left out of lists and claims, and reported once', async () => {
     const first = await sqliteLog({ file });
     for (const task of ['good1', 'bad', 'good2']) await first.submit(turn(task));

@@ -9,7 +9,7 @@ export function encodeEvent(event: TaskEvent, now: number = Date.now()): string 
   if (event.at !== undefined && !isTime(event.at))
     throw new DuolaneError(
       'invalid',
-      `invalid time "${event.at}" of a ${event.type} event: expected whole milliseconds since 1970, at most 8640000000000000`,
+      `invalid time "${String(event.at)}" of a ${event.type} event: expected whole milliseconds since 1970, at most 8640000000000000`,
     );
   const given = encodeShallow(event);
   const line = event.at === undefined ? `${given.slice(0, -1)},"at":${now}}` : given;

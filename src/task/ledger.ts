@@ -230,16 +230,23 @@ export class Ledger implements StoreMethods {
   }
 
   remove(tasks: readonly string[]): void {
-    for (const task of tasks) {
-      const head = this.#tables.load(task);
-      if (head && isFinal(head.snapshot.state)) this.#tables.remove(task);
-    }
+    for (const task of tasks) this.#tables.remove(task);
   }
 
   compact(before: number): number {
     const tasks = this.#tables.uncompacted(before, PRUNE_TASKS);
-    for (const task of tasks) this.#tables.compact(task, disposableRows(this.#everyRow(task)));
+    for (const task of tasks) this.#tables.compact(task, this.#disposable(task));
     return tasks.length;
+  }
+
+  /** A task that cannot be read keeps its rows; others are still compacted. */
+  #disposable(task: string): readonly Seq[] {
+    try {
+      return disposableRows(this.#everyRow(task));
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return [];
+    }
   }
 
   probe(): void {

@@ -75,6 +75,7 @@ class Log implements TaskLog {
     const unlisten = [
       store.onCommit((commit) => this.#commit(commit)),
       store.onGap?.(() => void this.#lookAgain()),
+      store.onEvict?.((task) => this.#evicted(task)),
     ];
     this.#unlisten = () => unlisten.forEach((off) => off?.());
     if (store.replicas) this.replicas = store.replicas.bind(store);
@@ -234,9 +235,14 @@ class Log implements TaskLog {
     }
   }
 
-  async prune({ tasksEndedBefore, deltasEndedBefore }: PrunePolicy): Promise<number> {
+  async prune({
+    tasksEndedBefore,
+    deltasEndedBefore,
+    signal,
+  }: PrunePolicy & Abortable): Promise<number> {
     let count = 0;
     while (tasksEndedBefore !== undefined) {
+      signal?.throwIfAborted();
       const tasks = await this.#store.ended(tasksEndedBefore);
       if (tasks.length === 0) break;
       // Bytes first: a crash in between leaves a task to prune again, never bytes without a task.
@@ -245,6 +251,7 @@ class Log implements TaskLog {
       count += tasks.length;
     }
     while (deltasEndedBefore !== undefined) {
+      signal?.throwIfAborted();
       const compacted = await this.#store.compact(deltasEndedBefore);
       if (compacted === 0) break;
       count += compacted;
@@ -288,6 +295,13 @@ class Log implements TaskLog {
     this.#logger.error('a stored task cannot be read; lists and runners leave it out', {
       task,
       reason,
+    });
+  }
+
+  #evicted(task: string): void {
+    this.#options.blobs?.removeTask(task).catch((error: unknown) => {
+      const failure = DuolaneError.from(error).toJSON();
+      this.#logger.warn('the blobs of a deleted task could not be deleted', { task, ...failure });
     });
   }
 

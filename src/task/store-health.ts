@@ -49,6 +49,7 @@ export class StoreHealth {
       ...(store.exclusive === true && { exclusive: true }),
       onCommit: (listener) => store.onCommit(listener),
       ...(store.onGap && { onGap: store.onGap.bind(store) }),
+      ...(store.onEvict && { onEvict: store.onEvict.bind(store) }),
       ...(store.replicas && { replicas: store.replicas.bind(store) }),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     };

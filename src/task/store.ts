@@ -207,6 +207,8 @@ export interface Store extends StoreCalls, AsyncDisposable {
    * reads looks again. A store without it never misses one, or does not announce all.
    */
   onGap?(listener: () => void): () => void;
+  /** Calls the listener with each task that the store deletes without being asked to. */
+  onEvict?(listener: (task: string) => void): () => void;
   /** The replicas that share the database, where there can be several. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
 }

@@ -76,6 +76,7 @@ export interface Tables extends TaskTables {
   uncompacted(before: number, limit: number): string[];
   /** Deletes these rows and marks the task as compacted. */
   compact(task: string, rows: readonly Seq[]): void;
+  /** Deletes the task if it has ended, also one that cannot be read. */
   remove(task: string): void;
   /** Writes something that changes no task. */
   probe(): void;

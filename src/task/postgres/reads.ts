@@ -143,7 +143,7 @@ export class Reads {
         if (more.length === 0) break;
         rows.push(...more);
       }
-      yield { task, rows: disposableRows(rows) };
+      yield { task, rows: disposable(rows) };
     }
   }
 
@@ -189,6 +189,16 @@ export class Reads {
     } catch (error) {
       for (const { reject } of reads) reject(error);
     }
+  }
+}
+
+/** A task that cannot be read keeps its rows; others are still compacted. */
+function disposable(rows: readonly Row[]): readonly number[] {
+  try {
+    return disposableRows(rows);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return [];
   }
 }
 
