@@ -64,6 +64,17 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(again.entry).toMatchObject({ turn: { task: 't4' } });
       });
 
+      test('owners and tenants with line breaks are not taken for each other', async () => {
+        const first = turn('a', 't1', { owner: 'ann\nx' });
+        await log.submit(first);
+        await log.submit({ ...first, task: 't2', owner: 'ann', tenant: 'x' });
+        await log.submit({ ...first, task: 't3', owner: 'ann', tenant: 'x\ny' });
+        await log.submit({ ...first, task: 't4', owner: 'ann\nx', tenant: 'y' });
+        for (const task of ['t1', 't2', 't3', 't4']) expect(await log.get(task)).toBeDefined();
+        const again = await log.submit({ ...first, task: 't5' });
+        expect(again.entry).toMatchObject({ turn: { task: 't1' } });
+      });
+
       test('a message id of one task is refused in another that is there', async () => {
         const first = turn('a', 't1');
         await log.submit(first);
@@ -199,6 +210,17 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         const claim = await claimed(log, 't');
         const note = { type: 'cancel.requested' } as unknown as AgentEvent;
         await expect(log.append(claim, 1, [note])).rejects.toMatchObject({ code: 'invalid' });
+      });
+
+      test('a time that no date can hold is refused, and the task stays readable', async () => {
+        const claim = await claimed(log, 't');
+        for (const at of [2 ** 53, -1, 1.5, Number.NaN])
+          await expect(log.append(claim, 1, [{ ...started, at }])).rejects.toMatchObject({
+            code: 'invalid',
+          });
+        expect(await log.append(claim, 1, [{ ...started, at: 8.64e15 }])).toBe(2);
+        expect(await log.get('t')).toMatchObject({ updatedAt: 8.64e15 });
+        expect(await collect(log.list({}))).toHaveLength(1);
       });
 
       test('an entry over 1 MiB is too large', async () => {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -49,6 +49,64 @@ function toSchema3(file: string): void {
 }
 
 describe('sqlite log', () => {
+  test('a file that cannot be locked is not said to be in use', async () => {
+    await mkdir(join(folder, 'new'));
+    await writeFile(`${file}-lock`, 'this is no database. '.repeat(500));
+    await expect(sqliteLog({ file })).rejects.toMatchObject({
+      code: 'server',
+      message: expect.stringContaining('must be writable') as string,
+    });
+  });
+
+  test('a damaged task that has ended is pruned', async () => {
+    const first = await sqliteLog({ file });
+    for (const task of ['good', 'bad']) {
+      await first.submit(turn(task));
+      await first.requestCancel(task);
+    }
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(
+      `update entries set line = '{"type":' where task = (select key from tasks where id = 'bad')`,
+    );
+    db.close();
+    await using log = await sqliteLog({ file });
+    expect(await log.prune({ deltasEndedBefore: Date.now() + 1000 })).toBe(2);
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(2);
+    expect(await log.count({})).toBe(0);
+    expect((await log.submit(turn('bad'))).entry.seq).toBe(1);
+  });
+
+  test('one damaged task is left out of lists and claims, and reported once', async () => {
+    const first = await sqliteLog({ file });
+    for (const task of ['good1', 'bad', 'good2']) await first.submit(turn(task));
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(
+      `update entries set line = '{"type":' where task = (select key from tasks where id = 'bad')`,
+    );
+    db.close();
+    const reports: unknown[] = [];
+    const logger = {
+      debug() {},
+      info() {},
+      warn() {},
+      error: (...all: unknown[]) => void reports.push(all),
+    };
+    await using log = await sqliteLog({ file, logger });
+    for (let times = 0; times < 2; times++) {
+      const listed: string[] = [];
+      for await (const { task } of log.list({})) listed.push(task);
+      expect(listed).toEqual(['good2', 'good1']);
+    }
+    const claimed: string[] = [];
+    for await (const { task } of log.claims('w', { agents: ['a'] }))
+      if (claimed.push(task) === 2) break;
+    expect(claimed).toEqual(['good1', 'good2']);
+    await expect(log.get('bad')).rejects.toMatchObject({ code: 'malformed' });
+    expect(reports).toMatchObject([[expect.stringContaining('cannot be read'), { task: 'bad' }]]);
+  });
+
   test('a second log on the file is refused until the first is closed', async () => {
     const first = await sqliteLog({ file });
     await expect(sqliteLog({ file })).rejects.toMatchObject({

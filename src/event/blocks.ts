@@ -15,7 +15,12 @@ interface Source {
   last: string;
   /** The first half of a character whose second half is in the next delta. */
   half: string;
+  /** What came before `total` and is not kept: the agent has ended it. */
+  ended?: { readonly length: number; readonly hash: number };
 }
+
+/** A text that is ended is remembered by its hash if it is longer than this. */
+const KEPT_CHARS = 256;
 
 interface Block {
   readonly type: 'text' | 'reasoning';
@@ -82,9 +87,13 @@ export class Blocks {
       ? this.delta({ ...unsigned(rest), type: `${type}.delta`, delta: missing } as Delta)
       : [];
     const open = this.#open.get(laneOf(event.path));
-    if (open?.source === source) return [...events, ...this.close(event.path, signature)];
+    if (open?.source === source) {
+      events.push(...this.close(event.path, signature));
+      forget(source);
+      return events;
+    }
     // Thinking that the provider hides has no text, only a signature to hand back.
-    if (signature === undefined || source.total !== '') return events;
+    if (signature === undefined || source.total !== '' || source.ended) return events;
     const before = this.close(event.path);
     this.#begin(type, event, source);
     return [...before, ...this.close(event.path, signature)];
@@ -148,13 +157,41 @@ export class Blocks {
     return source;
   }
 
-  #missing({ total, last }: Source, { id, text }: End): string {
+  #missing({ total: kept, last, ended }: Source, { id, text: whole }: End): string {
+    let total = kept;
+    const isLonger = ended !== undefined && whole.length >= ended.length;
+    if (ended && !isLonger && total === '') return '';
+    const follows = isLonger && hashOf(whole.slice(0, ended.length)) === ended.hash;
+    const text = follows ? whole.slice(ended.length) : whole;
+    if (ended && !follows) total = last;
     if (total.startsWith(text)) return '';
     if (text.startsWith(total)) return text.slice(total.length);
     if (last !== '' && text.startsWith(last)) return text.slice(last.length);
     this.#warn(`the end of block ${id} says something else than its deltas; the deltas count`);
     return '';
   }
+}
+
+/** What was ended is only compared with from here on, and a hash is enough for that. */
+function forget(source: Source): void {
+  if (source.ended || source.total.length <= KEPT_CHARS) return;
+  source.ended = { length: source.total.length, hash: hashOf(source.total) };
+  source.total = '';
+  source.last = '';
+}
+
+/** 53 bits (cyrb53): it tells a repeated text from another one, nothing depends on it for safety. */
+function hashOf(text: string): number {
+  let one = 0xdeadbeef;
+  let two = 0x41c6ce57;
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    one = Math.imul(one ^ char, 2654435761);
+    two = Math.imul(two ^ char, 1597334677);
+  }
+  one = Math.imul(one ^ (one >>> 16), 2246822507) ^ Math.imul(two ^ (two >>> 13), 3266489909);
+  two = Math.imul(two ^ (two >>> 16), 2246822507) ^ Math.imul(one ^ (one >>> 13), 3266489909);
+  return 4294967296 * (2097151 & two) + (one >>> 0);
 }
 
 const unsigned = ({ type: _type, text: _text, ...rest }: Omit<End, 'signature'>): object => rest;

@@ -76,12 +76,23 @@ export class Calls {
   }
 
   #begin({ callId: given, name, path }: ToolEvent & { name: string }, partial: boolean): Call {
-    let callId = given;
-    for (let times = 2; this.#used.has(callId); times++) callId = `${given}#${times}`;
-    this.#used.set(callId, 1);
+    const callId = this.#unusedId(given);
     const call: Call = { callId, name, partial, ...(path && { path }) };
     this.#open.set(given, call);
     return call;
+  }
+
+  // Counts the uses of an id, so that an id that is used n times costs n steps and not n².
+  #unusedId(wanted: string): string {
+    for (let id = wanted; ;) {
+      const times = this.#used.get(wanted) ?? 0;
+      this.#used.set(wanted, times + 1);
+      if (times > 0) id = `${wanted}#${times + 1}`;
+      if (id === wanted || !this.#used.has(id)) {
+        if (id !== wanted) this.#used.set(id, 1);
+        return id;
+      }
+    }
   }
 
   #close(

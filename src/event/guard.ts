@@ -88,18 +88,28 @@ export function tidyRequest(request: InputRequest): InputRequest {
 function tidy(event: JsonObject): AgentEvent {
   const { at, path, usage } = event;
   const good =
-    (at === undefined || Number.isFinite(at)) &&
+    (at === undefined || isTime(at)) &&
     (path === undefined || isPath(path)) &&
     (usage === undefined || isUsage(usage));
   if (good) return event as unknown as AgentEvent;
   const { at: _at, path: _path, usage: _usage, ...rest } = event;
   return {
     ...rest,
-    ...(Number.isFinite(at) && { at }),
+    ...(isTime(wholeMs(at)) && { at: wholeMs(at) }),
     ...(isPath(path) && { path }),
     ...(isObject(usage) && { usage: counts(usage) }),
   } as unknown as AgentEvent;
 }
+
+/** The last millisecond that a date can hold. */
+const MAX_TIME = 8.64e15;
+
+/** Unix ms that every store, date and reader can hold. */
+export const isTime = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MAX_TIME;
+
+const wholeMs = (value: unknown): unknown =>
+  typeof value === 'number' ? Math.floor(value) : undefined;
 
 const isPath = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((name) => typeof name === 'string');

@@ -1,3 +1,6 @@
+import { Blocks } from './blocks.ts';
+import { Calls } from './calls.ts';
+import { readEvent } from './guard.ts';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -417,4 +420,42 @@ describe('on every run', () => {
     );
     expect([...states]).toEqual(expect.arrayContaining(['canceled', 'completed', 'failed']));
   });
+});
+
+test('an id that is used again and again names a call of its own each time', () => {
+  const calls = new Calls([], () => {});
+  const ids = new Set<string>();
+  for (let times = 0; times < 20_000; times++) {
+    const [called] = calls.take({ type: 'tool.called', callId: 'c', name: 'n', args: null });
+    ids.add((called as { readonly callId: string }).callId);
+    calls.take({ type: 'tool.completed', callId: 'c', name: 'n', output: null });
+  }
+  expect(ids.size).toBe(20_000);
+  expect([...ids].slice(0, 3)).toEqual(['c', 'c#2', 'c#3']);
+});
+
+test('a time that no date can hold is dropped, and a fraction of a millisecond cut off', () => {
+  const read = (at: number): unknown => readEvent({ type: 'status', message: 'x', at });
+  expect(read(2 ** 53)).toEqual({ type: 'status', message: 'x' });
+  expect(read(-5)).toEqual({ type: 'status', message: 'x' });
+  expect(read(12.5)).toEqual({ type: 'status', message: 'x', at: 12 });
+});
+
+test('a long block that was ended is remembered without its text', () => {
+  const warnings: string[] = [];
+  const blocks = new Blocks((message) => void warnings.push(message));
+  const text = 'x'.repeat(1000);
+  blocks.delta({ type: 'text.delta', id: 'b', delta: text });
+  const end = (whole: string) => blocks.end({ type: 'text.end', id: 'b', text: whole });
+  expect(end(text)).toMatchObject([{ type: 'text.end', text }]);
+  // Said again, it adds nothing; what goes beyond it is said.
+  expect(end(text)).toEqual([]);
+  expect(end(`${text} more`)).toMatchObject([
+    { type: 'text.delta', id: 'b#2', delta: ' more' },
+    { type: 'text.end', id: 'b#2', text: ' more' },
+  ]);
+  expect(end(`${text} more`)).toEqual([]);
+  expect(warnings).toEqual([]);
+  expect(end('y'.repeat(2000))).toEqual([]);
+  expect(warnings).toHaveLength(1);
 });

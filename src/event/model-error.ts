@@ -102,7 +102,7 @@ export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): Du
     }
   }
   const words = text(chain[0]?.['message']) || String(reason);
-  if (/terminated|fetch failed|socket|network|premature/i.test(words)) {
+  if (isSocketTrouble(words)) {
     return new DuolaneError('network', `the connection to the model broke (${words})`, {
       cause: reason,
     });
@@ -113,6 +113,15 @@ export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): Du
     retryable: false,
   });
 }
+
+/**
+ * Messages of the platform's fetch and sockets, from their beginning: a provider that writes about a
+ * "social network" or a "terminated contract" must not be asked again.
+ */
+const SOCKET_TROUBLE =
+  /^(?:(?:TypeError: )?(?:terminated|fetch failed|failed to fetch|network ?error|premature close|load failed)\b|(?:client network )?socket (?:hang up|closed|disconnected|timeout)|connection error|other side closed|read ECONN)/i;
+
+const isSocketTrouble = (message: string): boolean => SOCKET_TROUBLE.test(message.trim());
 
 type ErrorLike = { readonly [key: string]: unknown };
 const isErrorLike = (value: unknown): value is ErrorLike =>

@@ -1,11 +1,17 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
+import { isTime } from '../event/guard.ts';
 import { isWords } from '../event/json.ts';
 import { isDeep, MAX_DEPTH } from '../json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
 export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {
+  if (event.at !== undefined && !isTime(event.at))
+    throw new DuolaneError(
+      'invalid',
+      `invalid time "${String(event.at)}" of a ${event.type} event: expected whole milliseconds since 1970, at most 8640000000000000`,
+    );
   const given = encodeShallow(event);
   const line = event.at === undefined ? `${given.slice(0, -1)},"at":${now}}` : given;
   // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count.

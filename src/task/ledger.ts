@@ -7,12 +7,14 @@ import type {
   AppendRequest,
   ClaimRow,
   Commit,
+  DamagedTask,
   ReadResult,
   Row,
   StoreMethods,
   SubmitRequest,
   TaskFilter,
 } from './store.ts';
+import { isDamage } from './page-builder.ts';
 import { partyOf } from './run-queue.ts';
 import { steadyNow } from './steady-clock.ts';
 import { turnKeyOf, type Head, type Tables, type TaskTables } from './tables.ts';
@@ -114,15 +116,34 @@ export class Ledger implements StoreMethods {
     except: readonly string[] = [],
   ): ReturnType<StoreMethods['claim']> {
     const now = this.#steadyNow();
-    const task = this.#tables.claimable(agents, now, except);
-    if (task === undefined) {
-      const lease = this.#tables.nextLease(agents);
-      return lease === undefined ? {} : { retryInMs: Math.max(1, lease - now) };
+    const damaged: DamagedTask[] = [];
+    for (;;) {
+      const task = this.#tables.claimable(agents, now, except);
+      if (task === undefined) {
+        const lease = this.#tables.nextLease(agents);
+        return {
+          ...(lease !== undefined && { retryInMs: Math.max(1, lease - now) }),
+          ...found(damaged),
+        };
+      }
+      const head = this.#readable(task, damaged);
+      if (!head) continue;
+      const next = this.#claimed(head, worker, leaseMs);
+      this.#write(head, next, []);
+      return { claim: claimRow(next), ...found(damaged) };
     }
-    const head = this.#find(task);
-    const next = this.#claimed(head, worker, leaseMs);
-    this.#write(head, next, []);
-    return { claim: claimRow(next) };
+  }
+
+  /** One damaged task must not keep all others from being claimed. */
+  #readable(task: string, damaged: DamagedTask[]): Head | undefined {
+    try {
+      return this.#find(task);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.#tables.setAside(task);
+      damaged.push({ task, reason: String(error) });
+      return undefined;
+    }
   }
 
   append({ task, epoch, after, events }: AppendRequest): Seq {
@@ -209,16 +230,23 @@ export class Ledger implements StoreMethods {
   }
 
   remove(tasks: readonly string[]): void {
-    for (const task of tasks) {
-      const head = this.#tables.load(task);
-      if (head && isFinal(head.snapshot.state)) this.#tables.remove(task);
-    }
+    for (const task of tasks) this.#tables.remove(task);
   }
 
   compact(before: number): number {
     const tasks = this.#tables.uncompacted(before, PRUNE_TASKS);
-    for (const task of tasks) this.#tables.compact(task, disposableRows(this.#everyRow(task)));
+    for (const task of tasks) this.#tables.compact(task, this.#disposable(task));
     return tasks.length;
+  }
+
+  /** A task that cannot be read keeps its rows; others are still compacted. */
+  #disposable(task: string): readonly Seq[] {
+    try {
+      return disposableRows(this.#everyRow(task));
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return [];
+    }
   }
 
   probe(): void {
@@ -323,6 +351,8 @@ function refuseSecondAnswer({ task, pending, answers, turns }: Snapshot, turn: T
 }
 
 const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
+
+const found = (damaged: readonly DamagedTask[]) => (damaged.length > 0 ? { damaged } : {});
 
 type SubmittedEntry = Extract<Entry, { readonly type: 'turn.submitted' }>;
 

@@ -1,13 +1,17 @@
 import { DuolaneError } from '../errors.ts';
 import type { Snapshot } from '../event/types.ts';
 import type { Items } from '../stream/types.ts';
-import type { Place, Store } from './store.ts';
+import type { DamagedTask, Place, Store } from './store.ts';
 import type { TaskQuery } from './types.ts';
 
 const PAGE = 50;
 
 /** The tasks that match, page by page as they are pulled; `checkpoint` is the place after the last one given. */
-export function listTasks(store: Store, { after, signal, ...filter }: TaskQuery): Items<Snapshot> {
+export function listTasks(
+  store: Store,
+  { after, signal, ...filter }: TaskQuery,
+  onDamaged: (damaged: DamagedTask) => void,
+): Items<Snapshot> {
   let place = after === undefined ? undefined : parsePlace(after);
   async function* items(): AsyncGenerator<Snapshot, void> {
     for (;;) {
@@ -17,7 +21,10 @@ export function listTasks(store: Store, { after, signal, ...filter }: TaskQuery)
         place = page.places[index];
         yield snapshot;
       }
-      if (page.snapshots.length < PAGE) return;
+      const { damaged = [], last } = page;
+      for (const each of damaged) onDamaged(each);
+      if (page.snapshots.length + damaged.length < PAGE) return;
+      place = last ?? place;
     }
   }
   return {

@@ -1,14 +1,14 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, isFinal } from '../event/index.ts';
-import type { AgentEvent, Entry, Seq, Snapshot, Turn } from '../event/types.ts';
+import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { Abortable, Items } from '../stream/types.ts';
 import { encodeEvent, flatEntry } from './codec.ts';
 import { HeldClaims } from './held.ts';
 import { leavable, subscribe, waitFor } from './leave.ts';
 import { listTasks } from './list.ts';
 import { processWarnings } from './process-warnings.ts';
-import { StoreHealth } from './store-health.ts';
-import type { Commit, Store } from './store.ts';
+import { isTrouble, StoreHealth } from './store-health.ts';
+import type { Commit, DamagedTask, Store } from './store.ts';
 import { Tails } from './tail.ts';
 import { Takeovers } from './takeover.ts';
 import type {
@@ -25,6 +25,7 @@ import type {
 
 const FIRST_PAUSE_MS = 50;
 const MAX_QUEUED = 10_000;
+const MAX_REPORTS = 1000;
 
 /**
  * A `TaskLog` over a store: what is the same for every database. Several logs may share one store,
@@ -41,6 +42,8 @@ class Log implements TaskLog {
   readonly #options: LogOptions;
   readonly #leaseMs: number;
   readonly #pollMs: number;
+  readonly #logger: Logger;
+  readonly #damaged = new Set<string>();
   readonly #health: StoreHealth;
   readonly #tails: Tails;
   readonly #held: HeldClaims;
@@ -58,7 +61,8 @@ class Log implements TaskLog {
         'invalid',
         `leaseMs (${leaseMs}) must be longer than heartbeatMs (${heartbeatMs}), or every claim is lost`,
       );
-    const health = new StoreHealth(given, options.logger ?? processWarnings, 3 * pollMs);
+    this.#logger = options.logger ?? processWarnings;
+    const health = new StoreHealth(given, this.#logger, 3 * pollMs);
     const { store } = health;
     this.#health = health;
     this.#store = store;
@@ -71,6 +75,7 @@ class Log implements TaskLog {
     const unlisten = [
       store.onCommit((commit) => this.#commit(commit)),
       store.onGap?.(() => void this.#lookAgain()),
+      store.onEvict?.((task) => this.#evicted(task)),
     ];
     this.#unlisten = () => unlisten.forEach((off) => off?.());
     if (store.replicas) this.replicas = store.replicas.bind(store);
@@ -165,7 +170,17 @@ class Log implements TaskLog {
     except: readonly string[],
   ): Promise<Awaited<ReturnType<Store['claim']>> | undefined> {
     if (!(await this.#held.areRenewed())) return undefined;
-    return this.#store.claim(worker, agents, this.#leaseMs, except).catch(() => undefined);
+    try {
+      const found = await this.#store.claim(worker, agents, this.#leaseMs, except);
+      for (const each of found.damaged ?? []) this.#reportDamage(each);
+      return found;
+    } catch (error) {
+      // Trouble of the database is reported where it is observed.
+      const failure = DuolaneError.from(error);
+      if (!isTrouble(failure))
+        this.#logger.error('a task could not be claimed', { ...failure.toJSON() });
+      return undefined;
+    }
   }
 
   async append(claim: Claim, after: Seq, events: readonly AgentEvent[]): Promise<Seq> {
@@ -199,7 +214,7 @@ class Log implements TaskLog {
   }
 
   list(query: TaskQuery): Items<Snapshot> {
-    return listTasks(this.#store, query);
+    return listTasks(this.#store, query, (damaged) => this.#reportDamage(damaged));
   }
 
   count({ signal, ...filter }: Omit<TaskQuery, 'after'>): Promise<number> {
@@ -220,9 +235,14 @@ class Log implements TaskLog {
     }
   }
 
-  async prune({ tasksEndedBefore, deltasEndedBefore }: PrunePolicy): Promise<number> {
+  async prune({
+    tasksEndedBefore,
+    deltasEndedBefore,
+    signal,
+  }: PrunePolicy & Abortable): Promise<number> {
     let count = 0;
     while (tasksEndedBefore !== undefined) {
+      signal?.throwIfAborted();
       const tasks = await this.#store.ended(tasksEndedBefore);
       if (tasks.length === 0) break;
       // Bytes first: a crash in between leaves a task to prune again, never bytes without a task.
@@ -231,6 +251,7 @@ class Log implements TaskLog {
       count += tasks.length;
     }
     while (deltasEndedBefore !== undefined) {
+      signal?.throwIfAborted();
       const compacted = await this.#store.compact(deltasEndedBefore);
       if (compacted === 0) break;
       count += compacted;
@@ -265,6 +286,23 @@ class Log implements TaskLog {
       this.#tails.close(failure);
       this.#held.close();
     }
+  }
+
+  /** Once for each task. */
+  #reportDamage({ task, reason }: DamagedTask): void {
+    if (this.#damaged.has(task) || this.#damaged.size >= MAX_REPORTS) return;
+    this.#damaged.add(task);
+    this.#logger.error('a stored task cannot be read; lists and runners leave it out', {
+      task,
+      reason,
+    });
+  }
+
+  #evicted(task: string): void {
+    this.#options.blobs?.removeTask(task).catch((error: unknown) => {
+      const failure = DuolaneError.from(error).toJSON();
+      this.#logger.warn('the blobs of a deleted task could not be deleted', { task, ...failure });
+    });
   }
 
   #commit(commit: Commit): void {

@@ -18,6 +18,7 @@ interface Record extends Place {
 /** Tables in maps. Beyond `keepEnded` ended tasks the one that ended first is forgotten. */
 export class MemoryTables implements Tables {
   readonly #keepEnded: number;
+  readonly #onEvict: (task: string) => void;
   readonly #tasks = new Map<string, Record>();
   readonly #turns = new Map<string, { readonly task: string; readonly seq: Seq }>();
   readonly #queue = new RunQueue();
@@ -25,8 +26,9 @@ export class MemoryTables implements Tables {
   readonly #ended = new Set<string>();
   #keys = 0;
 
-  constructor(keepEnded: number) {
+  constructor(keepEnded: number, onEvict: (task: string) => void) {
     this.#keepEnded = keepEnded;
+    this.#onEvict = onEvict;
   }
 
   load(task: string): Head | undefined {
@@ -42,7 +44,9 @@ export class MemoryTables implements Tables {
     if (!isFinal(to.snapshot.state)) return;
     this.#ended.add(to.task);
     const [first] = this.#ended;
-    if (this.#ended.size > this.#keepEnded && first !== undefined) this.remove(first);
+    if (this.#ended.size <= this.#keepEnded || first === undefined) return;
+    this.remove(first);
+    this.#onEvict(first);
   }
 
   rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
@@ -78,6 +82,10 @@ export class MemoryTables implements Tables {
     except?: readonly string[],
   ): string | undefined {
     return this.#queue.claimable(agents, now, except);
+  }
+
+  setAside(task: string): void {
+    this.#queue.delete(task);
   }
 
   nextLease(agents: readonly string[]): number | undefined {
@@ -136,6 +144,7 @@ export class MemoryTables implements Tables {
   }
 
   remove(task: string): void {
+    if (!this.#ended.has(task)) return;
     for (const turn of this.#tasks.get(task)?.turns ?? []) this.#turns.delete(turn);
     this.#tasks.delete(task);
     this.#ended.delete(task);

@@ -6,13 +6,15 @@ import { type Commit, invoke, type Store, storeCalls } from './store.ts';
 import type { LogOptions, TaskLog } from './types.ts';
 
 export interface MemoryDatabaseOptions {
-  /** How many ended tasks are kept; beyond it the one that ended first is forgotten. */
+  /** How many ended tasks are kept; beyond it the one that ended first is deleted, with its blobs. */
   readonly keepEnded?: number;
 }
 
 /** What several logs of one process can share, as replicas share a database. */
 export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {}): Store {
-  const ledger = new Ledger(new MemoryTables(keepEnded));
+  const evictListeners = new Set<(task: string) => void>();
+  const tables = new MemoryTables(keepEnded, (task) => notifyAll(evictListeners, task));
+  const ledger = new Ledger(tables);
   const listeners = new Set<(commit: Commit) => void>();
   const calls = storeCalls(async (method, args) => {
     const result = invoke(ledger, method, args);
@@ -26,6 +28,10 @@ export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {})
     onCommit(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
+    },
+    onEvict(listener) {
+      evictListeners.add(listener);
+      return () => void evictListeners.delete(listener);
     },
     async [Symbol.asyncDispose]() {},
   };

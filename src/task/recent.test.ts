@@ -44,3 +44,19 @@ test('what was used last is there as it was set last, and never more than fits',
     { numRuns: 100 },
   );
 });
+
+test('what is kept is bounded by its weight', () => {
+  const recent = new Recent<string, string>(1000, {
+    maxWeight: 100,
+    weigh: ({ length }) => length,
+  });
+  for (let index = 0; index < 50; index++) recent.set(`k${index}`, 'x'.repeat(30));
+  const kept = Array.from({ length: 50 }, (_, index) => recent.peek(`k${index}`)).filter(Boolean);
+  expect(kept.length).toBeGreaterThan(0);
+  expect(kept.length * 30).toBeLessThanOrEqual(260);
+  // A value that is replaced is not counted twice.
+  recent.clear();
+  for (let times = 0; times < 50; times++) recent.set('same', 'x'.repeat(30));
+  recent.set('other', 'x');
+  expect([recent.peek('same'), recent.peek('other')]).toEqual(['x'.repeat(30), 'x']);
+});

@@ -15,6 +15,7 @@ import type {
 import { onAbort } from '../stream/abort.ts';
 import { Cancellation, whenAborted } from '../stream/cancellation.ts';
 import { Combiner } from './combine.ts';
+import { heldBy, type HeldText } from './held-text.ts';
 import type { Claim, RunEar, RunObserver } from './types.ts';
 import type { TaskWriter } from './writer.ts';
 
@@ -24,6 +25,7 @@ export interface RunOptions {
   readonly logger: Logger;
   readonly history: (task: Snapshot) => AsyncIterable<Snapshot>;
   readonly observer: RunObserver | undefined;
+  readonly held: HeldText;
   /** Told when a run begins to wait for a person (1), and when it goes on or ends (-1). Says for how long it may. */
   readonly onWaiting: (change: 1 | -1) => number;
 }
@@ -100,12 +102,15 @@ export class Run {
   async #write(turn: Turn): Promise<void> {
     const put = (events: readonly AgentEvent[]): Promise<void> => this.#writer.put(events);
     const combiner = new Combiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
-    const { graceMs } = this.#options;
+    const { graceMs, held } = this.#options;
+    const text = held.start();
     try {
       const stop = this.#stop;
       const context = this.#context(turn);
       const events = runLawfully(this.#agent, turn, context, { graceMs, stop });
       for await (const event of events) {
+        const excess = text.add(heldBy(event));
+        if (excess) this.#stop.abort(excess);
         this.#ear?.hear(event);
         const room = combiner.push(event);
         if (room) await room;
@@ -116,6 +121,8 @@ export class Run {
       if (failure.code === 'fenced') throw failure;
       this.#options.logger.error('the run could not be written', { ...failure.toJSON() });
       await this.#writer.put(failed(this.#writer.snapshot, turn, failure));
+    } finally {
+      text.free();
     }
   }
 

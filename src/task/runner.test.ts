@@ -92,3 +92,102 @@ test('who comes when a place is free again waits behind those who wait already',
   for await (const _ of log.read('one', 0));
   expect(started).toEqual(['first', 'one', 'late']);
 });
+
+const talker = (chunks: number): Agent =>
+  async function* () {
+    for (let index = 0; index < chunks; index++)
+      yield { type: 'text.delta', id: 't', delta: 'x'.repeat(100) };
+  };
+
+test('a run that holds too much text fails by name', async () => {
+  await using log = memoryLog();
+  await using runner = createRunner({ log, agents: { a: talker(50) }, maxRunChars: 1000 });
+  await runner.submit(turn('t'));
+  for await (const _ of log.read('t', 0));
+  const { state, error, text } = (await log.get('t')) ?? {};
+  expect({ state, error }).toMatchObject({
+    state: 'failed',
+    error: { code: 'too_large', message: expect.stringContaining('maxRunChars (1000)') as string },
+  });
+  expect(text?.length).toBeLessThan(2000);
+});
+
+test('when all runs hold too much, one fails as overloaded, and new ones wait until there is room', async () => {
+  await using log = memoryLog();
+  let goOn = (): void => {};
+  const open = new Promise<void>((resolve) => (goOn = resolve));
+  const holder: Agent = async function* (given, ctx) {
+    yield* talker(6)(given, ctx);
+    await open;
+  };
+  const agents = { a: holder, b: talker(6) };
+  await using runner = createRunner({ log, agents, maxHeldChars: 1000 });
+  await runner.submit(turn('t1'));
+  for await (const entry of log.read('t1', 0)) if (entry.type === 'text.delta') break;
+  await runner.submit({ ...turn('t2'), agent: 'b' });
+  await macrotask();
+  expect(await log.get('t2')).toMatchObject({ state: 'submitted', running: false });
+  goOn();
+  for await (const _ of log.read('t2', 0));
+  expect(await log.get('t2')).toMatchObject({ state: 'completed' });
+  await using small = createRunner({ log, agents: { c: talker(20) }, maxHeldChars: 500 });
+  await small.submit({ ...turn('t3'), agent: 'c' });
+  for await (const _ of log.read('t3', 0));
+  expect(await log.get('t3')).toMatchObject({ state: 'failed', error: { code: 'overloaded' } });
+});
+
+test('one owner leaves room for others, and its further tasks run when it has room', async () => {
+  await using log = memoryLog();
+  let goOn = (): void => {};
+  const open = new Promise<void>((resolve) => (goOn = resolve));
+  const started: string[] = [];
+  const agent: Agent = async function* (given) {
+    started.push(given.task);
+    if (given.owner === 'ann') await open;
+    yield* [];
+  };
+  await using runner = createRunner({ log, agents: { a: agent }, maxRuns: 4 });
+  for (let index = 0; index < 6; index++)
+    await runner.submit({ ...turn(`ann${index}`), owner: 'ann' });
+  await runner.submit({ ...turn('bob'), owner: 'bob' });
+  for await (const _ of log.read('bob', 0));
+  expect(started.toSorted()).toEqual(['ann0', 'ann1', 'bob']);
+  goOn();
+  for (let index = 0; index < 6; index++) for await (const _ of log.read(`ann${index}`, 0));
+  expect(started).toHaveLength(7);
+});
+
+test('a run that waits for a person longer than parkMs is let go', async () => {
+  await using log = memoryLog();
+  let calls = 0;
+  const letGo: unknown[] = [];
+  const agent: Agent = async function* (_turn, ctx) {
+    calls++;
+    try {
+      await ctx.ask({ id: 'q', kind: 'question' });
+      yield* [];
+    } finally {
+      letGo.push(ctx.signal.aborted && (ctx.signal.reason as { readonly code: string }).code);
+    }
+  };
+  await using runner = createRunner({ log, agents: { a: agent }, parkMs: 1 });
+  await runner.submit(turn('t'));
+  for await (const entry of log.read('t', 0)) if (entry.type === 'run.finished') break;
+  expect(letGo).toEqual(['suspended']);
+  const answers = [{ id: 'q', action: 'accept' }] as const;
+  await runner.submit({ ...turn('t'), messageId: 'answer', parts: [], answers });
+  for await (const _ of log.read('t', 0));
+  expect(calls).toBe(2);
+});
+
+test('blobs of tasks that memory evicts are deleted', async () => {
+  const removed: string[] = [];
+  const blobs = { removeTask: async (task: string) => void removed.push(task) };
+  await using log = memoryLog({ keepEnded: 2, blobs });
+  await using runner = createRunner({ log, agents: { a: talker(1) } });
+  for (const task of ['t1', 't2', 't3', 't4']) {
+    await runner.submit(turn(task));
+    for await (const _ of log.read(task, 0));
+  }
+  expect(removed).toEqual(['t1', 't2']);
+});

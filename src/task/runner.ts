@@ -5,6 +5,7 @@ import { isFinal, nextTurn, settle } from '../event/index.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
 import { sleep } from '../stream/index.ts';
 import { Register } from '../stream/register.ts';
+import { heapShare, HeldText } from './held-text.ts';
 import { subscribe } from './leave.ts';
 import { processWarnings } from './process-warnings.ts';
 import { Run, type RunOptions } from './run.ts';
@@ -14,6 +15,9 @@ import { TaskWriter } from './writer.ts';
 
 /** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
 const MOST_WAITING = 10;
+
+const PARK_MS = 60_000;
+const MAX_RUN_CHARS = 32 << 20;
 
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 5000;
@@ -50,7 +54,9 @@ class LogRunner implements Runner {
 
   constructor(options: RunnerOptions) {
     const { log, agents, maxRuns = 100, maxAttempts = 10, logger = processWarnings } = options;
-    const { graceMs = 5000, parkMs = 300_000, timeoutMs, observer } = options;
+    const { graceMs = 5000, parkMs = PARK_MS, timeoutMs, observer } = options;
+    const { maxRunChars = MAX_RUN_CHARS, maxHeldChars = heapShare() } = options;
+    const held = new HeldText(maxRunChars, maxHeldChars);
     this.#log = log;
     this.#agents = agents;
     this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
@@ -64,7 +70,7 @@ class LogRunner implements Runner {
       this.#room?.();
       return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : parkMs;
     };
-    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer };
+    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer, held };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 
@@ -99,7 +105,8 @@ class LogRunner implements Runner {
   // Who waits for a person takes no place; answered, it goes on at once, so there may be one too many.
   get #hasRoom(): boolean {
     const busy = this.#active.size + this.#reserved - this.#waiting;
-    return !this.#stopping.signal.aborted && busy < this.#maxRuns;
+    const { aborted } = this.#stopping.signal;
+    return !aborted && busy < this.#maxRuns && this.#runOptions.held.hasRoom;
   }
 
   /** Claims tasks until the runner is disposed of; an error of the log is reported and tried again. */

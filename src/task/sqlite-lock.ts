@@ -17,6 +17,7 @@ export function lockFile(file: string): Database {
     return lock;
   } catch (error) {
     lock.close();
+    if (!isBusy(error)) throw unopened(file, error);
     throw new DuolaneError(
       'conflict',
       `${file} is in use by ${holderOf(file)}; stop it first, or give this process another file`,
@@ -32,13 +33,21 @@ function openBeside(file: string): Database {
     for (const each of [file, `${file}-lock`]) closeSync(openSync(each, 'a', 0o600));
     return openDatabase(`${file}-lock`);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new DuolaneError(
-      'server',
-      `${file} cannot be opened: ${reason}; the folder must be there, or be makeable, and writable`,
-      { cause: error },
-    );
+    throw unopened(file, error);
   }
+}
+
+/** SQLITE_BUSY, the low byte of its extended codes: another process has the lock. */
+function isBusy(error: unknown): boolean {
+  const { errcode, message } = error as { readonly errcode?: unknown; readonly message?: unknown };
+  if (typeof errcode === 'number') return (errcode & 0xff) === 5;
+  return /database is locked/.test(String(message));
+}
+
+function unopened(file: string, cause: unknown): DuolaneError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const message = `cannot open ${file}: ${reason}; it, its folder and ${file}-lock must be writable`;
+  return new DuolaneError('server', message, { cause });
 }
 
 /** Leaves word who has the database open. */

@@ -4,7 +4,9 @@ import type { Seq, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { changed } from './change.ts';
 import { decodeSnapshot, encodeSnapshot } from './codec.ts';
-import { Recent } from './recent.ts';
+import { isDamage, PageBuilder } from './page-builder.ts';
+import { heapShare, snapshotChars } from './held-text.ts';
+import { Recent, type RecentOptions } from './recent.ts';
 import { RunQueue } from './run-queue.ts';
 import type { Database, Statement, Value } from './sqlite-driver.ts';
 import { SqliteEntries } from './sqlite-entries.ts';
@@ -26,13 +28,19 @@ interface Hot extends Head {
   readonly savedSeq: Seq;
 }
 
+/** What is kept folded is bounded by its text too; a task beyond is folded from the file again. */
+const hotOptions = (parts: number): RecentOptions<Hot> => ({
+  maxWeight: heapShare() / parts,
+  weigh: ({ snapshot }) => snapshotChars(snapshot),
+});
+
 /** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
 export class SqliteTables implements Tables {
   readonly #db: Database;
   readonly #entries: SqliteEntries;
   readonly #statements = new Map<string, Statement>();
-  readonly #hot = new Recent<string, Hot>(HOT_TASKS);
-  readonly #ended = new Recent<string, Hot>(ENDED_TASKS);
+  readonly #hot = new Recent<string, Hot>(HOT_TASKS, hotOptions(1));
+  readonly #ended = new Recent<string, Hot>(ENDED_TASKS, hotOptions(8));
   #queue: RunQueue | undefined;
 
   constructor(db: Database) {
@@ -132,6 +140,10 @@ export class SqliteTables implements Tables {
     return this.#loadedQueue().claimable(agents, now, except);
   }
 
+  setAside(task: string): void {
+    this.#queue?.delete(task);
+  }
+
   nextLease(agents: readonly string[]): number | undefined {
     return this.#loadedQueue().nextLease(agents);
   }
@@ -143,13 +155,13 @@ export class SqliteTables implements Tables {
       `select id, changed_at, key from tasks where ${where} ${place}
        order by changed_at desc, key desc limit ?`,
     ).all(...values, ...(after ? [after.changedAt, after.key] : []), limit);
-    return {
-      snapshots: found.map((row) => this.#peek(String(row['id']))),
-      places: found.map((row) => ({
-        changedAt: Number(row['changed_at']),
-        key: Number(row['key']),
-      })),
-    };
+    const pages = new PageBuilder();
+    for (const row of found) {
+      const task = String(row['id']);
+      const at = { changedAt: Number(row['changed_at']), key: Number(row['key']) };
+      pages.add(task, at, () => this.#peek(task));
+    }
+    return pages.page;
   }
 
   count(filter: TaskFilter): number {
@@ -205,19 +217,24 @@ export class SqliteTables implements Tables {
   }
 
   compact(task: string, rows: readonly Seq[]): void {
-    const head = this.load(task) as Hot;
-    const { key, snapshot } = head;
-    // What is folded from here on lacks the entries that go now.
-    if (rows.length > 0 && head.savedSeq < snapshot.seq) {
-      this.#saveSnapshot(key, snapshot);
-      this.#keep({ ...head, savedSeq: snapshot.seq });
+    if (rows.length > 0) {
+      const head = this.load(task) as Hot;
+      const { key, snapshot } = head;
+      // What is folded from here on lacks the entries that go now.
+      if (head.savedSeq < snapshot.seq) {
+        this.#saveSnapshot(key, snapshot);
+        this.#keep({ ...head, savedSeq: snapshot.seq });
+      }
+      this.#entries.delete(key, rows);
     }
-    this.#entries.delete(key, rows);
-    this.#sql('update tasks set compacted = 1 where key = ?').run(key);
+    this.#sql('update tasks set compacted = 1 where id = ?').run(task);
   }
 
+  // Without loading it: that costs, and a damaged one cannot be loaded.
   remove(task: string): void {
-    const key = this.#key(task);
+    const row = this.#sql('select key from tasks where id = ? and ended_at is not null').get(task);
+    if (!row) return;
+    const key = Number(row['key']);
     this.#forgetTurns(key);
     this.#sql('delete from tasks where key = ?').run(key);
     this.#queue?.delete(task);
@@ -258,13 +275,19 @@ export class SqliteTables implements Tables {
   }
 
   #forgetTurns(key: number): void {
-    for (const { line } of this.#entries.notes(key)) {
-      const entry = decodeEntry(line);
-      if (entry.type !== 'turn.submitted') continue;
-      const { owner, agent, messageId } = turnKeyOf(entry.turn);
-      this.#sql(
-        'delete from turns where owner = ? and agent = ? and message_id = ? and task = ?',
-      ).run(owner, agent, messageId, key);
+    try {
+      for (const { line } of this.#entries.notes(key)) {
+        const entry = decodeEntry(line);
+        if (entry.type !== 'turn.submitted') continue;
+        const { owner, agent, messageId } = turnKeyOf(entry.turn);
+        this.#sql(
+          'delete from turns where owner = ? and agent = ? and message_id = ? and task = ?',
+        ).run(owner, agent, messageId, key);
+      }
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      // Without an index, but its messages cannot be read.
+      this.#sql('delete from turns where task = ?').run(key);
     }
   }
 

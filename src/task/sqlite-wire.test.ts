@@ -40,7 +40,7 @@ test.each([
   ['claimed', true],
   ['not claimed', false],
 ])('a new task arrives as the ledger made it, %s', (_name, claims) => {
-  const tables = new MemoryTables(10);
+  const tables = new MemoryTables(10, () => {});
   const ledger = new Ledger(tables, { now: () => 5, steady: () => 5 });
   const turn = {
     agent: 'a',

@@ -49,6 +49,7 @@ export class StoreHealth {
       ...(store.exclusive === true && { exclusive: true }),
       onCommit: (listener) => store.onCommit(listener),
       ...(store.onGap && { onGap: store.onGap.bind(store) }),
+      ...(store.onEvict && { onEvict: store.onEvict.bind(store) }),
       ...(store.replicas && { replicas: store.replicas.bind(store) }),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     };
@@ -121,5 +122,5 @@ export class StoreHealth {
 }
 
 /** The database failed. Every other error is a refusal by the rules, which an intact store gives. */
-const isTrouble = ({ code }: DuolaneError): boolean =>
+export const isTrouble = ({ code }: DuolaneError): boolean =>
   code === 'server' || code === 'network' || code === 'timeout' || code === 'internal';

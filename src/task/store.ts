@@ -65,6 +65,15 @@ export interface Page {
   readonly snapshots: readonly Snapshot[];
   /** The place of each snapshot, so that a reader can stop at any of them. */
   readonly places: readonly Place[];
+  /** Tasks that are stored and cannot be read, left out above. */
+  readonly damaged?: readonly DamagedTask[];
+  /** The place of the last task of the page, damaged or not; that of the last snapshot unless given. */
+  readonly last?: Place;
+}
+
+export interface DamagedTask {
+  readonly task: string;
+  readonly reason: string;
 }
 
 /**
@@ -114,7 +123,12 @@ export interface StoreMethods {
     agents: readonly string[],
     leaseMs: number,
     except?: readonly string[],
-  ): { readonly claim?: ClaimRow; readonly retryInMs?: number };
+  ): {
+    readonly claim?: ClaimRow;
+    readonly retryInMs?: number;
+    /** Tasks that cannot be read; they are not claimed until the store is opened again. */
+    readonly damaged?: readonly DamagedTask[];
+  };
   append(request: AppendRequest): Seq;
   release(task: string, epoch: number): void;
   /** Extends these claims. `over`: ended or released; `lost`: somebody else has it. */
@@ -193,6 +207,8 @@ export interface Store extends StoreCalls, AsyncDisposable {
    * reads looks again. A store without it never misses one, or does not announce all.
    */
   onGap?(listener: () => void): () => void;
+  /** Calls the listener with each task that the store deletes without being asked to. */
+  onEvict?(listener: (task: string) => void): () => void;
   /** The replicas that share the database, where there can be several. */
   replicas?(): Promise<readonly ReplicaInfo[]>;
 }

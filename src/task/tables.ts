@@ -22,10 +22,20 @@ export interface TurnKey {
 }
 
 export const turnKeyOf = ({ owner = '', tenant, agent, messageId }: Turn): TurnKey => ({
-  owner: tenant === undefined ? owner : `${owner}\n${tenant}`,
+  owner: callerKey(owner, tenant),
   agent,
   messageId,
 });
+
+/**
+ * A different key for each pair. A line break separates the two; a name that has one in it is written
+ * as JSON behind two, which the other form never has. Keys of names without one are as stored before.
+ */
+function callerKey(owner: string, tenant: string | undefined): string {
+  if (owner.includes('\n') || tenant?.includes('\n') === true)
+    return `\n\n${JSON.stringify([owner, tenant ?? null])}`;
+  return tenant === undefined ? owner : `${owner}\n${tenant}`;
+}
 
 /**
  * What the rules (`ledger.ts`) need of a storage engine to write one task, in one transaction and
@@ -50,6 +60,8 @@ export interface Tables extends TaskTables {
    * has waited longest since it last changed. Parties in `except` are passed over.
    */
   claimable(agents: readonly string[], now: number, except?: readonly string[]): string | undefined;
+  /** `claimable` does not give this task any more: it cannot be read. */
+  setAside(task: string): void;
   /** When the first lease of a claimed task ends, by the steady clock. */
   nextLease(agents: readonly string[]): number | undefined;
   page(request: PageRequest): Page;
@@ -64,6 +76,7 @@ export interface Tables extends TaskTables {
   uncompacted(before: number, limit: number): string[];
   /** Deletes these rows and marks the task as compacted. */
   compact(task: string, rows: readonly Seq[]): void;
+  /** Deletes the task if it has ended, also one that cannot be read. */
   remove(task: string): void;
   /** Writes something that changes no task. */
   probe(): void;

@@ -5,6 +5,7 @@ import { whenAborted } from '../stream/cancellation.ts';
 import { DONE, Reader, type Source } from '../stream/reader.ts';
 import { Register } from '../stream/register.ts';
 import type { Abortable } from '../stream/types.ts';
+import { heapShare } from './held-text.ts';
 import type { Commit, ReadResult, Row, Store } from './store.ts';
 import type { Reading } from './types.ts';
 
@@ -16,6 +17,11 @@ const UNREAD_BYTES = 64 << 10;
 /** How long a reader waits for a store that fails, before it is told. */
 const PATIENCE_MS = 15_000;
 const RETRY_MS = 100;
+
+/** How many bytes the tails of a log may still hold before they become short. */
+interface Budget {
+  left: number;
+}
 
 /**
  * The newest rows of one task that somebody reads or runs. Readers at the head take what was just
@@ -34,6 +40,11 @@ class Tail {
   #rows: Row[] = [];
   #entries: (Entry | undefined)[] = [];
   #bytes = 0;
+  readonly #budget: Budget;
+
+  constructor(budget: Budget) {
+    this.#budget = budget;
+  }
 
   push({ rows, head, ended }: Pick<Commit, 'rows' | 'head' | 'ended'>): void {
     // Behind a gap the older rows would only be in the way: readers find by number.
@@ -46,11 +57,13 @@ class Tail {
     for (const row of rows) {
       this.#rows.push(row);
       this.#entries.push(row.entry);
-      this.#bytes += row.line.length;
+      this.#add(row.line.length);
     }
+    // When all tails together are long, each is short: a reader that is behind asks the store.
+    const ringBytes = this.#budget.left > 0 ? RING_BYTES : UNREAD_BYTES;
     let drop = 0;
     for (let bytes = this.#bytes; ; drop++) {
-      if (this.#rows.length - drop <= RING_ROWS && bytes <= RING_BYTES) break;
+      if (this.#rows.length - drop <= RING_ROWS && bytes <= ringBytes) break;
       bytes -= this.#rows[drop]?.line.length ?? 0;
     }
     this.#drop(drop);
@@ -67,9 +80,19 @@ class Tail {
     return Math.max(0, Math.min(place + 1 - first, this.#rows.length));
   }
 
+  /** Nobody uses it any more. */
+  close(): void {
+    this.#drop(this.#rows.length);
+  }
+
+  #add(bytes: number): void {
+    this.#bytes += bytes;
+    this.#budget.left -= bytes;
+  }
+
   #drop(count: number): void {
     if (count === 0) return;
-    for (const row of this.#rows.splice(0, count)) this.#bytes -= row.line.length;
+    for (const row of this.#rows.splice(0, count)) this.#add(-row.line.length);
     this.#entries.splice(0, count);
   }
 
@@ -110,8 +133,10 @@ export class Tails {
   /** Why there is nothing more to read. */
   closed: DuolaneError | undefined;
   readonly #tails = new Register<string, Tail>();
+  readonly #budget: Budget;
 
-  constructor(store: Store) {
+  constructor(store: Store, maxBytes: number = heapShare()) {
+    this.#budget = { left: maxBytes };
     this.store = store;
   }
 
@@ -145,13 +170,15 @@ export class Tails {
 
   use(task: string): Tail {
     let tail = this.#tails.get(task);
-    if (!tail) this.#tails.set(task, (tail = new Tail()));
+    if (!tail) this.#tails.set(task, (tail = new Tail(this.#budget)));
     tail.users++;
     return tail;
   }
 
   leave(task: string, tail: Tail): void {
-    if (--tail.users === 0) this.#tails.take(task);
+    if (--tail.users !== 0) return;
+    this.#tails.take(task);
+    tail.close();
   }
 }
 

@@ -78,8 +78,11 @@ export interface TaskLog extends AsyncDisposable {
    */
   bookmark(mark: Bookmark): Promise<void>;
   bookmarks(task?: string): AsyncIterable<Bookmark>;
-  /** How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside everything else. */
-  prune(policy: PrunePolicy): Promise<number>;
+  /**
+   * How many tasks were deleted or compacted. Only ended tasks are touched; safe to run beside
+   * everything else, and on several replicas. Works in small steps; an abort ends it between two.
+   */
+  prune(policy: PrunePolicy & Abortable): Promise<number>;
   /**
    * Whether the store accepts writes and claims, for a readiness probe: by the last writes, or by a
    * small write if those are old or failed. Never rejects; answers within `timeoutMs` (2 s).
@@ -172,7 +175,7 @@ export interface LogOptions {
    * process, which Node prints on stderr.
    */
   readonly logger?: Logger;
-  /** Asked to delete the bytes of each task that is pruned. */
+  /** Asked to delete the bytes of each task that is pruned, or evicted by `keepEnded`. */
   readonly blobs?: { removeTask(task: string): Promise<void> };
 }
 
@@ -238,8 +241,22 @@ export interface RunnerOptions {
   readonly queue?: boolean;
   /** How long a stopped agent has to end by itself, and a run at drain to finish; less than the log's `takeoverMs`. */
   readonly graceMs?: number;
-  /** How long a run may stay alive waiting for a person; 0 makes every wait take the restart path. */
+  /**
+   * How long a run may stay alive waiting for a person; then its agent is stopped, which frees its
+   * process and memory, and called again with the answer. 60 s by default; 0 makes every wait take
+   * the restart path.
+   */
   readonly parkMs?: number;
+  /**
+   * How many characters of text and artifacts a run may hold; a run beyond it fails with `too_large`.
+   * 32 Mi by default. Put more behind a URL, in a `BlobStore`.
+   */
+  readonly maxRunChars?: number;
+  /**
+   * How many all runs of this runner may hold together; by default an eighth of the heap limit. From
+   * half of it no further run begins here, and a run that goes beyond it fails with `overloaded`.
+   */
+  readonly maxHeldChars?: number;
   /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
   readonly timeoutMs?: number;
   /** How often a run that died is called again before it is failed, lest it kill every replica in turn. */

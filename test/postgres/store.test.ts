@@ -1,4 +1,4 @@
-import { Pool } from 'pg';
+import { Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Turn } from '../../src/event/types.ts';
 import {
@@ -22,6 +22,7 @@ import {
   completed,
   manyWords,
   say,
+  SILENT,
   started,
   textOf,
   turn,
@@ -84,6 +85,57 @@ suite('postgres store', postgresMissing, () => {
       await expect(postgresLog({ connectionString })).rejects.toMatchObject({ code: 'server' });
       await expect(open('no"thing')).rejects.toMatchObject({ code: 'invalid' });
       await expect(postgresLog({})).rejects.toMatchObject({ code: 'invalid' });
+    });
+
+    test('a pool with fewer than three connections is refused', async () => {
+      const pool = new Pool({ connectionString: server.url, max: 2 });
+      await expect(postgresLog({ pool })).rejects.toMatchObject({
+        code: 'invalid',
+        message: expect.stringContaining('at least 3') as string,
+      });
+      await pool.end();
+    });
+
+    test('logs that share a pool leave no listeners behind', async () => {
+      const pool = new Pool({ connectionString: server.url, max: 4 });
+      const clients = new Set<PoolClient>();
+      pool.on('connect', (client) => void clients.add(client));
+      const warnings: Error[] = [];
+      const onWarning = (warning: Error): void => void warnings.push(warning);
+      process.on('warning', onWarning);
+      for (let count = 0; count < 15; count++) {
+        const log = await postgresLog({ pool, schema: server.schema() });
+        await log.submit(turn('a', 't'));
+        await Promise.all([log.get('t'), log.get('t')]);
+        await log[Symbol.asyncDispose]();
+      }
+      const most = Math.max(...[...clients].map((client) => client.listenerCount('error')));
+      expect(most).toBeLessThanOrEqual(4);
+      expect(pool.listenerCount('error')).toBe(0);
+      await new Promise((resolve) => setImmediate(resolve));
+      process.off('warning', onWarning);
+      expect(warnings).toEqual([]);
+      await pool.end();
+    }, 60_000);
+
+    test('one damaged task is left out of lists', async () => {
+      const schema = server.schema();
+      const pool = new Pool({ connectionString: server.url });
+      const first = await open(schema);
+      for (const task of ['good1', 'bad', 'good2']) await first.submit(turn('a', task));
+      await first[Symbol.asyncDispose]();
+      await pool.query(`update ${schema}.snapshots set line = 'x' where task =
+        (select key from ${schema}.tasks where id = 'bad')`);
+      await pool.end();
+      const reports: unknown[] = [];
+      const error = (...all: unknown[]): void => void reports.push(all);
+      await using log = await open(schema, { logger: { ...SILENT, error } });
+      expect((await collect(log.list({}))).map(({ task }) => task)).toEqual(['good2', 'good1']);
+      expect(reports).toMatchObject([[expect.anything(), { task: 'bad' }]]);
+      // What is written together with it is written all the same.
+      const both = [log.submit(turn('a', 'bad')), log.submit(turn('a', 'good1'))];
+      const all = await Promise.allSettled(both);
+      expect(all.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
     });
 
     test('after closing, a call says so; closing first does what was asked before', async () => {
@@ -221,6 +273,47 @@ suite('postgres store', postgresMissing, () => {
       await one.append(claim, 2, [completed]);
       expect(await read).toHaveLength(3);
       await Promise.all([one, other].map((log) => log[Symbol.asyncDispose]()));
+    });
+  });
+
+  describe('a step of the clock of the database', () => {
+    /** The step as the claims see it: relative to the clock, every lease moves the other way. */
+    async function step(schema: string, ms: number): Promise<void> {
+      const pool = new Pool({ connectionString: server.url });
+      await pool.query(`update ${schema}.tasks set lease_until = lease_until - ${ms}, rev = rev + 1
+        where lease_until > 0`);
+      await pool.end();
+    }
+
+    test('forward, a living owner keeps its claims', async () => {
+      const schema = server.schema();
+      const leases = { heartbeatMs: 200, leaseMs: 4000, pollMs: 100 };
+      await using owner = await open(schema, leases);
+      await using other = await open(schema, leases);
+      const claim = await claimed(owner, 't');
+      await owner.append(claim, 1, [started]);
+      await step(schema, 60_000);
+      const stop = new AbortController();
+      const taken = collect(other.claims('B', { agents: ['a'], signal: stop.signal }), 1);
+      const replicas = async () => (await owner.replicas?.())?.[0]?.tasks[0]?.leaseMs ?? 0;
+      // Until the owner has renewed it.
+      while ((await replicas()) < 2000) await new Promise((resolve) => setTimeout(resolve, 50));
+      stop.abort(new Error('nothing to take'));
+      await expect(taken).rejects.toThrow('nothing to take');
+      expect(claim.signal.aborted).toBe(false);
+      expect(await owner.append(claim, 2, [completed])).toBe(3);
+    });
+
+    test('back, the claims of an owner that is gone are taken', async () => {
+      const schema = server.schema();
+      const leases = { heartbeatMs: 100, leaseMs: 400, pollMs: 100 };
+      const owner = await open(schema, leases);
+      await claimed(owner, 't');
+      await owner[Symbol.asyncDispose]();
+      await step(schema, -3_600_000);
+      await using other = await open(schema, leases);
+      const taken = await collect(other.claims('B', { agents: ['a'] }), 1);
+      expect(taken).toMatchObject([{ task: 't', epoch: 2 }]);
     });
   });
 

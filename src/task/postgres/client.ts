@@ -10,6 +10,8 @@ export interface PgClient {
     readonly values?: unknown[];
   }): Promise<{ readonly rows: SqlRow[] }>;
   on(event: 'notification' | 'error' | 'end', listener: (what?: object) => void): unknown;
+  /** Without it, a client that is given out anew for each use collects listeners. */
+  off?(event: 'error', listener: (what?: object) => void): unknown;
   release(destroy?: boolean): void;
 }
 
@@ -19,6 +21,7 @@ export interface PgPool {
   end(): Promise<void>;
   on(event: 'error', listener: () => void): unknown;
   off(event: 'error', listener: () => void): unknown;
+  readonly options?: { readonly max?: number | undefined };
 }
 
 export interface Statement {
@@ -35,13 +38,13 @@ export interface Statement {
 export class Connections {
   readonly #pool: PgPool;
   readonly #answerMs: number;
-  readonly #known = new WeakSet<PgClient>();
   #writer: PgClient | undefined;
+  #closed = false;
 
   constructor(pool: PgPool, answerMs: number) {
     this.#pool = pool;
     this.#answerMs = answerMs;
-    pool.on('error', onIdleError);
+    listenToPool(pool);
   }
 
   /** On the connection that writes. One at a time: whoever calls it waits for the one before. */
@@ -55,7 +58,7 @@ export class Connections {
       return await this.#ask(client, statement, values, answerMs);
     } catch (error) {
       if (this.#writer === client) this.#writer = undefined;
-      client.release(true);
+      letGo(client, true);
       throw error;
     }
   }
@@ -68,18 +71,16 @@ export class Connections {
       failed = false;
       return rows;
     } finally {
-      client.release(failed);
+      letGo(client, failed);
     }
   }
 
-  /** A connection of one's own; whoever asks gives it back with `release`. */
+  /** A connection of one's own; the caller gives it back with `letGo`. */
   async connect(): Promise<PgClient> {
     const connecting = this.#pool.connect();
     try {
       const client = await inTime(connecting, this.#answerMs);
-      // Noticed by the next query; without a listener it would end the process.
-      if (!this.#known.has(client)) client.on('error', () => {});
-      this.#known.add(client);
+      listenTo(client);
       return client;
     } catch (error) {
       connecting.then(
@@ -91,9 +92,10 @@ export class Connections {
   }
 
   async close(): Promise<void> {
-    this.#writer?.release(true);
+    if (this.#writer) letGo(this.#writer, true);
     this.#writer = undefined;
-    this.#pool.off('error', onIdleError);
+    if (!this.#closed) leavePool(this.#pool);
+    this.#closed = true;
   }
 
   // Everything it does goes by key. A plan that was made while the tables were small is kept for long,
@@ -104,7 +106,7 @@ export class Connections {
       await this.#ask(client, { text: 'set enable_seqscan = off' }, [], this.#answerMs);
       return client;
     } catch (error) {
-      client.release(true);
+      letGo(client, true);
       throw error;
     }
   }
@@ -124,8 +126,40 @@ export class Connections {
   }
 }
 
-// An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-function onIdleError(): void {}
+// A connection that breaks is noticed by the next query, an idle one is replaced by the pool; without a
+// listener either would end the process.
+function ignoreError(): void {}
+
+/** How many logs use each pool: a pool has one listener of ours, not one for each log. */
+const pools = new WeakMap<PgPool, number>();
+
+function listenToPool(pool: PgPool): void {
+  const logs = pools.get(pool) ?? 0;
+  pools.set(pool, logs + 1);
+  if (logs === 0) pool.on('error', ignoreError);
+}
+
+function leavePool(pool: PgPool): void {
+  const logs = (pools.get(pool) ?? 1) - 1;
+  pools.set(pool, logs);
+  if (logs === 0) pool.off('error', ignoreError);
+}
+
+/** Clients that cannot be left, and have our listener for good. */
+const known = new WeakSet<PgClient>();
+
+function listenTo(client: PgClient): void {
+  if (known.has(client)) return;
+  client.on('error', ignoreError);
+  if (!client.off) known.add(client);
+}
+
+/** Gives a connection back to its pool, without our listener: other users of the pool have their own. */
+export function letGo(client: PgClient, destroy: boolean): void {
+  // One that is destroyed may still fail on its way out.
+  if (!destroy) client.off?.('error', ignoreError);
+  client.release(destroy);
+}
 
 async function inTime<T>(promise: Promise<T>, ms: number): Promise<T> {
   return await new Promise<T>((resolve, reject) => {

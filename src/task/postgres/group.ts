@@ -2,6 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { decodeEntry } from '../../event/index.ts';
 import { sleep } from '../../stream/index.ts';
 import { numberLine } from '../codec.ts';
+import { isDamage } from '../page-builder.ts';
 import { type WriteRules, writeRules } from '../ledger.ts';
 import { Batch, type KnownTurn, type Prepared, turnKey } from './batch.ts';
 import { type Connections, sqlState } from './client.ts';
@@ -270,5 +271,6 @@ function subjectOf(
   };
 }
 
-// The statement was refused, not the server lost: that would meet every call alike.
-const isRefusal = (error: unknown): boolean => /^(?!57|08|53)/.test(sqlState(error) ?? '57');
+// The statement was refused, or a task is damaged; a server that is lost would meet every call alike.
+const isRefusal = (error: unknown): boolean =>
+  isDamage(error) || /^(?!57|08|53)/.test(sqlState(error) ?? '57');

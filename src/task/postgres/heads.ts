@@ -2,6 +2,7 @@ import { advance, decodeEntry } from '../../event/index.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot } from '../codec.ts';
 import type { SqlRow, Statement } from './client.ts';
+import { heapShare, snapshotChars } from '../held-text.ts';
 import { Recent } from '../recent.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { Head } from '../tables.ts';
@@ -24,7 +25,11 @@ const HOT_TASKS = 2000;
  */
 export class Heads {
   readonly #load: Statement;
-  readonly #hot = new Recent<string, PgHead>(HOT_TASKS);
+  // Bounded by its text too; a task beyond is read from the database again.
+  readonly #hot = new Recent<string, PgHead>(HOT_TASKS, {
+    maxWeight: heapShare(),
+    weigh: ({ snapshot }) => snapshotChars(snapshot),
+  });
 
   constructor(load: Statement) {
     this.#load = load;

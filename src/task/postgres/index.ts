@@ -31,6 +31,7 @@ export interface PostgresLogOptions extends LogOptions, PostgresOptions {}
 
 const HEARTBEAT_MS = 5000;
 const ANSWER_MS = 5000;
+const LEAST_CONNECTIONS = 3;
 
 /**
  * A log in PostgreSQL 14 or later, shared by as many replicas as you like: each may submit, read,
@@ -68,11 +69,22 @@ async function openPool({
   connections = 8,
   answerMs = ANSWER_MS,
 }: PostgresOptions): Promise<{ readonly pool: PgPool; readonly close: () => Promise<void> }> {
-  if (pool) return { pool, close: async () => {} };
+  if (pool) {
+    const max = pool.options?.max;
+    if (max !== undefined && max < LEAST_CONNECTIONS)
+      throw new DuolaneError(
+        'invalid',
+        `invalid pool with max ${max}: expected at least ${LEAST_CONNECTIONS} connections, since one writes and one listens`,
+      );
+    return { pool, close: async () => {} };
+  }
   if (connectionString === undefined)
     throw new DuolaneError('invalid', 'postgresLog() needs a connectionString or a pool');
-  if (connections < 3)
-    throw new DuolaneError('invalid', `connections must be at least 3, got ${connections}`);
+  if (connections < LEAST_CONNECTIONS)
+    throw new DuolaneError(
+      'invalid',
+      `connections must be at least ${LEAST_CONNECTIONS}, got ${connections}`,
+    );
   const pg = await import('pg').catch((cause: unknown) => {
     throw new DuolaneError('unsupported', 'a PostgreSQL log needs the package pg: npm install pg', {
       cause,

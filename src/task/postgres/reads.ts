@@ -1,6 +1,7 @@
 import type { Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { disposableRows } from '../compact.ts';
+import { isDamage, PageBuilder } from '../page-builder.ts';
 import type { Connections, SqlRow } from './client.ts';
 import type { Heads } from './heads.ts';
 import type { Sql } from './sql.ts';
@@ -74,11 +75,30 @@ export class Reads {
         { changedAt: Number(row['changed_at']), key: Number(row['key']) },
       ]),
     );
-    const snapshots = await this.#snapshots([...places.keys()]);
-    return {
-      snapshots,
-      places: snapshots.flatMap(({ task }) => places.get(task) ?? []),
-    };
+    const snapshots = await this.#eachSnapshot([...places.keys()]);
+    const pages = new PageBuilder();
+    for (const [task, at] of places) pages.add(task, at, () => snapshots.get(task)?.());
+    return pages.page;
+  }
+
+  /** By task, what gives its snapshot, or throws why it cannot be read. */
+  async #eachSnapshot(tasks: readonly string[]): Promise<Map<string, () => Snapshot>> {
+    const all = new Map<string, () => Snapshot>();
+    try {
+      for (const snapshot of await this.#snapshots(tasks)) all.set(snapshot.task, () => snapshot);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      // One of them; which one is found by reading each alone.
+      const [task, ...more] = tasks;
+      if (task !== undefined && more.length === 0)
+        all.set(task, () => {
+          throw error;
+        });
+      else
+        for (const each of tasks)
+          for (const [name, read] of await this.#eachSnapshot([each])) all.set(name, read);
+    }
+    return all;
   }
 
   async count(filter: TaskFilter): Promise<number> {
@@ -123,7 +143,7 @@ export class Reads {
         if (more.length === 0) break;
         rows.push(...more);
       }
-      yield { task, rows: disposableRows(rows) };
+      yield { task, rows: disposable(rows) };
     }
   }
 
@@ -142,6 +162,8 @@ export class Reads {
       this.#statements--;
       this.#next();
     });
+    // What is beyond one statement uses the other slots.
+    this.#next();
   }
 
   async #answer(reads: readonly Read[]): Promise<void> {
@@ -167,6 +189,16 @@ export class Reads {
     } catch (error) {
       for (const { reject } of reads) reject(error);
     }
+  }
+}
+
+/** A task that cannot be read keeps its rows; others are still compacted. */
+function disposable(rows: readonly Row[]): readonly number[] {
+  try {
+    return disposableRows(rows);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return [];
   }
 }
 

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { turnOf } from '../../test/arbitraries.ts';
+import type { Agent, Entry } from '../event/types.ts';
+import { converse } from './converse.ts';
+import { createRunner, memoryLog } from './index.ts';
+
+test('a cancel while a person is asked ends the turn, though the asker ignores its signal', async () => {
+  await using log = memoryLog();
+  const agent: Agent = async function* (_turn, ctx) {
+    await ctx.ask({ id: 'q', kind: 'question' });
+    yield* [];
+  };
+  await using runner = createRunner({ log, agents: { a: agent }, graceMs: 10 });
+  const stop = new AbortController();
+  let given: AbortSignal | undefined;
+  const ask = (_request: unknown, options?: { readonly signal?: AbortSignal }) => {
+    given = options?.signal;
+    stop.abort();
+    return new Promise<never>(() => {});
+  };
+  const entries: Entry[] = [];
+  const turn = turnOf('m', { agent: 'a', task: 't' });
+  for await (const entry of converse({ runner, log }, turn, { ask, signal: stop.signal }))
+    entries.push(entry);
+  expect(entries.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'canceled' });
+  expect(given).toBe(stop.signal);
+});

@@ -1,0 +1,40 @@
+import { DuolaneError } from '../errors.ts';
+import type { Snapshot } from '../event/types.ts';
+import type { DamagedTask, Page, Place } from './store.ts';
+
+/** A page of tasks, without those that are stored and cannot be read: one of them must not hide the rest. */
+export class PageBuilder {
+  readonly #snapshots: Snapshot[] = [];
+  readonly #places: Place[] = [];
+  readonly #damaged: DamagedTask[] = [];
+  #last: Place | undefined;
+
+  add(task: string, place: Place, read: () => Snapshot | undefined): void {
+    this.#last = place;
+    try {
+      const snapshot = read();
+      // Pruned since it was listed.
+      if (!snapshot) return;
+      this.#snapshots.push(snapshot);
+      this.#places.push(place);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      this.#damaged.push({ task, reason: String(error) });
+    }
+  }
+
+  get page(): Page {
+    return {
+      snapshots: this.#snapshots,
+      places: this.#places,
+      ...(this.#damaged.length > 0 && { damaged: this.#damaged }),
+      ...(this.#damaged.length > 0 && this.#last && { last: this.#last }),
+    };
+  }
+}
+
+/** Whether stored data cannot be read; any other error is of the database as a whole. */
+export const isDamage = (error: unknown): boolean =>
+  error instanceof DuolaneError ? DAMAGE.has(error.code) : /malformed|corrupt/i.test(String(error));
+
+const DAMAGE: ReadonlySet<string> = new Set(['malformed', 'unsupported', 'invalid', 'closed']);
