@@ -72,7 +72,7 @@ export function distillText(transcript: string): DistillAgentSpec | undefined {
 function linesOf(transcript: string): readonly Line[] {
   const lines: { who: Line['who']; text: string }[] = [];
   for (const line of transcript.split(/\r?\n/)) {
-    const [, label, text] = /^\s*(user|assistant|tool):\s*(.*)$/i.exec(line) ?? [];
+    const [, label, text] = /^(user|assistant|tool):(.*)$/i.exec(line.trim()) ?? [];
     const open = lines.at(-1);
     if (label) lines.push({ who: label.toLowerCase() as Line['who'], text: text ?? '' });
     else if (open) open.text += `\n${line}`;

@@ -42,11 +42,14 @@ export function readLines(text: string): readonly Draft[] {
     .map((line) => line.trim().replace(/^[-*]\s+/, ''))
     .filter((line) => line.split(/\s+/).length > 1)
     .map((line) => {
-      const [, given, rest = line] = /^(\w+):\s+(.+)$/.exec(line) ?? [];
-      const [, title = rest, description] = /^(.+?)[.!?]\s+(.+)$/.exec(rest) ?? [];
+      const [head = '', given] = /^(\w{1,20}):\s/.exec(line) ?? [];
+      const rest = line.slice(head.length).trim();
+      // The first sentence is the title, and what follows it says more.
+      const end = rest.slice(1).search(/[.!?]\s/) + 1;
+      const title = end > 0 ? rest.slice(0, end) : rest;
       return {
         title: title.replace(/[.!?]$/, ''),
-        description: description ?? rest,
+        description: end > 0 ? rest.slice(end + 1).trim() : rest,
         kind: given?.toLowerCase() ?? kindOf(rest),
       };
     });

@@ -166,7 +166,8 @@ function decodeTask(value: unknown): A2ATask {
 function decodePush(value: unknown): PushConfig {
   const { name, pushNotificationConfig: inner, ...outer } = need(value, 'a push config');
   const [, task, config] =
-    /^tasks\/([^/]+)\/pushNotificationConfigs\/(.+)$/.exec(String(name)) ?? [];
+    /^tasks\/([^/]+)\/pushNotificationConfigs\/(.+)$/.exec(typeof name === 'string' ? name : '') ??
+    [];
   const {
     taskId = task,
     id = config,

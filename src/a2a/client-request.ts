@@ -42,7 +42,10 @@ export function restRequest(
 ): Prepared {
   const old = dialect.version === '0.3';
   const prefix = old ? '/v1' : tenant === undefined ? '' : `/${encodeURIComponent(tenant)}`;
-  const base = `${url.replace(/\/$/, '')}${prefix}`;
+  // The query of the agent's address comes last, behind the path of the operation.
+  const [address = '', ...given] = url.split('?');
+  const base = `${address.endsWith('/') ? address.slice(0, -1) : address}${prefix}`;
+  const query = (fields: JsonObject = {}): string => search(given.join('?'), fields);
   const { id, taskId = id, historyLength, ...more } = params;
   const task = `${base}/tasks/${segment(taskId)}`;
   const configs = `${task}/pushNotificationConfigs`;
@@ -50,25 +53,25 @@ export function restRequest(
   switch (operation) {
     case 'send':
     case 'stream':
-      return { url: `${base}/message:${operation}`, method: 'POST', body: body() };
+      return { url: `${base}/message:${operation}${query()}`, method: 'POST', body: body() };
     case 'get':
       return { url: `${task}${query({ historyLength })}`, method: 'GET' };
     case 'list':
       return { url: `${base}/tasks${query({ historyLength, ...more })}`, method: 'GET' };
     case 'cancel':
-      return { url: `${task}:cancel`, method: 'POST', body: '{}' };
+      return { url: `${task}:cancel${query()}`, method: 'POST', body: '{}' };
     case 'subscribe':
-      return { url: `${task}:subscribe`, method: 'GET' };
+      return { url: `${task}:subscribe${query()}`, method: 'GET' };
     case 'createPush':
-      return { url: configs, method: 'POST', body: body() };
+      return { url: `${configs}${query()}`, method: 'POST', body: body() };
     case 'getPush':
-      return { url: `${configs}/${segment(id)}`, method: 'GET' };
+      return { url: `${configs}/${segment(id)}${query()}`, method: 'GET' };
     case 'listPush':
-      return { url: configs, method: 'GET' };
+      return { url: `${configs}${query()}`, method: 'GET' };
     case 'deletePush':
-      return { url: `${configs}/${segment(id)}`, method: 'DELETE' };
+      return { url: `${configs}/${segment(id)}${query()}`, method: 'DELETE' };
     case 'extendedCard':
-      return { url: `${base}/${old ? 'card' : 'extendedAgentCard'}`, method: 'GET' };
+      return { url: `${base}/${old ? 'card' : 'extendedAgentCard'}${query()}`, method: 'GET' };
   }
 }
 
@@ -94,10 +97,10 @@ export function refused(
 
 const segment = (id: unknown): string => encodeURIComponent(String(id));
 
-function query(params: JsonObject): string {
-  const search = new URLSearchParams();
+function search(given: string, params: JsonObject): string {
+  const all = new URLSearchParams(given);
   for (const [name, value] of Object.entries(params))
     if (value !== undefined)
-      search.set(name, typeof value === 'string' ? value : JSON.stringify(value));
-  return search.size === 0 ? '' : `?${search.toString()}`;
+      all.set(name, typeof value === 'string' ? value : JSON.stringify(value));
+  return all.size === 0 ? '' : `?${all.toString()}`;
 }

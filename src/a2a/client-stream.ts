@@ -204,9 +204,14 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
         yield event;
       }
     } catch (error) {
-      // A task that has ended cannot be subscribed to in 1.0; how it ended can be read.
-      if (!(error instanceof Refusal) || error.reason !== 'UNSUPPORTED_OPERATION') throw error;
-      told = false;
+      if (this.#polls || told || !isRefusedSubscribe(error)) throw error;
+      // A task that has ended cannot be subscribed to in 1.0; how it ended can be read. A server
+      // without the operation is asked until the task has settled.
+      yield* this.#asItIs(signal);
+      const known = this.#exact && this.#lastEventId !== undefined;
+      if (!known && !this.#fold.settled)
+        this.#beginPolling(`the server refused to resume (${DuolaneError.from(error).message})`);
+      return;
     }
     // Nothing was missed, or the server says nothing about a task that has ended.
     if (!told && this.#wire.retryMs === undefined) yield* this.#asItIs(signal);
@@ -219,6 +224,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     const byEvents = this.#exact && this.#lastEventId !== undefined;
     if (byEvents && !isSettled(event.task.status.state)) return;
     this.#apply(event, true);
+    this.#polled = event.task;
     yield event;
   }
 
@@ -311,6 +317,15 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     return retryable && (this.#taskId !== undefined || this.#exact);
   }
 }
+
+/** Whether the server has no such operation, or not for this task; the task itself may be there. */
+const isRefusedSubscribe = (error: unknown): boolean =>
+  error instanceof Refusal
+    ? error.reason === 'UNSUPPORTED_OPERATION' || error.reason === 'METHOD_NOT_FOUND'
+    : error instanceof DuolaneError && NO_ROUTE.has(error.status ?? 0);
+
+/** What a router answers that knows no such path or method. */
+const NO_ROUTE: ReadonlySet<number> = new Set([404, 405, 501]);
 
 const retryAfterOf = (failure: unknown): number =>
   (failure instanceof DuolaneError && failure.retryAfterMs) || 0;

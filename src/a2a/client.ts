@@ -56,14 +56,26 @@ interface CallOptions {
 
 /** Reads the card of an agent and picks a version and a binding that both sides speak. */
 export async function connectA2A(url: string, options: ConnectOptions = {}): Promise<A2AClient> {
-  const address = url.endsWith('.json')
-    ? url
-    : `${url.replace(/\/$/, '')}/.well-known/agent-card.json`;
-  const card = await fetchCard(address, options);
-  const home = new URL(address);
+  const home = cardAddress(url);
+  const card = await fetchCard(home.href, options);
   const chosen = chooseInterface(card, options, home.protocol === 'https:');
   checkOrigin(chosen, home, options.origins ?? []);
   return new A2AClient(card, chosen, await openWire(chosen, options));
+}
+
+/** The card of a base address, or the address itself if it is one of a card; its query stays. */
+function cardAddress(url: string): URL {
+  if (!URL.canParse(url))
+    throw new DuolaneError(
+      'invalid',
+      `${JSON.stringify(url)} is not an address; give one like https://example.com`,
+    );
+  const address = new URL(url);
+  address.hash = '';
+  if (address.pathname.endsWith('.json')) return address;
+  const path = address.pathname.endsWith('/') ? address.pathname : `${address.pathname}/`;
+  address.pathname = `${path}.well-known/agent-card.json`;
+  return address;
 }
 
 const MAX_REDIRECTS = 5;

@@ -90,14 +90,24 @@ export function required(body: JsonObject, name: string): string {
 /** A file that a front end sent: bytes where the URL holds them. */
 export function filePart(url: string, mediaType?: string, filename?: string): Part {
   const named = filename === undefined ? {} : { filename };
-  const [, type, base64] = /^data:([^;,]*)[^,]*;base64,(.*)$/s.exec(url) ?? [];
-  if (base64 !== undefined)
-    return {
-      bytes: new Uint8Array(Buffer.from(base64, 'base64')),
-      mediaType: mediaType ?? (type || 'application/octet-stream'),
-      ...named,
-    };
+  const inside = bytesIn(url);
+  if (inside) return { bytes: inside.bytes, mediaType: mediaType ?? inside.mediaType, ...named };
   return { url, ...(mediaType !== undefined && { mediaType }), ...named };
+}
+
+/** What a `data:` URL in base64 holds. By `indexOf`: a pattern took quadratic time on a URL without a comma. */
+function bytesIn(
+  url: string,
+): { readonly bytes: Uint8Array; readonly mediaType: string } | undefined {
+  const comma = url.startsWith('data:') ? url.indexOf(',') : -1;
+  if (comma === -1) return undefined;
+  const head = url.slice('data:'.length, comma);
+  if (!head.endsWith(';base64')) return undefined;
+  const [type] = head.split(';', 1);
+  return {
+    bytes: new Uint8Array(Buffer.from(url.slice(comma + 1), 'base64')),
+    mediaType: type || 'application/octet-stream',
+  };
 }
 
 /** The members that say something: not the empty lists and objects that clients send along. */

@@ -1,6 +1,7 @@
-import { lexer, type Token, type Tokens } from 'marked';
+import type { Token, Tokens } from 'marked';
 import type { ComponentChildren, VNode } from 'preact';
-import { useMemo } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
+import { MarkdownSlices, type Slice } from './markdown-slices.ts';
 
 /**
  * Markdown as elements, never as HTML: what a model writes can be bold or a list, and a tag in it
@@ -8,9 +9,25 @@ import { useMemo } from 'preact/hooks';
  * fetching one would tell its host.
  */
 export function Markdown({ text }: { readonly text: string }): VNode {
+  const [slices] = useState(() => new MarkdownSlices());
   // The same nodes are not compared again: of a long talk only the growing block costs.
-  return useMemo(() => <div class="markdown">{blocks(lexer(text))}</div>, [text]);
+  return useMemo(
+    () => (
+      <div class="markdown">
+        {slices.read(text).map((slice, index) => (
+          <Sliced key={index} slice={slice} />
+        ))}
+      </div>
+    ),
+    [text],
+  );
 }
+
+const Sliced = ({ slice }: { readonly slice: Slice }): VNode =>
+  useMemo(
+    () => (slice.tokens ? <>{blocks(slice.tokens)}</> : <div class="unparsed">{slice.text}</div>),
+    [slice],
+  );
 
 const blocks = (tokens: readonly Token[]): ComponentChildren[] => tokens.map(block);
 

@@ -9,8 +9,8 @@ export interface Source {
 }
 
 const MAX_DEPTH = 8;
-const ELEMENT = /<source\b([^>]*)>([\s\S]*?)<\/source>/g;
-const ATTRIBUTE = /([\w-]+)="([^"]*)"/g;
+const OPEN = '<source ';
+const CLOSE = '</source>';
 const ENTITIES: Readonly<Record<string, string>> = {
   '&lt;': '<',
   '&gt;': '>',
@@ -40,11 +40,35 @@ export function* sourcesIn(value: unknown, depth = 0): Generator<Source, void, u
 }
 
 function* elements(text: string): Generator<Source, void, undefined> {
-  for (const [, head = '', body = ''] of text.matchAll(ELEMENT)) {
-    const { id, title, section } = Object.fromEntries(
-      Array.from(head.matchAll(ATTRIBUTE), ([, name, given]) => [name, plain(given ?? '')]),
-    ) as Record<string, string | undefined>;
+  for (const { head, body } of pairs(text)) {
+    const attributes = new Map(attributesIn(head));
+    const id = attributes.get('id');
+    const title = attributes.get('title');
+    const section = attributes.get('section');
     if (id) yield { id, title: title ?? id, text: plain(body), ...(section && { section }) };
+  }
+}
+
+/** `name="value"`, as often as it is there. */
+function* attributesIn(head: string): Generator<readonly [string, string]> {
+  for (let from = 0; ;) {
+    const equals = head.indexOf('="', from);
+    const end = equals === -1 ? -1 : head.indexOf('"', equals + 2);
+    if (end === -1) return;
+    const name = head.slice(from, equals).trim();
+    yield [name, plain(head.slice(equals + 2, end))];
+    from = end + 1;
+  }
+}
+
+/** By `indexOf`, in linear time: a pattern would look for a missing end again from every beginning. */
+function* pairs(text: string): Generator<{ readonly head: string; readonly body: string }> {
+  for (let from = text.indexOf(OPEN); from !== -1;) {
+    const end = text.indexOf('>', from);
+    const close = end === -1 ? -1 : text.indexOf(CLOSE, end);
+    if (close === -1) return;
+    yield { head: text.slice(from + OPEN.length, end), body: text.slice(end + 1, close) };
+    from = text.indexOf(OPEN, close);
   }
 }
 

@@ -10,7 +10,7 @@ import {
   toJson,
 } from '@bufbuild/protobuf';
 import type { Codec, Method } from '../../grpc/index.ts';
-import type { JsonObject } from '../../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import { METHODS } from '../json-rpc.ts';
 import type { Operation, Version } from '../dialect.ts';
 import { A2AService as A2AService03 } from './gen/a2a/0.3/a2a_pb.ts';
@@ -80,12 +80,26 @@ function read(schema: DescMessage, json: JsonObject): Message {
   try {
     return fromJson(schema, json as JsonValue, options);
   } catch (error) {
-    const text = JSON.stringify(json);
-    if (!HALF.test(text)) throw error;
-    const whole = JSON.parse(text.replaceAll(HALF, '\ufffd')) as JsonValue;
-    return fromJson(schema, whole, options);
+    const whole = wellFormed(json);
+    if (whole === json) throw error;
+    return fromJson(schema, whole as JsonValue, options);
   }
 }
 
-/** As `JSON.stringify` writes it; behind an even number of backslashes, which stand for themselves. */
-const HALF = /(?<=(?<!\\)(?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
+/** Half a character becomes U+FFFD. */
+const utf8 = (text: string): string => Buffer.from(text).toString();
+
+/** The value with every string well-formed, names included; the value itself if all of them are. */
+function wellFormed(value: unknown): unknown {
+  if (typeof value === 'string') return utf8(value);
+  if (Array.isArray(value)) {
+    const items = value.map(wellFormed);
+    return items.some((item, index) => item !== value[index]) ? items : value;
+  }
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).map(
+    ([name, member]) => [utf8(name), wellFormed(member)] as const,
+  );
+  const changed = members.some(([name, member]) => !(name in value) || member !== value[name]);
+  return changed ? Object.fromEntries(members) : value;
+}
