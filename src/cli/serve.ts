@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
+import { untilAborted } from '../stream/abort.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
 import { blobsOf, removerOf } from '../serve/modules.ts';
 import type { AgentModule, ServeOptions } from '../serve/types.ts';
@@ -115,7 +115,7 @@ export const serveCommand: Command = {
       out.line('Ctrl-C drains and stops.');
     }
     if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');
-    if (!signal.aborted) await once(signal, 'abort');
+    await untilAborted(signal);
     return EXIT.ok;
   },
 };

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { encodeLine } from '../wire/jsonl.ts';
 import type { SessionKey, SessionStore } from './store.ts';
 import { keyOfPath, projectKey, transcriptPath } from './transcripts.ts';
@@ -83,6 +84,6 @@ export async function restore(
   await writeFile(path, entries.map(encodeLine).join(''), { mode: 0o600 });
   return {
     configDir,
-    [Symbol.asyncDispose]: () => rm(configDir, { recursive: true, force: true }),
+    [Symbol.asyncDispose]: disposeOnce(() => rm(configDir, { recursive: true, force: true })),
   };
 }

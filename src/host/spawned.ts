@@ -2,6 +2,7 @@ import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import type { Exit, Transport } from '../process/types.ts';
 import { settledWithin } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Launch } from './options.ts';
 
 /** A process that the app started itself, in a container or far away: what of it we need. */
@@ -78,7 +79,7 @@ export function spawnedTransport(
       check();
     },
     endInput: () => void stdin.end(),
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       stdin.end();
       if (await settledWithin(exited, graceMs)) return;
       child.kill('SIGTERM');
@@ -86,7 +87,7 @@ export function spawnedTransport(
       killing.abort();
       child.kill('SIGKILL');
       await exited;
-    },
+    }),
   };
 }
 

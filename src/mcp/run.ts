@@ -41,12 +41,12 @@ export function runTool(
   const handled = handle(tool, args, new Run(call, scopeOf(tool, caller), emit));
   return new Promise((resolve, reject) => {
     const unlisten = caller.onAbort((reason) => {
-      void settledWithin(handled, GRACE_MS).then(() => reject(reason));
+      settledWithin(handled, GRACE_MS).then(() => reject(reason), reject);
     });
-    void handled.then((last) => {
+    handled.then((last) => {
       unlisten();
       if (!caller.aborted) resolve(last);
-    });
+    }, reject);
   });
 }
 

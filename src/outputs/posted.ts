@@ -69,6 +69,7 @@ function jsonOr(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
+    // Text that is not JSON is itself the value.
     return text;
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Answer, InputRequest } from '../ask.ts';
 import type { Entry, Turn } from '../event/types.ts';
 import type { Runner, TaskLog } from './types.ts';
+import { onAbort } from '../stream/abort.ts';
 
 export interface ConverseOptions {
   /** Asked when the agent waits for a person. */
@@ -18,8 +19,7 @@ export async function* converse(
 ): AsyncGenerator<Entry, void, undefined> {
   await runner.submit(turn);
   const cancel = (): void => void log.requestCancel(turn.task).catch(() => {}); // it had ended
-  signal?.addEventListener('abort', cancel, { once: true });
-  if (signal?.aborted) cancel();
+  const unlisten = onAbort(signal, cancel);
   try {
     for await (const entry of log.read(turn.task, 0)) {
       yield entry;
@@ -31,6 +31,6 @@ export async function* converse(
         await runner.submit({ ...turn, messageId: randomUUID(), parts: [], answers: [answer] });
     }
   } finally {
-    signal?.removeEventListener('abort', cancel);
+    unlisten();
   }
 }

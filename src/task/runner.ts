@@ -4,6 +4,7 @@ import { DuolaneError } from '../errors.ts';
 import { isFinal, nextTurn, settle } from '../event/index.ts';
 import type { Agent, Entry, Logger, Note, Snapshot, Turn } from '../event/types.ts';
 import { Register } from '../stream/register.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { Run, type RunOptions } from './run.ts';
 import type { Claim, Runner, RunnerOptions, TaskLog } from './types.ts';
 import { TaskWriter } from './writer.ts';
@@ -115,10 +116,12 @@ class LogRunner implements Runner {
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
-    void serving.done.finally(() => {
-      this.#active.take(number);
-      this.#room?.();
-    });
+    serving.done
+      .finally(() => {
+        this.#active.take(number);
+        this.#room?.();
+      })
+      .catch(reportUnexpected);
   }
 
   async #drain(): Promise<void> {

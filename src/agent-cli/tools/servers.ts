@@ -1,5 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Tool } from '../../mcp/types.ts';
 import type { Lane } from '../lane.ts';
 import { list, record, str } from '../read.ts';
@@ -31,7 +33,8 @@ export class Servers implements AsyncDisposable {
   /** Starts connecting; all servers at once, nobody waits here. */
   add(name: string, config: JsonObject, manifest?: JsonObject): void {
     const known = this.#servers.get(name);
-    if (known) void known.disconnect();
+    // What is replaced may be broken; that it does not close well must not end the process.
+    known?.disconnect().catch(reportUnexpected);
     const road =
       config['type'] === 'sdk' ? this.#inHost(name, config, manifest) : this.#outside(name, config);
     const server = new Server(name, road, this.#options.events);
@@ -120,7 +123,9 @@ export class Servers implements AsyncDisposable {
     }));
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.disconnect()));
   }
 

@@ -18,6 +18,7 @@ function real(path: string): string {
   try {
     return realpathSync(path);
   } catch {
+    // A path that does not exist yet is resolved by its nearest parent that does.
     const parent = dirname(path);
     return parent === path ? path : join(real(parent), path.slice(parent.length));
   }

@@ -98,6 +98,7 @@ export class Documents {
 
 /** A name that cannot be resolved leads nowhere; the request itself reports it. */
 async function isPrivate(url: URL): Promise<boolean> {
+  // The request that follows reports the name.
   const found = await addressesOf(url).catch(() => []);
   return found.some(({ address }) => isInside(address));
 }
@@ -130,6 +131,7 @@ function parse(text: string): JsonObject | undefined {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : undefined;
   } catch {
+    // The caller treats a body that is not a JSON object as no document.
     return undefined;
   }
 }
