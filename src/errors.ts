@@ -157,6 +157,7 @@ function wordsOf(reason: unknown): string {
   try {
     return String(reason);
   } catch {
+    // A value may throw when it is written as text.
     return 'something that cannot be written was thrown';
   }
 }

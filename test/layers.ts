@@ -27,7 +27,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   a2a: [...CORE, 'http', 'task'],
   'a2a/grpc': [...CORE, 'http', 'task', 'grpc'],
   adapters: ['errors', 'json', 'ask', 'event'],
-  'adapters/cli': ['errors', 'json', 'ask', 'event', 'host', 'mcp'],
+  'adapters/cli': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
   'adapters/tool-call': ['errors', 'json', 'ask', 'event', 'mcp'],
   'adapters/anthropic': ['errors', 'json', 'ask', 'stream', 'event', 'mcp'],
   outputs: ['errors', 'json', 'ask', 'wire', 'event'],

@@ -18,7 +18,7 @@ export interface Import {
   readonly kind: 'type' | 'static' | 'lazy' | 'computed';
 }
 
-interface Node {
+export interface Node {
   readonly type: string;
   readonly [member: string]: unknown;
 }
@@ -95,7 +95,7 @@ export function exportsOf(file: string): string[] {
   return [...new Set(names)].toSorted();
 }
 
-function* walk(value: unknown): Generator<Node> {
+export function* walk(value: unknown): Generator<Node> {
   if (Array.isArray(value)) for (const item of value) yield* walk(item);
   else if (value !== null && typeof value === 'object') {
     if ('type' in value && typeof value.type === 'string') yield value as Node;

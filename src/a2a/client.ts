@@ -131,6 +131,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
+    // Text that is not JSON is handled by the caller, which reports the address.
     return undefined;
   }
 }

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { DuolaneError } from '../errors.ts';
 import type { Turn } from '../event/types.ts';
 import { sleep } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { TaskLog } from '../task/types.ts';
 import { resolveOutside } from './address.ts';
 import type { Version } from './dialect.ts';
@@ -153,7 +154,9 @@ export class PushConfigs implements AsyncDisposable {
     });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
     await this.#looking;

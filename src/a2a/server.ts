@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Binding } from './call.ts';
 import {
   agentCard,
@@ -142,10 +143,10 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     },
     card: serveCard,
     drain: () => streams.drain(),
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       streams.drain();
       await push?.[Symbol.asyncDispose]();
-    },
+    }),
   };
   bindings.set(server, binding);
   return server;
@@ -161,6 +162,7 @@ function versionOf(request: Request): Version | undefined {
   try {
     return readVersion(request);
   } catch {
+    // The request itself is answered with this error; here only the label of a metric is missing.
     return undefined;
   }
 }

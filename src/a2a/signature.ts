@@ -79,6 +79,7 @@ function readHead(head: unknown): JsonObject {
     const value: unknown = JSON.parse(Buffer.from(String(head), 'base64url').toString('utf8'));
     return isObject(value) ? value : {};
   } catch {
+    // A header that cannot be decoded matches no key, and the signature is refused.
     return {};
   }
 }

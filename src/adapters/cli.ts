@@ -8,6 +8,7 @@ import { parseToolName } from '../mcp/names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
 import { contentBlock } from './content-block.ts';
 import { frameReader } from './stream-json.ts';
+import { onAbort } from '../stream/abort.ts';
 import { callTool, resultEvent, wordsIn } from './tool-call.ts';
 
 export interface CliOptions extends SessionOptions {
@@ -48,9 +49,10 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
         ctx.logger.warn('the agent CLI could not be interrupted', { error: String(error) });
       });
     };
-    ctx.signal.addEventListener('abort', interrupt, { once: true });
+    let unlisten = (): void => {};
     try {
       ctx.signal.throwIfAborted();
+      unlisten = onAbort(ctx.signal, interrupt);
       await session.send(finished.length > 0 ? await report(finished, session) : userMessage(turn));
       const read = frameReader();
       for await (const frame of questions.between(session.frames())) {
@@ -70,7 +72,7 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
         cause: error,
       });
     } finally {
-      ctx.signal.removeEventListener('abort', interrupt);
+      unlisten();
     }
   };
   return Object.assign(agent, { continues: true, resumable });
@@ -131,24 +133,23 @@ class Questions {
   readonly ask: Ask = (request, { signal } = {}) =>
     new Promise((resolve, reject) => {
       const withdrawn = new AbortController();
+      let unlisten = (): void => {};
       const start = (): void => {
         this.open += 1;
         this.#ask(request, { signal: withdrawn.signal })
           .finally(() => {
             this.open -= 1;
-            signal?.removeEventListener('abort', onAbort);
+            unlisten();
           })
           .then(resolve, reject);
       };
-      const onAbort = (): void => {
-        // The session need not wait for a handler whose answer nobody can hear any more.
-        if (isDeath(signal?.reason)) return reject(signal?.reason);
-        withdrawn.abort(signal?.reason);
-        if (this.#early.delete(start)) reject(signal?.reason);
-      };
       this.#early.set(start, request.callId);
-      signal?.addEventListener('abort', onAbort, { once: true });
-      if (signal?.aborted) onAbort();
+      unlisten = onAbort(signal, (reason) => {
+        // The session need not wait for a handler whose answer cannot be delivered any more.
+        if (isDeath(reason)) return reject(reason);
+        withdrawn.abort(reason);
+        if (this.#early.delete(start)) reject(reason);
+      });
       setImmediate(this.#whenWaiting);
     });
 

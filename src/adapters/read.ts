@@ -35,6 +35,7 @@ export function parsed(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch {
+    // Text that is not JSON is itself the value.
     return json;
   }
 }

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { isControl } from '../wire/control.ts';
 import { type Conductor, serveControl } from './control.ts';
 import type { Flags } from './flags.ts';
@@ -199,7 +200,7 @@ export class Agent implements Conductor {
     this.#lane.end(
       new DuolaneError('closed', 'the host has closed the input, so it can no longer answer'),
     );
-    if (!this.#turn) void this.#end();
+    if (!this.#turn) this.#end().catch(reportUnexpected);
   }
 
   /** The process must end: hooks and the running turn get a short time to say so. */
@@ -238,6 +239,7 @@ export class Agent implements Conductor {
     if (this.#started) return; // a repeated initialize
     this.#started = true;
     const options = { signal: this.#ended.signal, toolUseId: '', subject: source };
+    // Hooks report their own failures; a session starts without them.
     void this.session.hooks.fire('SessionStart', { source }, options).catch(() => {});
   }
 
@@ -245,12 +247,13 @@ export class Agent implements Conductor {
     this.session.queue.cancelAll();
     this.#turn?.controller.abort(new Interrupted('end', 'the host ended the session'));
     // After the answer to this request.
-    void Promise.resolve()
+    Promise.resolve()
       .then(() => this.#sayGoodbye())
       .then(() => {
         this.#failed = false;
         this.endInput();
-      });
+      })
+      .catch(reportUnexpected);
   }
 
   /** The SessionEnd hooks, once, while the host can still answer; it is not waited for long. */
@@ -258,6 +261,7 @@ export class Agent implements Conductor {
     if (this.#inputEnded || this.#saidGoodbye) return;
     this.#saidGoodbye = true;
     const options = { signal: AbortSignal.timeout(FAREWELL_MS), toolUseId: '', subject: 'other' };
+    // Hooks report their own failures; a session ends without them.
     await this.session.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
   }
 
@@ -265,7 +269,7 @@ export class Agent implements Conductor {
     const turn = new TurnState(prompts);
     this.#turn = turn;
     this.#lifecycle(prompts, 'started');
-    void this.#run(turn);
+    this.#run(turn).catch(reportUnexpected);
   }
 
   async #run(turn: TurnState): Promise<void> {

@@ -308,6 +308,7 @@ function notify(session: Session, turn: TurnState, name: string): void {
       toolUseId: '',
       subject: 'permission_prompt',
     })
+    // A notification hook cannot stop anything, and hooks report their own failures.
     .catch(() => {});
 }
 

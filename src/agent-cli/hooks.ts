@@ -203,6 +203,7 @@ function matching(pattern: string): (subject: string) => boolean {
     const regexp = new RegExp(`^(?:${pattern})$`);
     return (subject) => regexp.test(subject);
   } catch {
+    // A matcher that is not a regular expression is a plain name.
     return (subject) => subject === pattern;
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
+import { onAbort } from '../stream/abort.ts';
 import {
   type ControlAnswer,
   type ControlEffect,
@@ -50,19 +51,19 @@ export class Lane {
   async ask(request: ControlRequest, { signal }: Abortable = {}): Promise<unknown> {
     signal?.throwIfAborted();
     const { id, effect } = this.#peer.request(request);
-    const onAbort = (): void => {
-      const reason = DuolaneError.from(signal?.reason, 'canceled');
-      for (const step of this.#peer.cancel(id, reason)) this.#perform(step);
-    };
+    let unlisten = (): void => {};
     try {
       return await new Promise<unknown>((resolve, reject) => {
         const frame = effect.do === 'write' ? effect.frame : {};
         this.#waiting.set(id, { frame, resolve, reject });
-        signal?.addEventListener('abort', onAbort, { once: true });
+        unlisten = onAbort(signal, (cause) => {
+          const reason = DuolaneError.from(cause, 'canceled');
+          for (const step of this.#peer.cancel(id, reason)) this.#perform(step);
+        });
         this.#perform(effect);
       });
     } finally {
-      signal?.removeEventListener('abort', onAbort);
+      unlisten();
     }
   }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { onAbort } from '../stream/abort.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 import { Agent } from './agent.ts';
 import { type Flags, parseFlags } from './flags.ts';
@@ -50,7 +52,9 @@ async function main(): Promise<void> {
   const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
   const agent = await openAgent({ ...flags, partialMessages }, output);
   if (!agent) return exit(1);
-  output.gone.addEventListener('abort', () => void agent.terminate('nobody reads stdout any more'));
+  onAbort(output.gone, () => {
+    agent.terminate('nobody reads stdout any more').catch(reportUnexpected);
+  });
   let bySignal: number | undefined;
   for (const [signal, code] of [
     ['SIGTERM', 143],
@@ -58,14 +62,15 @@ async function main(): Promise<void> {
   ] as const) {
     process.once(signal, () => {
       bySignal = code;
-      void agent.terminate(`ended by ${signal}`).then(() => {
+      const end = (): void => {
         exit(code);
         // A host that does not read must not keep us from ending when we are told to.
         setTimeout(() => process.exit(code), FLUSH_MS).unref();
-      });
+      };
+      agent.terminate(`ended by ${signal}`).catch(reportUnexpected).then(end, end);
     });
   }
-  void agent.done.then((code) => exit(bySignal ?? code));
+  agent.done.then((code) => exit(bySignal ?? code)).catch(reportUnexpected);
   if (print) await ask(agent, flags.prompt);
   else await serve(agent);
 }

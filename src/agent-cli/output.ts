@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import { onAbort } from '../stream/abort.ts';
 import { encodeLine } from '../wire/jsonl.ts';
 
 /** Something to write lines to: stdout, or a list in a test. */
@@ -43,13 +44,14 @@ export class Output {
   async drained(): Promise<void> {
     if (!this.#full || this.#gone.signal.aborted) return;
     await new Promise<void>((resolve) => {
+      let unlisten = (): void => {};
       const done = (): void => {
         this.#sink.off('drain', done);
-        this.#gone.signal.removeEventListener('abort', done);
+        unlisten();
         resolve();
       };
       this.#sink.once('drain', done);
-      this.#gone.signal.addEventListener('abort', done, { once: true });
+      unlisten = onAbort(this.#gone.signal, done);
     });
     this.#full = false;
   }

@@ -3,6 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { encodeLine, Noise, parseLine } from '../wire/jsonl.ts';
 import { Conversation } from './conversation.ts';
 import type { Block } from './models/types.ts';
@@ -84,6 +85,7 @@ export async function findSession(place: SessionPlace, id: string): Promise<stri
   if (/[\\/\0]/.test(id)) return undefined;
   const { access, readdir } = await import('node:fs/promises');
   const all = join(place.configDir, 'projects');
+  // A folder that is not there has no sessions.
   const others = (await readdir(all).catch(() => [])).map((name) => join(all, name));
   for (const folder of [projectDir(place), ...others]) {
     const file = join(folder, `${id}.jsonl`);
@@ -100,6 +102,7 @@ export async function findSession(place: SessionPlace, id: string): Promise<stri
 export async function newestSession(place: SessionPlace): Promise<string | undefined> {
   const { readdir, stat } = await import('node:fs/promises');
   const folder = projectDir(place);
+  // A folder that is not there has no sessions.
   const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.jsonl'));
   const dated = await Promise.all(
     names.map(async (name) => ({ name, at: (await stat(join(folder, name))).mtimeMs })),
@@ -166,7 +169,9 @@ export class Transcript implements AsyncDisposable {
     if (this.#failure) throw this.#failure;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await this.#tail;
     await this.#handle?.close();
     this.#handle = undefined;

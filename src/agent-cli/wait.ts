@@ -5,6 +5,7 @@ import { onAbort } from '../stream/abort.ts';
  * for the promise any more, and its failure is nobody's either.
  */
 export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  // If the abort wins, the loser's rejection must not count as unhandled.
   promise.catch(() => {});
   let unlisten = (): void => {};
   const aborted = new Promise<never>((_, reject) => {

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { DuolaneError } from '../errors.ts';
+import { untilAborted } from '../stream/abort.ts';
 import { offerGrpc } from '../mcp/grpc/index.ts';
 import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../mcp/index.ts';
 import { type Command, EXIT, textFlag } from './command.ts';
@@ -50,7 +50,7 @@ export const bridge: Command = {
     if (flags['json'] && url !== 'stdio:')
       out.line(JSON.stringify({ url, from, name: source.info.name }));
     else err.line(`${err.style('bold', url)}  ${source.info.name}, from ${from}`);
-    if (!signal.aborted) await Promise.race([once(signal, 'abort'), done ?? new Promise(() => {})]);
+    await Promise.race([untilAborted(signal), done ?? new Promise(() => {})]);
     return EXIT.ok;
   },
 };
@@ -91,8 +91,8 @@ function readTarget(
   return async (source) => {
     const offered = await offerHttp(source, { ...place, sse: '/sse' });
     const { host: bound } = new URL(offered.url);
-    const close = (): PromiseLike<void> => offered[Symbol.asyncDispose]();
-    return { url: `sse://${bound}/sse`, [Symbol.asyncDispose]: close };
+    const url = `sse://${bound}/sse`;
+    return { url, [Symbol.asyncDispose]: () => offered[Symbol.asyncDispose]() };
   };
 }
 

@@ -4,7 +4,7 @@ import { buildEnv, spawnProcess } from '../process/index.ts';
 export function openBrowser(url: string): boolean {
   const start = starter(url);
   if (!start) return false;
-  void spawnProcess({ ...start, env: buildEnv() });
+  spawnProcess({ ...start, env: buildEnv() });
   return true;
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Logger, Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
 import { converse, type ConverseOptions } from '../task/converse.ts';
@@ -32,11 +33,11 @@ export function localConversation(
       const place = { agent: name, task: randomUUID(), context, messageId: randomUUID() };
       return converse({ runner, log }, { ...place, parts }, options);
     },
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       await runner[Symbol.asyncDispose]();
       await log[Symbol.asyncDispose]();
       for (const resource of module.options?.resources?.toReversed() ?? [])
         await resource[Symbol.asyncDispose]();
-    },
+    }),
   };
 }

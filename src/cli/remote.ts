@@ -10,6 +10,7 @@ import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Outcome, Part } from '../event/types.ts';
 import { isObject } from '../json.ts';
+import { onAbort } from '../stream/abort.ts';
 import type { Conversation, SayOptions } from './conversation.ts';
 import type { Shown } from './printer.ts';
 
@@ -62,8 +63,7 @@ async function* follow(
     if (task === undefined) return stream.disconnect();
     void client.cancel(task).catch(() => stream.disconnect()); // it had ended, or cannot be cancelled
   };
-  signal.addEventListener('abort', cancel, { once: true });
-  if (signal.aborted) cancel();
+  const unlisten = onAbort(signal, cancel);
   const said = new Map<string, number>();
   try {
     for await (const event of stream) {
@@ -83,7 +83,7 @@ async function* follow(
       }
     }
   } finally {
-    signal.removeEventListener('abort', cancel);
+    unlisten();
   }
   for (const { kind, message: words } of stream.problems) {
     const message = kind === 'no-streaming' ? words : `the server broke its contract: ${words}`;

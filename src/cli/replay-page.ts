@@ -64,6 +64,7 @@ function fold(task: string, entries: readonly Entry[]): Snapshot {
     try {
       snapshot = advance(snapshot, entry);
     } catch {
+      // A damaged entry is left out of the page; the doctor reports it.
       continue;
     }
   }

@@ -1,8 +1,7 @@
-import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { encodeEntry } from '../event/json.ts';
-import { sleep } from '../stream/abort.ts';
+import { sleep, untilAborted } from '../stream/abort.ts';
 import { readTrace, type TraceItem } from '../trace/index.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, isReadable, numberFlag, type Command } from './command.ts';
@@ -41,7 +40,7 @@ export const replay: Command = {
       else terminal.out.line(`${terminal.out.style('bold', shown.url)}  Ctrl-C stops`);
       if (flags['open'] && !openBrowser(shown.url))
         terminal.err.line('There is no browser here to open.');
-      if (!signal.aborted) await once(signal, 'abort');
+      await untilAborted(signal);
       return EXIT.ok;
     }
     const show = flags['json'] ? asJson(terminal.out) : asText(terminal.out);

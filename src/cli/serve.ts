@@ -1,6 +1,6 @@
-import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
+import { untilAborted } from '../stream/abort.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
 import { blobsOf, removerOf } from '../serve/modules.ts';
 import type { AgentModule, ServeOptions } from '../serve/types.ts';
@@ -148,7 +148,7 @@ export const serveCommand: Command = {
       out.line('Ctrl-C drains and stops.');
     }
     if (flags['open'] && !openBrowser(url)) err.line('There is no browser here to open.');
-    if (!signal.aborted) await once(signal, 'abort');
+    await untilAborted(signal);
     return EXIT.ok;
   },
 };

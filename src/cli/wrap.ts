@@ -1,4 +1,6 @@
 import { DuolaneError } from '../errors.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { onAbort } from '../stream/abort.ts';
 import type { Frame } from '../event/types.ts';
 import { Trace } from '../host/trace.ts';
 import { buildEnv, spawnProcess, type ProcessTransport } from '../process/index.ts';
@@ -53,11 +55,11 @@ export const wrap: Command = {
       if (name === undefined) Promise.resolve(child[Symbol.asyncDispose]()).catch(() => {});
       else process.kill(child.pid, name);
     };
-    signal.addEventListener('abort', pass, { once: true });
-    void feed(child, tap);
+    const unlisten = onAbort(signal, pass);
+    feed(child, tap).catch(reportUnexpected);
     await drain(child, tap);
     const exit = await child.exited;
-    signal.removeEventListener('abort', pass);
+    unlisten();
     process.stdin.destroy();
     if (exit.startError) throw exit.startError;
     tap.exited(exit.code, exit.signal);

@@ -18,6 +18,7 @@ export function encodeEntry(entry: Entry): string {
   try {
     return isPlain(entry) ? JSON.stringify(entry) : JSON.stringify(entry, bytesOut);
   } catch {
+    // What plain JSON cannot hold is written with the replacer.
     return JSON.stringify(entry, sayable());
   }
 }

@@ -2,6 +2,8 @@ import type { Answer, Ask, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { Cancellation, whenAborted } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { onAbort } from '../stream/abort.ts';
 import { cut } from './cut.ts';
 import { Laws } from './laws.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from './types.ts';
@@ -143,7 +145,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     const changed = new Promise<void>((resolve) => (this.#wake = resolve));
     if (!this.#pulling) {
       if (this.#stop.aborted && !this.#source) this.#say(this.#laws.end());
-      else void this.#pull();
+      else this.#pull().catch(reportUnexpected);
     }
     return changed;
   }
@@ -287,9 +289,7 @@ async function atMost(work: Promise<unknown>, ms: number): Promise<void> {
 
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+    const unlisten = onAbort(signal, reject);
+    work.then(resolve, reject).finally(unlisten);
   });
 }

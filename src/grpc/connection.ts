@@ -6,6 +6,7 @@ import {
   type SecureClientSessionOptions,
 } from 'node:http2';
 import { DuolaneError } from '../errors.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { keepAlive, type KeepAliveOptions } from './keep-alive.ts';
 
 export interface ConnectOptions extends KeepAliveOptions {
@@ -81,7 +82,7 @@ class Connection {
     this.#open += 1;
     stream.once('close', () => {
       this.#open -= 1;
-      if (this.#open === 0 && this.spent) void this.close();
+      if (this.#open === 0 && this.spent) this.close().catch(reportUnexpected);
     });
     return stream;
   }

@@ -38,6 +38,7 @@ export function detailsIn<D extends DescMessage>(
   try {
     return fromBinary(StatusSchema, bytes).details.flatMap((any) => anyUnpack(any, schema) ?? []);
   } catch {
+    // Details that cannot be decoded are left out; the status itself is kept.
     return [];
   }
 }

@@ -65,6 +65,7 @@ export function decodeMessage(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
+    // Text that is not percent-encoded is taken as it is.
     return text;
   }
 }

@@ -12,6 +12,7 @@ import type { AddressInfo } from 'node:net';
 import { DuolaneError } from '../errors.ts';
 import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
 import { keepAlive, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { Route } from './route.ts';
@@ -107,6 +108,8 @@ export async function listenGrpc(
   }
   const { port: bound } = server.address() as AddressInfo;
   let closed: Promise<void> | undefined;
+  // Assigned below: the signal may have aborted while the port was opened.
+  let unlisten = (): void => {};
   const close = async (): Promise<void> => {
     unlisten();
     const ended = new Promise((resolve) => server.close(resolve));
@@ -114,7 +117,9 @@ export async function listenGrpc(
     await ended;
   };
   const dispose = (): Promise<void> => (closed ??= close());
-  const unlisten = onAbort(signal, () => void dispose());
+  unlisten = onAbort(signal, () => {
+    dispose().catch(reportUnexpected);
+  });
   return {
     url: `grpc${options.tls ? 's' : ''}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     get calls() {

@@ -2,6 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
+import { onAbort } from '../stream/abort.ts';
 import {
   type ControlAnswer,
   type ControlEffect,
@@ -84,10 +85,10 @@ export class Dialogue {
     );
     this.#ask(id, effect);
     if (!signal) return answer;
-    const onAbort = (): void =>
-      this.#runAll(this.#peer.cancel(id, DuolaneError.from(signal.reason, 'canceled')));
-    signal.addEventListener('abort', onAbort, { once: true });
-    return answer.finally(() => signal.removeEventListener('abort', onAbort));
+    const unlisten = onAbort(signal, (reason) =>
+      this.#runAll(this.#peer.cancel(id, DuolaneError.from(reason, 'canceled'))),
+    );
+    return answer.finally(unlisten);
   }
 
   receive(frame: JsonObject): void {

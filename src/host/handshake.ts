@@ -80,6 +80,7 @@ export class Handshake {
     if (bridge.waits || bridge.hasFailed) {
       // A CLI may take a manifest without a word: then only its status tells.
       const asked = this.#dialogue.request('mcp_status', {}, { signal });
+      // A CLI that does not know the request has no status; `ready` then waits for the tools.
       const status = await asked.then(({ response }) => response).catch(() => undefined);
       bridge.observe(isObject(status) ? status['mcpServers'] : undefined, { turnBegins: false });
     }

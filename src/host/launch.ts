@@ -86,6 +86,7 @@ function packageFolder(require: NodeJS.Require, name: string): string | undefine
   try {
     return dirname(require.resolve(`${name}/package.json`));
   } catch {
+    // A package that cannot be resolved is not installed; the caller says so.
     return undefined;
   }
 }

@@ -5,6 +5,7 @@ import { offerMessages } from '../mcp/json-rpc/offer.ts';
 import { toolName } from '../mcp/names.ts';
 import type { MessageEnd, ToolProblem, ToolSource } from '../mcp/types.ts';
 import { onAbort } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
 import { isRequest } from '../wire/json-rpc.ts';
@@ -184,7 +185,9 @@ export class McpBridge implements AsyncDisposable {
     return ready;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await Promise.all(this.names.map((name) => this.remove(name)));
   }
 

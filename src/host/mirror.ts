@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { encodeLine } from '../wire/jsonl.ts';
 import type { SessionKey, SessionStore } from './store.ts';
 import { keyOfPath, projectKey, transcriptPath } from './transcripts.ts';
@@ -89,5 +90,5 @@ export async function restore(
     await remove();
     throw error;
   }
-  return { configDir, [Symbol.asyncDispose]: remove };
+  return { configDir, [Symbol.asyncDispose]: disposeOnce(remove) };
 }

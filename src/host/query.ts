@@ -1,6 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { onAbort } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { type Controls, controlsOf } from './controls.ts';
 import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
 import type { SDKMessage, UserInput } from './message-types.ts';
@@ -145,8 +146,11 @@ class Run implements RunMembers {
     this[Symbol.asyncDispose]().catch(() => {}); // told by the session's logger
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     this.#left = true;
+    // A session that never started has nothing to dispose; the reader gets the failure.
     const session = await this.session.catch(() => undefined);
     await session?.[Symbol.asyncDispose]();
   }
@@ -188,10 +192,9 @@ class Run implements RunMembers {
 
   async #feed(session: AgentSession, stream: AsyncIterable<UserInput>): Promise<void> {
     const { closing } = session;
-    let onClosing = (): void => {};
+    let unlisten = (): void => {};
     const closed = new Promise<undefined>((resolve) => {
-      onClosing = () => resolve(undefined);
-      closing.addEventListener('abort', onClosing, { once: true });
+      unlisten = onAbort(closing, () => resolve(undefined));
     });
     const iterator = stream[Symbol.asyncIterator]();
     try {
@@ -201,7 +204,7 @@ class Run implements RunMembers {
         await session.send(this.#named(step.value));
       }
     } finally {
-      closing.removeEventListener('abort', onClosing);
+      unlisten();
       // Not awaited: an iterator that waits for ever would keep us.
       if (closing.aborted) Promise.resolve(iterator.return?.()).catch(() => {});
     }

@@ -4,6 +4,7 @@ import type { JsonObject } from '../json.ts';
 import type { Exit } from '../process/types.ts';
 import { settledWithin } from '../stream/abort.ts';
 import type { Abortable } from '../stream/types.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { type ControlRequest, isControl } from '../wire/control.ts';
 import type { ToolUse } from './calls.ts';
 import { Conversation } from './conversation.ts';
@@ -215,6 +216,7 @@ export class AgentSession implements Session {
     this.#closing.abort(reason);
     this.#gate.endInput();
     if (this.#turns.open > 0 && !this.#writer.ended)
+      // The session ends in any case; the CLI may be gone already.
       this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
     this.#writer.flush();
     this.#dialogue.closeWrite(reason, { abandon: true });
@@ -292,7 +294,9 @@ export class AgentSession implements Session {
       if (frame['type'] === 'control_response') this.#tellLost(frame, reason.message);
       // A pipe that breaks is mostly a CLI that dies, and its end says more than the pipe.
       else if (frame['type'] === 'control_request')
-        void this.#soon().then(() => this.#dialogue.unwritten(frame, reason));
+        this.#soon()
+          .then(() => this.#dialogue.unwritten(frame, reason))
+          .catch(reportUnexpected);
     }
   }
 
@@ -333,6 +337,7 @@ export class AgentSession implements Session {
     this.#parts.lanes.tell('stalled', { silent_ms: silentMs, holding });
     this.#parts.logger.warn('the agent is silent', { silentMs, holding });
     if (!this.#writer.ended)
+      // The stall watch goes on and ends a CLI that does not respond.
       this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
   }
 

@@ -101,6 +101,7 @@ async function entriesOf(folder: string): Promise<readonly string[]> {
   try {
     return (await readdir(folder)).map((name) => join(folder, name));
   } catch {
+    // A folder that is not there has no sessions.
     return [];
   }
 }

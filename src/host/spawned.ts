@@ -4,6 +4,7 @@ import { closeWhenSilent } from '../process/close-when-silent.ts';
 import type { Exit, Transport } from '../process/types.ts';
 import { WriteGate } from '../process/write-gate.ts';
 import { settledWithin } from '../stream/abort.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Launch } from './options.ts';
 
 /** A process that the app started itself, in a container or far away: what of it we need. */
@@ -83,7 +84,7 @@ export function spawnedTransport(
       gate.close('the input of the process has been ended');
       stdin.end();
     },
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       stdin.end();
       if (await settledWithin(exited, graceMs)) return;
       child.kill('SIGTERM');
@@ -91,7 +92,7 @@ export function spawnedTransport(
       killing.abort();
       child.kill('SIGKILL');
       await exited;
-    },
+    }),
   };
 }
 

@@ -103,6 +103,7 @@ function locationOf(incoming: IncomingMessage): URL | undefined {
     if (href !== last.href) last = { href, location: new URL(href) };
     return last.location;
   } catch {
+    // The caller answers a target that is not a URL with 400.
     return undefined;
   }
 }

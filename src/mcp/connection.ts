@@ -2,6 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import type { SourceChange, ToolSource } from './types.ts';
 
 /** How to reach a server; called again after the connection was lost. */
@@ -100,7 +101,7 @@ export class Connection implements AsyncDisposable {
         this.#events.lost?.(DuolaneError.from(error, 'network'));
       }
     };
-    void watching();
+    watching().catch(reportUnexpected);
   }
 
   #forget(dialled: Promise<unknown>): void {

@@ -4,6 +4,7 @@ import { sleep } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import { merge } from '../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { Changes } from './changes.ts';
 import { type Connect, Connection, dialling } from './connection.ts';
 import type {
@@ -123,6 +124,7 @@ class ManySources implements Gateway {
   ): AsyncGenerator<JsonObject, void, undefined> {
     let reason: unknown = new DuolaneError('not_found', `Unknown resource: ${uri}`);
     for (const name of this.#connections.keys()) {
+      // A member that is away cannot have the resource; its problem is in the lists.
       const source = await this.#open(name, options).catch(() => undefined);
       const parts = source?.readResource?.(uri, options)[Symbol.asyncIterator]();
       if (!parts) continue;
@@ -183,11 +185,11 @@ class ManySources implements Gateway {
       changed: (change) => this.#changes.tell(change),
       lost: (reason) => {
         this.#down(name, reason);
-        if (dialled) void this.#keepTrying(name);
+        if (dialled) this.#keepTrying(name).catch(reportUnexpected);
       },
     });
     this.#connections.set(name, connection);
-    if (dialled) void this.#keepTrying(name);
+    if (dialled) this.#keepTrying(name).catch(reportUnexpected);
     else void this.#open(name).catch(() => {}); // the lists show what is wrong with it
   }
 
@@ -198,7 +200,9 @@ class ManySources implements Gateway {
         await this.#open(name);
         return;
       } catch {
+        // The lists report the problem of a member; it is dialled again after a wait.
         const wait = Math.min(WAIT_MS * 2 ** tries, MAX_WAIT_MS);
+        // An abort ends the wait; the loop looks at the signal.
         await sleep(wait, this.#scope.signal).catch(() => {});
       }
     }

@@ -144,6 +144,7 @@ export class Pages<T> implements AsyncDisposable {
 
   /** After a failure: the caller gets that one, so a failure to close the list is dropped. */
   async #end({ iterator }: Walk<T>): Promise<void> {
+    // The first failure is the one that is reported.
     await iterator.return?.().catch(() => {});
   }
 }

@@ -64,12 +64,10 @@ export function sourcePool(
       const member = find(name);
       clearTimeout(member.timer);
       member.users += 1;
-      let held = true;
-      const giveBack = async (): Promise<void> => {
-        if (held) member.users -= 1;
-        held = false;
+      const giveBack = disposeOnce(() => {
+        member.users -= 1;
         rest(member);
-      };
+      });
       try {
         return { source: await member.connection.open(options), [Symbol.asyncDispose]: giveBack };
       } catch (error) {

@@ -285,3 +285,39 @@ describe('ask in a handler', () => {
     expect(await toArray(events)).toMatchObject([{ type: 'input', requests: [{ id: 'c2/q' }] }]);
   });
 });
+
+test('its context works through a copy, an heir and a Proxy', async () => {
+  const results: unknown[] = [];
+  const registry = createRegistry({
+    name: 'r',
+    tools: [
+      tool('t', '', {}, async (_, ctx) => {
+        const forms = [
+          ctx,
+          { ...ctx },
+          Object.create(ctx) as typeof ctx,
+          new Proxy(ctx, {}),
+          Object.assign({}, ctx),
+        ];
+        for (const form of forms) {
+          await form.sendNotification({
+            method: 'notifications/progress',
+            params: { progress: results.length },
+          });
+          results.push([
+            form.signal === ctx.signal,
+            form.requestId,
+            typeof form.sendRequest,
+            form._meta,
+          ]);
+        }
+        return 'done';
+      }),
+    ],
+  });
+  const made = { ...call('t'), meta: { a: 1 } };
+  const events = await toArray(registry.callTool(made));
+  expect(events.at(-1)).toMatchObject({ result: { content: [{ text: 'done' }] } });
+  expect(events).toHaveLength(6);
+  expect(results).toEqual(Array.from({ length: 5 }, () => [true, made.id, 'function', { a: 1 }]));
+});

@@ -41,12 +41,12 @@ export function runTool(
   const handled = handle(tool, args, new Run(call, scopeOf(tool, caller), emit));
   return new Promise((resolve, reject) => {
     const unlisten = caller.onAbort((reason) => {
-      void settledWithin(handled, GRACE_MS).then(() => reject(reason));
+      settledWithin(handled, GRACE_MS).then(() => reject(reason), reject);
     });
-    void handled.then((last) => {
+    handled.then((last) => {
       unlisten();
       if (!caller.aborted) resolve(last);
-    });
+    }, reject);
   });
 }
 
@@ -182,25 +182,42 @@ class Run {
   }
 }
 
-/** What the handler sees. Its signal is made when it is looked at; a copy of the object has it too. */
+/** Not a private member: those are not found through a Proxy or an object that inherits. */
+const RUN = Symbol('run');
+
+/** An own enumerable member, so that a spread has it. */
+const SIGNAL: PropertyDescriptor = {
+  enumerable: true,
+  get(this: Context): AbortSignal {
+    return this[RUN].scope.signal;
+  },
+};
+
+const NO_META: JsonObject = Object.freeze({});
+
+/**
+ * What the handler gets. Its signal is made when it is read: most handlers never do, and it is the
+ * most expensive part of a short call. A copy by spread, `Object.create` and a Proxy work like the
+ * original.
+ */
 class Context implements ToolContext {
-  static readonly #signal: PropertyDescriptor = {
-    enumerable: true,
-    get(this: Context) {
-      return this.#run.scope.signal;
-    },
-  };
-  readonly #run: Run;
+  readonly [RUN]: Run;
   readonly id: string;
+  readonly requestId: string;
   declare readonly signal: AbortSignal;
   declare readonly meta?: JsonObject;
+  readonly _meta: JsonObject;
   readonly ask: ToolContext['ask'];
   readonly progress: ToolContext['progress'];
+  readonly sendNotification: ToolContext['sendNotification'];
+  readonly sendRequest: ToolContext['sendRequest'];
 
   constructor(run: Run) {
     const { id, meta } = run.call;
-    this.#run = run;
+    this[RUN] = run;
     this.id = id;
+    this.requestId = id;
+    this._meta = meta ?? NO_META;
     this.ask = (request) => run.ask(request);
     this.progress = (progress, total, message) =>
       run.tell({
@@ -209,25 +226,10 @@ class Context implements ToolContext {
         ...(total !== undefined && { total }),
         ...(message !== undefined && { message }),
       });
+    this.sendNotification = async ({ method, params = {} }) => run.tell(toEvent(method, params));
+    this.sendRequest = ({ method, params = {} }) => run.request(method, params);
     if (meta) this.meta = meta;
-    Object.defineProperty(this, 'signal', Context.#signal);
-  }
-
-  // What official handlers look for is made when they do: most never ask.
-  get _meta(): JsonObject {
-    return this.meta ?? {};
-  }
-
-  get requestId(): string {
-    return this.id;
-  }
-
-  get sendNotification(): ToolContext['sendNotification'] {
-    return async ({ method, params = {} }) => this.#run.tell(toEvent(method, params));
-  }
-
-  get sendRequest(): ToolContext['sendRequest'] {
-    return ({ method, params = {} }) => this.#run.request(method, params);
+    Object.defineProperty(this, 'signal', SIGNAL);
   }
 }
 

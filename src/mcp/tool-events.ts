@@ -33,6 +33,7 @@ export async function* toolEvents(
   const abort = (reason: unknown): void => caller.abort(reason);
   const timer = deadline === undefined ? undefined : atDeadline(deadline, call.name, abort);
   let over = false;
+  // The reader has left; the abort that follows ends the handler.
   const finished = run(caller, (event) => events.push(event).catch(() => {})).then(
     (last) => {
       over = true;

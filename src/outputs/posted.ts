@@ -71,6 +71,7 @@ function jsonOr(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
+    // Text that is not JSON is itself the value.
     return text;
   }
 }

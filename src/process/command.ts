@@ -92,6 +92,7 @@ function may(path: string, mode: number): boolean {
     accessSync(path, mode);
     return true;
   } catch {
+    // The question is whether it can be used; why not is said by the start.
     return false;
   }
 }

@@ -5,6 +5,8 @@ import type { Socket } from 'node:net';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DuolaneError } from '../errors.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { ByteQueue } from './byte-queue.ts';
 import { closeWhenSilent } from './close-when-silent.ts';
 import { explainStart, resolveCommand } from './command.ts';
@@ -63,9 +65,9 @@ function start(
 function unstarted(options: ProcessOptions, failure: Promise<unknown[]>): ProcessTransport {
   const { transport, peer } = memoryTransport();
   transport.endInput();
-  void failure.then(([error]) =>
-    peer.exit({ code: null, startError: explainStart(error, options) }),
-  );
+  failure
+    .then(([error]) => peer.exit({ code: null, startError: explainStart(error, options) }))
+    .catch(reportUnexpected);
   return Object.assign(transport, { pid: undefined });
 }
 
@@ -120,7 +122,9 @@ class Child implements ProcessTransport {
     this.#child.stdin.end();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     this.#disposed = true;
     if (this.output.full) this.#discard();
     await this.#stop();
@@ -129,7 +133,7 @@ class Child implements ProcessTransport {
 
   // Who disposes and does not read must not keep the child from writing its last words.
   #discard(): void {
-    void this.output.return();
+    this.output.return().catch(reportUnexpected);
   }
 
   #readStdout(): ByteQueue {
@@ -211,6 +215,7 @@ class Child implements ProcessTransport {
     const deadline = performance.now() + ms;
     if (!this.#leaderGone) {
       const timer = new AbortController();
+      // The timer is aborted when the process exits first.
       await Promise.race([this.#leaderExit, sleep(ms, undefined, timer).catch(() => {})]);
       timer.abort();
     }

@@ -74,6 +74,7 @@ export function send(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);
   } catch {
+    // A process that is gone cannot be signalled.
     return false;
   }
 }
@@ -85,6 +86,7 @@ function processes(): Map<number, Process> | undefined {
   try {
     names = readdirSync('/proc');
   } catch {
+    // There is no /proc on this system; the caller uses another way.
     return undefined;
   }
   const all = new Map<number, Process>();

@@ -1,4 +1,5 @@
 import { a2aServer, type A2AServer, type AgentDescription } from '../a2a/index.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { urlOf } from '../http/request.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { authSchemes, authScopes } from './guard.ts';
@@ -70,9 +71,9 @@ export function mountAgents(
     drain() {
       for (const { server } of mounted) server.drain();
     },
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       await Promise.all(mounted.map(({ server }) => server[Symbol.asyncDispose]()));
-    },
+    }),
   };
 }
 

@@ -67,6 +67,7 @@ export function tokenChecker({
     if (Date.now() - failedAt > cooldownMs) {
       failedAt = Infinity;
       keys = open();
+      // Every request that awaits the keys gets the failure; here only its time is noted.
       keys.catch(() => (failedAt = Date.now()));
     }
     return keys as Promise<JWTVerifyGetKey>;

@@ -199,6 +199,7 @@ function tokenExpiry(token = ''): number {
     const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { exp?: unknown };
     return typeof exp === 'number' ? exp : Infinity;
   } catch {
-    return Infinity; // not a JWT
+    // A token that is not a JWT has no end of its own.
+    return Infinity;
   }
 }

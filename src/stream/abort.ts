@@ -19,6 +19,12 @@ export function onAbort(
   return () => signal.removeEventListener('abort', listener);
 }
 
+/** Resolves when the signal aborts, immediately if it has; never rejects. */
+export const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    onAbort(signal, () => resolve());
+  });
+
 /** Waits; an abort throws the signal's reason at once. Leaves neither timer nor listener. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -67,6 +73,7 @@ export function abortable<T>(
       unlisten();
       reader.wake();
       const left = puller.leave();
+      // The reader has the abort's reason; a source that ignores its signal is not waited for.
       if (prompt) left.catch(() => {});
       else await left;
     },

@@ -4,6 +4,7 @@ import { Fifo } from './fifo.ts';
 import { DONE, Reader, secondReader, type Source } from './reader.ts';
 import { Spill } from './spill.ts';
 import type { Abortable } from './types.ts';
+import { reportUnexpected } from './report-unexpected.ts';
 
 export interface OverflowOptions<T> extends Abortable {
   /** Bytes kept in memory before the queue goes to disk; 4 MiB by default. */
@@ -151,8 +152,8 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   /** Drops what waits; resolves when memory and disk are given back. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#leave({});
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#leave({});
   }
 
   #text(item: T): string {
@@ -201,7 +202,8 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
 
   /** Ends with an error now: what waits is dropped, also when a regular end came before. */
   #abort(error: unknown): void {
-    if (!this.#left) void this.#leave({ error });
+    // The reader throws the error of the abort; a file that cannot be closed is reported.
+    if (!this.#left) this.#leave({ error }).catch(reportUnexpected);
   }
 
   #leave(end: { readonly error?: unknown }): Promise<void> {

@@ -40,6 +40,7 @@ export class Puller<T> {
     if (this.#over) return;
     this.#over = true;
     const closed = this.#iterator.return?.();
+    // A busy source closes when its read ends; its failure has no reader any more.
     if (this.#asked) closed?.catch(() => {});
     else await closed;
   }

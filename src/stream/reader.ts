@@ -81,6 +81,7 @@ export class Reader<T> implements AsyncIterableIterator<T, void, undefined> {
   // A loop whose next() rejects does not call return(), so the queue is left here. As in a loop
   // that throws, the first error is the one that counts.
   async #leaveWith(error: unknown): Promise<never> {
+    // The first error is the one that counts.
     await Promise.resolve(this.#source.leave()).catch(() => {});
     throw error;
   }

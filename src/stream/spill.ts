@@ -239,6 +239,7 @@ class SpillFile {
     try {
       fs.unlinkSync(name);
     } catch {
+      // Not deletable while open on this system; it is deleted when it is closed.
       this.#name = name;
     }
   }

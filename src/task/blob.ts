@@ -84,6 +84,7 @@ export function fileBlobs(options: FileBlobOptions): BlobStore {
 
     async get(id, { start, end, caller, signal } = {}) {
       const file = fileOf(directory, id);
+      // Without its description a blob does not exist.
       const text = await readFile(`${file}.json`, 'utf8').catch(() => undefined);
       const info = text === undefined ? undefined : (JSON.parse(text) as BlobInfo);
       if (!info || !(await mayRead(info, caller))) throw missing(id);
@@ -151,7 +152,9 @@ async function writeAll(file: string, chunks: AsyncIterable<Uint8Array>): Promis
 
 // The names of new files are in their folder; where a folder cannot be synced, it need not be.
 async function syncFolder(path: string): Promise<void> {
+  // A folder that cannot be opened cannot be synced.
   const folder = await open(path, 'r').catch(() => undefined);
+  // As above.
   await folder?.sync().catch(() => {});
   await folder?.close();
 }

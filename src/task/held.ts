@@ -4,6 +4,7 @@ import type { Entry, Note, Seq, Snapshot } from '../event/types.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import { Channel } from '../stream/index.ts';
 import { Register } from '../stream/register.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import type { ClaimRow, Commit, Row, Store } from './store.ts';
 import type { Kept } from './tail.ts';
 import type { Claim } from './types.ts';
@@ -94,8 +95,10 @@ export class HeldClaims {
     if (this.#held.size === 0) this.#lateAt = performance.now() + this.#leaseMs / 2;
     this.#held.set(row.task, mine);
     // What was committed between the claim and this line was announced to nobody else.
-    if (tail?.head !== row.snapshot.seq) void this.#catchUp(mine);
-    this.#timer ??= setInterval(() => void this.beat(), this.#beatMs);
+    if (tail?.head !== row.snapshot.seq) this.#catchUp(mine).catch(reportUnexpected);
+    this.#timer ??= setInterval(() => {
+      this.beat().catch(reportUnexpected);
+    }, this.#beatMs);
     return mine;
   }
 

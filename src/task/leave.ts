@@ -30,6 +30,7 @@ export function leavable<T>(
       left = true;
       unlisten();
       inner.abort();
+      // The reader has left; a failure to close has no one to go to.
       await items.return().catch(() => {});
       return { done: true, value: undefined };
     },

@@ -2,6 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { decodeEntry, isFinal } from '../event/index.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { Abortable, Items } from '../stream/types.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from './codec.ts';
 import { HeldClaims } from './held.ts';
 import { leavable, subscribe, waitFor } from './leave.ts';
@@ -74,13 +75,16 @@ class Log implements TaskLog {
     this.#takeovers = new Takeovers(store, takeoverMs);
     const unlisten = [
       store.onCommit((commit) => this.#commit(commit)),
-      store.onGap?.(() => void this.#lookAgain()),
+      store.onGap?.(() => {
+        this.#lookAgain().catch(reportUnexpected);
+      }),
       store.onEvict?.((task) => this.#evicted(task)),
     ];
     this.#unlisten = () => unlisten.forEach((off) => off?.());
     if (store.replicas) this.replicas = store.replicas.bind(store);
     // A poll that fails is made again; readers and claims do not end for it.
     if (!store.announcesAll)
+      // Made again with the next interval.
       this.#poll = setInterval(() => void this.#tails.poll().catch(() => {}), pollMs);
   }
 

@@ -8,6 +8,7 @@ import { Register } from '../stream/register.ts';
 import { heapShare, HeldText } from './held-text.ts';
 import { subscribe } from './leave.ts';
 import { processWarnings } from './process-warnings.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { Run, type RunOptions } from './run.ts';
 import { partyOf } from './run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from './types.ts';
@@ -162,11 +163,13 @@ class LogRunner implements Runner {
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
-    void serving.done.finally(() => {
-      this.#active.take(number);
-      this.#owners.add(owner, -1);
-      this.#room?.();
-    });
+    serving.done
+      .finally(() => {
+        this.#active.take(number);
+        this.#owners.add(owner, -1);
+        this.#room?.();
+      })
+      .catch(reportUnexpected);
   }
 
   // A run that waits for a person counts for its owner as little as for the runner.

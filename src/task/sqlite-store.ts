@@ -2,6 +2,8 @@ import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
 import { Register } from '../stream/register.ts';
 import { notifyAll } from './process-warnings.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
 import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
 
@@ -73,7 +75,7 @@ class ThreadStore {
       exclusive: true,
       onCommit: (listener) => listen(this.#listeners, listener),
       onGap: (listener) => listen(this.#gapListeners, listener),
-      [Symbol.asyncDispose]: () => this.#close(),
+      [Symbol.asyncDispose]: disposeOnce(() => this.#close()),
     };
   }
 
@@ -90,7 +92,7 @@ class ThreadStore {
     // An answer is lost, and with it who waits: as good as a crash.
     port.on('messageerror', (error) => {
       reason ??= error;
-      void worker.terminate();
+      worker.terminate().catch(reportUnexpected);
     });
     this.#gone = new Promise((resolve) =>
       worker.once('exit', () => {

@@ -6,6 +6,7 @@ import { DONE, Reader, type Source } from '../stream/reader.ts';
 import { Register } from '../stream/register.ts';
 import type { Abortable } from '../stream/types.ts';
 import { heapShare } from './held-text.ts';
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import type { Commit, ReadResult, Row, Store } from './store.ts';
 import type { Reading } from './types.ts';
 
@@ -257,7 +258,7 @@ class Readings implements Source<Entry>, Follower {
     const seen = tail.since <= this.#place && this.#place <= tail.head;
     const unknown = this.#asked < 0 && !seen;
     if (unknown || tail.head > Math.max(this.#place, this.#asked)) {
-      if (!this.#fetching) void this.#fetch(tail);
+      if (!this.#fetching) this.#fetch(tail).catch(reportUnexpected);
       return undefined;
     }
     return tail.ended && this.#place >= tail.head ? DONE : undefined;
@@ -324,7 +325,9 @@ class Readings implements Source<Entry>, Follower {
     } catch (error) {
       this.#failingSince = Math.min(this.#failingSince, performance.now());
       if (this.#bears(error, tail)) {
-        this.#retry = setTimeout(() => void this.#fetchAgain(tail), RETRY_MS);
+        this.#retry = setTimeout(() => {
+          this.#fetchAgain(tail)?.catch(reportUnexpected);
+        }, RETRY_MS);
         return;
       }
       this.#fetching = false;

@@ -139,6 +139,7 @@ function parse(text: string): JsonObject | undefined {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : undefined;
   } catch {
+    // A line that is not JSON is reported by the caller.
     return undefined;
   }
 }

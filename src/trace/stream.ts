@@ -56,6 +56,7 @@ function readResponse(data: string): Record<string, unknown> | string {
   try {
     value = JSON.parse(data);
   } catch {
+    // The error is that the data is not JSON; the parser's message adds nothing.
     return `the data is no JSON: ${data.slice(0, 80)}`;
   }
   if (!isObject(value) || value['jsonrpc'] !== '2.0') return 'the data is no JSON-RPC 2.0 object';

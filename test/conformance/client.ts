@@ -30,7 +30,21 @@ const authorize = async (page: URL): Promise<URL> => {
   return new URL(headers.get('location')!);
 };
 
-const client = known(context);
+/** A program knows the issuer of its secret; the suite only says it in its own metadata. */
+const issuerOf = async (server: URL): Promise<string> => {
+  const name = '/.well-known/oauth-protected-resource';
+  for (const place of [`${name}${server.pathname}`, name]) {
+    const response = await fetch(new URL(place, server));
+    const found = response.ok ? ((await response.json()) as JsonObject) : {};
+    const [issuer] = (found['authorization_servers'] ?? []) as string[];
+    if (issuer !== undefined) return issuer;
+  }
+  return server.origin;
+};
+
+const unbound = known(context);
+const client =
+  unbound?.secret === undefined ? unbound : { ...unbound, issuer: await issuerOf(new URL(url)) };
 const alone = process.env['MCP_CONFORMANCE_SCENARIO']?.includes('client-credentials');
 const oauth: OAuthOptions = {
   ...(client && { client }),

@@ -180,6 +180,7 @@ function* ending(
     const output: unknown = JSON.parse(answer.text);
     yield { type: 'run.finished', outcome: 'completed', text: '', output };
   } catch {
+    // The error is that the text is not JSON; the parser's message adds nothing.
     const error = failure('malformed', 'the answer is not the JSON that was asked for');
     yield { type: 'run.finished', outcome: 'failed', text: '', error };
   }

@@ -112,6 +112,7 @@ function* structured(answer: string): Generator<AgentEvent, void, undefined> {
     const output: unknown = JSON.parse(answer);
     yield { type: 'run.finished', outcome: 'completed', text: '', output };
   } catch {
+    // The error is that the text is not JSON; the parser's message adds nothing.
     throw new DuolaneError('malformed', 'the answer is not the JSON that was asked for');
   }
 }

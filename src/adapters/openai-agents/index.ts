@@ -97,6 +97,7 @@ async function* read(
 ): AsyncGenerator<readonly AgentEvent[], void, undefined> {
   // The iterator ends in silence when the run is aborted; whether it was well is only known here.
   const completed = guarded(result.completed, signal);
+  // Awaited below; until then a rejection must not count as unhandled.
   completed.catch(() => {});
   try {
     for await (const event of result) yield reader.read(object(event));

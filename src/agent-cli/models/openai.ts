@@ -225,6 +225,7 @@ class Calls {
       JSON.parse(this.#byKey.get(key)?.json ?? '');
       return true;
     } catch {
+      // Not JSON yet: more pieces of the arguments will come.
       return false;
     }
   }

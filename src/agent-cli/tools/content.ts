@@ -49,6 +49,7 @@ function sameJson(text: string, value: unknown): boolean {
   try {
     return JSON.stringify(JSON.parse(text)) === JSON.stringify(value);
   } catch {
+    // Text that is not JSON is not the same value.
     return false;
   }
 }

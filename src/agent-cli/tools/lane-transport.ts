@@ -2,6 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { MessageTransport } from '../../mcp/types.ts';
 import { Channel } from '../../stream/channel.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isRequest, RPC, rpcError } from '../../wire/json-rpc.ts';
 import type { Lane } from '../lane.ts';
 import { record } from '../read.ts';
@@ -52,7 +53,7 @@ export class LaneTransport implements MessageTransport {
   async send(message: JsonObject): Promise<void> {
     if (isRequest(message)) {
       // Not awaited: the answer comes back through `incoming`, whenever the tool is done.
-      void this.#ask(message);
+      this.#ask(message).catch(reportUnexpected);
       return;
     }
     if (message['method'] === 'notifications/cancelled') {

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../mcp/types.ts';
 import { record, str } from '../read.ts';
 import { toOutcome } from './content.ts';
@@ -88,6 +89,7 @@ export class Server {
     this.#life.abort(new DuolaneError('closed', `the server ${this.name} was switched off`));
     this.#status = 'disabled';
     this.#tools = [];
+    // A connection that failed has nothing to close; its failure is in the status.
     const source = await this.#source?.catch(() => undefined);
     this.#source = undefined;
     await source?.[Symbol.asyncDispose]();
@@ -139,7 +141,7 @@ export class Server {
   ): Promise<void> {
     this.#info = { name: source.info.name, version: source.info.version };
     if (!manifest) await this.#listOnce(source, signal);
-    void this.#watch(source, signal);
+    this.#watch(source, signal).catch(reportUnexpected);
   }
 
   async #listOnce(source: ToolSource, signal: AbortSignal): Promise<void> {
@@ -152,6 +154,7 @@ export class Server {
     try {
       for await (const { type } of source.listen?.({ signal }) ?? []) {
         if (type !== 'tools') continue;
+        // A list that fails sets the status of the server; the watch goes on.
         const listed = this.#listOnce(source, signal).catch(() => {});
         this.#settled = listed;
         await listed;

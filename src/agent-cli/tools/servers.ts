@@ -1,5 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Tool } from '../../mcp/types.ts';
 import type { Lane } from '../lane.ts';
 import { list, record, str } from '../read.ts';
@@ -124,7 +126,9 @@ export class Servers implements AsyncDisposable {
     }));
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.disconnect()));
   }
 

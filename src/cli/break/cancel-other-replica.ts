@@ -3,6 +3,7 @@ import { connectA2A } from '../../a2a/index.ts';
 import type { Agent } from '../../event/types.ts';
 import { serve } from '../../serve/index.ts';
 import { sleep } from '../../stream/abort.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { memoryLog } from '../../task/memory.ts';
 import { type Fault, Story } from './fault.ts';
 import { naiveServer } from './sse.ts';
@@ -32,7 +33,9 @@ export const cancelOtherReplica: Fault = {
         }
         const stop = new AbortController();
         running.set(task, stop);
-        void work(stop.signal, () => (steps += 1)).finally(ended);
+        work(stop.signal, () => (steps += 1))
+          .finally(ended)
+          .catch(reportUnexpected);
         response.writeHead(202).end();
       };
     };
@@ -74,6 +77,7 @@ export const cancelOtherReplica: Fault = {
 
 async function work(signal: AbortSignal, onStep: () => void): Promise<void> {
   for (let step = 0; step < STEPS && !signal.aborted; step++) {
+    // An abort ends the wait; the loop looks at the signal.
     await sleep(STEP_MS, signal).catch(() => {});
     onStep();
   }

@@ -23,6 +23,7 @@ export const killCli: Fault = {
     let pieces = 0;
     let result = false;
     for await (const line of host.lines()) {
+      // The CLI may be gone already: killing it is what this fault shows.
       if (line['type'] === 'control_request') await host.answer(line).catch(() => {});
       const delta = deltaOf(line);
       answer += delta ?? '';

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isObject, type JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { Noise, SseDecoder } from '../../wire/index.ts';
 
 export interface NaiveServer extends AsyncDisposable {
@@ -14,11 +15,11 @@ export async function naiveServer(listener: RequestListener): Promise<NaiveServe
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       server.closeAllConnections();
       server.close();
       await once(server, 'close');
-    },
+    }),
   };
 }
 

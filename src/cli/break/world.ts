@@ -7,6 +7,7 @@ import type { SessionOptions } from '../../host/index.ts';
 import { createSdkMcpServer, tool } from '../../host/index.ts';
 import type { JsonObject } from '../../json.ts';
 import { sleep } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { checkPipe, type Finding } from '../../trace/index.ts';
 
 const AGENT = fileURLToPath(
@@ -89,7 +90,9 @@ export class World implements AsyncDisposable {
     };
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
+
+  async #dispose(): Promise<void> {
     await rm(this.folder, { recursive: true, force: true });
   }
 }

@@ -47,6 +47,7 @@ export class Caller {
   /** The answer to a plain call. */
   async call(operation: 'get', params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
     const response = await this.#post(operation, params, {}, signal);
+    // A body that is not JSON is reported as an empty response.
     const body: unknown = await response.json().catch(() => undefined);
     return isObject(body) ? body : {};
   }

@@ -127,6 +127,7 @@ async function storeFolder(store: string): Promise<Check> {
     await access(folder, constants.W_OK);
     return { name: 'store', state: 'ok', what: `${store} can be written` };
   } catch {
+    // The finding says what is wrong; the reason of the system is not needed to fix it.
     return {
       name: 'store',
       state: 'missing',
@@ -158,6 +159,7 @@ function vendorCli(): Check {
   try {
     return { name: 'vendor-cli', state: 'ok', what: officialCli() };
   } catch {
+    // The CLI is optional: not to find it is a finding, not a failure.
     return {
       name: 'vendor-cli',
       state: 'optional',
@@ -203,6 +205,7 @@ function part({ name, package: wanted, what, cost }: Part): Check {
     try {
       return createRequire(join(ROOT, folder, 'package.json')).resolve(wanted) !== '';
     } catch {
+      // A package that cannot be resolved is not installed.
       return false;
     }
   });

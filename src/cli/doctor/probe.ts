@@ -77,6 +77,7 @@ async function readCard(
         cause,
       });
     });
+    // A body that is not JSON is no card, which is reported below.
     const card: unknown = await response.json().catch(() => undefined);
     if (!response.ok || !isObject(card)) {
       told.push(`${address} (${response.status})`);
@@ -230,6 +231,7 @@ function resultOf(data: string): unknown {
     const value: unknown = JSON.parse(data);
     return isObject(value) ? value['result'] : undefined;
   } catch {
+    // An event that is not JSON has no result; the checks report it.
     return undefined;
   }
 }

@@ -63,6 +63,7 @@ async function linkCommand(folder: string): Promise<void> {
     await symlink(command, join(bin, 'duolane'));
     await chmod(command, 0o755); // as npm does when it installs
   } catch {
+    // The link is a convenience; without it the project runs all the same.
     return;
   }
 }

@@ -52,6 +52,7 @@ function readData(data: string | Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(data).toString());
   } catch {
+    // Data that is not JSON is left out; the error itself is kept.
     return undefined;
   }
 }

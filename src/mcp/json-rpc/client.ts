@@ -2,6 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import {
   isNotification,
   isRequest,
@@ -124,7 +125,7 @@ export class Client implements AsyncDisposable {
     if (isResponse(message)) this.requests.settle(message);
     else if (this.requests.refuse(message)) return;
     else if (isNotification(message)) this.#hear(message);
-    else if (isRequest(message)) void this.#serve(message);
+    else if (isRequest(message)) this.#serve(message).catch(reportUnexpected);
   }
 
   #hear(message: RpcNotification): void {

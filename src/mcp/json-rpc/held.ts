@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { OpenCall } from './open-call.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 
 /** Calls of one connection that wait for answers; the oldest goes when there are more. */
 const MAX_HELD = 256;
@@ -39,6 +40,6 @@ export class HeldCalls {
   }
 
   #drop(name: string): void {
-    void this.take(name)?.leave();
+    this.take(name)?.leave().catch(reportUnexpected);
   }
 }

@@ -119,6 +119,7 @@ export class Requests {
     const reason = signal.reason instanceof Error ? signal.reason.message : String(signal.reason);
     const params = { requestId, reason };
     const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params };
+    // A peer that cannot be reached needs no cancel.
     if (!this.#road.cancelsByClosing) await this.#road.send(message).catch(() => {});
   }
 }

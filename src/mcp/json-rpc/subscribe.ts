@@ -1,6 +1,7 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { onAbort, sleep } from '../../stream/abort.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { SourceChange } from '../types.ts';
 import type { Client } from './client.ts';
 
@@ -54,7 +55,9 @@ export class Subscription {
     if (this.#listeners > 1) return;
     const stop = new AbortController();
     this.#stop = stop;
-    this.#standing = new Promise((stands) => void this.#run(stop.signal, stands).finally(stands));
+    this.#standing = new Promise((stands) => {
+      this.#run(stop.signal, stands).finally(stands).catch(reportUnexpected);
+    });
   }
 
   #leave(): void {
@@ -95,6 +98,7 @@ export class Subscription {
         acknowledged.delete(id);
       }
       tries += 1;
+      // An abort ends the wait; the loop looks at the signal.
       await sleep(Math.min(WAIT_MS * 2 ** (tries - 1), MAX_WAIT_MS), signal).catch(() => {});
     }
   }

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { toArray } from '../../../test/tool-source.contract.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
+import { checkTool } from '../check-tool.ts';
 import { StreamingAdapter } from '../collect.ts';
 import type { ToolSource } from '../types.ts';
 import { PageWalk } from './walk.ts';
@@ -227,4 +228,18 @@ describe('both forms of a list', () => {
     } as never);
     expect(await bare.listPrompts()).toEqual({ prompts: [] });
   });
+});
+
+test('pages are checked as single items are', async () => {
+  const pages = [
+    { tools: [{ name: 'a', inputSchema: {} }], nextCursor: '2' },
+    { tools: [{ name: 'b' }] },
+  ];
+  const walk = new PageWalk(async () => pages.shift()!, 'tools', {}, checkTool);
+  const taken: unknown[] = [];
+  const read = async (): Promise<void> => {
+    for await (const { items } of walk.pages()) taken.push(...items);
+  };
+  await expect(read()).rejects.toMatchObject({ code: 'malformed' });
+  expect(taken).toEqual([{ name: 'a', inputSchema: {} }]);
 });

@@ -46,7 +46,7 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
     let skip = this.#skip;
-    for await (const { items, nextCursor } of this.pages()) {
+    for await (const { items, nextCursor } of this.#pages()) {
       while (skip < items.length) {
         this.#check?.(items[skip]!);
         skip += 1;
@@ -58,7 +58,15 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
     }
   }
 
+  /** A page with an item that fails the check is not given out. */
   async *pages(): AsyncGenerator<Page<T>, void, undefined> {
+    for await (const page of this.#pages()) {
+      for (const item of page.items) this.#check?.(item);
+      yield page;
+    }
+  }
+
+  async *#pages(): AsyncGenerator<Page<T>, void, undefined> {
     if (this.#used) throw new DuolaneError('closed', 'a list is read once; list again');
     this.#used = true;
     for (let pages = 0; pages < MAX_PAGES; pages += 1) {

@@ -1,3 +1,4 @@
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { onAbort, sleep } from '../../stream/index.ts';
 import type { Bus, BusListener } from './bus.ts';
 import type { PgClient } from './client.ts';
@@ -55,12 +56,14 @@ export function postgresBus({ connect, channel, checkMs }: ListenOptions): Bus {
 
   const run = async (listener: BusListener): Promise<void> => {
     for (let tries = 0; !closed.signal.aborted; tries++) {
+      // Connecting is tried again after a pause; until then the log polls.
       const client = await connect().catch(() => undefined);
       if (client) {
         tries = 0;
         await listen(client, listener);
       }
       const pauseMs = Math.min(50 * 2 ** tries, MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
+      // An abort ends the wait; the loop looks at the signal.
       await sleep(pauseMs, closed.signal).catch(() => {});
     }
   };
@@ -70,9 +73,9 @@ export function postgresBus({ connect, channel, checkMs }: ListenOptions): Bus {
     subscribe(listener) {
       running ??= run(listener);
     },
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       closed.abort();
       await running;
-    },
+    }),
   };
 }

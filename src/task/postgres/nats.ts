@@ -47,6 +47,7 @@ export function natsBus({ connection, subject = 'duolane' }: NatsBusOptions): Bu
       listener.gap();
       // Both end with the connection; from then on the log polls.
       hear().catch(() => {});
+      // Ends with the connection; from then on the log polls.
       watch().catch(() => {});
     },
     async [Symbol.asyncDispose]() {

@@ -1,5 +1,6 @@
 import type { Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { disposableRows } from '../compact.ts';
 import { isDamage, PageBuilder } from '../page-builder.ts';
 import type { Connections, SqlRow } from './client.ts';
@@ -158,10 +159,12 @@ export class Reads {
     if (this.#queue.length === 0 || this.#statements >= MAX_STATEMENTS) return;
     const reads = this.#queue.splice(0, MAX_READS);
     this.#statements++;
-    void this.#answer(reads).finally(() => {
-      this.#statements--;
-      this.#next();
-    });
+    this.#answer(reads)
+      .finally(() => {
+        this.#statements--;
+        this.#next();
+      })
+      .catch(reportUnexpected);
     // What is beyond one statement uses the other slots.
     this.#next();
   }

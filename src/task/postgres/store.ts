@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Bus } from './bus.ts';
 import { postgresBus } from './listen.ts';
 import { Connections, type PgPool } from './client.ts';
@@ -90,7 +91,9 @@ class PostgresStore implements Store {
       onCommits: (commits, news) => this.#committed(commits, news),
     });
     this.#bus.subscribe({ message: (text) => this.#hear(text), gap: () => this.#gap() });
-    this.#presenceTimer = setInterval(() => void this.#present(), pollMs).unref();
+    this.#presenceTimer = setInterval(() => {
+      this.#present().catch(reportUnexpected);
+    }, pollMs).unref();
   }
 
   onCommit(listener: (commit: Commit) => void): () => void {
@@ -245,6 +248,7 @@ class PostgresStore implements Store {
     clearInterval(this.#presenceTimer);
     await this.#group.idle();
     if (this.#workers.size > 0)
+      // The rows of absent workers expire by themselves.
       await this.#connections.read(this.#sql.absent, [[...this.#workers]]).catch(() => {});
     await this.#bus[Symbol.asyncDispose]();
     await this.#connections.close();
@@ -297,12 +301,13 @@ class PostgresStore implements Store {
   #meet(worker: string): void {
     if (this.#workers.has(worker)) return;
     this.#workers.add(worker);
-    void this.#present();
+    this.#present().catch(reportUnexpected);
   }
 
   // Only for those who watch; a claim does not depend on it.
   async #present(): Promise<void> {
     if (this.#workers.size === 0 || this.#closed) return;
+    // Written again with the next beat; until then the row is a little older.
     await this.#connections.read(this.#sql.present, this.#presence()).catch(() => {});
   }
 
@@ -327,6 +332,7 @@ function parseNews(line: string): Commit | undefined {
       claimable: claimable === true,
     };
   } catch {
+    // A notice that cannot be read carries no data; the log polls.
     return undefined;
   }
 }

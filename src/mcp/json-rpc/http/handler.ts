@@ -1,5 +1,6 @@
 import { type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRequest, RPC } from '../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../era.ts';
@@ -59,7 +60,7 @@ class Handler implements McpHandler {
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
     this.#options = options;
-    this.#onError = options.onError ?? warn;
+    this.#onError = options.onError ?? reportUnexpected;
     this.#stateless = { end: offerMessages(source, options), params: new ParamHeaders() };
     const { idleMs = 600_000 } = options;
     this.#sweeper = setInterval(() => this.#sweep(idleMs), Math.min(idleMs, 30_000));
@@ -180,10 +181,6 @@ class Handler implements McpHandler {
     await session?.[Symbol.asyncDispose]();
   }
 }
-
-/** Reports a failure where no other listener was given. */
-export const warn = (error: unknown): void =>
-  process.emitWarning(error instanceof Error ? error : new Error(String(error)));
 
 /** By the body, and for what cannot carry it there by the header. */
 function speaksStateless(request: Request, message: JsonObject): boolean {

@@ -24,6 +24,7 @@ export async function postedMessage(
     const message = readRpc(JSON.parse(text));
     return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
   } catch {
+    // The error is that the text is not JSON; the parser's message adds nothing.
     return refuse(400, 'Parse error: no JSON', RPC.parseError);
   }
 }

@@ -264,12 +264,11 @@ export class HttpRoad implements MessageTransport {
     this.#listening = controller;
     const exchange = this.#fetcher.open(controller.signal);
     const opened = this.#get(exchange);
-    const listening = opened
+    opened
       .then((response) => this.#hear(exchange, response))
-      // The calls show what is wrong with the server; here there is only nothing to hear.
-      .catch(() => {})
-      .finally(() => exchange[Symbol.dispose]());
-    void listening;
+      .finally(() => exchange[Symbol.dispose]())
+      // The calls show what is wrong with the server; without this stream there are no changes.
+      .catch(() => {});
     await settledWithin(opened, STREAM_MS);
   }
 

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { MessageEnd, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
 import { EventStream } from './event-stream.ts';
 import { refuseStranger } from './guard.ts';
-import { type McpHandler, type McpHandlerOptions, warn } from './handler.ts';
+import type { McpHandler, McpHandlerOptions } from './handler.ts';
 import { postedMessage } from './posted.ts';
 import { refuse, streamOf } from './respond.ts';
 
@@ -32,7 +33,7 @@ class SseHandler implements McpHandler {
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
     this.#options = options;
-    this.#onError = options.onError ?? warn;
+    this.#onError = options.onError ?? reportUnexpected;
   }
 
   get sessions(): number {
@@ -44,6 +45,7 @@ class SseHandler implements McpHandler {
     if (refused) return refused;
     if (request.method === 'GET') return this.#open(request, owner);
     if (request.method === 'POST')
+      // Only reading the body can fail here, because the client disconnected.
       return this.#post(request, owner).catch(() => refuse(400, 'The body broke off'));
     return refuse(405, `Method not allowed: ${request.method}`);
   };

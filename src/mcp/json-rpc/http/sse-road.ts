@@ -3,6 +3,7 @@ import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import { Channel } from '../../../stream/channel.ts';
 import type { Abortable } from '../../../stream/types.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
 import type { MessageTransport } from '../../types.ts';
 import { mediaType, messageIn, sseEvents } from './body.ts';
@@ -34,7 +35,9 @@ export class SseRoad implements MessageTransport {
       const { done, value } = await events.next();
       if (done || value.event !== 'endpoint') throw noEndpoint();
       this.#endpoint = this.#resolve(value.data);
-      void this.#read(events).finally(() => exchange[Symbol.dispose]());
+      this.#read(events)
+        .finally(() => exchange[Symbol.dispose]())
+        .catch(reportUnexpected);
     } catch (error) {
       exchange[Symbol.dispose]();
       signal?.throwIfAborted();

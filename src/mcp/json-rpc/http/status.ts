@@ -52,6 +52,7 @@ function rpcErrorIn(body: string): DuolaneError | undefined {
     const value: unknown = JSON.parse(body);
     return isObject(value) && isObject(value['error']) ? fromRpcError(value['error']) : undefined;
   } catch {
+    // A body that is not JSON has no JSON-RPC error; the HTTP status is reported.
     return undefined;
   }
 }

@@ -1,5 +1,5 @@
 import type { LightResponse } from '../../../../http/fetch.ts';
-import type { DuolaneError } from '../../../../errors.ts';
+import { DuolaneError } from '../../../../errors.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import type { Authorizer } from '../fetcher.ts';
@@ -39,7 +39,8 @@ export class OAuth implements Authorizer {
     this.#server = server;
     this.#options = options;
     this.#store = options.store ?? memory();
-    this.#documents = new Documents(fetch, this.#scope.signal);
+    checkClient(options);
+    this.#documents = new Documents(fetch, this.#scope.signal, server);
   }
 
   async headers(signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
@@ -76,8 +77,14 @@ export class OAuth implements Authorizer {
     return error === 'insufficient_scope' && scope.split(' ').some((word) => !had.has(word));
   }
 
+  /** A store that fails is asked again by the next request. */
   async #load(): Promise<void> {
-    this.#token = keptToken(await this.#store.load(this.#name));
+    try {
+      this.#token = keptToken(await this.#store.load(this.#name));
+    } catch (error) {
+      this.#loaded = undefined;
+      throw error;
+    }
   }
 
   get #name(): string {
@@ -134,6 +141,16 @@ export class OAuth implements Authorizer {
     const left = new Promise<never>((_, reject) => (unlisten = onAbort(signal, reject)));
     await Promise.race([this.#working, left]).finally(unlisten);
   }
+}
+
+/** Without its issuer, a secret would go to whichever authorization server the tool server names. */
+function checkClient({ client }: OAuthOptions): void {
+  if (client?.secret === undefined || client.issuer !== undefined) return;
+  throw new DuolaneError(
+    'invalid',
+    'missing option "oauth.client.issuer": a client secret is sent only to the issuer that it is for; ' +
+      'set the issuer of your authorization server, e.g. https://login.example.com',
+  );
 }
 
 function memory(): OAuthStore {

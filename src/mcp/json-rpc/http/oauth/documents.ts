@@ -1,21 +1,31 @@
 import { DuolaneError } from '../../../../errors.ts';
 import { isObject, type JsonObject } from '../../../../json.ts';
+import { addressesOf, isInside } from '../../../../http/address.ts';
 import { readText } from '../body.ts';
 
 /** The largest document or answer of an authorization server that is read. */
 const MAX_BYTES = 256 * 1024;
 const TIMEOUT_MS = 30_000;
+const MAX_REDIRECTS = 5;
 
 export type Fetch = typeof globalThis.fetch;
 
-/** The requests of the login; each has a time limit and follows no redirect with what it carries. */
+/**
+ * The requests of the login. Each has a time limit. A POST follows no redirect; a GET follows a few,
+ * and each hop is checked like the first: TLS, and no private address unless the tool server that
+ * the user dialled has one itself. The tool server names these URLs, and it is not trusted with a
+ * look into the network of this machine.
+ */
 export class Documents {
   readonly #fetch: Fetch;
   readonly #signal: AbortSignal;
+  readonly #server: URL;
+  #allowsPrivate: Promise<boolean> | undefined;
 
-  constructor(fetch: Fetch, signal: AbortSignal) {
+  constructor(fetch: Fetch, signal: AbortSignal, server: URL) {
     this.#fetch = fetch;
     this.#signal = signal;
+    this.#server = server;
   }
 
   /** Undefined if there is no such document: any refusal, or something that is no JSON object. */
@@ -47,7 +57,7 @@ export class Documents {
   ): Promise<{ readonly ok: boolean; readonly status: number; readonly body?: JsonObject }> {
     const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]);
     try {
-      const response = await this.#fetch(safe(url), { ...init, signal });
+      const response = await this.#follow(url, { ...init, signal });
       const { ok, status } = response;
       const body = parse(await readText(response, MAX_BYTES));
       return { ok, status, ...(body && { body }) };
@@ -59,6 +69,38 @@ export class Documents {
       });
     }
   }
+
+  async #follow(first: URL, init: RequestInit): Promise<Response> {
+    let url = first;
+    for (let hops = 0; hops <= MAX_REDIRECTS; hops += 1) {
+      await this.#check(url);
+      const response = await this.#fetch(url, { redirect: 'manual', ...init });
+      const location = response.headers.get('location');
+      if (response.status < 300 || response.status > 399 || location === null) return response;
+      await response.body?.cancel();
+      if (!URL.canParse(location, url.href)) break;
+      url = new URL(location, url);
+    }
+    throw new DuolaneError('unauthorized', `${first.origin} redirects too often or nowhere`);
+  }
+
+  async #check(url: URL): Promise<void> {
+    safe(url);
+    if (url.origin === this.#server.origin) return;
+    this.#allowsPrivate ??= isPrivate(this.#server);
+    if ((await this.#allowsPrivate) || !(await isPrivate(url))) return;
+    throw new DuolaneError(
+      'unauthorized',
+      `${url.origin} is a private address, named by the public server ${this.#server.origin}; refused`,
+    );
+  }
+}
+
+/** A name that cannot be resolved leads nowhere; the request itself reports it. */
+async function isPrivate(url: URL): Promise<boolean> {
+  // The request that follows reports the name.
+  const found = await addressesOf(url).catch(() => []);
+  return found.some(({ address }) => isInside(address));
 }
 
 /** A refusal of the authorization server, by its own name for it. */
@@ -89,6 +131,7 @@ function parse(text: string): JsonObject | undefined {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : undefined;
   } catch {
+    // The caller treats a body that is not a JSON object as no document.
     return undefined;
   }
 }

@@ -177,3 +177,100 @@ test('a challenge is read whatever stands around it', () => {
     resourceMetadata: 'https://a/b,c',
   });
 });
+
+describe('a hostile tool server', () => {
+  const metadataAt = (place: string): Response =>
+    new Response(null, {
+      status: 401,
+      headers: { 'www-authenticate': `Bearer resource_metadata="${place}"` },
+    });
+
+  /** Dials with a `fetch` that answers by a table and notes every URL that was asked for. */
+  const attack = async (
+    url: string,
+    answers: (asked: URL) => Response,
+  ): Promise<{ readonly asked: string[]; readonly error: unknown }> => {
+    const asked: string[] = [];
+    const fetch = async (input: URL | Request | string): Promise<Response> => {
+      const target = new URL(input instanceof Request ? input.url : input);
+      asked.push(target.href);
+      return answers(target);
+    };
+    const { OAuth } = await import('./authorizer.ts');
+    const oauth = new OAuth(
+      new URL(url),
+      { authorize: async () => redirectUrl, redirectUrl },
+      fetch,
+    );
+    const signal = AbortSignal.timeout(20_000);
+    const error: unknown = await oauth
+      .refused(metadataAt(answersAt(url)), undefined, signal)
+      .catch((reason: unknown) => reason);
+    return { asked, error };
+  };
+  const answersAt = (url: string): string => new URL('/first', url).href;
+
+  test.each([
+    'http://0.0.0.0/latest',
+    'http://169.254.169.254/latest/meta-data',
+    'https://10.0.0.1/secret',
+    'http://127.0.0.1:1/internal',
+    'https://[::1]/internal',
+  ])('cannot send us to %s by a redirect', async (place) => {
+    const { asked, error } = await attack('https://93.184.216.34/mcp', (url) =>
+      url.pathname === '/first'
+        ? new Response(null, { status: 302, headers: { location: place } })
+        : Response.json({}),
+    );
+    expect(error).toMatchObject({ code: 'unauthorized' });
+    expect(asked).toEqual(['https://93.184.216.34/first']);
+  });
+
+  test('cannot name a private address itself', async () => {
+    const asked: string[] = [];
+    const { Documents } = await import('./documents.ts');
+    const documents = new Documents(
+      async (input) => {
+        asked.push(String(input));
+        return Response.json({});
+      },
+      new AbortController().signal,
+      new URL('https://93.184.216.34/mcp'),
+    );
+    await expect(documents.find(new URL('https://127.0.0.1/x'))).rejects.toMatchObject({
+      code: 'unauthorized',
+    });
+    await expect(
+      documents.post(new URL('https://192.168.1.1/token'), '', {}),
+    ).rejects.toMatchObject({ code: 'unauthorized' });
+    expect(asked).toEqual([]);
+    expect(await documents.find(new URL('https://93.184.216.35/x'))).toEqual({});
+  });
+
+  test('gets no secret that is for another issuer, and a secret needs one', async () => {
+    await using world = await oauthWorld(source);
+    await expect(dial(world, { client: { id: 'us', secret: 'hush' } })).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringContaining('oauth.client.issuer') as string,
+    });
+    expect(world.log).toEqual([]);
+  });
+});
+
+test('a store that failed once is asked again', async () => {
+  await using world = await oauthWorld(source);
+  let loads = 0;
+  const store: OAuthStore = {
+    async load() {
+      loads += 1;
+      if (loads === 1) throw new Error('the disk was away');
+      return undefined;
+    },
+    async save() {},
+  };
+  const { OAuth } = await import('./authorizer.ts');
+  const oauth = new OAuth(new URL(world.url), { store });
+  const { signal } = new AbortController();
+  await expect(oauth.headers(signal)).rejects.toThrow('the disk was away');
+  expect(await oauth.headers(signal)).toEqual({});
+});

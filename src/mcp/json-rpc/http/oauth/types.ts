@@ -4,12 +4,13 @@ import type { Abortable } from '../../../../stream/types.ts';
 /** A client that the authorization server knows already. */
 export interface OAuthClient {
   readonly id: string;
+  /** Needs `issuer`: a secret is sent to no other authorization server. */
   readonly secret?: string;
   /** PKCS#8 in PEM: the client then proves itself with a signed JWT instead of a secret. */
   readonly privateKey?: string;
   /** Of the key; by default the first that the server names, or ES256. */
   readonly algorithm?: string;
-  /** The only authorization server that this client is for; any, if it is not given. */
+  /** The only authorization server that this client is for. Any, if there is no secret. */
   readonly issuer?: string;
 }
 

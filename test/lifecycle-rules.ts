@@ -1,0 +1,144 @@
+import { parseAst } from 'vite';
+import type { Node } from './source.ts';
+import { walk } from './source.ts';
+
+/** A place that breaks a rule, as `file:line: what is wrong`. */
+export type Violation = string;
+
+type Rule = (file: string, source: string) => Violation[];
+
+/** Every call of `rule` sees each node of a file once. */
+const overNodes =
+  (judge: (node: Node, source: string, file: string) => string | undefined): Rule =>
+  (file, source) =>
+    [...walk(parseAst(source, { lang: file.endsWith('x') ? 'tsx' : 'ts' }))].flatMap((node) => {
+      const reason = judge(node, source, file);
+      return reason === undefined ? [] : [`${file}:${lineOf(source, node)}: ${reason}`];
+    });
+
+const lineOf = (source: string, node: Node): number =>
+  source.slice(0, Number(node['start'])).split('\n').length;
+
+const textOf = (source: string, node: unknown): string => {
+  const { start, end } = node as { start: number; end: number };
+  return source.slice(start, end);
+};
+
+const MEMBERS: ReadonlySet<string> = new Set([
+  'MethodDefinition',
+  'PropertyDefinition',
+  'Property',
+]);
+
+/**
+ * A dispose may be called twice and at the same time, so it is memoised: by `disposeOnce`, by `??=`,
+ * or because it only passes on to one that is, or has nothing to wait for.
+ */
+export const memoisedDispose: Rule = overNodes((node, source) => {
+  if (!MEMBERS.has(node.type) || !node['key'] || !node['value']) return undefined;
+  if (textOf(source, node['key']) !== 'Symbol.asyncDispose') return undefined;
+  const value = node['value'] as Node;
+  const text = textOf(source, value);
+  if (value.type === 'TSEmptyBodyFunctionExpression') return undefined;
+  if (/\?\?=|^disposeOnce\(/.test(text)) return undefined;
+  if (value.type === 'Identifier')
+    return new RegExp(`const ${text}\\b[^;]*(\\?\\?=|disposeOnce\\()`).test(source)
+      ? undefined
+      : NOT_MEMOISED;
+  const body = value['body'] as Node | undefined;
+  const statements = (body?.['body'] ?? [body]) as Node[];
+  const passesOn = /^(return |await )*[^;]*\[Symbol\.asyncDispose\]\(\);?$/;
+  if (statements.length === 1 && passesOn.test(textOf(source, statements[0]))) return undefined;
+  return [...walk(body)].some(
+    ({ type }) => type === 'AwaitExpression' || type === 'CallExpression',
+  ) && /\bawait\b|=> /.test(text)
+    ? NOT_MEMOISED
+    : undefined;
+});
+
+const NOT_MEMOISED =
+  'asyncDispose is not memoised; write [Symbol.asyncDispose] = disposeOnce(…) of stream/dispose-once';
+
+/** An abort may have come before the listener: `onAbort` looks at the signal first. */
+export const abortListeners: Rule = overNodes((node, source, file) => {
+  if (node.type !== 'CallExpression' || file === 'stream/abort.ts') return undefined;
+  const [first, second] = node['arguments'] as Node[];
+  const callee = textOf(source, node['callee']);
+  const listens = /\.(add|remove)EventListener$/.test(callee) && first?.['value'] === 'abort';
+  const waits = /\bonce$/.test(callee) && second?.['value'] === 'abort';
+  return listens || waits ? 'listens for abort itself; use onAbort of stream/abort' : undefined;
+});
+
+/** Methods of collections and streams that give no promise, where `void` only drops their value. */
+const NO_PROMISE = /\.(add|delete|destroy|end|push|set|write)$/;
+
+/**
+ * A rejection without an owner ends the process. The type-aware lint rule `no-floating-promises`
+ * checks statements; this one also finds the short form `() => void work()`.
+ */
+export const ownedPromises: Rule = overNodes((node, source) => {
+  if (node.type !== 'UnaryExpression' || node['operator'] !== 'void') return undefined;
+  const argument = node['argument'] as Node;
+  if (argument.type !== 'CallExpression' || isCaught(argument)) return undefined;
+  if (NO_PROMISE.test(textOf(source, argument['callee']))) return undefined;
+  return `"void ${textOf(source, argument).split('\n')[0]}" has no catch; add one that reports the failure`;
+});
+
+function isCaught(call: Node): boolean {
+  const callee = call['callee'] as Node;
+  const name = (callee['property'] as Node | undefined)?.['name'];
+  if (name === 'catch' || (name === 'then' && (call['arguments'] as Node[]).length === 2))
+    return true;
+  // What follows a catch and cannot fail by itself.
+  return name === 'finally' && (callee['object'] as Node).type === 'CallExpression'
+    ? isCaught(callee['object'] as Node)
+    : false;
+}
+
+/** What swallows an error says why, so that a reviewer can judge it. */
+export const explainedCatches: Rule = overNodes((node, source) => {
+  const swallowed =
+    node.type === 'CatchClause'
+      ? isUnused(node['param'] as Node | null, node['body'] as Node)
+      : isSwallowingCall(node);
+  if (!swallowed) return undefined;
+  return hasComment(source, node) ? undefined : 'swallows an error without a comment that says why';
+});
+
+function isSwallowingCall(node: Node): boolean {
+  if (node.type !== 'CallExpression') return false;
+  const name = ((node['callee'] as Node)['property'] as Node | undefined)?.['name'];
+  const [handler] = node['arguments'] as Node[];
+  if (name !== 'catch' || !handler) return false;
+  if (handler.type !== 'ArrowFunctionExpression' && handler.type !== 'FunctionExpression')
+    return false;
+  const [param = null] = handler['params'] as Node[];
+  return isUnused(param, handler['body'] as Node);
+}
+
+function isUnused(param: Node | null, body: Node): boolean {
+  if (param === null) return true;
+  const names = [...walk(param)].filter(isName).map((each) => each['name']);
+  const used = new Set([...walk(body)].filter(isName).map((each) => each['name']));
+  return !names.some((name) => used.has(name));
+}
+
+const isName = ({ type }: Node): boolean => type === 'Identifier';
+
+/** On a line of the node, or alone on the line above the one where its clause begins. */
+function hasComment(source: string, node: Node): boolean {
+  const { start, end } = node as unknown as { start: number; end: number };
+  const callee = node['callee'] as { end: number } | undefined;
+  const from = source.lastIndexOf('\n', callee ? callee.end : start) + 1;
+  const to = source.indexOf('\n', end);
+  const lines = source.slice(from, to === -1 ? undefined : to);
+  const above = source.slice(source.lastIndexOf('\n', from - 2) + 1, from).trim();
+  return /(^|[\s{(;,])\/[/*]/.test(lines) || /^(\/\/|\*\/|.*\*\/$)/.test(above);
+}
+
+export const LIFECYCLE_RULES: Readonly<Record<string, Rule>> = {
+  memoisedDispose,
+  abortListeners,
+  ownedPromises,
+  explainedCatches,
+};
