@@ -61,7 +61,7 @@ function interfaces03(card: JsonObject): Interface[] {
 }
 
 function read(url: unknown, binding: unknown, version: unknown, tenant?: unknown): Interface[] {
-  const [short] = /^\d+\.\d+/.exec(String(version)) ?? [];
+  const [short] = /^\d+\.\d+/.exec(typeof version === 'string' ? version : '') ?? [];
   if (typeof url !== 'string') return [];
   if (binding !== 'JSONRPC' && binding !== 'HTTP+JSON' && binding !== 'GRPC') return [];
   if (short !== '1.0' && short !== '0.3') return [];

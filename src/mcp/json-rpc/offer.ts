@@ -179,7 +179,7 @@ class Offer implements MessageEnd {
   #take({ method, params = {} }: RpcNotification): void {
     if (method === 'notifications/initialized') this.#listen();
     if (method !== 'notifications/cancelled') return;
-    const { requestId, reason } = params;
+    const { requestId, reason }: JsonObject = isObject(params) ? params : {};
     const error = new DuolaneError(
       'canceled',
       `the client cancelled: ${typeof reason === 'string' ? reason : 'no reason given'}`,
