@@ -254,7 +254,10 @@ async function buildPage(options) {
   const inputs = ['package-lock.json', ...['web', 'src'].flatMap((at) => within(at))];
   const isFresh = (file) => statSync(join(ROOT, file)).mtimeMs <= built.mtimeMs;
   if (built && inputs.every(isFresh)) return { code: 0, output: '' };
-  return runTool('vite', ['build', '-c', 'web/vite.config.ts', '--logLevel', 'warn'], options);
+  // The tests build too, and their NODE_ENV would give a bundle for development, with our paths in it.
+  const env = { ...process.env, NODE_ENV: 'production' };
+  const args = ['build', '-c', 'web/vite.config.ts', '--logLevel', 'warn'];
+  return runTool('vite', args, { ...options, env });
 }
 
 function within(directory) {

@@ -25,17 +25,26 @@ function trackedFiles(): string[] | undefined {
   }
 }
 
+let packed: Promise<string[]> | undefined;
+
+/** The files of the tarball, as npm would pack them. */
+const packedFiles = (): Promise<string[]> => (packed ??= pack());
+
+async function pack(): Promise<string[]> {
+  const { code, output } = await runNpm(['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    quiet: true,
+  });
+  expect(code).toBe(0);
+  return [...output.matchAll(/"path": "([^"]+)"/g)].map(([, path]) => path ?? '');
+}
+
 test('publint has nothing to say', async () => {
   const { messages } = await publint({ pkgDir: ROOT, pack: false, strict: true });
   expect(messages).toEqual([]);
 });
 
 test('the package holds what it promises, and neither tests nor sources nor notes', async () => {
-  const { code, output } = await runNpm(['pack', '--dry-run', '--json', '--ignore-scripts'], {
-    quiet: true,
-  });
-  expect(code).toBe(0);
-  const paths = [...output.matchAll(/"path": "([^"]+)"/g)].map(([, path]) => path ?? '');
+  const paths = await packedFiles();
   const { exports: doors } = JSON.parse(read('package.json')) as {
     exports: Record<string, string>;
   };
@@ -45,6 +54,75 @@ test('the package holds what it promises, and neither tests nor sources nor note
   const expected =
     /^(dist\/.+\.(js|js\.map|d\.ts)|dist\/web\/.+\.(html|css)|dist\/examples\/.+\.json|proto\/.+\.proto|LICENSE|README\.md|package\.json)$/;
   expect(paths.filter((path) => !expected.test(path) || path.includes('.test.'))).toEqual([]);
+});
+
+test('every folder of the package is one that we mean to ship', async () => {
+  const paths = await packedFiles();
+  const folders = new Set(
+    paths.map((path) => path.split('/', path.startsWith('dist/') ? 2 : 1).join('/')),
+  );
+  const parts = readdirSync(join(ROOT, 'src')).map((name) => name.replace(/\.ts$/, ''));
+  const shipped = [...folders].map((path) => path.replace(/(\.d\.ts|\.js|\.js\.map)$/, ''));
+  const meant = ['LICENSE', 'README.md', 'package.json', 'proto', 'dist/web', 'dist/examples'];
+  const known = new Set([...meant, ...parts.map((part) => `dist/${part}`)]);
+  expect(shipped.filter((path) => !known.has(path))).toEqual([]);
+});
+
+test('every source map holds its sources, since src is not in the package', async () => {
+  const maps = (await packedFiles()).filter((path) => path.endsWith('.map'));
+  expect(maps.length).toBeGreaterThan(100);
+  const empty = maps.filter((path) => {
+    const { sources, sourcesContent } = JSON.parse(read(path)) as Record<string, unknown[]>;
+    return sources?.length !== sourcesContent?.length || !sourcesContent?.every(Boolean);
+  });
+  expect(empty).toEqual([]);
+});
+
+test('nothing in the package names a path of the machine that built it', async () => {
+  const places = [ROOT.slice(0, -1), homedir()].filter((place) => place.length > 1);
+  const wrong = (await packedFiles()).filter((path) => {
+    const text = read(path);
+    return places.some((place) => text.includes(`${place}/`));
+  });
+  expect(wrong).toEqual([]);
+});
+
+/** Licences that ask for no more than their text. */
+const PERMISSIVE = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT'];
+
+function isPermissive(expression: string): boolean {
+  const words = expression.replaceAll(/[()]/g, ' ').split(/ AND | OR /);
+  return words.every((word) => PERMISSIVE.includes(word.trim()));
+}
+
+test('every package that users get with ours has a permissive licence', () => {
+  const { packages } = JSON.parse(read('package-lock.json')) as {
+    packages: Record<string, { license?: string; dev?: boolean; devOptional?: boolean }>;
+  };
+  const shipped = Object.entries(packages).filter(([path, { dev }]) => path !== '' && !dev);
+  expect(shipped.length).toBeGreaterThan(5);
+  const wrong = shipped.filter(([, { license = 'none' }]) => !isPermissive(license));
+  expect(wrong).toEqual([]);
+});
+
+test.each(['preact', 'marked'])('%s, a part of the page, has a permissive licence', (name) => {
+  const { license } = JSON.parse(read(`node_modules/${name}/package.json`)) as { license: string };
+  expect(isPermissive(license)).toBe(true);
+});
+
+test.each(['GPL-3.0-only', '(MIT AND AGPL-3.0)', 'UNLICENSED', 'none', ''])(
+  'the licence "%s" is refused',
+  (license) => {
+    expect(isPermissive(license)).toBe(false);
+  },
+);
+
+test('every dependency is pinned by its hash', () => {
+  const { packages } = JSON.parse(read('package-lock.json')) as {
+    packages: Record<string, { integrity?: string }>;
+  };
+  const loose = Object.entries(packages).filter(([path, { integrity }]) => path && !integrity);
+  expect(loose.map(([path]) => path)).toEqual([]);
 });
 
 test('no lock file names a registry, so it serves everybody', () => {

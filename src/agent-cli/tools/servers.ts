@@ -1,7 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Tool } from '../../mcp/types.ts';
 import type { Lane } from '../lane.ts';
 import { list, record, str } from '../read.ts';
