@@ -57,7 +57,12 @@ export class Handshake {
 
   /** The in-process servers were replaced: a later `initialize` declares these. */
   replaceServers(servers: readonly DeclaredServer[]): void {
-    const { sdkMcpServers, sdkMcpServerConfigs, sdkMcpServerManifests, ...rest } = this.#fields;
+    const {
+      sdkMcpServers: _names,
+      sdkMcpServerConfigs: _configs,
+      sdkMcpServerManifests: _manifests,
+      ...rest
+    } = this.#fields;
     this.#fields = { ...rest, ...serverFields(servers) };
   }
 

@@ -1,3 +1,4 @@
+import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -96,7 +97,7 @@ export async function openAudit(
       });
       const settled = kept.catch(() => {}); // whoever waits for `kept` gets the failure
       pending.add(settled);
-      void settled.finally(() => pending.delete(settled));
+      settled.then(() => pending.delete(settled)).catch(reportUnexpected);
       // A slow disk must not slow down requests that do not depend on the record.
       if (required) await kept;
     },

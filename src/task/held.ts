@@ -110,7 +110,7 @@ export class HeldClaims {
     this.#hear(mine, rows);
     if (!held) this.#end(mine);
     // What another replica wrote is announced without its rows.
-    else if (head > mine.heard) void this.#catchUp(mine);
+    else if (head > mine.heard) this.#catchUp(mine).catch(reportUnexpected);
   }
 
   /** The claim was given up by its holder. Whether there was one: it may be over already. */
