@@ -86,7 +86,7 @@ describe('the audit log', () => {
       object: { task: second },
       outcome: 'done',
     });
-    expect(records[2]).toMatchObject({ outcome: 'refused', details: { code: 'closed' } });
+    expect(records[2]).toMatchObject({ outcome: 'refused', details: { code: 'conflict' } });
     expect((await stat(file)).mode & 0o777).toBe(0o600);
   });
 
