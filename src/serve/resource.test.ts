@@ -48,7 +48,7 @@ test('a client of the MCP endpoint finds its way to a token by itself', async ()
   await using served = await serveTools(issuer);
   await using source = await dialHttp({
     url: `${served.url}/mcp`,
-    oauth: { client: { id: 'us', secret: 'shh' } },
+    oauth: { client: { id: 'us', secret: 'shh', issuer } },
   });
   const [result] = await toArray(source.callTool(call('hi')));
   expect(result).toMatchObject({ result: { content: [{ text: 'hello' }] } });
