@@ -3,9 +3,64 @@ import { LIFECYCLE_RULES } from './lifecycle-rules.ts';
 import { readSource, sourceFiles } from './source.ts';
 
 const written = sourceFiles().filter((file) => !file.includes('/gen/'));
+const found = written.flatMap((file) => {
+  const source = readSource(file);
+  return Object.entries(LIFECYCLE_RULES).flatMap(([name, rule]) =>
+    rule(file, source).map((violation) => ({ name, violation })),
+  );
+});
 
 describe('every file of src keeps the rules of life and death', () => {
-  test.each(Object.entries(LIFECYCLE_RULES))('%s', (_, rule) => {
-    expect(written.flatMap((file) => rule(file, readSource(file)))).toEqual([]);
+  test.each(Object.keys(LIFECYCLE_RULES))('%s', (rule) => {
+    expect(found.filter(({ name }) => name === rule).map(({ violation }) => violation)).toEqual([]);
   });
+});
+
+const BAD: readonly (readonly [keyof typeof LIFECYCLE_RULES, string])[] = [
+  ['memoisedDispose', 'class A { async [Symbol.asyncDispose]() { await this.a(); this.b(); } }'],
+  ['memoisedDispose', 'const a = { [Symbol.asyncDispose]: () => close() };'],
+  ['memoisedDispose', 'const close = () => end(); const a = { [Symbol.asyncDispose]: close };'],
+  ['abortListeners', `signal.addEventListener('abort', stop)`],
+  ['abortListeners', `signal?.removeEventListener('abort', stop)`],
+  ['abortListeners', `await once(signal, 'abort')`],
+  ['ownedPromises', 'void this.#close(id);'],
+  ['ownedPromises', 'setInterval(() => void this.beat(), 10);'],
+  ['ownedPromises', 'void work().finally(ended);'],
+  ['explainedCatches', 'try { a(); } catch {}'],
+  ['explainedCatches', 'try { a(); } catch (error) { b(); }'],
+  ['explainedCatches', 'a().catch(() => {});'],
+  ['explainedCatches', 'a().catch(() => undefined);'],
+  [
+    'countedOutsideGenerators',
+    'class A { #open = 0; async *read() { this.#open += 1; try { yield 1; } finally { this.#open -= 1; } } }',
+  ],
+];
+
+const GOOD: readonly (readonly [keyof typeof LIFECYCLE_RULES, string])[] = [
+  ['memoisedDispose', 'class A { [Symbol.asyncDispose] = disposeOnce(() => this.#dispose()); }'],
+  [
+    'memoisedDispose',
+    'class A { [Symbol.asyncDispose]() { return (this.#d ??= this.#close()); } }',
+  ],
+  ['memoisedDispose', 'const a = { [Symbol.asyncDispose]: () => b[Symbol.asyncDispose]() };'],
+  ['memoisedDispose', 'const a = { async [Symbol.asyncDispose]() {} };'],
+  ['memoisedDispose', 'interface A { [Symbol.asyncDispose](): Promise<void>; }'],
+  ['abortListeners', `onAbort(signal, stop); socket.addEventListener('close', stop);`],
+  ['ownedPromises', 'void work().catch(report); void work().then(a, b); void set.delete(1);'],
+  ['explainedCatches', 'try { a(); } catch (error) { report(error); }'],
+  ['explainedCatches', 'try { a(); } catch {\n  // the caller looks again\n}'],
+  ['explainedCatches', 'a().catch(() => {}); // the caller looks again'],
+  ['explainedCatches', '// the caller looks again\na().catch(() => {});'],
+  [
+    'countedOutsideGenerators',
+    'class A { #open = 0; read() { this.#open += 1; return this.#items(); } }',
+  ],
+];
+
+test.each(BAD)('%s refuses: %s', (name, source) => {
+  expect(LIFECYCLE_RULES[name]?.('host/x.ts', source).length).toBeGreaterThan(0);
+});
+
+test.each(GOOD)('%s allows: %s', (name, source) => {
+  expect(LIFECYCLE_RULES[name]?.('host/x.ts', source)).toEqual([]);
 });

@@ -7,11 +7,22 @@ export type Violation = string;
 
 type Rule = (file: string, source: string) => Violation[];
 
-/** Every call of `rule` sees each node of a file once. */
+/** The nodes of the file that was parsed last: all rules look at one file after the other. */
+let parsed: { readonly source: string; readonly nodes: readonly Node[] } | undefined;
+
+function nodesOf(file: string, source: string): readonly Node[] {
+  if (parsed?.source !== source) {
+    const tree = parseAst(source, { lang: file.endsWith('x') ? 'tsx' : 'ts' });
+    parsed = { source, nodes: [...walk(tree)] };
+  }
+  return parsed.nodes;
+}
+
+/** A rule whose `judge` gets each node of a file once and says what is wrong with it. */
 const overNodes =
   (judge: (node: Node, source: string, file: string) => string | undefined): Rule =>
   (file, source) =>
-    [...walk(parseAst(source, { lang: file.endsWith('x') ? 'tsx' : 'ts' }))].flatMap((node) => {
+    nodesOf(file, source).flatMap((node) => {
       const reason = judge(node, source, file);
       return reason === undefined ? [] : [`${file}:${lineOf(source, node)}: ${reason}`];
     });
@@ -136,9 +147,34 @@ function hasComment(source: string, node: Node): boolean {
   return /(^|[\s{(;,])\/[/*]/.test(lines) || /^(\/\/|\*\/|.*\*\/$)/.test(above);
 }
 
+/**
+ * A count that is taken in the body of a generator is not taken before the first read, and given
+ * back only if there was one: a response that no client reads goes round the limit, or leaks.
+ */
+export const countedOutsideGenerators: Rule = overNodes((node, source) => {
+  if (node['generator'] !== true || !node['body']) return undefined;
+  for (const inner of walk(node['body'])) {
+    const target =
+      inner.type === 'UpdateExpression'
+        ? inner['argument']
+        : inner.type === 'AssignmentExpression' && /^[+-]=$/.test(String(inner['operator']))
+          ? inner['left']
+          : undefined;
+    if (
+      target &&
+      /^this\.#?(open|active|busy|connections|readers|streams|users|slots|calls|sessions)$/.test(
+        textOf(source, target),
+      )
+    )
+      return `counts ${textOf(source, target)} in the body of a generator; count where the iterable is made`;
+  }
+  return undefined;
+});
+
 export const LIFECYCLE_RULES: Readonly<Record<string, Rule>> = {
   memoisedDispose,
   abortListeners,
   ownedPromises,
   explainedCatches,
+  countedOutsideGenerators,
 };

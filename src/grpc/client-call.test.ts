@@ -45,3 +45,33 @@ test('a request that cannot be encoded opens no call, here or at the server', as
   expect(client.calls).toBe(0);
   await vi.waitFor(() => expect(server.calls).toBe(0));
 });
+
+test.each(['unary', 'stream'] as const)(
+  'a %s call that is cancelled in the moment in which it begins ends with the reason',
+  async (kind) => {
+    const text = {
+      encode: (value: string): Uint8Array => Buffer.from(value),
+      decode: (bytes: Uint8Array): string => Buffer.from(bytes).toString(),
+    };
+    const method = { path: '/s/never', request: text, response: text };
+    await using server = await listenGrpc([unary(method, () => new Promise<string>(() => {}))], {
+      closeMs: 20,
+    });
+    // The gap is some microtasks after the start; every one of the first is tried.
+    for (let ticks = 0; ticks < 8; ticks += 1) {
+      await using client = new GrpcClient(server.url);
+      const caller = new AbortController();
+      const reason = new Error(`after ${ticks} ticks`);
+      const { signal } = caller;
+      const called =
+        kind === 'unary'
+          ? client.unary(method, 'x', { signal })
+          : client.stream(method, { one: 'x' }, { signal }).next();
+      const ended = called.catch((error: unknown) => error);
+      for (let i = 0; i < ticks; i += 1) await Promise.resolve();
+      caller.abort(reason);
+      expect(await ended).toBe(reason);
+      expect(client.calls).toBe(0);
+    }
+  },
+);

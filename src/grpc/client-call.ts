@@ -33,7 +33,9 @@ export class ClientCall {
   #trailers: IncomingHttpHeaders | undefined;
   #settled = false;
   /** Tells who waits; what came before is dropped if it is the reader who wants no more. */
-  #settle: (error: unknown, drop: boolean) => void = () => {};
+  #settle: (error: unknown, drop: boolean) => void = (error) => (this.#early = { error });
+  /** Why it ended before its caller listened: in the moment between its begin and `only`. */
+  #early: { readonly error: unknown } | undefined;
 
   /** `ended` is called once. Throws the reason if the signal has aborted already: then nothing goes on the wire. */
   constructor(
@@ -76,7 +78,7 @@ export class ClientCall {
   }
 
   sendLast(message: Uint8Array): void {
-    this.#stream.end(encodeFrame(message));
+    if (!this.#settled) this.#stream.end(encodeFrame(message));
   }
 
   /** Sends as the server reads, beside whatever is received; a source that throws cancels the call. */
@@ -96,6 +98,7 @@ export class ClientCall {
 
   /** The only message of the answer. */
   only(maxMessageBytes: number): Promise<Uint8Array> {
+    if (this.#early) return Promise.reject(this.#early.error);
     return new Promise((resolve, reject) => {
       this.#settle = reject;
       onlyMessage(this.#stream, maxMessageBytes, (message, error) => {
@@ -115,6 +118,7 @@ export class ClientCall {
   messages(maxMessageBytes: number): AsyncIterable<Uint8Array> {
     const inbound = new Inbound(this.#stream, maxMessageBytes);
     this.#settle = (error, drop) => (drop ? inbound.abort(error) : inbound.fail(error));
+    if (this.#early) inbound.abort(this.#early.error);
     this.#stream.on('end', () =>
       this.#atStatus((failure) => {
         if (failure) inbound.fail(failure);

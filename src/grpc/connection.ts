@@ -51,6 +51,8 @@ class Connection {
     );
     this.#session.once('connect', () => {
       clearTimeout(timer);
+      // Closed while it connected: to set the window then throws, with no caller to catch it.
+      if (this.gone) return;
       this.#session.setLocalWindowSize(Math.max(windowBytes, CONNECTION_WINDOW_BYTES));
     });
     this.#session.once('close', () => clearTimeout(timer));

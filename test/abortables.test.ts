@@ -1,0 +1,206 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, test } from 'vitest';
+import { GrpcClient, listenGrpc, serverStream, unary } from '../src/grpc/index.ts';
+import { lightFetch } from '../src/http/fetch.ts';
+import { listen } from '../src/http/node.ts';
+import { Changes } from '../src/mcp/changes.ts';
+import { Connection } from '../src/mcp/connection.ts';
+import { gateway } from '../src/mcp/gateway.ts';
+import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
+import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
+import { EventStream } from '../src/mcp/json-rpc/http/event-stream.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { Requests } from '../src/mcp/json-rpc/requests.ts';
+import { Seal } from '../src/mcp/json-rpc/seal.ts';
+import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
+import { Pages } from '../src/mcp/pages.ts';
+import { createRegistry } from '../src/mcp/registry.ts';
+import { Slots } from '../src/mcp/slots.ts';
+import { tool } from '../src/mcp/tool.ts';
+import type { ToolSource } from '../src/mcp/types.ts';
+import { abortable, sleep, untilAborted } from '../src/stream/abort.ts';
+import { Channel } from '../src/stream/channel.ts';
+import { Disposer } from '../src/stream/disposer.ts';
+import { OverflowQueue } from '../src/stream/overflow.ts';
+import { memoryLog } from '../src/task/memory.ts';
+import { messagePair } from './support/message-pair.ts';
+import { call, toArray } from './tool-source.contract.ts';
+
+type Start = (signal: AbortSignal) => Promise<unknown>;
+
+/** Makes what the work needs; then starts work that waits for ever unless its signal aborts. */
+type Open = (scope: Disposer) => Start | Promise<Start>;
+
+const TEXT = {
+  encode: (value: string): Uint8Array => Buffer.from(value),
+  decode: (bytes: Uint8Array): string => Buffer.from(bytes).toString(),
+};
+const METHOD = { path: '/s/never', request: TEXT, response: TEXT };
+const never = (): Promise<never> => new Promise(() => {});
+
+const waiting = (): ToolSource =>
+  createRegistry({
+    name: 'slow',
+    tools: [
+      tool('wait', 'Waits', {}, async (_, { signal }) => {
+        await untilAborted(signal);
+        return 'cancelled';
+      }),
+    ],
+  });
+
+const calling =
+  (dial: (source: ToolSource, scope: Disposer) => ToolSource | Promise<ToolSource>): Open =>
+  async (scope) => {
+    const source = await dial(waiting(), scope);
+    return (signal) => toArray(source.callTool(call('wait'), { signal }));
+  };
+
+const overMessages = async (source: ToolSource, scope: Disposer): Promise<ToolSource> => {
+  const [near, far] = messagePair();
+  scope.use(serveMessages(source, far));
+  return scope.use(await dialMessages(near));
+};
+
+const endless = async function* (): AsyncGenerator<never, void, undefined> {
+  await never();
+};
+
+const ROWS: Readonly<Record<string, Open>> = {
+  sleep: () => (signal) => sleep(1_000_000, signal),
+  abortable: () => (signal) => toArray(abortable(endless(), signal)),
+  Channel: () => (signal) => toArray(new Channel({ signal })),
+  OverflowQueue: () => (signal) => toArray(new OverflowQueue({ signal })),
+  'Slots.take': async () => {
+    const slots = new Slots(1);
+    await slots.take(new AbortController().signal);
+    return (signal) => slots.take(signal);
+  },
+  'Pages.page': (scope) => {
+    const open = ({ signal }: { readonly signal?: AbortSignal }): AsyncIterable<number> =>
+      abortable(endless(), signal!);
+    const pages = scope.use(new Pages(open, { pageSize: 1, seal: new Seal('x'), kind: 'k' }));
+    return (signal) => pages.page(undefined, signal);
+  },
+  'Changes.listen': () => (signal) => toArray(new Changes().listen({ signal })),
+  'Connection.open': (scope) => {
+    const connection = scope.use(new Connection(({ signal }) => rejectOnAbort(signal!)));
+    return (signal) => connection.open({ signal });
+  },
+  'Requests.send': () => {
+    const requests = new Requests({ send: async () => {} });
+    return (signal) => requests.send('ping', {}, { signal });
+  },
+  'callTool of a registry': calling((source) => source),
+  'callTool of a gateway': async (scope) => {
+    const joined = scope.use(gateway({ a: waiting() }));
+    const [{ name } = { name: '' }] = await toArray(joined.listTools());
+    return (signal) => toArray(joined.callTool(call(name), { signal }));
+  },
+  'callTool over messages': calling(overMessages),
+  'callTool over HTTP, sessions': calling(async (source, scope) => {
+    const { url } = scope.use(await offerHttp(source));
+    return scope.use(await dialHttp({ url, era: 'legacy' }));
+  }),
+  'callTool over HTTP, stateless': calling(async (source, scope) => {
+    const { url } = scope.use(await offerHttp(source));
+    return scope.use(await dialHttp({ url, era: 'modern' }));
+  }),
+  'callTool over gRPC': calling(async (source, scope) => {
+    const { url } = scope.use(await offerGrpc(source));
+    return scope.use(await dialGrpc({ url }));
+  }),
+  'listen over messages': async (scope) => {
+    const source = await overMessages(waiting(), scope);
+    return (signal) => toArray(source.listen!({ signal }));
+  },
+  'dialMessages, handshake': () => (signal) => {
+    const [near] = messagePair();
+    return dialMessages(near, { signal });
+  },
+  'dialHttp, handshake': async (scope) => {
+    const { url } = scope.use(await listen(never, { closeMs: 20 }));
+    return (signal) => dialHttp({ url, signal });
+  },
+  'GrpcClient.unary': async (scope) => {
+    const { url } = scope.use(await listenGrpc([unary(METHOD, never)], { closeMs: 20 }));
+    const client = scope.use(new GrpcClient(url));
+    return (signal) => client.unary(METHOD, 'x', { signal });
+  },
+  'GrpcClient.stream': async (scope) => {
+    const route = serverStream(METHOD, endless);
+    const { url } = scope.use(await listenGrpc([route], { closeMs: 20 }));
+    const client = scope.use(new GrpcClient(url));
+    return (signal) => toArray(client.stream(METHOD, { one: 'x' }, { signal }));
+  },
+  lightFetch: async (scope) => {
+    const { url } = scope.use(await listen(never, { closeMs: 20 }));
+    const fetch = lightFetch();
+    scope.defer(() => fetch.close());
+    return (signal) => fetch(new URL(url), { signal });
+  },
+  'TaskLog.read': async (scope) => {
+    const log = scope.use(memoryLog());
+    await log.submit({
+      agent: 'a',
+      task: 't',
+      context: 'c',
+      messageId: 'm',
+      parts: [{ type: 'text', text: 'hi' }],
+    } as never);
+    return (signal) => toArray(log.read('t', 0, { signal } as never));
+  },
+};
+
+const rejectOnAbort = (signal: AbortSignal): Promise<never> =>
+  untilAborted(signal).then(() => {
+    throw signal.reason;
+  });
+
+describe('work that is given a signal', () => {
+  test.each(Object.entries(ROWS))(
+    '%s: ends with the reason of an abort before and during it, and listens no longer',
+    async (_, open) => {
+      await using scope = new Disposer();
+      const start = await open(scope);
+      for (const ticks of ['before', 0, 1, 2, 3, 5, 'later'] as const) {
+        const controller = new AbortController();
+        const reason = new Error(`aborted ${ticks}`);
+        if (ticks === 'before') controller.abort(reason);
+        // Some throw, some reject: both are fine.
+        const work = (async () => start(controller.signal))();
+        const ended = work.then(
+          () => 'ended well',
+          (error: unknown) => error,
+        );
+        if (ticks === 'later') await new Promise((resolve) => setTimeout(resolve, 20));
+        else for (let i = 0; i < Number(ticks); i += 1) await Promise.resolve();
+        controller.abort(reason);
+        expect(await ended).toBe(reason);
+        await expect.poll(() => getEventListeners(controller.signal, 'abort').length).toBe(0);
+      }
+    },
+    30_000,
+  );
+
+  test('a reader of an event stream ends in all three cases', async () => {
+    for (const when of ['before', 'during'] as const) {
+      const controller = new AbortController();
+      if (when === 'before') controller.abort();
+      let left = 0;
+      const stream = new EventStream();
+      const read = toArray(stream.read({ signal: controller.signal, onLeave: () => (left += 1) }));
+      controller.abort();
+      expect(await read).toEqual([]);
+      expect(left).toBe(1);
+    }
+    const controller = new AbortController();
+    const stream = new EventStream();
+    const read = toArray(stream.read({ signal: controller.signal }));
+    stream.end();
+    await read;
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
+    controller.abort();
+  });
+});

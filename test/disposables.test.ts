@@ -1,0 +1,380 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { connectA2A } from '../src/a2a/index.ts';
+import { a2aServer } from '../src/a2a/server.ts';
+import type { Agent } from '../src/event/types.ts';
+import { GrpcClient, listenGrpc, unary } from '../src/grpc/index.ts';
+import { listen } from '../src/http/node.ts';
+import { gateway } from '../src/mcp/gateway.ts';
+import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
+import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
+import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
+import { mcpHandler } from '../src/mcp/json-rpc/http/handler.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { sseHandler } from '../src/mcp/json-rpc/http/sse-handler.ts';
+import { offerMessages } from '../src/mcp/json-rpc/offer.ts';
+import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
+import { offerStdio } from '../src/mcp/json-rpc/stdio.ts';
+import { sourcePool } from '../src/mcp/pool.ts';
+import { createRegistry } from '../src/mcp/registry.ts';
+import { tool } from '../src/mcp/tool.ts';
+import type { ToolSource } from '../src/mcp/types.ts';
+import { memoryTransport, spawnProcess } from '../src/process/index.ts';
+import { serve } from '../src/serve/serve.ts';
+import { Channel } from '../src/stream/channel.ts';
+import { Disposer } from '../src/stream/disposer.ts';
+import { OverflowQueue } from '../src/stream/overflow.ts';
+import { memoryLog } from '../src/task/memory.ts';
+import { createRunner } from '../src/task/runner.ts';
+import { sqliteLog } from '../src/task/sqlite.ts';
+import { send } from './support/end.ts';
+import { playedSession } from './support/fake-cli.ts';
+import { messagePair } from './support/message-pair.ts';
+import { call, toArray } from './tool-source.contract.ts';
+import { readSource, sourceFiles } from './source.ts';
+
+/** Something to dispose, and work that uses it meanwhile: it must settle, either way. */
+interface Opened {
+  readonly thing: AsyncDisposable;
+  readonly work?: Promise<unknown>;
+}
+
+interface Row {
+  /** Where its asyncDispose is written. */
+  readonly files: readonly string[];
+  readonly open: (scope: Disposer) => Opened | Promise<Opened>;
+}
+
+/** Tools that work until they are cancelled; `started` resolves with the first call. */
+function slowSource(): { readonly source: ToolSource; readonly started: Promise<void> } {
+  let start = (): void => {};
+  const started = new Promise<void>((resolve) => (start = resolve));
+  const wait = tool('wait', 'Waits', {}, async (_, { signal }) => {
+    start();
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+    return 'cancelled';
+  });
+  return { source: createRegistry({ name: 'slow', tools: [wait] }), started };
+}
+
+/** A dialled source whose call runs. */
+async function inUse(
+  dial: (source: ToolSource) => Promise<ToolSource & AsyncDisposable>,
+): Promise<Opened> {
+  const { source, started } = slowSource();
+  const thing = await dial(source);
+  const work = toArray(thing.callTool(call('wait')));
+  work.catch(() => {}); // it is looked at when the thing was disposed
+  await started;
+  return { thing, work };
+}
+
+const hello: Agent = async function* () {
+  yield { type: 'text.delta', id: 't', delta: 'hello' };
+};
+
+const TEXT = {
+  encode: (value: string): Uint8Array => Buffer.from(value),
+  decode: (bytes: Uint8Array): string => Buffer.from(bytes).toString(),
+};
+const NEVER = { path: '/s/never', request: TEXT, response: TEXT };
+const never = unary(
+  NEVER,
+  (_: string, { signal }) =>
+    new Promise<string>((_resolve, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason as Error)),
+    ),
+);
+
+const ROWS: Readonly<Record<string, Row>> = {
+  Channel: {
+    files: ['stream/channel.ts'],
+    open: () => {
+      const thing = new Channel<number>({ capacity: 1 });
+      return { thing, work: Promise.all([thing.push(1), thing.push(2)]) };
+    },
+  },
+  OverflowQueue: {
+    files: ['stream/overflow.ts'],
+    open: () => {
+      const thing = new OverflowQueue<string>({ memoryBytes: 1 } as never);
+      return { thing, work: toArray(thing) };
+    },
+  },
+  Disposer: {
+    files: ['stream/disposer.ts'],
+    open: () => {
+      const thing = new Disposer();
+      thing.defer(() => new Promise(setImmediate));
+      return { thing };
+    },
+  },
+  memoryTransport: {
+    files: ['process/memory.ts'],
+    open: () => {
+      const { transport } = memoryTransport();
+      return { thing: transport, work: toArray(transport.output) };
+    },
+  },
+  spawnProcess: {
+    files: ['process/spawn.ts'],
+    open: () => {
+      const args = ['-e', 'process.stdin.resume()'];
+      const thing = spawnProcess({ command: process.execPath, args, env: {} });
+      return { thing, work: toArray(thing.output) };
+    },
+  },
+  listen: {
+    files: ['http/node.ts'],
+    open: async () => {
+      const thing = await listen(() => new Promise(() => {}), { closeMs: 50 });
+      return { thing, work: fetch(thing.url) };
+    },
+  },
+  'GrpcClient, listenGrpc': {
+    files: ['grpc/client.ts'],
+    open: async (scope) => {
+      const server = scope.use(await listenGrpc([never], { closeMs: 50 }));
+      const thing = new GrpcClient(server.url);
+      return { thing, work: thing.unary(NEVER, 'x') };
+    },
+  },
+  listenGrpc: {
+    files: ['grpc/server.ts'],
+    open: async (scope) => {
+      const thing = await listenGrpc([never], { closeMs: 50 });
+      const client = scope.use(new GrpcClient(thing.url));
+      return { thing, work: client.unary(NEVER, 'x') };
+    },
+  },
+  offerMessages: {
+    files: [
+      'mcp/json-rpc/offer.ts',
+      'mcp/json-rpc/methods.ts',
+      'mcp/json-rpc/watch.ts',
+      'mcp/pages.ts',
+    ],
+    open: async () => {
+      const { source, started } = slowSource();
+      const thing = offerMessages(source);
+      await send(thing, 'tools/list');
+      const work = send(thing, 'tools/call', { name: 'wait', arguments: {} });
+      await started;
+      return { thing, work };
+    },
+  },
+  serveMessages: {
+    files: ['mcp/json-rpc/serve.ts'],
+    open: async () => {
+      const { source, started } = slowSource();
+      const [near, far] = messagePair();
+      const thing = serveMessages(source, far);
+      const params = { name: 'wait', arguments: {} };
+      await near.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+      await started;
+      return { thing, work: thing.done };
+    },
+  },
+  offerStdio: {
+    files: [],
+    open: () => {
+      const thing = offerStdio(slowSource().source, {
+        input: new PassThrough(),
+        output: new PassThrough(),
+      });
+      return { thing, work: thing.done };
+    },
+  },
+  dialMessages: {
+    files: ['mcp/json-rpc/client.ts', 'mcp/json-rpc/source.ts'],
+    open: (scope) =>
+      inUse(async (source) => {
+        const [near, far] = messagePair();
+        scope.use(serveMessages(source, far));
+        return dialMessages(near);
+      }),
+  },
+  mcpHandler: {
+    files: ['mcp/json-rpc/http/handler.ts', 'mcp/json-rpc/http/session.ts'],
+    open: async () => {
+      const { source, started } = slowSource();
+      const thing = mcpHandler(source);
+      const listening = await listen(thing.handle, { closeMs: 50 });
+      const client = await dialHttp({ url: listening.url, era: 'legacy' });
+      const work = toArray(client.callTool(call('wait')));
+      work.catch(() => {}); // settled by the dispose
+      await started;
+      const rest = async (): Promise<void> => {
+        await work.catch(() => {}); // either way
+        await client[Symbol.asyncDispose]();
+        await listening[Symbol.asyncDispose]();
+      };
+      return { thing, work: rest() };
+    },
+  },
+  sseHandler: {
+    files: ['mcp/json-rpc/http/sse-handler.ts'],
+    open: async () => {
+      const thing = sseHandler(slowSource().source);
+      const response = await thing.handle(new Request('http://localhost:1/sse'));
+      return { thing, work: response.text() };
+    },
+  },
+  offerHttp: {
+    files: ['mcp/json-rpc/http/offer.ts'],
+    open: async () => ({ thing: await offerHttp(slowSource().source, { sse: '/sse' }) }),
+  },
+  'dialHttp, sessions': {
+    files: [],
+    open: (scope) =>
+      inUse(async (source) => {
+        const { url } = scope.use(await offerHttp(source));
+        return dialHttp({ url, era: 'legacy' });
+      }),
+  },
+  'dialHttp, stateless': {
+    files: [],
+    open: (scope) =>
+      inUse(async (source) => {
+        const { url } = scope.use(await offerHttp(source));
+        return dialHttp({ url, era: 'modern' });
+      }),
+  },
+  dialSse: {
+    files: [],
+    open: (scope) =>
+      inUse(async (source) => {
+        const { url } = scope.use(await offerHttp(source, { sse: '/sse' }));
+        return dialSse({ url: new URL('/sse', url).href });
+      }),
+  },
+  'dialGrpc, offerGrpc': {
+    files: ['mcp/grpc/dial.ts'],
+    open: (scope) =>
+      inUse(async (source) => {
+        const { url } = scope.use(await offerGrpc(source));
+        return dialGrpc({ url });
+      }),
+  },
+  gateway: {
+    files: ['mcp/gateway.ts', 'mcp/connection.ts'],
+    open: async () => {
+      const { source } = slowSource();
+      const thing = gateway({ a: source });
+      return { thing, work: toArray(thing.listTools()) };
+    },
+  },
+  'sourcePool, lease': {
+    files: ['mcp/pool.ts'],
+    open: async (scope) => {
+      const [near, far] = messagePair();
+      scope.use(serveMessages(slowSource().source, far));
+      const thing = sourcePool({ a: () => dialMessages(near) });
+      const lease = await thing.lease('a');
+      const back = Promise.all([lease[Symbol.asyncDispose](), lease[Symbol.asyncDispose]()]);
+      return { thing, work: back };
+    },
+  },
+  'memoryLog, createRunner': {
+    files: ['task/memory.ts', 'task/log.ts', 'task/runner.ts'],
+    open: (scope) => {
+      const log = scope.use(memoryLog());
+      return { thing: createRunner({ log, agents: { hello } }) };
+    },
+  },
+  memoryLog: {
+    files: ['task/log.ts'],
+    open: () => ({ thing: memoryLog() }),
+  },
+  sqliteLog: {
+    files: ['task/sqlite-store.ts'],
+    open: async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'duolane-dispose-'));
+      return { thing: await sqliteLog({ file: join(folder, 'tasks.sqlite') }) };
+    },
+  },
+  a2aServer: {
+    files: ['a2a/server.ts', 'a2a/push-configs.ts'],
+    open: (scope) => {
+      const log = scope.use(memoryLog());
+      const runner = scope.use(createRunner({ log, agents: { hello } }));
+      const description = { name: 'hello', description: '', skills: [] };
+      const options = { agent: 'hello', description, url: 'http://localhost:1', runner, log };
+      return { thing: a2aServer(options as never) };
+    },
+  },
+  'serve, connectA2A': {
+    files: [
+      'serve/serve.ts',
+      'serve/agents.ts',
+      'a2a/client.ts',
+      'a2a/client-http.ts',
+      'a2a/client-stream.ts',
+    ],
+    open: async () => {
+      const thing = await serve(hello, { log: memoryLog(), page: false });
+      const client = await connectA2A(thing.url);
+      await Promise.all([client[Symbol.asyncDispose](), client[Symbol.asyncDispose]()]);
+      return { thing };
+    },
+  },
+  openSession: {
+    files: ['host/session.ts', 'host/lanes.ts', 'host/mcp.ts'],
+    open: async () => {
+      const { session } = await playedSession();
+      return { thing: session, work: session.done };
+    },
+  },
+};
+
+/** Not in the table, each with its reason. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  'a2a/grpc/client.ts': 'passes on to GrpcClient',
+  'agent-cli/sessions.ts': 'internal to the CLI process, disposed by Agent alone',
+  'agent-cli/tools/servers.ts': 'internal to the CLI process, disposed by Agent alone',
+  'cli/break/naive-host.ts': 'part of a demonstration',
+  'cli/break/sse.ts': 'part of a demonstration',
+  'cli/break/world.ts': 'part of a demonstration',
+  'cli/conversation.ts': 'internal to a command',
+  'cli/remote.ts': 'does nothing',
+  'cli/replay-page.ts': 'passes on to listen',
+  'host/mirror.ts': 'removes one folder, with force',
+  'host/query.ts': 'passes on to the session; tested in query.test.ts',
+  'host/spawned.ts': 'tested in spawned.test.ts with a process of the user',
+  'host/startup.ts': 'passes on to the session',
+  'task/postgres/listen.ts': 'needs a database: test/postgres',
+  'task/postgres/nats.ts': 'needs a NATS server: test/postgres',
+  'task/postgres/store.ts': 'needs a database: test/postgres',
+};
+
+describe('everything that can be disposed', () => {
+  test.each(Object.entries(ROWS))(
+    '%s: twice, at the same time, and in use',
+    async (_, { open }) => {
+      await using scope = new Disposer();
+      const { thing, work } = await open(scope);
+      const settled = work?.then(
+        () => 'settled',
+        () => 'settled',
+      );
+      await Promise.all([thing[Symbol.asyncDispose](), thing[Symbol.asyncDispose]()]);
+      await thing[Symbol.asyncDispose]();
+      expect(await (settled ?? 'settled')).toBe('settled');
+    },
+    30_000,
+  );
+
+  test('is in the table, or excused by name', () => {
+    const definition = /^\s*(async |readonly )?\[Symbol\.asyncDispose\](\(\)|:)/m;
+    const defining = sourceFiles().filter((file) => definition.test(readSource(file)));
+    const known = new Set([
+      ...Object.values(ROWS).flatMap(({ files }) => files),
+      ...Object.keys(ELSEWHERE),
+    ]);
+    expect(defining.filter((file) => !known.has(file))).toEqual([]);
+    expect([...known].filter((file) => !defining.includes(file))).toEqual([]);
+  });
+});
