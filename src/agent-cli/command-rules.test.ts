@@ -27,6 +27,8 @@ const SPELLINGS: readonly string[] = [
   'env touch made',
   'env -i PATH="$PATH" touch made',
   'env -u HOME A=1 touch made',
+  'env A#=1 touch made',
+  'env =1 touch made',
   "env -S 'touch made'",
   "env --split-string='touch made'",
   'nice touch made',

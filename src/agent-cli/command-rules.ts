@@ -155,7 +155,8 @@ function startedBy(words: readonly ShellWord[], start: number): number[] {
       continue;
     }
     if (ahead === undefined) break;
-    if (word.literal && (word.text.startsWith('-') || /^\w+=/.test(word.text))) continue;
+    // `env` takes any text in front of the `=` for a name.
+    if (word.literal && (word.text.startsWith('-') || word.text.includes('='))) continue;
     found.push(i);
     // Which options take a word is not known: behind an option, both readings count.
     if (words[i - 1]?.text.startsWith('-')) continue;
