@@ -134,6 +134,33 @@ test.each([
   expect(globMatcher(glob)(path)).toBe(expected);
 });
 
+test.each([
+  ['src/**', '/work/src/a', undefined, true, true],
+  ['**', '/work/a/b', undefined, true, true],
+  // Outside: no allow rule, but a deny rule that starts with `**` holds.
+  ['**', '/other/a', undefined, false, true],
+  ['**/.env', '/other/.env', undefined, false, true],
+  ['*', '/other', undefined, false, false],
+  ['../other/**', '/other/a', undefined, false, true],
+  ['/other/**', '/other/a', undefined, true, true],
+  ['//other/**', '/other/a', undefined, true, true],
+  ['~/.ssh/**', '/home/.ssh/id', undefined, true, true],
+  // A link: the real path counts for an allow rule, both for a deny rule.
+  ['src/**', '/work/src/a', '/other/a', false, true],
+  ['src/**', '/work/alias/a', '/work/src/a', true, true],
+  ['/work/src/**', '/work/alias/a', '/work/src/a', true, true],
+  ['secret', '/work/secret/deep/a', undefined, false, true],
+  ['secret', '/work/secrets', undefined, false, false],
+  ['{a,b}'.repeat(20), '/work/x', undefined, false, true],
+])('the pattern %s and the path %s (%s)', (content, given, real, allowed, forbidden) => {
+  const path = { cwd: '/work', given, real: real ?? given, home: '/home' };
+  const rule = { tool: 'Read', content };
+  expect(allows(rule, { tool: 'Read', path })).toBe(allowed);
+  expect(forbids(rule, { tool: 'Read', path })).toBe(forbidden);
+  expect(forbids(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(forbidden);
+  expect(allows(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(false);
+});
+
 test('updates add, replace and remove rules, and set the mode', () => {
   const [a, b] = rules('A', 'B(x)') as [ReturnType<typeof parseRule>, ReturnType<typeof parseRule>];
   const added = applyUpdate(policy(), { type: 'addRules', behavior: 'allow', rules: [a, b] });
