@@ -13,7 +13,7 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
 });
 const mcp: Call = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
 const reading: Call = { ...mcp, readOnly: true };
-const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/home' });
+const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/house' });
 const read: Call = {
   tool: 'Read',
   builtin: true,
@@ -144,7 +144,7 @@ test.each([
   ['../other/**', '/other/a', undefined, false, true],
   ['/other/**', '/other/a', undefined, true, true],
   ['//other/**', '/other/a', undefined, true, true],
-  ['~/.ssh/**', '/home/.ssh/id', undefined, true, true],
+  ['~/.ssh/**', '/house/.ssh/id', undefined, true, true],
   // A link: the real path counts for an allow rule, both for a deny rule.
   ['src/**', '/work/src/a', '/other/a', false, true],
   ['src/**', '/work/alias/a', '/work/src/a', true, true],
@@ -153,7 +153,7 @@ test.each([
   ['secret', '/work/secrets', undefined, false, false],
   ['{a,b}'.repeat(20), '/work/x', undefined, false, true],
 ])('the pattern %s and the path %s (%s)', (content, given, real, allowed, forbidden) => {
-  const path = { cwd: '/work', given, real: real ?? given, home: '/home' };
+  const path = { cwd: '/work', given, real: real ?? given, home: '/house' };
   const rule = { tool: 'Read', content };
   expect(allows(rule, { tool: 'Read', path })).toBe(allowed);
   expect(forbids(rule, { tool: 'Read', path })).toBe(forbidden);
