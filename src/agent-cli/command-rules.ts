@@ -132,13 +132,32 @@ const WRAPPERS: ReadonlyMap<string, number> = new Map([
  * A command, and the commands that it starts through a wrapper: `sudo nice rm x`, `nice rm x`, `rm x`.
  * More than {@link MAX_STARTS}: there are too many to follow.
  */
-function startsOf(words: readonly ShellWord[]): (readonly ShellWord[])[] {
+function startsOf(written: readonly ShellWord[]): (readonly ShellWord[])[] {
+  const words = withPlaceholders(written);
   const starts = new Set([0]);
   for (const start of starts) {
     for (const next of startedBy(words, start)) starts.add(next);
     if (starts.size > MAX_STARTS) break;
   }
   return [...starts].map((start) => words.slice(start));
+}
+
+const FILLED = new Set(['find', 'parallel', 'xargs']);
+
+/** Programs that put words of their own into a command: `{}`, the sign of `-I`, and more at its end. */
+function withPlaceholders(words: readonly ShellWord[]): readonly ShellWord[] {
+  if (!words.some(({ text }) => FILLED.has(text.slice(text.lastIndexOf('/') + 1)))) return words;
+  const signs = new Set(['{}']);
+  words.forEach(({ text }, i) => {
+    const sign = /^(?:-[Ii]|--replace=?)(.*)$/s.exec(text)?.[1];
+    if (sign !== undefined) signs.add(sign || (words[i + 1]?.text ?? '{}'));
+  });
+  const filled = words.map((word) => {
+    let { text } = word;
+    for (const sign of signs) if (sign !== '') text = text.split(sign).join(ANY);
+    return text === word.text ? word : { ...word, text, literal: false };
+  });
+  return [...filled, { text: ANY, literal: false, quoted: false }];
 }
 
 /** Where the command of a wrapper may begin. */
@@ -155,7 +174,8 @@ function startedBy(words: readonly ShellWord[], start: number): number[] {
       continue;
     }
     if (ahead === undefined) break;
-    if (word.literal && (word.text.startsWith('-') || /^\w+=/.test(word.text))) continue;
+    // `env` takes any text in front of the `=` for a name.
+    if (word.literal && (word.text.startsWith('-') || word.text.includes('='))) continue;
     found.push(i);
     // Which options take a word is not known: behind an option, both readings count.
     if (words[i - 1]?.text.startsWith('-')) continue;
@@ -166,7 +186,19 @@ function startedBy(words: readonly ShellWord[], start: number): number[] {
 
 const SHELLS = new Set(['sh', 'ash', 'bash', 'dash', 'ksh', 'mksh', 'rbash', 'yash', 'zsh']);
 /** They run text that they are given. */
-const TEXT_RUNNERS = new Set(['eval', 'trap', 'env', 'parallel', 'script', 'su', 'watch', 'xargs']);
+const TEXT_RUNNERS = new Set([
+  'eval',
+  'env',
+  'flock',
+  'parallel',
+  'runuser',
+  'script',
+  'sg',
+  'su',
+  'trap',
+  'watch',
+  'xargs',
+]);
 
 /** A command that runs a text: `eval`, `sh -c`, `env -S`. */
 function runsText(search: Search, name: string, args: readonly ShellWord[]): boolean {
@@ -178,11 +210,16 @@ function runsText(search: Search, name: string, args: readonly ShellWord[]): boo
     return (name === '.' || name === 'source') && args.some(isStream);
   }
   if (isShell) {
-    const script = args.find(({ text }) => !/^[-+]/.test(text));
+    const script = args.find(
+      ({ text }, i) => !/^[-+]/.test(text) && !/^(?:--|[-+]\w*[oO]$)/.test(args[i - 1]?.text ?? ''),
+    );
     // It reads commands from its input, or from what is piped to it.
     if (!script || isStream(script)) return true;
+    if (args.some(({ text }) => /^-[a-zA-Z]*s/.test(text))) return true;
     if (!args.some(({ text }) => /^[-+]\w*c/.test(text))) return false;
   }
+  // It splits a text by rules of its own.
+  if (name === 'env' && args.some(({ text }) => /^(?:-[^-]*S|--s)/.test(text))) return true;
   if (name === 'eval') {
     if (args.some(({ literal }) => !literal)) return true;
     return args.length > 0 && forbids(search, args.map(plain).join(' '));

@@ -13,7 +13,7 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
 });
 const mcp: Call = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
 const reading: Call = { ...mcp, readOnly: true };
-const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/home' });
+const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/house' });
 const read: Call = {
   tool: 'Read',
   builtin: true,
@@ -132,6 +132,33 @@ test.each([
   ['**', 'any/thing', true],
 ])('the pattern %s and the path %s: %s', (glob, path, expected) => {
   expect(globMatcher(glob)(path)).toBe(expected);
+});
+
+test.each([
+  ['src/**', '/work/src/a', undefined, true, true],
+  ['**', '/work/a/b', undefined, true, true],
+  // Outside: no allow rule, but a deny rule that starts with `**` holds.
+  ['**', '/other/a', undefined, false, true],
+  ['**/.env', '/other/.env', undefined, false, true],
+  ['*', '/other', undefined, false, false],
+  ['../other/**', '/other/a', undefined, false, true],
+  ['/other/**', '/other/a', undefined, true, true],
+  ['//other/**', '/other/a', undefined, true, true],
+  ['~/.ssh/**', '/house/.ssh/id', undefined, true, true],
+  // A link: the real path counts for an allow rule, both for a deny rule.
+  ['src/**', '/work/src/a', '/other/a', false, true],
+  ['src/**', '/work/alias/a', '/work/src/a', true, true],
+  ['/work/src/**', '/work/alias/a', '/work/src/a', true, true],
+  ['secret', '/work/secret/deep/a', undefined, false, true],
+  ['secret', '/work/secrets', undefined, false, false],
+  ['{a,b}'.repeat(20), '/work/x', undefined, false, true],
+])('the pattern %s and the path %s (%s)', (content, given, real, allowed, forbidden) => {
+  const path = { cwd: '/work', given, real: real ?? given, home: '/house' };
+  const rule = { tool: 'Read', content };
+  expect(allows(rule, { tool: 'Read', path })).toBe(allowed);
+  expect(forbids(rule, { tool: 'Read', path })).toBe(forbidden);
+  expect(forbids(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(forbidden);
+  expect(allows(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(false);
 });
 
 test('updates add, replace and remove rules, and set the mode', () => {

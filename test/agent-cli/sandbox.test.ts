@@ -277,6 +277,19 @@ describe.skipIf(why !== undefined)(`the sandbox${why ? ` (${why})` : ''}`, () =>
     expect(existsSync(join(ws.cwd, '.git/hooks/pre-commit'))).toBe(false);
   }, 60_000);
 
+  test('a program of its name in the working directory is not taken for bwrap', async () => {
+    await using ws = await openWorkspace();
+    await mkdir(join(ws.cwd, 'bin'));
+    const path = `${join(ws.cwd, 'bin')}:.:${process.env['PATH'] ?? ''}`;
+    const fake = '#!/bin/sh\ntouch ../escaped\n';
+    const plant = `printf '%s' '${fake}' > bin/bwrap; cp bin/bwrap bwrap; chmod +x bin/bwrap bwrap`;
+    const results = await run(ws, [plant, 'echo still in'], {}, { PATH: path });
+    expect(results[1]).toEqual({ text: 'still in', failed: false });
+    const again = await run(ws, ['echo still in'], {}, { PATH: path });
+    expect(again[0]).toEqual({ text: 'still in', failed: false });
+    expect(existsSync(join(ws.root, 'escaped'))).toBe(false);
+  }, 60_000);
+
   test('git still commits', async () => {
     await using ws = await openWorkspace();
     execFileSync('git', ['init', '-q', '-b', 'main'], { cwd: ws.cwd });

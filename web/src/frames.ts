@@ -18,7 +18,9 @@ export function readFrame({ data }: Frame): FrameFacts {
   if (type === 'control_response') return readAnswer(data);
   if (type === 'control_cancel_request')
     return { kind: 'cancel', ...idOf(data), label: 'take back' };
-  return { kind: 'other', label: type.replaceAll('_', ' ') || 'frame' };
+  // A message of the CLI or the host that the log keeps: a decision about a call.
+  const name = type === 'system' ? word(data['subtype']) : type;
+  return { kind: 'other', label: name.replaceAll('_', ' ') || 'frame' };
 }
 
 function readRequest(data: JsonObject): FrameFacts {

@@ -1,5 +1,5 @@
-import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
-import { dirname, join, sep } from 'node:path';
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join, sep } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { spawnProcess } from '../../process/index.ts';
 import { isInside, realPath } from '../path-rules.ts';
@@ -73,11 +73,14 @@ export class Sandbox {
   readonly policy: SandboxPolicy;
   readonly #options: SandboxOptions;
   readonly #filter: Uint8Array;
+  /** The program, found once: a command could put another one of its name on the PATH later. */
+  readonly #bwrap: string;
 
-  private constructor(options: SandboxOptions, filter: Uint8Array) {
+  private constructor(options: SandboxOptions, filter: Uint8Array, bwrap: string) {
     this.policy = options.policy;
     this.#options = options;
     this.#filter = filter;
+    this.#bwrap = bwrap;
   }
 
   /** Throws `unsupported` where commands cannot be enclosed: then nothing may run at all. */
@@ -88,7 +91,10 @@ export class Sandbox {
         `it needs Linux on x64 or arm64 with bubblewrap, not ${process.platform} on ${process.arch}`,
       );
     }
-    const sandbox = new Sandbox(options, filter);
+    const bwrap = findProgram('bwrap', options);
+    if (bwrap === undefined)
+      throw unavailable('bubblewrap cannot be found on the PATH; install bwrap');
+    const sandbox = new Sandbox(options, filter, bwrap);
     for (const path of options.policy.writable)
       if (!existsSync(path))
         throw new DuolaneError(
@@ -110,8 +116,10 @@ export class Sandbox {
 
   /** `directories`: the working directories now. Throws `unsupported` for what cannot be enclosed. */
   command(text: string, directories: readonly string[]): SandboxedCommand {
+    if (directories.some((directory) => isInside(realPath(directory), this.#bwrap)))
+      throw unavailable(`"${this.#bwrap}" is in a folder that a command may write`);
     return {
-      command: 'bwrap',
+      command: this.#bwrap,
       args: [
         ...this.#mounts(directories),
         '--unshare-user',
@@ -152,8 +160,7 @@ export class Sandbox {
     }
     child.endInput();
     const { code, stderr, startError } = await child.exited;
-    if (startError)
-      throw unavailable(`bubblewrap cannot be started (${startError.message}); install bwrap`);
+    if (startError) throw unavailable(`bubblewrap cannot be started: ${startError.message}`);
     if (code !== 0) {
       const why = stderr.trim().split('\n').at(-1) || `exit code ${code}`;
       throw unavailable(`bubblewrap cannot enclose a command here: ${why}`);
@@ -201,6 +208,22 @@ export class Sandbox {
       ),
     ];
   }
+}
+
+/** A program on the PATH, by its real path; not one that a command could have written. */
+function findProgram(name: string, { cwd, policy, env }: SandboxOptions): string | undefined {
+  const writable = [cwd, ...policy.writable].map((path) => realPath(path));
+  for (const folder of (env['PATH'] ?? '').split(delimiter)) {
+    const path = realPath(join(folder, name));
+    if (!isAbsolute(folder) || writable.some((each) => isInside(each, path))) continue;
+    try {
+      accessSync(path, constants.X_OK);
+      if (statSync(path).isFile()) return path;
+    } catch {
+      // Not in this folder.
+    }
+  }
+  return undefined;
 }
 
 const depth = (path: string): number => path.split(sep).length;

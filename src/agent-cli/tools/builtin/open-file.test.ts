@@ -1,0 +1,91 @@
+import { existsSync } from 'node:fs';
+import {
+  mkdir,
+  mkdtemp,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { realPath } from '../../path-rules.ts';
+import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';
+
+let root: string;
+beforeEach(async () => {
+  root = await realpath(await mkdtemp(join(tmpdir(), 'duolane-open-')));
+  await mkdir(join(root, 'work/src'), { recursive: true });
+  await mkdir(join(root, 'outside'));
+  await writeFile(join(root, 'work/src/a.txt'), 'inside');
+  await writeFile(join(root, 'outside/a.txt'), 'the outside');
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const work = (path: string): string => join(root, 'work', path);
+
+/** After the decision: the folder becomes a link to another one. */
+async function swap(): Promise<void> {
+  await rename(work('src'), work('old'));
+  await symlink(join(root, 'outside'), work('src'));
+}
+
+test('a folder that becomes a link after the decision leads nowhere', async () => {
+  await swap();
+  for (const opening of [openToRead, openToEdit, openToWrite])
+    await expect(opening(work('src/a.txt'))).rejects.toThrow();
+  for (const path of ['src/new.txt', 'src/deep/er/new.txt'])
+    await expect(openToWrite(work(path))).rejects.toThrow();
+  expect(await readFile(join(root, 'outside/a.txt'), 'utf8')).toBe('the outside');
+  expect(existsSync(join(root, 'outside/new.txt'))).toBe(false);
+  expect(existsSync(join(root, 'outside/deep'))).toBe(false);
+});
+
+test('a file that becomes a link after the decision is not followed', async () => {
+  await rm(work('src/a.txt'));
+  await symlink(join(root, 'outside/a.txt'), work('src/a.txt'));
+  for (const opening of [openToRead, openToEdit, openToWrite])
+    await expect(opening(work('src/a.txt'))).rejects.toThrow();
+  await symlink(join(root, 'outside/planted.txt'), work('src/dangling.txt'));
+  await expect(openToWrite(work('src/dangling.txt'))).rejects.toThrow();
+  expect(existsSync(join(root, 'outside/planted.txt'))).toBe(false);
+});
+
+test('files are written anew, shorter and longer, and folders are made', async () => {
+  for (const [path, text] of [
+    ['src/a.txt', 'x'],
+    ['src/a.txt', 'much longer than before'],
+    ['src/b/c/d.txt', 'new'],
+  ] as const) {
+    await using handle = await openToWrite(work(path));
+    await writeText(handle, text);
+    expect(await readFile(work(path), 'utf8')).toBe(text);
+  }
+});
+
+test('a file over the limit is refused, and a cancel ends the reading', async () => {
+  const { signal } = new AbortController();
+  await using handle = await openToRead(work('src/a.txt'));
+  const options = { path: 'a.txt', maxBytes: 5, signal };
+  await expect(readText(handle, options)).rejects.toMatchObject({ code: 'too_large' });
+  expect(await readText(handle, { ...options, maxBytes: 6 })).toBe('inside');
+  const aborted = AbortSignal.abort(new Error('enough'));
+  await expect(readText(handle, { ...options, maxBytes: 6, signal: aborted })).rejects.toThrow(
+    'enough',
+  );
+});
+
+test('the real path of what is missing follows links, dangling and looping ones too', async () => {
+  await symlink(join(root, 'outside/none'), work('dangling'));
+  await symlink('dangling', work('second'));
+  await symlink('loop', work('loop'));
+  await symlink('../outside', work('out'));
+  expect(realPath(work('second'))).toBe(join(root, 'outside/none'));
+  expect(realPath(work('second/deeper'))).toBe(join(root, 'outside/none/deeper'));
+  expect(realPath(work('out/x/y'))).toBe(join(root, 'outside/x/y'));
+  expect(realPath(work('src/../out/x'))).toBe(join(root, 'outside/x'));
+  expect(realPath(work('loop'))).toContain('loop');
+});
