@@ -121,6 +121,23 @@ function failing(log: TaskLog, message: string): TaskLog {
   return Object.assign(log, { get: fail, list: fail, submit: fail });
 }
 
+test('a caller whose queue is full learns it, and when to try again', async () => {
+  const log = memoryLog();
+  log.submit = async () => {
+    throw new DuolaneError('overloaded', 'tasks of "ada" exceed maxQueuedPerOwner (1)', {
+      retryAfterMs: 7000,
+    });
+  };
+  await using served = await serve(hello, { log, page: false });
+  const response = await fetch(`${served.url}/api/agents/agent/turns`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"text":"hi"}',
+  });
+  expect([response.status, response.headers.get('retry-after')]).toEqual([429, '7']);
+  expect(await response.text()).toContain('maxQueuedPerOwner');
+});
+
 test('what a route or the check of a caller throws is masked and logged, too', async () => {
   const logged: unknown[] = [];
   const error = (...args: unknown[]): number => logged.push(args);

@@ -1,7 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
-import { isWords } from '../event/json.ts';
-import { isDeep, MAX_DEPTH } from '../json.ts';
+import { isDeep, isWords, MAX_DEPTH } from '../event/json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
