@@ -134,6 +134,7 @@ const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
   'too_large',
   'malformed',
   'rate_limited',
+  'overloaded',
 ]);
 
 /** What a caller reads in place of a message that is withheld. */

@@ -2,10 +2,11 @@ import { dirname, join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import { untilAborted } from '../stream/abort.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
+import { queueLimit, type StoreOptions } from '../serve/serve.ts';
 import { blobsOf, removerOf } from '../serve/modules.ts';
 import type { AgentModule, ServeOptions } from '../serve/types.ts';
 import { memoryLog } from '../task/memory.ts';
-import type { LogOptions, TaskLog } from '../task/types.ts';
+import type { TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, textFlag, type Command, type Flags } from './command.ts';
 import { channelLogger } from './logger.ts';
@@ -108,9 +109,13 @@ export const serveCommand: Command = {
       });
       return [name, { ...found.module, default: agent }];
     });
+    const limits =
+      loaded.find(({ module }) => module.options?.limits)?.module.options?.limits ?? {};
     const blobs = removerOf(blobsOf(Object.fromEntries(agents)));
     const ownLog = storeSetting === undefined && says('log');
-    await using log = ownLog ? undefined : await openLog(store, blobs);
+    await using log = ownLog
+      ? undefined
+      : await openLog(store, { blobs, logger: channelLogger(err), ...queueLimit(limits) });
     const options: ServeOptions = {
       ...(log && { log }),
       ...((flags['port'] !== undefined || !says('port')) && { port }),
@@ -163,10 +168,10 @@ function besideStore(store: string): string | undefined {
 const isTaken = ({ cause }: Error): boolean =>
   (cause as NodeJS.ErrnoException | undefined)?.code === 'EADDRINUSE';
 
-async function openLog(store: string, blobs: LogOptions['blobs'] & object): Promise<TaskLog> {
-  if (store === 'memory') return memoryLog({ blobs });
+async function openLog(store: string, options: StoreOptions): Promise<TaskLog> {
+  if (store === 'memory') return memoryLog(options);
   try {
-    return await openStore(store, { blobs });
+    return await openStore(store, options);
   } catch (cause) {
     const { code, message } = DuolaneError.from(cause, 'server');
     if (code !== 'conflict') {

@@ -1,7 +1,6 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { head } from './chars.ts';
-import { isDeep } from '../json.ts';
-import { decodeEntry, encodeEntry } from './json.ts';
+import { decodeEntry, encodeEntry, isDeep } from './json.ts';
 import type { AgentEvent, Entry, Frame } from './types.ts';
 
 /** What one entry may take in the log, and one frame in it. */

@@ -1,4 +1,5 @@
 import { DuolaneError } from '../errors.ts';
+export { isDeep, MAX_DEPTH } from '../json.ts';
 import { isObject } from '../json.ts';
 import type { Entry, Turn } from './types.ts';
 

@@ -33,7 +33,13 @@ export function nodeHandler(
     void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings).catch(
       (error: unknown) => {
         onError(error);
-        if (!outgoing.headersSent) outgoing.writeHead(500, { 'content-type': 'text/plain' });
+        if (outgoing.headersSent) {
+          // A response that broke off must not look as if it had ended. What was written goes out first.
+          outgoing.socket?.setTimeout(stallMs, () => outgoing.destroy());
+          outgoing.socket?.destroySoon();
+          return;
+        }
+        outgoing.writeHead(500, { 'content-type': 'text/plain' });
         outgoing.end();
       },
     );

@@ -3,7 +3,7 @@ import { disposeOnce } from '../stream/dispose-once.ts';
 import { urlOf } from '../http/request.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { authSchemes, authScopes } from './guard.ts';
-import type { Limits } from './limits.ts';
+import type { ServerLimits } from './limits.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
 /** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a` and the well-known card. */
@@ -25,7 +25,7 @@ export function mountAgents(
   log: TaskLog,
   runner: Runner,
   options: ServeOptions,
-  limits: Required<Limits>,
+  limits: ServerLimits,
 ): MountedAgents {
   const mounted = Object.entries(modules).map(([name, module], index) => {
     const description = describe(name, module, options);

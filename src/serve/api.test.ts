@@ -121,6 +121,23 @@ function failing(log: TaskLog, message: string): TaskLog {
   return Object.assign(log, { get: fail, list: fail, submit: fail });
 }
 
+test('a caller whose queue is full learns it, and when to try again', async () => {
+  const log = memoryLog();
+  log.submit = async () => {
+    throw new DuolaneError('overloaded', 'tasks of "ada" exceed maxQueuedPerOwner (1)', {
+      retryAfterMs: 7000,
+    });
+  };
+  await using served = await serve(hello, { log, page: false });
+  const response = await fetch(`${served.url}/api/agents/agent/turns`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"text":"hi"}',
+  });
+  expect([response.status, response.headers.get('retry-after')]).toEqual([429, '7']);
+  expect(await response.text()).toContain('maxQueuedPerOwner');
+});
+
 test('what a route or the check of a caller throws is masked and logged, too', async () => {
   const logged: unknown[] = [];
   const error = (...args: unknown[]): number => logged.push(args);
@@ -141,3 +158,42 @@ test('what a route or the check of a caller throws is masked and logged, too', a
   });
   expect(JSON.stringify(logged)).toContain('10.0.0.6');
 });
+
+test.each([
+  ['/ui/agent', UI],
+  ['/ag-ui/agent', AG_UI],
+])(
+  'a stream of %s that breaks says when to come back, and is cut, not ended',
+  async (path, body) => {
+    const warned: unknown[] = [];
+    const warn = (...args: unknown[]): number => warned.push(args);
+    const logger = { debug() {}, info() {}, warn, error() {} };
+    const log = memoryLog();
+    const read = log.read.bind(log);
+    log.read = (task, after, options) => {
+      const entries = read(task, after, options);
+      const broken = (async function* () {
+        for await (const entry of entries) {
+          yield entry;
+          if (entry.type === 'run.started') throw new DuolaneError('server', 'gone: 10.0.0.5');
+        }
+      })();
+      return Object.assign(broken, { take: () => undefined }) as never;
+    };
+    await using served = await serve(hello, { log, page: false, logger });
+    const response = await fetch(`${served.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    let text = '';
+    const reading = (async () => {
+      for await (const chunk of response.body ?? []) text += Buffer.from(chunk).toString();
+    })();
+
+    await expect(reading).rejects.toThrow();
+    expect(text).toMatch(/^retry: 5000$/m);
+    expect(text).not.toMatch(/10\.0\.0\.5|\[DONE\]/);
+    expect(JSON.stringify(warned)).toContain('10.0.0.5');
+  },
+);

@@ -34,7 +34,8 @@ export function readTurn(body: JsonObject): {
 const isAnswer = (value: unknown): value is Answer =>
   isObject(value) &&
   typeof value['id'] === 'string' &&
-  ['accept', 'decline', 'cancel'].includes(String(value['action']));
+  typeof value['action'] === 'string' &&
+  ['accept', 'decline', 'cancel'].includes(value['action']);
 
 /**
  * Only JSON: a form of another site cannot send that without asking first. Throws `invalid`, and

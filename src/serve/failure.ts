@@ -13,6 +13,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   too_large: 413,
   unauthorized: 401,
   rate_limited: 429,
+  overloaded: 429,
 };
 
 /** When to try again, if the failure itself does not say: a database that restarts needs some seconds. */

@@ -3,7 +3,7 @@ import { listenA2A, type FindAgent } from '../a2a/grpc/index.ts';
 import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../grpc/index.ts';
 import type { MountedAgents } from './agents.ts';
 import type { Guard } from './guard.ts';
-import type { Limits } from './limits.ts';
+import type { ServerLimits } from './limits.ts';
 import type { ServeOptions } from './types.ts';
 
 /** Health and reflection say who is here and whether it is well, as the card and `/healthz` do. */
@@ -13,7 +13,7 @@ const OPEN = /^\/grpc\.(health|reflection)\./;
 export function listenAgents(
   host: string,
   { grpc = {}, a2a, logger }: ServeOptions,
-  limits: Required<Limits>,
+  limits: ServerLimits,
   guard: Guard,
   agents: () => MountedAgents | undefined,
 ): Promise<GrpcListening> {

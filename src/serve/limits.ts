@@ -17,15 +17,29 @@ export interface Limits {
    * `auth`, 5,000 without, where everybody is one owner. `a2a.maxStreams` overrules it.
    */
   readonly maxStreamsPerOwner?: number;
+  /** Runs of one owner at once in this process; the others wait their turn. Half of `maxRuns` by default. */
+  readonly maxRunsPerOwner?: number;
+  /**
+   * Tasks of one owner that wait for a runner; the next one is refused (429). 10,000 by default. It
+   * is a limit of the store, so give it to a `log` of yours yourself.
+   */
+  readonly maxQueuedPerOwner?: number;
   /** gRPC calls at once on all connections (RESOURCE_EXHAUSTED). 20,000 by default. */
   readonly maxCalls?: number;
   /** Open gRPC health watches of all clients together (RESOURCE_EXHAUSTED). 1,000 by default. */
   readonly maxWatches?: number;
 }
 
+/** Limits whose defaults are those of the runner and of the log. */
+const ELSEWHERE = ['maxRunsPerOwner', 'maxQueuedPerOwner'] as const;
+type Elsewhere = (typeof ELSEWHERE)[number];
+
+/** Every limit that the server itself keeps, and those for others if they are given. */
+export type ServerLimits = Required<Omit<Limits, Elsewhere>> & Pick<Limits, Elsewhere>;
+
 /** Every limit, with its default. Throws `invalid` for one that is unknown or no positive number. */
-export function readLimits(given: Limits = {}, hasAuth = false): Required<Limits> {
-  const defaults: Required<Limits> = {
+export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
+  const defaults: ServerLimits = {
     maxConnections: 10_000,
     headersMs: 20_000,
     requestMs: 120_000,
@@ -36,11 +50,9 @@ export function readLimits(given: Limits = {}, hasAuth = false): Required<Limits
     maxWatches: 1000,
   };
   for (const [name, value] of Object.entries(given) as [string, number | undefined][]) {
-    if (!Object.hasOwn(defaults, name))
-      throw new DuolaneError(
-        'invalid',
-        `unknown limit "${name}"; available: ${Object.keys(defaults).join(', ')}`,
-      );
+    const names = [...Object.keys(defaults), ...ELSEWHERE];
+    if (!names.includes(name))
+      throw new DuolaneError('invalid', `unknown limit "${name}"; available: ${names.join(', ')}`);
     if (value !== undefined && !(typeof value === 'number' && value > 0))
       throw new DuolaneError(
         'invalid',

@@ -23,7 +23,7 @@ import { keepAlive } from '../stream/keep-alive.ts';
 import { timeOrderedId } from '../task/id.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { readJson } from './body.ts';
-import { answered } from './failure.ts';
+import { answered, RETRY_AFTER_MS } from './failure.ts';
 import { follow, type Line, messageStart } from './follow.ts';
 import type { Call, Route } from './router.ts';
 
@@ -245,13 +245,19 @@ const isWithin = (
 
 function sse(lines: AsyncIterable<Line | 'heartbeat'>, last?: string): Response {
   const items = async function* () {
-    for await (const line of lines) {
-      if (line === 'heartbeat') yield line;
-      else
-        yield {
-          ...(line.id !== undefined && { id: line.id }),
-          data: JSON.stringify(line.message),
-        };
+    try {
+      for await (const line of lines) {
+        if (line === 'heartbeat') yield line;
+        else
+          yield {
+            ...(line.id !== undefined && { id: line.id }),
+            data: JSON.stringify(line.message),
+          };
+      }
+    } catch (error) {
+      // The store failed: the client comes back with its last id when that has passed.
+      yield { retry: RETRY_AFTER_MS };
+      throw error;
     }
     if (last !== undefined) yield { data: last };
   };

@@ -17,7 +17,7 @@ import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { failureResponse } from './failure.ts';
 import { createGuard } from './guard.ts';
-import { readLimits } from './limits.ts';
+import { readLimits, type Limits } from './limits.ts';
 import { stderrLogger } from './logger.ts';
 import { blobsOf, removerOf, serverOptions } from './modules.ts';
 import { observe } from './observe.ts';
@@ -97,7 +97,13 @@ async function open(
   const isOperator = createOperators(options.auth, options.operators);
   const log =
     options.log ??
-    opened.use(await openStore(DEFAULT_STORE, { blobs: removerOf(blobsOf(modules)) }));
+    opened.use(
+      await openStore(DEFAULT_STORE, {
+        blobs: removerOf(blobsOf(modules)),
+        logger,
+        ...queueLimit(limits),
+      }),
+    );
   const audit = opened.use(
     await openAudit(options.audit, options.log ? undefined : DEFAULT_AUDIT, logger),
   );
@@ -118,6 +124,7 @@ async function open(
       ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
       ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
       ...(options.queue !== undefined && { queue: options.queue }),
+      ...(limits.maxRunsPerOwner !== undefined && { maxRunsPerOwner: limits.maxRunsPerOwner }),
       logger,
       agents: Object.fromEntries(
         names.map((name) => [name, (modules[name] as AgentModule).default]),
@@ -269,11 +276,17 @@ function readPublicUrl(given: string | undefined): string | undefined {
   throw new DuolaneError('invalid', `publicUrl must be an http or https address, got ${given}`);
 }
 
+/** What a store that serve() opens is told of the limits. */
+export const queueLimit = ({ maxQueuedPerOwner }: Limits): Pick<Limits, 'maxQueuedPerOwner'> =>
+  maxQueuedPerOwner === undefined ? {} : { maxQueuedPerOwner };
+
+export interface StoreOptions extends Pick<LogOptions, 'blobs'>, Pick<Limits, 'maxQueuedPerOwner'> {
+  /** Gets failures of the store. */
+  readonly logger?: Logger;
+}
+
 /** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
-export async function openStore(
-  file: string,
-  options: Pick<LogOptions, 'blobs'> = {},
-): Promise<TaskLog> {
+export async function openStore(file: string, options: StoreOptions = {}): Promise<TaskLog> {
   if (/^postgres(ql)?:\/\//.test(file)) {
     const { postgresLog } = await import('../task/postgres/index.ts');
     return postgresLog({ connectionString: file, ...options });
