@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { DuolaneError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 import { Agent } from './agent.ts';
 import { type Flags, parseFlags } from './flags.ts';
@@ -46,7 +47,14 @@ async function main(): Promise<void> {
   const print = flags.inputFormat === 'text';
   // A person reads the answer as it grows; the other formats show only what was asked for.
   const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
-  const agent = await openAgent({ ...flags, partialMessages }, output);
+  const agent = await openAgent({ ...flags, partialMessages }, output).catch((reason: unknown) => {
+    if (!(reason instanceof DuolaneError) || reason.code !== 'unsupported') throw reason;
+    // The host learns on the message lane which guard it cannot have.
+    if (flags.outputFormat !== 'text')
+      printer(flags.outputFormat, output)(failedStart(reason.message, 'unsupported'));
+    note(reason.message);
+    return undefined;
+  });
   if (!agent) return exit(1);
   output.gone.addEventListener('abort', () => void agent.terminate('nobody reads stdout any more'));
   let bySignal: number | undefined;
@@ -75,16 +83,18 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
     flags.settings === undefined ? {} : jsonArgument('settings', flags.settings, cwd),
     ...flags.mcpConfig.map((value) => jsonArgument('mcp-config', value, cwd)),
   ]);
-  const settings = readSettings(given, flags, env);
+  const { others, notices } = await furtherSettings(given, flags, cwd);
+  const settings = readSettings(given, flags, env, others);
   const model = await firstModel(flags, { cwd, env });
   if (
     flags.maxBudgetUsd !== undefined &&
     !(settings.prices[model.id] ?? settings.prices[model.model.name])
   ) {
-    note(
+    notices.push(
       `--max-budget-usd has no effect: no price is known for ${model.model.name}; set DUOLANE_PRICES`,
     );
   }
+  for (const text of notices) note(text);
   const write = printer(flags.outputFormat, output);
   try {
     const stored = await openStored(flags, placeOf(env, cwd));
@@ -93,6 +103,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
       flags,
       settings,
       mcpConfigs,
+      notices: [...flags.notes, ...notices],
       model,
       stored,
       cwd,
@@ -104,10 +115,46 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   } catch (reason) {
     const error = DuolaneError.from(reason);
     if (error.code !== 'not_found') throw reason;
-    write(failedStart(error.message));
+    write(failedStart(error.message, 'session_not_found'));
     note(error.message);
     return undefined;
   }
+}
+
+/**
+ * The settings besides `--settings`, and what has no effect in any of them. Throws `unsupported` for
+ * a guard that would not be in force.
+ */
+async function furtherSettings(
+  given: JsonObject,
+  flags: Flags,
+  cwd: string,
+): Promise<{ readonly others: readonly JsonObject[]; readonly notices: string[] }> {
+  const [refused] = flags.refused;
+  if (refused !== undefined) throw new DuolaneError('unsupported', refused);
+  const { ignoredSettings } = await import('./unsupported.ts');
+  const ignored = [...ignoredSettings(given, '--settings', { sandbox: true })];
+  const others: JsonObject[] = [];
+  if (flags.managedSettings !== undefined) {
+    const managed = await jsonArgument('managed-settings', flags.managedSettings, cwd);
+    ignored.push(...ignoredSettings(managed, '--managed-settings'));
+    others.push(managed);
+  }
+  if (flags.settingSources.length > 0) {
+    const { readSettingsFiles } = await import('./settings-files.ts');
+    for (const { path, settings } of await readSettingsFiles(
+      flags.settingSources,
+      cwd,
+      process.env,
+    )) {
+      ignored.push(...ignoredSettings(settings, path));
+      others.push(settings);
+    }
+    ignored.push(`CLAUDE.md of the setting sources ${flags.settingSources.join(', ')}`);
+  }
+  if (process.env['CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING'] === 'true')
+    ignored.push('enableFileCheckpointing');
+  return { others, notices: ignored.map((what) => `${what} is not supported and was ignored`) };
 }
 
 /** A model that cannot be set up gives way at once; one that fails later, in its step. */
@@ -124,7 +171,7 @@ async function firstModel(
   }
 }
 
-const failedStart = (message: string): Record<string, unknown> => ({
+const failedStart = (message: string, reason: string): Record<string, unknown> => ({
   type: 'result',
   subtype: 'error_during_execution',
   is_error: true,
@@ -132,7 +179,7 @@ const failedStart = (message: string): Record<string, unknown> => ({
   duration_api_ms: 0,
   num_turns: 0,
   stop_reason: null,
-  terminal_reason: 'session_not_found',
+  terminal_reason: reason,
   total_cost_usd: 0,
   usage: {},
   modelUsage: {},
