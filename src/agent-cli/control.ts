@@ -246,12 +246,13 @@ function applySettings({ settings }: ControlRequest, { session }: Conductor): Co
 }
 
 /** What `apply_flag_settings` may not change, or changes without effect. */
-function changesOf({ effortLevel: _, ...settings }: JsonObject): {
+function changesOf(settings: JsonObject): {
   readonly ignored: readonly string[];
   readonly refused?: string;
 } {
   try {
-    const names = ignoredSettings(settings, 'apply_flag_settings');
+    const others = { ...settings, effortLevel: undefined }; // in force, though not as a setting
+    const names = ignoredSettings(others, 'apply_flag_settings');
     return { ignored: names.map((name) => `${name} is not supported and was ignored`) };
   } catch (reason) {
     return { ignored: [], refused: DuolaneError.from(reason).message };
