@@ -1,6 +1,14 @@
 // What the two commands need before anything is installed, so: plain Node, no dependency.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { rm, utimes, writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { join, relative, sep } from 'node:path';
@@ -245,7 +253,14 @@ export async function build(options = { quiet: true }) {
 async function buildSources(options) {
   const built = await runTool('typescript', ['-p', 'tsconfig.build.json'], options);
   if (built.code !== 0) return built;
+  makeExecutable();
   return runTool('typescript', ['-p', 'tsconfig.examples.json'], options);
+}
+
+/** The commands of the package can be started from a clone as npm's links start them. */
+function makeExecutable() {
+  const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  for (const file of Object.values(bin)) chmodSync(join(ROOT, file), 0o755);
 }
 
 /** The page is one bundle of `web`, of what it takes from `src`, and of locked packages. */

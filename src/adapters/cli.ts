@@ -45,7 +45,8 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
       logger: options.logger ?? ctx.logger,
     });
     const interrupt = (): void => {
-      session.interrupt().catch((error: unknown) => {
+      const stopped = isAsleep(ctx.signal) ? leaveOpen(session) : session.interrupt();
+      stopped.catch((error: unknown) => {
         ctx.logger.warn('the agent CLI could not be interrupted', { error: String(error) });
       });
     };
@@ -247,10 +248,23 @@ async function* finishCalls(
 /** CLIs that take the result of an open call from us when they resume, as ours does. */
 const TAKES_RESULTS = 'duolane_resume_open_calls_v1';
 
+async function takesResults(session: Session): Promise<boolean> {
+  const { capabilities } = await session.initialized;
+  return Array.isArray(capabilities) && capabilities.includes(TAKES_RESULTS);
+}
+
+/**
+ * Stops the CLI of a run that is put to sleep. An interrupt would close its open calls with "the user
+ * interrupted", and the model would get that beside the real result: two results for one call. A CLI
+ * that takes results later is ended instead, and leaves them open.
+ */
+async function leaveOpen(session: Session): Promise<unknown> {
+  return (await takesResults(session)) ? session.request('end_session') : session.interrupt();
+}
+
 /** What the model is told: the results in their place where the CLI can put them there, else in words. */
 async function report(finished: readonly FinishedCall[], session: Session): Promise<JsonObject> {
-  const { capabilities } = await session.initialized;
-  const inPlace = Array.isArray(capabilities) && capabilities.includes(TAKES_RESULTS);
+  const inPlace = await takesResults(session);
   const content = finished.map(({ call, result }): JsonObject => {
     if (inPlace && result) {
       const { content: blocks, isError = false } = result;

@@ -28,6 +28,8 @@ export interface AgentOptions {
   readonly flags: Flags;
   readonly settings: Settings;
   readonly mcpConfigs: readonly JsonObject[];
+  /** What was asked for and has no effect, for the message lane. */
+  readonly notices?: readonly string[];
   readonly model: ChosenModel;
   /** Encloses commands, where the settings ask for it. */
   readonly sandbox?: Sandbox | undefined;
@@ -157,6 +159,7 @@ export class Agent implements Conductor {
       drained: options.drained,
       tellState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
     });
+    this.session.announce(...(options.notices ?? []));
     for (const config of options.mcpConfigs) this.#servers.addAll(config);
   }
 

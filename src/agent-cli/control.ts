@@ -9,6 +9,7 @@ import { record, str, texts } from './read.ts';
 import { formatRule, parseRule } from './rules.ts';
 import type { Session } from './session.ts';
 import { CAPABILITIES, userMessage } from './messages.ts';
+import { ignoredFields, ignoredSettings } from './unsupported.ts';
 
 /** What the requests of a host need beyond the session: the one who runs turns. */
 export interface Conductor {
@@ -134,6 +135,12 @@ function initialize(request: ControlRequest, conductor: Conductor): ControlAnswe
   // The prompt may be in the pipe already: after a refusal no turn runs.
   session.refusal = session.hooks.refusal(request['hooks']);
   if (session.refusal !== undefined) return no(session.refusal, 'unsupported_request');
+  session.announce(
+    ...ignoredFields(request).map((name) => `${name} is not supported and was ignored`),
+    ...session.hooks
+      .uncalled(request['hooks'])
+      .map((event) => `hooks on ${event} are never called by this CLI`),
+  );
   const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
   if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
   takeSystemPrompt(session, request);
@@ -230,11 +237,28 @@ function applySettings({ settings }: ControlRequest, { session }: Conductor): Co
   if (sandbox !== undefined)
     return no('The sandbox cannot be changed while the session runs: start it with --settings');
   if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
+  const { ignored, refused } = changesOf(record(settings));
+  if (refused !== undefined) return no(refused, 'unsupported_request');
+  session.announce(...ignored);
   for (const behavior of ['allow', 'deny', 'ask'] as const) {
     const rules = texts(record(permissions)[behavior]).map(parseRule);
     session.setPolicy(applyUpdate(session.choices.policy, { type: 'addRules', behavior, rules }));
   }
   return ok();
+}
+
+/** What `apply_flag_settings` may not change, or changes without effect. */
+function changesOf(settings: JsonObject): {
+  readonly ignored: readonly string[];
+  readonly refused?: string;
+} {
+  try {
+    const others = { ...settings, effortLevel: undefined }; // in force, though not as a setting
+    const names = ignoredSettings(others, 'apply_flag_settings');
+    return { ignored: names.map((name) => `${name} is not supported and was ignored`) };
+  } catch (reason) {
+    return { ignored: [], refused: DuolaneError.from(reason).message };
+  }
 }
 
 const modelsOf = ({ choices: { model } }: Session): JsonObject[] => [

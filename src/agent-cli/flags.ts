@@ -45,6 +45,10 @@ export interface Flags {
   /** Each is JSON or a path; in the order given. */
   readonly mcpConfig: readonly string[];
   readonly settings: string | undefined;
+  /** Whose settings files are read: user, project, local. */
+  readonly settingSources: readonly string[];
+  /** Rules of the operator, JSON or a path. */
+  readonly managedSettings: string | undefined;
   readonly addDirs: readonly string[];
   readonly resume: string | undefined;
   readonly continue: boolean;
@@ -55,7 +59,9 @@ export interface Flags {
   readonly mirror: boolean;
   readonly partialMessages: boolean;
   readonly replayUserMessages: boolean;
-  /** What was asked for and is not done, one sentence each, for stderr. */
+  /** What guards something and is not in force: nothing may run. One sentence each. */
+  readonly refused: readonly string[];
+  /** What was asked for and is not done, one sentence each, for stderr and the message lane. */
   readonly notes: readonly string[];
 }
 
@@ -91,6 +97,7 @@ const SUPPORTED: Readonly<Record<string, Arity>> = {
   'strict-mcp-config': 'none',
   settings: 'one',
   'setting-sources': 'one',
+  'managed-settings': 'one',
   'add-dir': 'many',
   resume: 'optional',
   continue: 'none',
@@ -114,17 +121,18 @@ const IGNORED: Readonly<Record<string, Arity>> = {
   'debug-file': 'one',
   'debug-to-stderr': 'none',
   'include-hook-events': 'none',
-  'resume-drops-turn': 'one',
   'project-config-root': 'one',
   'plugin-dir': 'one',
   'plugin-dir-no-mcp': 'one',
   'await-initialize': 'none',
   'await-claim': 'none',
-  'managed-settings': 'one',
   'system-prompt-file': 'one',
   'append-system-prompt-file': 'one',
   'enable-auth-status': 'none',
 };
+
+/** Flags without which the run would be another than was asked for; with the reason and the fix. */
+const REFUSED: Readonly<Record<string, Arity>> = { 'resume-drops-turn': 'one' };
 
 const SHORT: Readonly<Record<string, string>> = {
   p: 'print',
@@ -154,7 +162,7 @@ function readWords(argv: readonly string[]): Words {
       free.push(word);
     } else {
       const name = flagName(match[1] ?? '', word.startsWith('--'));
-      const arity = SUPPORTED[name] ?? IGNORED[name];
+      const arity = SUPPORTED[name] ?? IGNORED[name] ?? REFUSED[name];
       const taken = values.get(name) ?? [];
       values.set(name, taken);
       if (arity === undefined) {
@@ -251,12 +259,15 @@ export function parseFlags(argv: readonly string[]): Flags {
     appendSystemPrompt: last('append-system-prompt'),
     permissionMode: mode,
     allowBypass,
-    permissionPromptTool: last('permission-prompt-tool'),
+    permissionPromptTool:
+      last('permission-prompts') === 'none' ? undefined : last('permission-prompt-tool'),
     allowedTools: list('allowed-tools'),
     disallowedTools: list('disallowed-tools'),
     tools: list('tools'),
     mcpConfig: values.get('mcp-config') ?? [],
     settings: last('settings') || undefined,
+    settingSources: list('setting-sources'),
+    managedSettings: last('managed-settings') || undefined,
     addDirs: values.get('add-dir') ?? [],
     resume: last('resume') || undefined,
     continue: has('continue') || (has('resume') && !last('resume')),
@@ -267,6 +278,9 @@ export function parseFlags(argv: readonly string[]): Flags {
     mirror: has('session-mirror'),
     partialMessages: has('include-partial-messages'),
     replayUserMessages: has('replay-user-messages'),
+    refused: [...values.keys()]
+      .filter((name) => name in REFUSED)
+      .map((name) => `--${name} is not supported by duolane-agent; leave it out`),
     notes,
   };
   check(flags);

@@ -2,6 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { Lane } from './lane.ts';
 import { list, record, str, texts } from './read.ts';
+import { uncalledHooks } from './unsupported.ts';
 
 /** The events that this CLI fires; others may be registered and have no effect. */
 export type HookEvent = (typeof FIRED)[number];
@@ -77,14 +78,22 @@ export class Hooks {
     this.#onFailure = options.onFailure;
   }
 
-  /** Why these hooks cannot be registered: one has to block where this CLI cannot. */
+  /** Why these hooks cannot be registered: one guards what this CLI does not ask it about. */
   refusal(hooks: unknown): string | undefined {
+    const { guards } = uncalledHooks(hooks, FIRED);
+    if (guards.length > 0)
+      return `hooks on ${guards.join(', ')} are not supported by duolane-agent; available: ${FIRED.join(', ')}`;
     const events = Object.entries(record(hooks))
       .filter(([, matchers]) => list(matchers).some((one) => record(one)['onFailure'] === 'block'))
       .map(([event]) => event)
       .filter((event) => !BLOCKING.has(event));
     if (events.length === 0) return undefined;
     return `onFailure: 'block' is not supported for hooks on ${events.join(', ')}; available: ${[...BLOCKING].join(', ')}`;
+  }
+
+  /** Events of these hooks that never happen here. */
+  uncalled(hooks: unknown): readonly string[] {
+    return uncalledHooks(hooks, FIRED).others;
   }
 
   /** The number of matchers taken from `initialize.hooks`; replaces earlier ones. */

@@ -50,7 +50,14 @@ async function main(): Promise<void> {
   const print = flags.inputFormat === 'text';
   // A person reads the answer as it grows; the other formats show only what was asked for.
   const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
-  const agent = await openAgent({ ...flags, partialMessages }, output);
+  const agent = await openAgent({ ...flags, partialMessages }, output).catch((reason: unknown) => {
+    if (!(reason instanceof DuolaneError) || reason.code !== 'unsupported') throw reason;
+    // The host learns on the message lane which guard it cannot have.
+    if (flags.outputFormat !== 'text')
+      printer(flags.outputFormat, output)(failedStart(reason.message, 'unsupported'));
+    note(reason.message);
+    return undefined;
+  });
   if (!agent) return exit(1);
   onAbort(output.gone, () => {
     agent.terminate('nobody reads stdout any more').catch(reportUnexpected);
@@ -82,17 +89,19 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
     flags.settings === undefined ? {} : jsonArgument('settings', flags.settings, cwd),
     ...flags.mcpConfig.map((value) => jsonArgument('mcp-config', value, cwd)),
   ]);
-  const settings = readSettings(given, flags, env);
+  const { others, notices } = await furtherSettings(given, flags, cwd);
+  const settings = readSettings(given, flags, env, others);
   const sandbox = await openSandbox(given, flags, cwd);
   const model = await firstModel(flags, { cwd, env });
   if (
     flags.maxBudgetUsd !== undefined &&
     !(settings.prices[model.id] ?? settings.prices[model.model.name])
   ) {
-    note(
+    notices.push(
       `--max-budget-usd has no effect: no price is known for ${model.model.name}; set DUOLANE_PRICES`,
     );
   }
+  for (const text of notices) note(text);
   const write = printer(flags.outputFormat, output);
   try {
     const stored = await openStored(flags, placeOf(env, cwd));
@@ -101,6 +110,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
       flags,
       settings,
       mcpConfigs,
+      notices: [...flags.notes, ...notices],
       model,
       sandbox,
       stored,
@@ -113,7 +123,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   } catch (reason) {
     const error = DuolaneError.from(reason);
     if (error.code !== 'not_found') throw reason;
-    write(failedStart(error.message));
+    write(failedStart(error.message, 'session_not_found'));
     note(error.message);
     return undefined;
   }
@@ -143,6 +153,42 @@ async function openSandbox(
   return Enclosure.open({ policy, cwd, home, own, env });
 }
 
+/**
+ * The settings besides `--settings`, and what has no effect in any of them. Throws `unsupported` for
+ * a guard that would not be in force.
+ */
+async function furtherSettings(
+  given: JsonObject,
+  flags: Flags,
+  cwd: string,
+): Promise<{ readonly others: readonly JsonObject[]; readonly notices: string[] }> {
+  const [refused] = flags.refused;
+  if (refused !== undefined) throw new DuolaneError('unsupported', refused);
+  const { ignoredSettings } = await import('./unsupported.ts');
+  const ignored = [...ignoredSettings(given, '--settings', { sandbox: true })];
+  const others: JsonObject[] = [];
+  if (flags.managedSettings !== undefined) {
+    const managed = await jsonArgument('managed-settings', flags.managedSettings, cwd);
+    ignored.push(...ignoredSettings(managed, '--managed-settings'));
+    others.push(managed);
+  }
+  if (flags.settingSources.length > 0) {
+    const { readSettingsFiles } = await import('./settings-files.ts');
+    for (const { path, settings } of await readSettingsFiles(
+      flags.settingSources,
+      cwd,
+      process.env,
+    )) {
+      ignored.push(...ignoredSettings(settings, path));
+      others.push(settings);
+    }
+    ignored.push(`CLAUDE.md of the setting sources ${flags.settingSources.join(', ')}`);
+  }
+  if (process.env['CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING'] === 'true')
+    ignored.push('enableFileCheckpointing');
+  return { others, notices: ignored.map((what) => `${what} is not supported and was ignored`) };
+}
+
 /** A model that cannot be set up gives way at once; one that fails later, in its step. */
 async function firstModel(
   flags: Flags,
@@ -157,7 +203,7 @@ async function firstModel(
   }
 }
 
-const failedStart = (message: string): Record<string, unknown> => ({
+const failedStart = (message: string, reason: string): Record<string, unknown> => ({
   type: 'result',
   subtype: 'error_during_execution',
   is_error: true,
@@ -165,7 +211,7 @@ const failedStart = (message: string): Record<string, unknown> => ({
   duration_api_ms: 0,
   num_turns: 0,
   stop_reason: null,
-  terminal_reason: 'session_not_found',
+  terminal_reason: reason,
   total_cost_usd: 0,
   usage: {},
   modelUsage: {},

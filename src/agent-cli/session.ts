@@ -63,6 +63,7 @@ export class Session {
   #rest: 'idle' | 'running' = 'idle';
   #told: SessionState = 'idle';
   #asking = 0;
+  readonly #notices = new Map<string, boolean>();
 
   constructor(parts: {
     readonly id: string;
@@ -160,6 +161,19 @@ export class Session {
     this.choices.policy = policy;
     if (changed) {
       this.emit({ type: 'system', subtype: 'status', status: null, permissionMode: policy.mode });
+    }
+  }
+
+  /** Says with the next turn that something was asked for and has no effect; each of them once. */
+  announce(...notices: readonly string[]): void {
+    for (const notice of notices) if (!this.#notices.has(notice)) this.#notices.set(notice, false);
+  }
+
+  /** Writes what was to be announced. */
+  writeNotices(): void {
+    for (const [notice, isWritten] of this.#notices) {
+      if (!isWritten) this.inform(notice, { tag: 'option_ignored', level: 'warning' });
+      this.#notices.set(notice, true);
     }
   }
 

@@ -54,9 +54,18 @@ async function readText(path: string, cwd: string): Promise<string> {
   return readFile(paths.resolve(cwd, path), 'utf8');
 }
 
-export function readSettings(given: JsonObject, flags: Flags, env: Env): Settings {
-  const permissions = record(given['permissions']);
-  const { defaultMode } = permissions;
+/** `others` are further settings, of files or of the operator: their permissions are added. */
+export function readSettings(
+  given: JsonObject,
+  flags: Flags,
+  env: Env,
+  others: readonly JsonObject[] = [],
+): Settings {
+  const permissions = [given, ...others].map((each) => record(each['permissions']));
+  const all = (name: string): string[] => permissions.flatMap((each) => texts(each[name]));
+  const defaultMode = permissions
+    .map((each) => each['defaultMode'])
+    .find((mode) => isPermissionMode(mode));
   const mode =
     flags.permissionMode === 'default' &&
     isPermissionMode(defaultMode) &&
@@ -66,11 +75,11 @@ export function readSettings(given: JsonObject, flags: Flags, env: Env): Setting
   return {
     policy: {
       mode,
-      allow: [...texts(permissions['allow']), ...flags.allowedTools].map(parseRule),
-      deny: [...texts(permissions['deny']), ...flags.disallowedTools].map(parseRule),
-      ask: texts(permissions['ask']).map(parseRule),
+      allow: [...all('allow'), ...flags.allowedTools].map(parseRule),
+      deny: [...all('deny'), ...flags.disallowedTools].map(parseRule),
+      ask: all('ask').map(parseRule),
     },
-    directories: [...flags.addDirs, ...texts(permissions['additionalDirectories'])],
+    directories: [...flags.addDirs, ...all('additionalDirectories')],
     prices: readPrices(given, env),
     retry: readRetry(record(given['retry']), env),
     passEnv: readNames('passEnv', given['passEnv']),

@@ -48,6 +48,7 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
   // A server that is slow to connect must not hold up an interrupt.
   await unlessAborted(session.prepare(), turn.signal);
   session.emit(initMessage(session, VERSION));
+  session.writeNotices();
   if (blocked !== undefined) {
     session.inform(`The prompt was blocked by a hook: ${blocked}`);
     return { subtype: 'success', reason: 'hook_stopped', text: '' };

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../json.ts';
 import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from './options.ts';
 
 /** The servers of `mcpServers`, parted by who speaks to them. */
@@ -114,12 +114,24 @@ function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
   if (typeof settings === 'string' && sandbox === undefined) return settings;
   if (settings === undefined && sandbox === undefined) return undefined;
   try {
-    const base: unknown = typeof settings === 'string' ? JSON.parse(settings) : settings;
-    return JSON.stringify({ ...(base as JsonObject), ...(sandbox && { sandbox }) });
+    const base = (typeof settings === 'string' ? JSON.parse(settings) : settings) as JsonObject;
+    return JSON.stringify({ ...base, ...(sandbox && { sandbox: sandboxOf(base, sandbox) }) });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
     throw new DuolaneError('invalid', `settings are no JSON: ${why}`, { cause });
   }
+}
+
+/** Joined to that of the settings. Like the official SDK: without its tools, nothing is to run unenclosed. */
+function sandboxOf(
+  base: JsonObject | undefined,
+  sandbox: NonNullable<SessionOptions['sandbox']>,
+): JsonObject {
+  const inline = isObject(base?.['sandbox']) ? base['sandbox'] : {};
+  const joined = { ...inline, ...sandbox };
+  return sandbox.enabled && joined['failIfUnavailable'] === undefined
+    ? { ...joined, failIfUnavailable: true }
+    : joined;
 }
 
 const extraFlags = (extra: SessionOptions['extraArgs'] = {}): Flags =>

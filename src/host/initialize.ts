@@ -27,7 +27,7 @@ export function initializeFields(options: SessionOptions, context: InitializeCon
     toolAliases: options.toolAliases,
     agents: options.agents,
     title: options.title,
-    skills: options.skills,
+    skills: options.skills === 'all' ? undefined : options.skills,
     promptSuggestions: options.promptSuggestions,
     agentProgressSummaries: options.agentProgressSummaries,
     forwardSubagentText: options.forwardSubagentText,

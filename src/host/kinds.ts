@@ -36,7 +36,7 @@ const OBJECT = kind('an object', isObject);
 const ANY = kind('', () => true);
 
 /** Every option there is, and what can be meant by it; the compiler sees that none is missing. */
-const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
+export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   abortController: kind(
     'an AbortController',
     (value) => isObject(value) && has(value['signal'], 'addEventListener'),

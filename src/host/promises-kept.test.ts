@@ -90,6 +90,31 @@ test('ready() resolves once a server that had failed is connected again', async 
   expect(second).toEqual({ servers: [{ name: 's', registered: 1, listed: 1 }] });
 });
 
+test.each([
+  ['initialize', 0],
+  ['tools/list', 0],
+  ['tools/call', 1],
+])('%s that comes after the end of input is reported %i times', async (method, times) => {
+  const { cli, session } = await playedSession({ mcpServers: { s: server('s') } }, { stays: true });
+  await using _ = session;
+  await session.send('go');
+  await cli.initialize();
+  cli.say(cli.result());
+  session.endInput();
+  await cli.ended;
+  const message = { jsonrpc: '2.0', id: 1, method, params: { name: 'run' } };
+  cli.request({ subtype: 'mcp_message', server_name: 's', message });
+  cli.say(cli.assistant('the last word'));
+  const seen: unknown[] = [];
+  const reading = (async () => {
+    for await (const { subtype } of session.messages()) seen.push(subtype);
+  })();
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  cli.peer.exit();
+  await reading;
+  expect(seen.filter((subtype) => subtype === 'tool_response_lost')).toHaveLength(times);
+});
+
 describe('session.calls', () => {
   const called = (id: string, input: JsonObject): JsonObject => ({
     type: 'assistant',

@@ -15,6 +15,7 @@ import type { Gate } from './gate.ts';
 import { Handshake } from './handshake.ts';
 import { isGoodbye } from './hooks.ts';
 import { userMessage } from './messages.ts';
+import { isUpkeep } from './mcp.ts';
 import type { McpServerConfig } from './options.ts';
 import type { SessionParts } from './parts.ts';
 import type { PermissionDecision } from './permission-types.ts';
@@ -312,6 +313,11 @@ export class AgentSession implements Session {
 
   #tellLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
     if (this.closing.aborted) return; // we left: nobody is waited for
+    if (request && isUpkeep(request)) {
+      // A handshake that came too late: the CLI has lost nothing by it.
+      this.#parts.logger.debug('a late request of the CLI was not answered', { request });
+      return;
+    }
     this.#lost += 1;
     this.#parts.lanes.control('out', frame, Date.now(), { lost: true });
     const id = (frame['response'] as JsonObject | undefined)?.['request_id'];

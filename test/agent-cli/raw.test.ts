@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
@@ -614,4 +615,8 @@ test('a request with a number as its id is answered under that number', async ()
   host.send({ type: 'control_request', request_id: 12, request: { subtype: 'get_settings' } });
   const frame = await host.type('control_response');
   expect(frame['response']).toMatchObject({ request_id: 12, subtype: 'success' });
+});
+
+test.skipIf(process.platform === 'win32')('the built command can be started by its path', () => {
+  expect(statSync(AGENT).mode & 0o111).toBe(0o111);
 });

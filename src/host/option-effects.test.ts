@@ -1,0 +1,205 @@
+import { describe, expect, test } from 'vitest';
+import { FakeCli } from '../../test/support/fake-cli.ts';
+import type { JsonObject } from '../json.ts';
+import { openSession } from './index.ts';
+import { KINDS } from './kinds.ts';
+import type { Launch, QueryOptions, SessionOptions } from './options.ts';
+
+/** What a CLI gets for an option: arguments, variables, or fields of `initialize`. */
+interface Effect {
+  readonly value: unknown;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly initialize?: JsonObject;
+  /** Other options that it needs. */
+  readonly with?: SessionOptions;
+}
+
+const flag = (value: unknown, ...args: string[]): Effect => ({ value, args });
+const field = (value: unknown, initialize: JsonObject): Effect => ({ value, initialize });
+const yes = (): never => {
+  throw new Error('not called');
+};
+const url = 'http://127.0.0.1:9/mcp';
+const ID = '00000000-0000-4000-8000-000000000000';
+
+/** In force through the CLI: it is told so, in the form of the official SDK. */
+const TOLD: Partial<Record<keyof QueryOptions, Effect>> = {
+  additionalDirectories: flag(['/a', '/b'], '--add-dir=/a', '--add-dir=/b'),
+  agent: flag('x', '--agent=x'),
+  agentProgressSummaries: field(true, { agentProgressSummaries: true }),
+  agents: field(
+    { a: { description: 'd', prompt: 'p' } },
+    { agents: { a: { description: 'd', prompt: 'p' } } },
+  ),
+  allowDangerouslySkipPermissions: flag(true, '--allow-dangerously-skip-permissions'),
+  allowedTools: flag(['A', 'B'], '--allowedTools=A,B'),
+  ask: flag(yes, '--permission-prompt-tool=stdio'),
+  betas: flag(['b'], '--betas=b'),
+  canUseTool: flag(yes, '--permission-prompt-tool=stdio'),
+  continue: flag(true, '--continue'),
+  debug: flag(true, '--debug'),
+  debugFile: flag('/x', '--debug-file=/x'),
+  disallowedTools: flag(['A'], '--disallowedTools=A'),
+  effort: flag('low', '--effort=low'),
+  enableFileCheckpointing: {
+    value: true,
+    env: { CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING: 'true' },
+  },
+  env: { value: { A: 'b' }, env: { A: 'b' } },
+  extraArgs: flag({ x: 'y', z: null }, '--x', 'y', '--z'),
+  fallbackModel: flag('f', '--fallback-model=f'),
+  forkSession: flag(true, '--fork-session'),
+  forwardSubagentText: field(true, { forwardSubagentText: true }),
+  hooks: field(
+    { Stop: [{ hooks: [yes], timeout: 3, onFailure: 'block' }] },
+    { hooks: { Stop: [{ hookCallbackIds: ['hook_0'], timeout: 3, onFailure: 'block' }] } },
+  ),
+  includeHookEvents: flag(true, '--include-hook-events'),
+  includePartialMessages: flag(true, '--include-partial-messages'),
+  inheritEnv: { value: false, env: { CLAUDE_CODE_ENTRYPOINT: 'sdk-ts' }, with: { env: {} } },
+  managedSettings: flag({ a: 1 }, '--managed-settings', '{"a":1}'),
+  maxBudgetUsd: flag(2, '--max-budget-usd=2'),
+  maxThinkingTokens: flag(7, '--max-thinking-tokens=7'),
+  maxTurns: flag(3, '--max-turns=3'),
+  mcpServers: flag(
+    { s: { type: 'http', url } },
+    '--mcp-config',
+    JSON.stringify({ mcpServers: { s: { type: 'http', url } } }),
+  ),
+  model: flag('m', '--model=m'),
+  outputFormat: field(
+    { type: 'json_schema', schema: { type: 'object' } },
+    { jsonSchema: { type: 'object' } },
+  ),
+  permissionMode: flag('plan', '--permission-mode=plan'),
+  permissionPromptToolName: flag('stdio', '--permission-prompt-tool=stdio'),
+  permissionPrompts: flag('none', '--permission-prompts=none'),
+  perTaskStopAffordance: field(true, { perTaskStopAffordance: true }),
+  persistSession: flag(false, '--no-session-persistence'),
+  planModeInstructions: field('p', { planModeInstructions: 'p' }),
+  plugins: flag([{ type: 'local', path: '/p' }], '--plugin-dir=/p'),
+  projectConfigRoot: flag('/r', '--project-config-root=/r'),
+  promptSuggestions: field(true, { promptSuggestions: true }),
+  resume: flag(ID, `--resume=${ID}`),
+  resumeDropsTurn: flag('t', '--resume-drops-turn=t'),
+  resumeSessionAt: flag('u', '--resume-session-at=u'),
+  sandbox: flag(
+    { enabled: true },
+    '--settings',
+    JSON.stringify({ sandbox: { enabled: true, failIfUnavailable: true } }),
+  ),
+  sessionId: flag(ID, `--session-id=${ID}`),
+  sessionStore: flag({ append: yes, load: yes }, '--session-mirror'),
+  settingSources: flag(['project'], '--setting-sources=project'),
+  settings: flag({ a: 1 }, '--settings', '{"a":1}'),
+  skills: field(['s'], { skills: ['s'] }),
+  streamCloseTimeoutMs: { value: 5, env: { CLAUDE_CODE_STREAM_CLOSE_TIMEOUT: '5' } },
+  strictMcpConfig: flag(true, '--strict-mcp-config'),
+  supportedDialogKinds: field(['x'], { supportedDialogKinds: ['x'] }),
+  systemPrompt: field('s', { systemPrompt: ['s'] }),
+  taskBudget: flag({ total: 9 }, '--task-budget=9'),
+  thinking: flag({ type: 'disabled' }, '--thinking=disabled'),
+  title: field('t', { title: 't' }),
+  toolAliases: field({ a: 'b' }, { toolAliases: { a: 'b' } }),
+  tools: flag(['Read'], '--tools=Read'),
+};
+
+/** In force on our side of the pipe, with the test that shows it. */
+const OURS: Partial<Record<keyof QueryOptions, string>> = {
+  abortController: 'promises-kept.test.ts',
+  cwd: 'options.test.ts',
+  diskBytes: 'lanes.test.ts',
+  executable: 'options.test.ts',
+  executableArgs: 'options.test.ts',
+  exitMs: 'shutdown.test.ts',
+  graceMs: 'query.test.ts',
+  interruptMs: 'shutdown.test.ts',
+  killMs: 'query.test.ts',
+  lanes: 'lanes.test.ts',
+  loadTimeoutMs: 'transcripts.test.ts',
+  logger: 'broken-seams.test.ts',
+  maxLineBytes: 'reader.test.ts',
+  memoryBytes: 'lanes.test.ts',
+  onElicitation: 'mcp.test.ts',
+  onFrame: 'lanes.test.ts',
+  onUserDialog: 'permissions.test.ts',
+  oneshot: 'shutdown.test.ts',
+  pathToClaudeCodeExecutable: 'options.test.ts',
+  readyMs: 'mcp.test.ts',
+  sessionStoreFlush:
+    'taken for the sake of programs that have it: entries go to the store as they come',
+  spawnClaudeCodeProcess: 'spawned.test.ts',
+  stall: 'shutdown.test.ts',
+  stderr: 'shutdown.test.ts',
+  trace: 'trace.test.ts',
+  transport: 'session.test.ts',
+};
+
+test('every option is in one of the two tables', () => {
+  const named = [...Object.keys(TOLD), ...Object.keys(OURS)];
+  expect(named.toSorted()).toEqual(Object.keys(KINDS).toSorted());
+});
+
+/** What a CLI was started with, and its `initialize`. */
+async function started(
+  options: SessionOptions,
+): Promise<{ readonly launch: Launch; readonly initialize: JsonObject }> {
+  const cli = new FakeCli();
+  void cli.ended.then(() => cli.peer.exit());
+  let launch: Launch | undefined;
+  await using _ = await openSession({
+    ...options,
+    transport: (given) => {
+      launch = given;
+      return cli.transport;
+    },
+  });
+  const { request } = await cli.until('control_request', 'initialize');
+  if (!launch) throw new Error('nothing was started');
+  return { launch, initialize: request };
+}
+
+describe('a CLI is told of', () => {
+  test.each(Object.entries(TOLD))('%s', async (name, effect) => {
+    const options = { ...effect.with, [name]: effect.value };
+    if (name === 'sessionStore') options['sessionStore'] = { append: yes, load: yes };
+    const { launch, initialize } = await started(options);
+    const { args = [], env = {} } = effect;
+    for (const arg of args) expect(launch.args).toContain(arg);
+    expect(launch.env).toMatchObject(env);
+    expect(initialize).toMatchObject(effect.initialize ?? {});
+  });
+});
+
+test("skills: 'all' allows the tool, and declares no list, which a CLI would refuse", async () => {
+  const { launch, initialize } = await started({ skills: 'all' });
+  expect(launch.args).toContain('--allowedTools=Skill');
+  expect(initialize).not.toHaveProperty('skills');
+});
+
+test.each<[string, SessionOptions, JsonObject]>([
+  [
+    'is joined to that of the settings',
+    { settings: { sandbox: { network: 1 }, a: 1 } },
+    { network: 1 },
+  ],
+  [
+    'says so itself',
+    { sandbox: { enabled: true, failIfUnavailable: false } },
+    { failIfUnavailable: false },
+  ],
+  [
+    'leaves it to the settings',
+    { settings: { sandbox: { failIfUnavailable: false } } },
+    { failIfUnavailable: false },
+  ],
+])('a sandbox that %s', async (_, options, expected) => {
+  const { launch } = await started({ sandbox: { enabled: true }, ...options });
+  const settings = launch.args[launch.args.indexOf('--settings') + 1] ?? '';
+  expect((JSON.parse(settings) as JsonObject)['sandbox']).toEqual({
+    enabled: true,
+    failIfUnavailable: true,
+    ...expected,
+  });
+});

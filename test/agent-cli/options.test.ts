@@ -1,0 +1,281 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { query } from '../../src/host/index.ts';
+import { KINDS } from '../../src/host/kinds.ts';
+import type { QueryOptions } from '../../src/host/options.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { AGENT, RawHost, Workspace } from './workspace.ts';
+
+type Name = keyof QueryOptions;
+
+/** Asked for without effect here: the run goes on, and the message lane says so by these words. */
+const ANNOUNCED: Partial<Record<Name, readonly [value: unknown, words: string]>> = {
+  agent: ['x', '--agent'],
+  agentProgressSummaries: [true, 'agentProgressSummaries'],
+  agents: [{ a: { description: 'd', prompt: 'p' } }, 'agents'],
+  betas: [['b'], '--betas'],
+  debug: [true, '--debug'],
+  debugFile: ['/tmp/x', '--debug-file'],
+  enableFileCheckpointing: [true, 'enableFileCheckpointing'],
+  forwardSubagentText: [true, 'forwardSubagentText'],
+  includeHookEvents: [true, '--include-hook-events'],
+  maxBudgetUsd: [2, '--max-budget-usd has no effect'],
+  perTaskStopAffordance: [true, 'perTaskStopAffordance'],
+  planModeInstructions: ['p', 'planModeInstructions'],
+  plugins: [[{ type: 'local', path: '/p' }], '--plugin-dir'],
+  projectConfigRoot: ['/r', '--project-config-root'],
+  promptSuggestions: [true, 'promptSuggestions'],
+  settingSources: [['project'], 'CLAUDE.md of the setting sources project'],
+  skills: [['s'], 'skills'],
+  supportedDialogKinds: [['x'], 'supportedDialogKinds'],
+  taskBudget: [{ total: 9 }, '--task-budget'],
+  title: ['t', 'title'],
+  toolAliases: [{ a: 'b' }, 'toolAliases'],
+};
+
+/** Without it the run would be another than was asked for: nothing runs. */
+const REFUSED: Partial<Record<Name, readonly [value: unknown, words: string]>> = {
+  resumeDropsTurn: ['t', '--resume-drops-turn'],
+};
+
+/** In force, with the test that shows it. */
+const IN_FORCE: Partial<Record<Name, string>> = {
+  additionalDirectories: 'test/agent-cli/tools.test.ts',
+  allowDangerouslySkipPermissions: 'src/agent-cli/flags.test.ts',
+  allowedTools: 'test/agent-cli/notices.test.ts',
+  ask: 'test/host-agent.test.ts',
+  canUseTool: 'test/agent-cli/scenarios-control.test.ts',
+  continue: 'test/agent-cli/scenarios-ends.test.ts',
+  disallowedTools: 'test/agent-cli/options.test.ts',
+  effort: 'test/agent-cli/models.test.ts',
+  env: 'test/agent-cli/scenarios-ends.test.ts',
+  extraArgs: 'src/host/option-effects.test.ts',
+  fallbackModel: 'test/agent-cli/scenarios-ends.test.ts',
+  forkSession: 'test/agent-cli/scenarios-ends.test.ts',
+  hooks: 'test/agent-cli/blocking-hooks.test.ts',
+  includePartialMessages: 'test/agent-cli/scenarios-turns.test.ts',
+  inheritEnv: 'src/host/options.test.ts',
+  managedSettings: 'test/agent-cli/options.test.ts',
+  maxThinkingTokens: 'test/agent-cli/models.test.ts',
+  maxTurns: 'test/agent-cli/scenarios-ends.test.ts',
+  mcpServers: 'test/agent-cli/dialled.test.ts',
+  model: 'test/agent-cli/raw.test.ts',
+  onElicitation: 'test/agent-cli/scenarios-ends.test.ts',
+  onUserDialog: 'src/host/permissions.test.ts',
+  outputFormat: 'test/agent-cli/scenarios-ends.test.ts',
+  permissionMode: 'test/agent-cli/tools.test.ts',
+  permissionPromptToolName: 'test/agent-cli/tools.test.ts',
+  permissionPrompts: 'test/agent-cli/options.test.ts',
+  persistSession: 'test/agent-cli/scenarios-ends.test.ts',
+  resume: 'test/agent-cli/scenarios-ends.test.ts',
+  resumeSessionAt: 'src/agent-cli/sessions.test.ts',
+  sandbox: 'test/agent-cli/sandbox.test.ts',
+  sessionId: 'test/agent-cli/raw.test.ts',
+  sessionStore: 'test/agent-cli/scenarios-ends.test.ts',
+  settings: 'test/agent-cli/options.test.ts',
+  streamCloseTimeoutMs: 'src/host/option-effects.test.ts',
+  strictMcpConfig: 'src/agent-cli/flags.test.ts',
+  systemPrompt: 'test/agent-cli/raw.test.ts',
+  thinking: 'test/agent-cli/models.test.ts',
+  tools: 'test/agent-cli/tools.test.ts',
+};
+
+/** Of the host alone; `src/host/option-effects.test.ts` names the test of each. */
+const HOST: readonly Name[] = [
+  'abortController',
+  'cwd',
+  'diskBytes',
+  'executable',
+  'executableArgs',
+  'exitMs',
+  'graceMs',
+  'interruptMs',
+  'killMs',
+  'lanes',
+  'loadTimeoutMs',
+  'logger',
+  'maxLineBytes',
+  'memoryBytes',
+  'onFrame',
+  'oneshot',
+  'pathToClaudeCodeExecutable',
+  'readyMs',
+  'sessionStoreFlush',
+  'spawnClaudeCodeProcess',
+  'stall',
+  'stderr',
+  'trace',
+  'transport',
+];
+
+test('every option is in force, refused or announced', () => {
+  const named = [ANNOUNCED, REFUSED, IN_FORCE].flatMap((table) => Object.keys(table));
+  expect([...named, ...HOST].toSorted()).toEqual(Object.keys(KINDS).toSorted());
+  for (const file of Object.values(IN_FORCE)) {
+    if (file === 'test/agent-cli/sandbox.test.ts') continue; // not on every platform
+    expect(existsSync(join(import.meta.dirname, '../..', file)), file).toBe(true);
+  }
+});
+
+interface Run {
+  readonly messages: readonly JsonObject[];
+  readonly error: string;
+}
+
+/** One run of our CLI under our host, read to its end. */
+async function run(ws: Workspace, options: JsonObject, answers = [{ text: 'ran' }]): Promise<Run> {
+  const messages: JsonObject[] = [];
+  try {
+    const all = {
+      pathToClaudeCodeExecutable: AGENT,
+      cwd: ws.cwd,
+      env: ws.env,
+      model: await ws.script(answers),
+      ...options,
+    };
+    for await (const message of query({ prompt: 'go', options: all }))
+      messages.push(message as unknown as JsonObject);
+    return { messages, error: '' };
+  } catch (error) {
+    return { messages, error: String(error) };
+  }
+}
+
+const said = ({ messages }: Run): string =>
+  messages
+    .filter(({ subtype, tag }) => subtype === 'informational' && tag === 'option_ignored')
+    .map(({ content }) => String(content))
+    .join('\n');
+const hasRun = ({ messages }: Run): boolean => messages.some(({ type }) => type === 'assistant');
+
+describe('is announced on the message lane:', () => {
+  test.each(Object.entries(ANNOUNCED))('%s', async (name, [value, words]) => {
+    await using ws = await Workspace.open();
+    const result = await run(ws, { [name]: value });
+    expect(said(result)).toContain(words);
+    expect(hasRun(result)).toBe(true);
+  });
+
+  test('and nothing is, where nothing was asked for', async () => {
+    await using ws = await Workspace.open();
+    expect(said(await run(ws, {}))).toBe('');
+  });
+
+  test('a hook on an event that never happens here', async () => {
+    await using ws = await Workspace.open();
+    const result = await run(ws, { hooks: { PreCompact: [{ hooks: [() => ({})] }] } });
+    expect(said(result)).toContain('PreCompact');
+    expect(hasRun(result)).toBe(true);
+  });
+});
+
+const hook = { PreToolUse: [{ hooks: [{ type: 'command', command: 'exit 2' }] }] };
+
+describe('is refused, and nothing runs:', () => {
+  test.each<[string, JsonObject, string]>([
+    ...Object.entries(REFUSED).map(([name, [value, words]]): [string, JsonObject, string] => [
+      name,
+      { [name]: value },
+      words,
+    ]),
+    ['a command hook in settings', { settings: { hooks: hook } }, 'hooks of --settings'],
+    [
+      'a command hook in managedSettings',
+      { managedSettings: { hooks: hook } },
+      'hooks of --managed',
+    ],
+    [
+      'a rule about bypassing in managedSettings',
+      { managedSettings: { permissions: { disableBypassPermissionsMode: 'disable' } } },
+      'permissions.disableBypassPermissionsMode',
+    ],
+    [
+      'a PermissionRequest hook',
+      { hooks: { PermissionRequest: [{ hooks: [() => ({})] }] } },
+      'PermissionRequest',
+    ],
+    ['an Elicitation hook', { hooks: { Elicitation: [{ hooks: [() => ({})] }] } }, 'Elicitation'],
+  ])('%s', async (_, options, words) => {
+    await using ws = await Workspace.open();
+    const result = await run(ws, options);
+    expect(hasRun(result)).toBe(false);
+    expect(JSON.stringify(result.messages) + result.error).toContain(words);
+    expect(result.error).not.toBe('');
+  });
+
+  test.each([
+    ['a command hook', { hooks: hook }, 'hooks of '],
+    ['a sandbox', { sandbox: { enabled: true } }, 'sandbox of '],
+  ])('%s in a settings file of settingSources', async (_, settings, words) => {
+    await using ws = await Workspace.open();
+    const file = join(ws.cwd, '.claude', 'settings.json');
+    await mkdir(dirname(file));
+    await writeFile(file, JSON.stringify(settings));
+    const result = await run(ws, { settingSources: ['project'] });
+    expect(hasRun(result)).toBe(false);
+    expect(JSON.stringify(result.messages)).toContain(words);
+  });
+
+  test('a settings file that cannot be read', async () => {
+    await using ws = await Workspace.open();
+    const file = join(ws.cwd, '.claude', 'settings.json');
+    await mkdir(dirname(file));
+    await writeFile(file, '{ "permissions": ');
+    expect(hasRun(await run(ws, { settingSources: ['project'] }))).toBe(false);
+  });
+
+  test('apply_flag_settings with hooks', async () => {
+    await using ws = await Workspace.open();
+    await using host = new RawHost(ws, ['--model', await ws.script([])]);
+    host.request('a', 'apply_flag_settings', { settings: { hooks: hook } });
+    expect(await host.answered('a')).toMatchObject({ subtype: 'error' });
+  });
+});
+
+describe('denies a call:', () => {
+  const deny = { permissions: { deny: ['Read'] } };
+  const answers = [
+    { tools: [{ name: 'Read', input: { file_path: 'secret.txt' } }] },
+    { text: 'saw: {{last}}' },
+  ] as unknown as { text: string }[];
+
+  test.each<[string, JsonObject]>([
+    ['settings', { settings: deny }],
+    ['managedSettings', { managedSettings: deny }],
+    ['disallowedTools', { disallowedTools: ['Read'] }],
+    [
+      'permissionPrompts',
+      { permissionPrompts: 'none', settings: { permissions: { ask: ['Read'] } } },
+    ],
+  ])('%s', async (_, options) => {
+    await using ws = await Workspace.open();
+    await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
+    const allowed = await run(ws, { tools: ['Read'] }, answers);
+    expect(JSON.stringify(allowed.messages)).toContain('the-secret');
+    const denied = await run(ws, { tools: ['Read'], ...options }, answers);
+    expect(denied.messages.some(({ type }) => type === 'result')).toBe(true);
+    expect(JSON.stringify(denied.messages)).not.toContain('the-secret');
+  });
+
+  test.each([
+    ['user', (ws: Workspace) => join(ws.config, 'settings.json')],
+    ['project', (ws: Workspace) => join(ws.cwd, '.claude', 'settings.json')],
+    ['local', (ws: Workspace) => join(ws.cwd, '.claude', 'settings.local.json')],
+  ] as const)('settingSources %s', async (source, place) => {
+    await using ws = await Workspace.open();
+    await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
+    await mkdir(dirname(place(ws)), { recursive: true });
+    await writeFile(place(ws), JSON.stringify(deny));
+    const denied = await run(ws, { tools: ['Read'], settingSources: [source] }, answers);
+    expect(denied.messages.some(({ type }) => type === 'result')).toBe(true);
+    expect(JSON.stringify(denied.messages)).not.toContain('the-secret');
+  });
+});
+
+test('the docs name everything that is announced or refused', () => {
+  const docs = readFileSync(new URL('../../docs/agent-cli.md', import.meta.url), 'utf8');
+  for (const name of [...Object.keys(ANNOUNCED), ...Object.keys(REFUSED)])
+    expect(docs).toContain(`\`${name}\``);
+});
