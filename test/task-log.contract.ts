@@ -498,11 +498,17 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
 
       verifies('S189', 'hears notes without announcements, over errors of the store', async () => {
         const owner = world.replica({ notify: false, heartbeatMs: 20 });
+        let reads = 0;
+        owner.faults.losesAnswer = (method) => {
+          if (method === 'read') reads++;
+          return false;
+        };
         const claim = await claimed(owner.log, 't');
         let failures = 3;
         owner.faults.failsBefore = (method) => method === 'beat' && failures-- > 0;
         // By then what a claim reads at its beginning has been read.
-        while (failures === 3) await new Promise((resolve) => setTimeout(resolve, 5));
+        while (failures === 3 || reads === 0)
+          await new Promise((resolve) => setTimeout(resolve, 5));
         await log.submit(turn('a', 't'));
         await log.requestCancel('t');
         const notes = await collect(claim.notes, 2);

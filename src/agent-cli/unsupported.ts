@@ -8,7 +8,7 @@ import { list, record } from './read.ts';
  */
 
 /** Settings that are in force here. */
-const SETTINGS = new Set(['permissions', 'prices', 'retry', 'sandbox']);
+const SETTINGS = new Set(['passEnv', 'permissions', 'prices', 'retry', 'sandbox']);
 const PERMISSIONS = new Set(['allow', 'deny', 'ask', 'defaultMode', 'additionalDirectories']);
 /** Settings that guard something and are not in force. */
 const GUARDS = new Set(['hooks']);

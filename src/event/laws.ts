@@ -4,7 +4,7 @@ import { Blocks } from './blocks.ts';
 import { Calls } from './calls.ts';
 import { belongsTo, isDelta, opening } from './contract.ts';
 import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './guard.ts';
-import { encodeEntry } from './json.ts';
+import { type OpenQuestion, OpenQuestions } from './open-questions.ts';
 import { STOPPED } from './settle.ts';
 import { Steps } from './steps.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from './types.ts';
@@ -19,17 +19,6 @@ export interface LawsOptions {
   /** Hears what was dropped or withheld, and why. */
   readonly logger: Logger;
 }
-
-interface Question {
-  readonly request: InputRequest;
-  /** Yielded as an event, so nobody in the agent holds a promise for it. */
-  readonly yielded: boolean;
-  /** How many calls of `ask` wait for the answer. */
-  askers: number;
-}
-
-/** More open questions than this are a loop, not a conversation. */
-const MAX_QUESTIONS = 1000;
 
 const MAX_WARNINGS = 20;
 
@@ -47,7 +36,7 @@ export class Laws {
   readonly #calls: Calls;
   readonly #steps = new Steps();
   readonly #opening: ReturnType<typeof opening>;
-  readonly #questions = new Map<string, Question>();
+  readonly #questions = new OpenQuestions();
   /** Not spent yet. */
   readonly #answers: Map<string, Answer>;
   readonly #textBefore: string;
@@ -98,23 +87,8 @@ export class Laws {
     const answer = this.#answers.get(request.id);
     if (answer) return { request, answer, events: [] };
     if (this.#ended || this.#stopped) return { request, events: [] };
-    const open = this.#questions.get(request.id);
-    if (open) {
-      // One approval must not decide about something that the person was not shown.
-      if (!yielded && !isSameQuestion(open.request, request))
-        throw new DuolaneError(
-          'invalid',
-          `question "${request.id}" is already open with other content; give each question its own id`,
-        );
-      if (!yielded) open.askers++;
-      return { request: open.request, events: [] };
-    }
-    if (this.#questions.size >= MAX_QUESTIONS)
-      throw new DuolaneError(
-        'too_large',
-        `${MAX_QUESTIONS} questions are open; wait for an answer before you ask the next`,
-      );
-    this.#questions.set(request.id, { request, yielded, askers: yielded ? 0 : 1 });
+    const open = this.#questions.ask(request, yielded);
+    if (open) return { request: open, events: [] };
     if (this.#opening.pending.some((known) => known.id === request.id))
       return { request, events: this.#start() };
     return { request, events: [...this.#start(), { type: 'input.required', request }] };
@@ -122,14 +96,13 @@ export class Laws {
 
   /** Somebody answered while the run was alive. */
   answered(answer: Answer): void {
-    this.#questions.delete(answer.id);
+    this.#questions.answered(answer.id);
     this.#answers.set(answer.id, answer);
   }
 
   /** One asker no longer waits. The question is withdrawn with its last asker. */
   forget(id: string): void {
-    const question = this.#questions.get(id);
-    if (question && --question.askers <= 0) this.#questions.delete(id);
+    this.#questions.forget(id);
   }
 
   /** From now on no delta passes, and `reason` decides how the run ends. */
@@ -196,8 +169,7 @@ export class Laws {
   }
 
   #yieldQuestion(request: InputRequest): AgentEvent[] {
-    if (isRequest(request) && this.#questions.size < MAX_QUESTIONS)
-      return this.question(request, true).events;
+    if (isRequest(request) && !this.#questions.isFull) return this.question(request, true).events;
     this.#warn('a question was dropped: it has no id, or too many are open');
     return [];
   }
@@ -240,8 +212,7 @@ export class Laws {
     for (const event of events) {
       if (event.type !== 'tool.completed' && event.type !== 'tool.failed') continue;
       const { callId } = event;
-      for (const [id, { request }] of this.#questions)
-        if (request.callId === callId || belongsTo(id, callId)) this.#questions.delete(id);
+      this.#questions.withdraw(callId);
       for (const id of this.#answers.keys()) if (belongsTo(id, callId)) this.#answers.delete(id);
     }
     return events;
@@ -335,7 +306,7 @@ export class Laws {
 
   /** Ends the run to wait; nothing if no such question is open. */
   #wait(
-    counts: (question: Question) => boolean,
+    counts: (question: OpenQuestion) => boolean,
     own: { readonly usage?: Usage; readonly at?: number } = {},
   ): AgentEvent[] | undefined {
     // A call whose arguments were still coming cannot be finished later, so nobody waits for it.
@@ -403,11 +374,4 @@ export class Laws {
       this.#warnings === MAX_WARNINGS ? '; further warnings of this run are kept back' : '';
     this.#options.logger.warn(`agent ${agent}: ${message}${last}`, { task });
   };
-}
-
-/** Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count. */
-function isSameQuestion(one: InputRequest, other: InputRequest): boolean {
-  const content = ({ kind, message, schema, data }: InputRequest): string =>
-    encodeEntry({ type: 'custom', name: kind, data: [message, schema, data], seq: 1, at: 0 });
-  return one === other || content(one) === content(other);
 }

@@ -2,8 +2,8 @@ import { getHeapStatistics } from 'node:v8';
 import { DuolaneError } from '../errors.ts';
 import type { AgentEvent, Part, Snapshot } from '../event/types.ts';
 
-/** An eighth of what this process or thread may have on its heap: a text is held several times. */
-export const heapShare = (): number => Math.floor(getHeapStatistics().heap_size_limit / 8);
+/** A sixteenth of what this process or thread may have on its heap: a text is held several times. */
+export const heapShare = (): number => Math.floor(getHeapStatistics().heap_size_limit / 16);
 
 /** How much an event adds to what is held of its run, in characters. */
 export function heldBy(event: AgentEvent): number {
@@ -58,8 +58,14 @@ export class HeldText {
     readonly free: () => void;
   } {
     let own = 0;
+    let isEnding = false;
+    const free = (): void => {
+      this.#all -= own;
+      own = 0;
+    };
     return {
       add: (chars) => {
+        if (isEnding) return undefined;
         own += chars;
         this.#all += chars;
         if (own > this.#maxRun)
@@ -67,17 +73,14 @@ export class HeldText {
             'too_large',
             `text and artifacts of the run exceed maxRunChars (${this.#maxRun}): ${own}; put large results behind a URL`,
           );
-        if (this.#all > this.#maxAll && chars > 0)
-          return new DuolaneError(
-            'overloaded',
-            `text and artifacts of all runs here exceed maxHeldChars (${this.#maxAll}): ${this.#all}; try again later, or give the process more memory`,
-          );
-        return undefined;
+        if (this.#all <= this.#maxAll || chars === 0) return undefined;
+        const message = `text and artifacts of all runs here exceed maxHeldChars (${this.#maxAll}): ${this.#all}; try again later, or give the process more memory`;
+        // It ends now, so what it holds no longer counts: otherwise every run would fail with it.
+        free();
+        isEnding = true;
+        return new DuolaneError('overloaded', message);
       },
-      free: () => {
-        this.#all -= own;
-        own = 0;
-      },
+      free,
     };
   }
 }

@@ -124,8 +124,9 @@ export class HeldClaims {
   /** Extends every lease, and reads what was written without being announced here. */
   async beat(): Promise<void> {
     if (this.#held.size === 0) return;
-    // A beat that the store has not answered yet does not keep the claims alive.
-    if (this.#beating) return this.#expire();
+    // A beat that the store never answers does not keep the claims alive. One that is only slow may
+    // still find them: another owner would have fenced them.
+    if (this.#beating) return this.#expire(this.#leaseMs);
     this.#beating = true;
     const until = performance.now() + this.#leaseMs;
     try {
@@ -163,12 +164,12 @@ export class HeldClaims {
     return !isLate();
   }
 
-  #expire(): void {
+  #expire(graceMs = 0): void {
     // No other process can have claimed them.
     if (this.#store.exclusive) return;
     const now = performance.now();
     for (const mine of this.#held.values())
-      if (mine.until <= now) this.#end(mine, unreachable(mine.task, this.#leaseMs));
+      if (mine.until + graceMs <= now) this.#end(mine, unreachable(mine.task, this.#leaseMs));
   }
 
   /** Stops heartbeats and notes. The leases run out by themselves. */

@@ -33,6 +33,7 @@ export type {
   AppendRequest,
   ClaimRow,
   Commit,
+  DamagedTask,
   Page,
   PageRequest,
   Place,

@@ -191,3 +191,24 @@ test('blobs of tasks that memory evicts are deleted', async () => {
   }
   expect(removed).toEqual(['t1', 't2']);
 });
+
+test('when runs hold too much together, only as many fail as it takes', async () => {
+  await using log = memoryLog();
+  const names = Array.from({ length: 10 }, (_, index) => `t${index}`);
+  let waiting = 0;
+  let goOn = (): void => {};
+  const all = new Promise<void>((resolve) => (goOn = resolve));
+  const agent: Agent = async function* (given, ctx) {
+    if (++waiting === names.length) goOn();
+    await all;
+    yield* talker(10)(given, ctx);
+  };
+  await using runner = createRunner({ log, agents: { a: agent }, maxHeldChars: 8000 });
+  for (const name of names) await runner.submit(turn(name));
+  const states: (string | undefined)[] = [];
+  for (const name of names) {
+    for await (const _ of log.read(name, 0));
+    states.push((await log.get(name))?.state);
+  }
+  expect(states.filter((state) => state === 'completed').length).toBeGreaterThanOrEqual(5);
+});

@@ -8,7 +8,8 @@ import { isDamage, PageBuilder } from './page-builder.ts';
 import { heapShare, snapshotChars } from './held-text.ts';
 import { Recent, type RecentOptions } from './recent.ts';
 import { RunQueue } from './run-queue.ts';
-import type { Database, Statement, Value } from './sqlite-driver.ts';
+import { condition } from './sqlite-condition.ts';
+import type { Database, Statement } from './sqlite-driver.ts';
 import { SqliteEntries } from './sqlite-entries.ts';
 import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
 import { type Head, type Tables, type TurnKey, turnKeyOf } from './tables.ts';
@@ -384,24 +385,6 @@ export class SqliteTables implements Tables {
     if (!statement) this.#statements.set(text, (statement = this.#db.prepare(text)));
     return statement;
   }
-}
-
-function condition(filter: TaskFilter): { readonly where: string; readonly values: Value[] } {
-  const { agent, owner, tenant, context, state, changedAfter } = filter;
-  const given = (
-    [
-      ['agent = ?', agent],
-      ['owner = ?', owner],
-      ['tenant = ?', tenant],
-      ['context = ?', context],
-      ['state = ?', state],
-      ['changed_at > ?', changedAfter],
-    ] as const
-  ).flatMap(([sql, value]) => (value === undefined ? [] : [{ sql, value }]));
-  return {
-    where: ['1', ...given.map(({ sql }) => sql)].join(' and '),
-    values: given.map(({ value }) => value),
-  };
 }
 
 const sameClaim = (a: Head, b: Head): boolean =>

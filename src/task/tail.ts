@@ -60,8 +60,8 @@ class Tail {
       this.#entries.push(row.entry);
       this.#add(row.line.length);
     }
-    // When all tails together are long, each is short: a reader that is behind asks the store.
-    const ringBytes = this.#budget.left > 0 ? RING_BYTES : UNREAD_BYTES;
+    // When all tails together are too long, new rows are not kept: readers ask the store.
+    const ringBytes = this.#budget.left > 0 ? RING_BYTES : 0;
     let drop = 0;
     for (let bytes = this.#bytes; ; drop++) {
       if (this.#rows.length - drop <= RING_ROWS && bytes <= ringBytes) break;

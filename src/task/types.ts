@@ -253,7 +253,7 @@ export interface RunnerOptions {
    */
   readonly maxRunChars?: number;
   /**
-   * How many all runs of this runner may hold together; by default an eighth of the heap limit. From
+   * How many all runs of this runner may hold together; by default a sixteenth of the heap limit. From
    * half of it no further run begins here, and a run that goes beyond it fails with `overloaded`.
    */
   readonly maxHeldChars?: number;

@@ -21,7 +21,10 @@ export interface PostgresOptions {
   readonly connections?: number;
   /** After so long without an answer a connection is given up and made anew. */
   readonly answerMs?: number;
-  /** How many runs of one tenant, or of one owner where there is no tenant, all replicas may claim together. */
+  /**
+   * How many runs of one owner, or of one tenant where tasks have no owner, all replicas may claim
+   * together. Runs that wait for a person do not count.
+   */
   readonly maxRunsPerParty?: number;
   /** Carries the wake-ups instead of LISTEN and NOTIFY; closed with the log. */
   readonly bus?: Bus;

@@ -1,0 +1,77 @@
+import type { InputRequest } from '../ask.ts';
+import { DuolaneError } from '../errors.ts';
+import { belongsTo } from './contract.ts';
+import { encodeEntry } from './json.ts';
+
+export interface OpenQuestion {
+  readonly request: InputRequest;
+  /** Yielded as an event, so nothing in the agent holds a promise for it. */
+  readonly yielded: boolean;
+  /** How many calls of `ask` wait for the answer. */
+  askers: number;
+}
+
+/** More open questions than this are a loop, not a conversation. */
+const MAX_QUESTIONS = 1000;
+
+/** The questions of a run that are not answered. Several askers may wait for one. */
+export class OpenQuestions {
+  readonly #open = new Map<string, OpenQuestion>();
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  get isFull(): boolean {
+    return this.#open.size >= MAX_QUESTIONS;
+  }
+
+  /** The question as it is open, if it was open before; otherwise it is from now on. */
+  ask(request: InputRequest, yielded: boolean): InputRequest | undefined {
+    const open = this.#open.get(request.id);
+    if (open) {
+      // One approval must not decide about something that the person was not shown.
+      if (!yielded && !isSameQuestion(open.request, request))
+        throw new DuolaneError(
+          'invalid',
+          `question "${request.id}" is already open with other content; give each question its own id`,
+        );
+      if (!yielded) open.askers++;
+      return open.request;
+    }
+    if (this.isFull)
+      throw new DuolaneError(
+        'too_large',
+        `${MAX_QUESTIONS} questions are open; wait for an answer before you ask the next`,
+      );
+    this.#open.set(request.id, { request, yielded, askers: yielded ? 0 : 1 });
+    return undefined;
+  }
+
+  answered(id: string): void {
+    this.#open.delete(id);
+  }
+
+  /** One asker no longer waits. The question is withdrawn with its last asker. */
+  forget(id: string): void {
+    const question = this.#open.get(id);
+    if (question && --question.askers <= 0) this.#open.delete(id);
+  }
+
+  /** Questions of a call go with it. */
+  withdraw(callId: string): void {
+    for (const [id, { request }] of this.#open)
+      if (request.callId === callId || belongsTo(id, callId)) this.#open.delete(id);
+  }
+
+  values(): Iterable<OpenQuestion> {
+    return this.#open.values();
+  }
+}
+
+/** Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count. */
+function isSameQuestion(one: InputRequest, other: InputRequest): boolean {
+  const content = ({ kind, message, schema, data }: InputRequest): string =>
+    encodeEntry({ type: 'custom', name: kind, data: [message, schema, data], seq: 1, at: 0 });
+  return one === other || content(one) === content(other);
+}

@@ -1,0 +1,24 @@
+import type { Value } from './sqlite-driver.ts';
+import type { TaskFilter } from './store.ts';
+
+/** A filter of tasks as the condition of a statement, with its values. */
+export function condition(filter: TaskFilter): {
+  readonly where: string;
+  readonly values: Value[];
+} {
+  const { agent, owner, tenant, context, state, changedAfter } = filter;
+  const given = (
+    [
+      ['agent = ?', agent],
+      ['owner = ?', owner],
+      ['tenant = ?', tenant],
+      ['context = ?', context],
+      ['state = ?', state],
+      ['changed_at > ?', changedAfter],
+    ] as const
+  ).flatMap(([sql, value]) => (value === undefined ? [] : [{ sql, value }]));
+  return {
+    where: ['1', ...given.map(({ sql }) => sql)].join(' and '),
+    values: given.map(({ value }) => value),
+  };
+}
