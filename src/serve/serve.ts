@@ -9,7 +9,7 @@ import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
 import { createRunner } from '../task/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
-import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
+import { isCardPath, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { createGuard } from './guard.ts';
@@ -204,7 +204,7 @@ function isOpen(request: Request): boolean {
     pathname === '/healthz' ||
     pathname === '/readyz' ||
     pathname === RESOURCE_PATH ||
-    pathname.endsWith(CARD_PATH) ||
+    isCardPath(pathname) ||
     (request.method !== 'POST' && (isPage(pathname) || pathname === '/api/session'))
   );
 }
