@@ -99,7 +99,14 @@ async function* batches(
         yield [...batch, whole, { id, out: statusOf(snapshot, text), last: true }];
         return;
       }
-      const events = encode(entry);
+      let events: ReturnType<typeof encode>;
+      try {
+        events = encode(entry);
+      } catch (error) {
+        // What came before it is sent first.
+        if (batch.length > 0) yield batch;
+        throw error;
+      }
       if (entry.seq === from) {
         const snapshot = encoder.snapshot as Snapshot;
         const id = String(from);
