@@ -118,7 +118,8 @@ const asError = (failure: DuolaneError | ReturnType<DuolaneError['toJSON']> | un
     : new DuolaneError('internal', 'the model failed without an error');
 
 /** Only the last of the four says that it is the last chunk: behind it nothing comes. */
-function notLast({ last: _, ...event }: ReturnType<typeof artifact>): AgentEvent {
+function notLast(whole: ReturnType<typeof artifact>): AgentEvent {
+  const { last: _, ...event } = whole;
   return event;
 }
 
