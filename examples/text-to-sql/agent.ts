@@ -40,7 +40,7 @@ const answer: Agent = async function* (turn, ctx) {
       name: 'plan the query',
       async *run() {
         plan = yield* planQuery(turn, ctx);
-        yield artifact('sql_plan', [jsonTextPart(plan)], idOf(turn, 'sql_plan'));
+        yield notLast(artifact('sql_plan', [jsonTextPart(plan)], idOf(turn, 'sql_plan')));
       },
     },
     {
@@ -54,8 +54,8 @@ const answer: Agent = async function* (turn, ctx) {
       async *run() {
         const words = summarize(made(plan), made(result));
         const parts = [textPart(words), dataPart(made(result).preview)];
-        yield artifact('query_summary', parts, idOf(turn, 'query_summary'));
-        yield { type: 'text.delta', id: 'summary', delta: words };
+        // Not as text too: a run's text is an artifact of its own, and there are four.
+        yield notLast(artifact('query_summary', parts, idOf(turn, 'query_summary')));
       },
     },
     {
@@ -68,7 +68,8 @@ const answer: Agent = async function* (turn, ctx) {
         const query = await blobs.put(text, [Buffer.from(sql)], { signal: ctx.signal });
         const data = { type: 'artifact', uri: uriOf(query.id), resource_type: 'sql' };
         const metadata = { dialect: 'duckdb', sql };
-        yield artifact('sql_query', [dataPart({ ...data, metadata })], idOf(turn, 'sql_query'));
+        const statement = [dataPart({ ...data, metadata })];
+        yield notLast(artifact('sql_query', statement, idOf(turn, 'sql_query')));
         const table = {
           ...about,
           mediaType: 'application/vnd.apache.parquet',
@@ -115,6 +116,12 @@ const asError = (failure: DuolaneError | ReturnType<DuolaneError['toJSON']> | un
   failure
     ? new DuolaneError(failure.code, failure.message)
     : new DuolaneError('internal', 'the model failed without an error');
+
+/** Only the last of the four says that it is the last chunk: behind it nothing comes. */
+function notLast(whole: ReturnType<typeof artifact>): AgentEvent {
+  const { last: _, ...event } = whole;
+  return event;
+}
 
 /** Where the server hands a blob out; relative to its address, which may change. */
 const uriOf = (id: string): string => `/blobs/${id}`;

@@ -44,6 +44,8 @@ class Items implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
   readonly #onError: Binding['onError'];
   readonly #envelope: Envelope;
   readonly #encode: (event: Numbered) => SseItem;
+  /** Why the rest of a batch cannot be sent; those before it go first. */
+  #broken: { readonly error: unknown } | undefined;
   #over = false;
 
   constructor(
@@ -69,8 +71,9 @@ class Items implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
   async next(): Promise<IteratorResult<SseItem | readonly SseItem[]>> {
     if (this.#over) return DONE;
     try {
+      if (this.#broken) throw this.#broken.error;
       const { done, value } = await this.#batches.next();
-      if (!done) return { done: false, value: value.map(this.#encode) };
+      if (!done) return { done: false, value: this.#encodeAll(value) };
     } catch (error) {
       const why = breakOf(error, this.#place, this.#onError);
       // What could not be encoded leaves its source open.
@@ -79,6 +82,18 @@ class Items implements AsyncIterableIterator<SseItem | readonly SseItem[]> {
       if (why) return { done: false, value: errorItem(why, this.#envelope) };
     }
     return this.return();
+  }
+
+  /** As many as can be encoded: one that cannot must not take those before it along. */
+  #encodeAll(batch: readonly Numbered[]): readonly SseItem[] {
+    const items: SseItem[] = [];
+    try {
+      for (const event of batch) items.push(this.#encode(event));
+    } catch (error) {
+      if (items.length === 0) throw error;
+      this.#broken = { error };
+    }
+    return items;
   }
 
   /** Also while a `next` waits: the place is left first, which ends whatever is read in it. */

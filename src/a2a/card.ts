@@ -45,6 +45,12 @@ export type SecurityScheme =
   | { readonly oauth2SecurityScheme: { readonly flows: JsonObject } }
   | { readonly mtlsSecurityScheme: JsonObject };
 
+/** Where the card is, behind the agent's address; the second as A2A 0.2 has it, which some clients still ask. */
+export const CARD_PATHS: readonly string[] = [
+  '/.well-known/agent-card.json',
+  '/.well-known/agent.json',
+];
+
 /** Named by our cards: every event has an id, `Last-Event-ID` resumes behind it, a message sent twice is one. */
 export const RESUME_EXTENSION = 'urn:duolane:a2a:resume:v1';
 

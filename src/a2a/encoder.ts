@@ -17,9 +17,10 @@ import {
 /** How the text of a run is shown. */
 export interface TextOptions {
   /**
-   * `artifact` (default): it grows as an artifact, and with this said the last chunk is marked.
-   * `status`: one working message that is updated in place and always has all of it, then the whole
-   * as an artifact.
+   * By default it grows as an artifact whose last chunk is marked, and the last status does not
+   * repeat it: clients that show both would show it twice. `artifact`: the same, and the last status
+   * has the whole text too. `status`: one working message that is updated in place and always has
+   * all of it, then the whole as an artifact and in the last status.
    */
   readonly pattern?: 'artifact' | 'status';
   /** What that artifact is called. */
@@ -50,8 +51,7 @@ export const a2aEncoder = (options: TextOptions = {}): A2AEncoder => new LogEnco
 class LogEncoder implements A2AEncoder {
   snapshot: Snapshot | undefined;
   readonly encode: Encoder<StreamEvent>;
-  readonly #pattern: TextOptions['pattern'];
-  readonly #textName: string | undefined;
+  readonly #text: TextOptions;
   readonly #inStatus: boolean;
   /** The id of this run's text. */
   #response = '';
@@ -61,9 +61,8 @@ class LogEncoder implements A2AEncoder {
   #stale = false;
 
   constructor(options: TextOptions) {
-    const { pattern, artifact, chars } = options;
-    this.#pattern = pattern;
-    this.#textName = artifact;
+    const { pattern, chars } = options;
+    this.#text = options;
     this.#inStatus = pattern === 'status';
     const all = (entry: Entry): readonly StreamEvent[] => this.#eventsOf(entry);
     const paced = this.#inStatus
@@ -78,7 +77,7 @@ class LogEncoder implements A2AEncoder {
   }
 
   task(view?: TaskView): A2ATask {
-    return encodeTask(this.snapshot as Snapshot, { ...view, textName: this.#textName });
+    return encodeTask(this.snapshot as Snapshot, { ...view, text: this.#text });
   }
 
   #advance(entry: Entry): void {
@@ -101,7 +100,7 @@ class LogEncoder implements A2AEncoder {
         if (!entry.path?.length) this.#stale ||= this.#opened && entry.discard;
         return [says(now, `The model did not answer (${entry.error.code}); trying again.`)];
       case 'text.delta':
-        return entry.path?.length || this.#inStatus ? [] : [this.#text(now, entry.delta)];
+        return entry.path?.length || this.#inStatus ? [] : [this.#textUpdate(now, entry.delta)];
       case 'status':
         return [says(now, entry.message, entry.data)];
       case 'tool.called': {
@@ -130,7 +129,7 @@ class LogEncoder implements A2AEncoder {
         return [status(now)];
       case 'run.finished': {
         const waits = entry.outcome === 'input-required';
-        return [...this.#closing(now, waits), ...(waits ? [] : [status(now)])];
+        return [...this.#closing(now, waits), ...(waits ? [] : [status(now, this.#text)])];
       }
       case 'cancel.requested':
       case 'step.started':
@@ -147,12 +146,16 @@ class LogEncoder implements A2AEncoder {
     }
   }
 
-  #text(now: Snapshot, delta: string, lastChunk = false): StreamEvent {
+  #textUpdate(now: Snapshot, delta: string, lastChunk = false): StreamEvent {
     // As status, no delta was an artifact: what is owed is all of it, also after a wait.
     const append = this.#opened && !this.#stale && !this.#inStatus;
     this.#opened = true;
     this.#stale = false;
-    const artifact = responseArtifact(this.#response, append ? delta : now.text, this.#textName);
+    const artifact = responseArtifact(
+      this.#response,
+      append ? delta : now.text,
+      this.#text.artifact,
+    );
     return {
       artifactUpdate: {
         taskId: now.task,
@@ -166,9 +169,10 @@ class LogEncoder implements A2AEncoder {
 
   /** What is still owed of the text when a run ends. */
   #closing(now: Snapshot, waits: boolean): readonly StreamEvent[] {
-    const marked = this.#pattern !== undefined && !waits && now.text !== '';
+    // ADK shows a text that grew as the answer only behind its last chunk.
+    const marked = !waits && now.text !== '';
     const unsent = this.#inStatus && now.text !== '';
-    return this.#stale || marked || unsent ? [this.#text(now, '', marked)] : [];
+    return this.#stale || marked || unsent ? [this.#textUpdate(now, '', marked)] : [];
   }
 
   /** The text in the one message that has it, then everything else. */
@@ -195,9 +199,13 @@ class LogEncoder implements A2AEncoder {
   }
 }
 
-const status = (now: Snapshot, parts?: readonly A2APart[]): StreamEvent => ({
-  statusUpdate: { taskId: now.task, contextId: now.context, status: encodeStatus(now, parts) },
+const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): StreamEvent => ({
+  statusUpdate: {
+    taskId: now.task,
+    contextId: now.context,
+    status: encodeStatus(now, text, parts),
+  },
 });
 
 const says = (now: Snapshot, message: string, data?: unknown): StreamEvent =>
-  status(now, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);
+  status(now, undefined, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);

@@ -94,12 +94,19 @@ async function* batches(
         if (!snapshot) throw new Refusal('TASK_NOT_FOUND', `task ${task} was deleted`);
         const id = String(snapshot.seq);
         if ('after' in start && compareIds(start.after, id) >= 0) return;
-        const view = { historyLength, textName: text.artifact };
+        const view = { historyLength, text };
         const whole = { id, out: { task: encodeTask(snapshot, view) }, last: false };
-        yield [...batch, whole, { id, out: statusOf(snapshot), last: true }];
+        yield [...batch, whole, { id, out: statusOf(snapshot, text), last: true }];
         return;
       }
-      const events = encode(entry);
+      let events: ReturnType<typeof encode>;
+      try {
+        events = encode(entry);
+      } catch (error) {
+        // What came before it is sent first.
+        if (batch.length > 0) yield batch;
+        throw error;
+      }
       if (entry.seq === from) {
         const snapshot = encoder.snapshot as Snapshot;
         const id = String(from);
@@ -107,7 +114,7 @@ async function* batches(
         batch.push({ id, out, last: false });
         over = isFinal(snapshot.state) || (needsInput(snapshot) && !('watch' in start));
         // A task has no word for the end of a stream in 0.3; a status has.
-        if (over) batch.push({ id, out: statusOf(snapshot), last: true });
+        if (over) batch.push({ id, out: statusOf(snapshot, text), last: true });
       } else if (entry.seq > from)
         for (const { id, out } of events) {
           over = ends(out) || (asksForInput(out) && (await isOpen(log, encoder.snapshot)));
@@ -166,10 +173,10 @@ const ends = (event: StreamEvent): boolean =>
 const asksForInput = (event: StreamEvent): boolean =>
   'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_INPUT_REQUIRED';
 
-const statusOf = (snapshot: Snapshot): StreamEvent => ({
+const statusOf = (snapshot: Snapshot, text: TextOptions): StreamEvent => ({
   statusUpdate: {
     taskId: snapshot.task,
     contextId: snapshot.context,
-    status: encodeStatus(snapshot),
+    status: encodeStatus(snapshot, text),
   },
 });

@@ -175,7 +175,7 @@ export class Operations {
     for await (const snapshot of items) {
       more = tasks.length === pageSize;
       if (more) break;
-      tasks.push(encodeTask(snapshot, { historyLength, artifacts, textName: this.#text.artifact }));
+      tasks.push(encodeTask(snapshot, { historyLength, artifacts, text: this.#text }));
       place = items.checkpoint;
     }
     return {
@@ -188,7 +188,7 @@ export class Operations {
 
   #view(snapshot: Snapshot, length?: number): A2ATask {
     const { historyLength, text } = this.#shown(length);
-    return encodeTask(snapshot, { historyLength, textName: text.artifact });
+    return encodeTask(snapshot, { historyLength, text });
   }
 
   #shown(historyLength = Infinity): Required<Shown> {

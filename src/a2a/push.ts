@@ -57,7 +57,7 @@ export async function deliver(
       // Compacted meanwhile: the events are gone, how it ended is not.
       const snapshot = await log.get(config.taskId);
       if (snapshot) {
-        const task = encodeTask(snapshot, { textName: options.text?.artifact });
+        const task = encodeTask(snapshot, { text: options.text });
         await send(version === '0.3' ? encodeTask03(task) : { task });
       }
       break;

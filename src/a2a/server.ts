@@ -2,6 +2,7 @@ import type { JsonObject } from '../json.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Binding } from './call.ts';
 import {
+  CARD_PATHS,
   agentCard,
   cardResponse,
   DEFAULT_MODES,
@@ -135,7 +136,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
   const server: A2AServer = {
     async handle(request, { path = pathBehind(base, request), owner } = {}) {
       const caller = { ...(owner !== undefined && { owner }), trace: traceHeaders(request) };
-      if (path === '/.well-known/agent-card.json') return serveCard(request);
+      if (CARD_PATHS.includes(path)) return serveCard(request);
       if (isRestPath(path)) return serveRest(request, path, caller, binding);
       if (path !== '' && path !== '/') return new Response('Not found\n', { status: 404 });
       if (request.method === 'POST') return serveJsonRpc(request, caller, binding);

@@ -15,7 +15,7 @@ export const STATES: Readonly<Record<TaskState, A2AState>> = {
   rejected: 'TASK_STATE_REJECTED',
 };
 
-/** The result is an artifact; up to this length the last status repeats it, for clients that look only there. */
+/** Of the text of a run in a message: of the history, and of the last status where `text.pattern` asks for it. */
 const STATUS_TEXT_CHARS = 16_384;
 
 /** The UUID of a name: the same log gives the same ids on every replica and every replay. */
@@ -101,18 +101,26 @@ export interface TaskView {
   /** As in the requests: undefined for all, 0 for none. */
   readonly historyLength?: number | undefined;
   readonly artifacts?: boolean;
+  /** How the text of a run is shown. */
+  readonly text?: TextForm | undefined;
+}
+
+/** What of `TextOptions` a task shows. */
+export interface TextForm {
   /** What the artifact is called that carries the text. */
-  readonly textName?: string | undefined;
+  readonly artifact?: string;
+  /** Said at all, the last status repeats the text. */
+  readonly pattern?: 'artifact' | 'status';
 }
 
 /** A task as the snapshot has it. */
 export function encodeTask(
   snapshot: Snapshot,
-  { historyLength, artifacts = true, textName }: TaskView = {},
+  { historyLength, artifacts = true, text }: TaskView = {},
 ): A2ATask {
-  const status = encodeStatus(snapshot);
+  const status = encodeStatus(snapshot, text);
   const all = artifacts
-    ? [...responses(snapshot, textName), ...snapshot.artifacts.map(encodeArtifact)]
+    ? [...responses(snapshot, text?.artifact), ...snapshot.artifacts.map(encodeArtifact)]
     : [];
   const messages = historyLength === 0 ? [] : historyOf(snapshot, status);
   const history = historyLength === undefined ? messages : messages.slice(-historyLength);
@@ -152,25 +160,36 @@ function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
     messages.push(userMessage(turn));
   }
   sayUpTo(turns.length + omitted);
-  if (message && isFinal(state)) messages.push(message);
+  const last =
+    message ?? (state === 'completed' ? statusMessage(snapshot, textParts(snapshot)) : undefined);
+  if (last && isFinal(state)) messages.push(last);
   return messages;
 }
 
 /** Where the task stands, with what a person should read beside it. */
 export function encodeStatus(
   snapshot: Snapshot,
-  parts: readonly A2APart[] = statusParts(snapshot),
+  form: TextForm = {},
+  parts: readonly A2APart[] = statusParts(snapshot, form),
 ): A2AStatus {
+  const message = statusMessage(snapshot, parts);
   return {
     state: STATES[snapshot.state],
-    ...(parts.length > 0 && {
-      message: agentMessage(snapshot, nameId(`status/${snapshot.task}/${snapshot.seq}`), parts),
-    }),
+    ...(message && { message }),
     timestamp: timestamp(snapshot.updatedAt),
   };
 }
 
-function statusParts(snapshot: Snapshot): readonly A2APart[] {
+const statusMessage = (snapshot: Snapshot, parts: readonly A2APart[]): A2AMessage | undefined =>
+  parts.length === 0
+    ? undefined
+    : agentMessage(snapshot, nameId(`status/${snapshot.task}/${snapshot.seq}`), parts);
+
+/** The text of the last run as a message has it; one that is too long is in its artifact only. */
+const textParts = ({ text }: Snapshot): readonly A2APart[] =>
+  text === '' || text.length > STATUS_TEXT_CHARS ? [] : [{ text }];
+
+function statusParts(snapshot: Snapshot, { pattern }: TextForm): readonly A2APart[] {
   switch (snapshot.state) {
     case 'failed':
     case 'rejected':
@@ -183,10 +202,9 @@ function statusParts(snapshot: Snapshot): readonly A2APart[] {
         { text: questionText(snapshot, request) },
         { data: { request } },
       ]);
-    case 'completed': {
-      const { text } = snapshot;
-      return text === '' || text.length > STATUS_TEXT_CHARS ? [] : [{ text }];
-    }
+    case 'completed':
+      // The result is an artifact. Clients that show both (ADK, a2a-ai-provider) would show it twice.
+      return pattern === undefined ? [] : textParts(snapshot);
     case 'submitted':
     case 'working':
       return [];

@@ -1,12 +1,13 @@
 import { a2aServer, type A2AServer, type AgentDescription } from '../a2a/index.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
+import { CARD_PATHS } from '../a2a/card.ts';
 import { urlOf } from '../http/request.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { authSchemes, authScopes } from './guard.ts';
 import type { ServerLimits } from './limits.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
-/** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a` and the well-known card. */
+/** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a`, its card also at the root. */
 export interface MountedAgents extends AsyncDisposable {
   readonly agents: readonly { readonly name: string; readonly description: AgentDescription }[];
   /** Who serves a tenant over gRPC: the agent of that name, or the first one and a tenant of it. */
@@ -17,7 +18,9 @@ export interface MountedAgents extends AsyncDisposable {
   drain(): void;
 }
 
-export const CARD_PATH = '/.well-known/agent-card.json';
+/** Whether a card is read there, which needs no credentials. */
+export const isCardPath = (pathname: string): boolean =>
+  CARD_PATHS.some((path) => pathname.endsWith(path));
 
 export function mountAgents(
   modules: Readonly<Record<string, AgentModule>>,
@@ -54,8 +57,10 @@ export function mountAgents(
   ): { readonly server: A2AServer; readonly rest: string } | undefined => {
     const own = mounted.find((each) => path === each.path || path.startsWith(`${each.path}/`));
     if (own) return { server: own.server, rest: path.slice(own.path.length) };
-    const isFirst = path === '/a2a' || path === CARD_PATH;
-    return isFirst ? { server: first.server, rest: path === CARD_PATH ? path : '' } : undefined;
+    // The card is behind `/a2a` too, so that the address works for those who look for it there.
+    const rest = path.startsWith('/a2a') ? path.slice('/a2a'.length) : path;
+    const isFirst = path === '/a2a' || CARD_PATHS.includes(rest);
+    return isFirst ? { server: first.server, rest } : undefined;
   };
   return {
     agents: mounted,

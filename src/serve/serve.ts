@@ -12,7 +12,7 @@ import { createRunner } from '../task/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
 import { auditAnswers, openAudit, type AuditEntry } from './audit.ts';
-import { CARD_PATH, mountAgents, type MountedAgents } from './agents.ts';
+import { isCardPath, mountAgents, type MountedAgents } from './agents.ts';
 import { blobRoutes } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { failureResponse } from './failure.ts';
@@ -307,7 +307,7 @@ function isOpen(request: Request): boolean {
     pathname === '/healthz' ||
     pathname === '/readyz' ||
     pathname === RESOURCE_PATH ||
-    pathname.endsWith(CARD_PATH) ||
+    isCardPath(pathname) ||
     (request.method !== 'POST' && (isPage(pathname) || pathname === SESSION_PATH))
   );
 }

@@ -1,7 +1,10 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { verifyCard } from '../../src/a2a/index.ts';
+import { connectA2A, verifyCard, type StreamEvent } from '../../src/a2a/index.ts';
+import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
+import { serve } from '../../src/serve/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
 import { mountAgent } from './support.ts';
 
 const URL_OF_AGENT = 'http://127.0.0.1/agent';
@@ -74,3 +77,50 @@ function changesOf(value: unknown): unknown[] {
     ),
   );
 }
+
+test('the card is where older clients look, too, and behind the address that has no name', async () => {
+  await using served = await serve(
+    async function* () {
+      yield { type: 'text.delta', id: 't', delta: 'hi' };
+    },
+    { log: memoryLog(), page: false, auth: { bearer: { ada: 'secret' } } },
+  );
+  const paths = ['agent-card.json', 'agent.json'].flatMap((name) =>
+    ['', '/a2a', '/a2a/agent'].map((base) => `${base}/.well-known/${name}`),
+  );
+  for (const path of paths) {
+    const response = await fetch(`${served.url}${path}`);
+    expect([path, response.status]).toEqual([path, 200]);
+    expect(await response.json()).toMatchObject({ url: `${served.url}/a2a/agent` });
+  }
+  const headers = { authorization: 'Bearer secret' };
+  await using client = await connectA2A(`${served.url}/a2a`, { headers });
+  expect(await client.send('hello')).toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' } });
+});
+
+test('the text of a run is said once: in its artifact, and in the last status only where that is wished', async () => {
+  const agent: Agent = async function* () {
+    yield { type: 'text.delta', id: 't', delta: 'You said: ' };
+    yield { type: 'text.delta', id: 't', delta: 'hello' };
+  };
+  for (const pattern of [undefined, 'artifact', 'status'] as const) {
+    const a2a = pattern ? { text: { pattern } } : {};
+    await using served = await serve(agent, { log: memoryLog(), page: false, a2a });
+    const client = await connectA2A(served.url);
+    const stream = client.stream('hello');
+    const events: StreamEvent[] = [];
+    for await (const event of stream) events.push(event);
+    const updates = events.flatMap((each) => ('artifactUpdate' in each ? each.artifactUpdate : []));
+    expect(updates.at(-1)?.lastChunk).toBe(true);
+    expect(stream.text).toBe('You said: hello');
+    const read = await client.get(stream.taskId!);
+    const repeated = pattern === undefined ? undefined : [{ text: 'You said: hello' }];
+    expect(stream.status?.message?.parts).toEqual(repeated);
+    expect(read.status.message?.parts).toEqual(repeated);
+    // The history has both sides all the same.
+    expect(read.history?.at(-1)).toMatchObject({
+      role: 'ROLE_AGENT',
+      parts: [{ text: 'You said: hello' }],
+    });
+  }
+});

@@ -57,7 +57,13 @@ test('a receiver gets the events in order, its secrets, and few chunks, also if 
   });
   const { id } = (sent['result'] as { task: { id: string } }).task;
   await expect.poll(() => hook.got.at(-1)?.body).toContain('TASK_STATE_COMPLETED');
-  expect(shapes(hook)).toEqual(['task', 'statusUpdate', 'artifactUpdate', 'statusUpdate']);
+  expect(shapes(hook)).toEqual([
+    'task',
+    'statusUpdate',
+    'artifactUpdate',
+    'artifactUpdate', // the last chunk, which is empty
+    'statusUpdate',
+  ]);
   const { artifactUpdate } = JSON.parse(hook.got[2]!.body) as {
     artifactUpdate: { artifact: { parts: { text: string }[] } };
   };
@@ -169,7 +175,13 @@ test('what a server did not deliver, the next one on the same log does', async (
   });
   await expect.poll(() => hook.got.at(-1)?.body).toContain('TASK_STATE_COMPLETED');
   expect(second.url).toBeDefined();
-  expect(shapes(hook)).toEqual(['task', 'statusUpdate', 'artifactUpdate', 'statusUpdate']);
+  expect(shapes(hook)).toEqual([
+    'task',
+    'statusUpdate',
+    'artifactUpdate',
+    'artifactUpdate', // the last chunk, which is empty
+    'statusUpdate',
+  ]);
 });
 
 test.each([

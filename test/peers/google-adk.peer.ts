@@ -3,6 +3,8 @@ import { googleAdk, type AdkRunner } from '../../src/adapters/google-adk/index.t
 import { checkLaws, lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
+import { serve } from '../../src/serve/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
 import { all } from '../a2a/support.ts';
 import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
 import { contextFor } from '../agent.contract.ts';
@@ -161,5 +163,36 @@ suite('google-adk', sdk.reason, () => {
         .map(({ delta }) => delta)
         .join('');
     expect([said('First'), said('Second')]).toEqual(['one half', 'two halves']);
+  });
+
+  test('an agent of ours that ADK calls over A2A says its answer once', async () => {
+    await using served = await serve(
+      async function* () {
+        yield { type: 'text.delta', id: 't', delta: 'You said: ' };
+        yield { type: 'text.delta', id: 't', delta: 'hello' };
+      },
+      { log: memoryLog(), page: false },
+    );
+    const { RemoteA2AAgent, InMemoryRunner } = (await sdk.import('@google/adk')) as unknown as {
+      readonly RemoteA2AAgent: new (options: JsonObject) => unknown;
+      readonly InMemoryRunner: new (options: JsonObject) => {
+        readonly sessionService: {
+          createSession(of: JsonObject): Promise<{ readonly id: string }>;
+        };
+        runAsync(options: JsonObject): AsyncIterable<{
+          readonly partial?: boolean;
+          readonly content?: { readonly parts?: readonly { readonly text?: string }[] };
+        }>;
+      };
+    };
+    const agent = new RemoteA2AAgent({ name: 'remote', agentCard: served.url });
+    const runner = new InMemoryRunner({ agent, appName: 'app' });
+    const { id } = await runner.sessionService.createSession({ appName: 'app', userId: 'u' });
+    const newMessage = { role: 'user', parts: [{ text: 'hello' }] };
+    const whole: string[] = [];
+    for await (const event of runner.runAsync({ userId: 'u', sessionId: id, newMessage }))
+      if (event.partial !== true && event.content)
+        whole.push((event.content.parts ?? []).map(({ text = '' }) => text).join(''));
+    expect(whole).toEqual(['You said: hello']);
   });
 });

@@ -19,6 +19,16 @@ export class SignedOut extends Error {
   }
 }
 
+/** What the server refused, with its code. */
+export class Refused extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 export const readSession = (): Promise<SessionHead> => json('/api/session');
 
 /** Shows a secret once, in every way that the server may want it; from then on a cookie says who asks. */
@@ -52,10 +62,10 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
     }),
   });
   if (response.status === 401) throw new SignedOut();
-  const value = (await response.json()) as T & { error?: { message: string } };
-  if (!response.ok)
-    throw new Error(value.error?.message ?? `the server answered ${response.status}`);
-  return value;
+  const value = (await response.json()) as T & { error?: { code?: string; message: string } };
+  if (response.ok) return value;
+  const { code = '', message = `the server answered ${response.status}` } = value.error ?? {};
+  throw new Refused(code, message);
 }
 
 export const listAgents = async (): Promise<readonly AgentCardLite[]> =>
@@ -96,21 +106,25 @@ export interface Listener {
   /** Once per connection, before its entries. */
   head(head: StreamHead): void;
   entry(entry: Entry): void;
-  line(state: 'live' | 'lost' | 'ended' | 'gone'): void;
+  line(state: 'live' | 'lost' | 'failed' | 'ended' | 'gone'): void;
   failed(error: Error): void;
 }
 
 const RETRY_MS = 1000;
+const MAX_RETRY_MS = 15_000;
 
 /**
  * Entries behind `after`, in order, each once, until the task has ended or `close`. A lost line is
- * taken up again behind the last entry that came, by the browser itself or, where it gives up, by us.
+ * taken up again behind the last entry that came, by the browser itself or, where it gives up, by
+ * us. So is a stream that the server ended for a reason that passes; for any other reason it is
+ * `failed`, and the person may reconnect.
  */
 export function subscribe(task: string, after: number, on: Listener): Subscription {
   const path = `/api/tasks/${encodeURIComponent(task)}`;
   let last = after;
   let closed = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let retryMs = RETRY_MS;
   let source = open();
 
   function open(): EventSource {
@@ -122,6 +136,7 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
     stream.onmessage = ({ data }) => {
       const entry = parseEntry(data as string);
       last = entry.seq;
+      retryMs = RETRY_MS;
       on.entry(entry);
     };
     stream.addEventListener('end', () => {
@@ -131,15 +146,24 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
     stream.addEventListener('failure', ({ data }) => {
       stream.close();
       const failure = JSON.parse(data as string) as Failure;
+      if (failure.retryable) return lost(failure.retryAfterMs);
       on.failed(new Error(failure.message));
-      on.line('lost');
-      if (failure.retryable) timer = setTimeout(again, failure.retryAfterMs ?? RETRY_MS);
+      on.line('failed');
     });
     stream.onerror = () => {
-      on.line('lost');
-      if (stream.readyState === EventSource.CLOSED) timer = setTimeout(again, RETRY_MS);
+      if (stream.readyState === EventSource.CLOSED) lost();
+      else on.line('lost');
     };
     return stream;
+  }
+
+  /** Reconnects after the time that the server asked for, else later each time while nothing comes. */
+  function lost(afterMs = retryMs): void {
+    on.line('lost');
+    clearTimeout(timer);
+    if (closed) return;
+    timer = setTimeout(again, afterMs);
+    retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
   }
 
   /** The browser has given up, since the server refused: is the task not there, or the server not yet? */
@@ -152,7 +176,7 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
         else source = open();
       },
       () => {
-        if (!closed) timer = setTimeout(again, RETRY_MS);
+        if (!closed) lost();
       },
     );
   }

@@ -10,6 +10,7 @@ import {
   type SessionHead,
   type TaskRow,
 } from './api.ts';
+import { poll } from './poll.ts';
 import { Replicas } from './replicas.tsx';
 import { RunForm } from './run-form.tsx';
 import { SignIn } from './sign-in.tsx';
@@ -76,16 +77,16 @@ function Tasks({
       }
     };
     listAgents().then(setAgents, fail);
-    const timer = setInterval(() => document.hidden || void look(), POLL_MS);
+    const polling = poll(look, POLL_MS);
     const moved = (): void => {
       setOpen(location.hash.slice(1));
       setError('');
-      void look();
+      polling.now();
     };
     addEventListener('hashchange', moved);
     moved(); // it may have changed before we listened
     return () => {
-      clearInterval(timer);
+      polling.stop();
       removeEventListener('hashchange', moved);
     };
   }, []);

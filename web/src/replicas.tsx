@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { listReplicas, type ReplicaRow } from './api.ts';
+import { poll } from './poll.ts';
 import { duration } from './view.ts';
 
 const POLL_MS = 3000;
@@ -12,10 +13,9 @@ export function Replicas(): VNode | null {
   const [replicas, setReplicas] = useState<readonly ReplicaRow[]>([]);
   useEffect(() => {
     // A server that does not answer is told elsewhere on the page.
-    const look = (): void => void listReplicas().then(setReplicas, () => {});
-    look();
-    const timer = setInterval(() => document.hidden || look(), POLL_MS);
-    return () => clearInterval(timer);
+    const polling = poll(() => listReplicas().then(setReplicas, () => {}), POLL_MS);
+    polling.now();
+    return () => polling.stop();
   }, []);
   if (replicas.length < 2) return null;
   return (

@@ -15,6 +15,7 @@ const LINES: Readonly<Record<Line, string>> = {
   opening: 'connecting',
   live: 'connected',
   lost: 'line lost, trying again',
+  failed: 'stream failed; the task may go on',
   cut: 'cut by you; the task goes on',
   ended: 'stream ended',
   gone: 'There is no such task here.',
@@ -47,7 +48,7 @@ export function Task({
       </header>
       {!replay &&
         view.snapshot?.pending.map((request) => (
-          <Waiting key={request.id} request={request} task={task} />
+          <Waiting key={request.id} request={request} task={task} onError={onError} />
         ))}
       <div class="columns">
         <Answer view={view} />
@@ -127,7 +128,7 @@ function Buttons({
       <button type="button" disabled={over || replay !== undefined} onClick={cancel}>
         Cancel
       </button>
-      {line === 'cut' ? (
+      {line === 'cut' || line === 'failed' || line === 'lost' ? (
         <button type="button" onClick={live.reconnect}>
           Reconnect
         </button>

@@ -3,7 +3,7 @@ import { readTrace, subscribe, type Subscription } from './api.ts';
 import { Replay, type Speed } from './replay.ts';
 import { TaskView } from './view.ts';
 
-export type Line = 'opening' | 'live' | 'lost' | 'cut' | 'ended' | 'gone';
+export type Line = 'opening' | 'live' | 'lost' | 'failed' | 'cut' | 'ended' | 'gone';
 
 export interface LiveTask {
   readonly view: TaskView;
@@ -32,6 +32,7 @@ export function useTask(task: string, onError: (error: unknown) => void): LiveTa
   const connect = (): void => {
     let old = false;
     let frame = 0;
+    subscription.current?.close();
     subscription.current = subscribe(task, view.current.contract.seq, {
       head({ seq, at, over }) {
         const { seq: known } = view.current.contract;

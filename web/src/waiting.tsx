@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Answer, InputRequest } from '../../src/ask.ts';
-import { sendAnswer } from './api.ts';
+import { Refused, sendAnswer } from './api.ts';
 import { contentOf, draftOf, Fields, fieldsOf, type Field } from './fields.tsx';
 
 const WORDS = {
@@ -21,6 +21,8 @@ interface Editor {
 interface Asked {
   readonly request: InputRequest;
   readonly task: string;
+  /** Shown beside the card, which is gone once the log has an answer. */
+  readonly onError: (error: unknown) => void;
 }
 
 /**
@@ -38,7 +40,7 @@ const InFields = ({ fields, ...asked }: Asked & { readonly fields: readonly Fiel
 
 const InText = (asked: Asked): VNode => <Card {...asked} editor={useText(asked.request)} />;
 
-function Card({ request, task, editor }: Asked & { readonly editor: Editor }): VNode {
+function Card({ request, task, onError, editor }: Asked & { readonly editor: Editor }): VNode {
   const [sent, setSent] = useState(false);
   const [error, setError] = useState('');
   const words = WORDS[request.kind];
@@ -49,6 +51,9 @@ function Card({ request, task, editor }: Asked & { readonly editor: Editor }): V
       setSent(true);
       await sendAnswer(task, { id: request.id, action, ...content });
     } catch (reason) {
+      // Another person, or another tab, was faster: what was pressed here did not count.
+      if (reason instanceof Refused && reason.code === 'conflict')
+        return onError(new Error(`Already answered; your answer did not count. ${reason.message}`));
       setSent(false);
       setError(reason instanceof Error ? reason.message : String(reason));
     }

@@ -1,0 +1,79 @@
+import { expect, test } from 'vitest';
+import type { Entry } from '../event/types.ts';
+import type { TaskLog } from '../task/types.ts';
+import type { Binding } from './call.ts';
+import { eventStream, follow, type Numbered } from './follow.ts';
+import { serveJsonRpc } from './json-rpc.ts';
+import { Streams } from './streams.ts';
+
+// One event that cannot be sent: those before it are, and the failure is said behind them.
+
+test('an entry that cannot be encoded does not take those before it along', async () => {
+  const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'go' }] };
+  const entries: Entry[] = [
+    { type: 'turn.submitted', turn, seq: 1, at: 1 },
+    { type: 'run.started', seq: 2, at: 2 },
+    { type: 'status', message: 'fine', seq: 3, at: 3 },
+    // No date has this time.
+    { type: 'status', message: 'poison', seq: 4, at: 2 ** 53 },
+  ];
+  const log = {
+    read() {
+      const rest = [...entries];
+      return {
+        take: () => rest.shift(),
+        async *[Symbol.asyncIterator]() {
+          for (let entry = rest.shift(); entry; entry = rest.shift()) yield entry;
+        },
+      };
+    },
+  } as unknown as TaskLog;
+  const begin = async () => ({ task: 't', start: { after: '0' } });
+  const seen: string[] = [];
+  const reading = async (): Promise<void> => {
+    for await (const { id } of follow(log, begin, { signal: new AbortController().signal }))
+      seen.push(id);
+  };
+  await expect(reading()).rejects.toThrow(RangeError);
+  expect(seen).toEqual(['1', '2', '3']);
+});
+
+test('an event that cannot be written does not take those of its batch along', async () => {
+  const event = (id: string, data: unknown): Numbered => ({
+    id,
+    last: false,
+    out: {
+      artifactUpdate: {
+        taskId: 't',
+        contextId: 'c',
+        artifact: { artifactId: 'a', parts: [{ data }] },
+      },
+    },
+  });
+  const batch = [event('1', 'fine'), event('2', 1n), event('3', 'behind')];
+  const events = eventStream(async function* () {
+    yield batch;
+  });
+  const told: unknown[] = [];
+  const binding = {
+    operations: { subscribe: async () => ({ ended: false, events }) },
+    streams: new Streams(1),
+    heartbeatMs: 60_000,
+    maxBodyBytes: 1000,
+    extensions: [],
+    requiredExtensions: [],
+    onError: (error: unknown) => told.push(error),
+  } as unknown as Binding;
+  const request = new Request('http://127.0.0.1/', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id: 't' } }),
+  });
+  const text = await (await serveJsonRpc(request, {}, binding)).text();
+  expect(text).toMatch(/^id: ?1$/m);
+  expect(text).toContain('"fine"');
+  expect(text).toContain('-32603');
+  expect(text.indexOf('fine')).toBeLessThan(text.indexOf('-32603'));
+  expect(text).not.toContain('behind');
+  expect(told).toHaveLength(1);
+});
