@@ -8,6 +8,7 @@ const ROOT = join(import.meta.dirname, '..');
 const pages = [
   'README.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
   ...['docs', 'examples'].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.md') && !file.includes('node_modules'))

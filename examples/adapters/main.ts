@@ -26,7 +26,7 @@ await using served = await toA2A(agent, {
   log: memoryLog(),
   chars: 1,
 });
-console.log(`serving ${framework} at ${served.url}/a2a`);
+console.log(`serving ${framework} at ${served.url}`);
 const client = await connectA2A(served.url);
 for await (const event of client.stream('What is the weather in Paris?')) {
   const { state, message } = 'statusUpdate' in event ? event.statusUpdate.status : {};

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
+import { connectA2A } from '../../src/a2a/index.ts';
 import { all, Caller, taskIdOf, textOf, wordOf } from '../../test/a2a/support.ts';
 
 const built = (name: string): string =>
@@ -61,7 +62,9 @@ test('the tools of the guide count, refuse with words that help, and tell how fa
 test('the served agent asks for a name and greets with it', async () => {
   const { lines } = start('serve');
   const [line] = (await once(lines, 'line')) as [string];
-  const url = /the page: (\S+),/.exec(line)?.[1] ?? '';
+  const url = /clients: (\S+)$/.exec(line)?.[1] ?? '';
+  await using client = await connectA2A(url);
+  expect(client.card).toMatchObject({ name: 'agent' });
   const caller = new Caller(url);
   const asked = await all(caller.say('hi'));
   expect(wordOf(asked.at(-1)!)).toBe('input-required');

@@ -13,5 +13,5 @@ const greeter: Agent = async function* (turn, ctx) {
 };
 
 await using served = await serve(greeter, { log: memoryLog() });
-console.log(`the page: ${served.url}, A2A: ${served.url}/a2a`);
+console.log(`the page, and the address for A2A clients: ${served.url}`);
 await new Promise((resolve) => process.once('SIGINT', resolve));
