@@ -198,13 +198,14 @@ export class Transcript implements AsyncDisposable {
 }
 
 async function openForAppend(file: string): Promise<FileHandle> {
-  const { chmod, mkdir, open } = await import('node:fs/promises');
-  // What is said in a session is for its owner alone, also in a file of an earlier version.
+  const { mkdir, open } = await import('node:fs/promises');
+  // A transcript is for its owner alone. A folder that exists keeps its mode: it may be shared.
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  await chmod(dirname(file), 0o700).catch(() => {}); // a folder of another owner is left as it is
   const handle = await open(file, 'a+', 0o600);
-  await handle.chmod(0o600).catch(() => {}); // the same for a file
-  const { size } = await handle.stat();
+  const stats = await handle.stat();
+  // A transcript of an earlier version is readable by others; a file of another owner stays as it is.
+  if (stats.isFile()) await handle.chmod(0o600).catch(() => {});
+  const { size } = stats;
   if (size > 0) {
     // A crash may have left half a line: what follows must not become part of it.
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);

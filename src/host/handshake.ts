@@ -57,13 +57,8 @@ export class Handshake {
 
   /** The in-process servers were replaced: a later `initialize` declares these. */
   replaceServers(servers: readonly DeclaredServer[]): void {
-    const {
-      sdkMcpServers: _names,
-      sdkMcpServerConfigs: _configs,
-      sdkMcpServerManifests: _manifests,
-      ...rest
-    } = this.#fields;
-    this.#fields = { ...rest, ...serverFields(servers) };
+    const rest = Object.entries(this.#fields).filter(([name]) => !name.startsWith('sdkMcpServer'));
+    this.#fields = { ...Object.fromEntries(rest), ...serverFields(servers) };
   }
 
   /** Asks for the state of the CLI, again; prompts that still wait there are served. */

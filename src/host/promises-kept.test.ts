@@ -150,7 +150,7 @@ describe('session.calls', () => {
 });
 
 describe('a session store', () => {
-  const filePath = '/home/x/.claude/projects/-p/00000000-0000-4000-8000-000000000000.jsonl';
+  const filePath = '/x/.claude/projects/-p/00000000-0000-4000-8000-000000000000.jsonl';
 
   test('is not refused for entries that are no objects', async () => {
     const kept: JsonObject[] = [];
