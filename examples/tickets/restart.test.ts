@@ -8,7 +8,15 @@ import { fileURLToPath } from 'node:url';
 import { cli } from 'duolane/adapters';
 import { spawnProcess } from 'duolane/process';
 import { afterEach, beforeEach, expect } from 'vitest';
-import { all, Caller, serveAgent, taskIdOf, type Seen, wordOf } from '../../test/a2a/support.ts';
+import {
+  all,
+  Caller,
+  serveAgent,
+  taskIdOf,
+  textOf,
+  type Seen,
+  wordOf,
+} from '../../test/a2a/support.ts';
 import { builtModel } from '../../test/support/served.ts';
 import { verifies } from '../../test/verifies.ts';
 import { type Board, openBoard } from './board.ts';
@@ -74,9 +82,7 @@ verifies(
     expect(board.list()).toEqual([]);
     const done = await all(caller.say('approve', { taskId: task }));
     expect(wordOf(done.at(-1) as Seen)).toBe('completed');
-    expect(JSON.stringify(done.at(-1))).toContain(
-      "Ticket 'Fix login bug' created successfully (ID: TKT-42)",
-    );
+    expect(textOf(done)).toContain("Ticket 'Fix login bug' created successfully (ID: TKT-42)");
     expect(board.list()).toHaveLength(1);
   },
   90_000,
