@@ -334,6 +334,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'a2a/grpc/client.ts': 'passes on to GrpcClient',
   'agent-cli/sessions.ts': 'internal to the CLI process, disposed by Agent alone',
+  'agent-cli/tools/builtin/line-search.ts': 'internal to one search; tested in search.test.ts',
   'agent-cli/tools/servers.ts': 'internal to the CLI process, disposed by Agent alone',
   'cli/break/naive-host.ts': 'part of a demonstration',
   'cli/break/sse.ts': 'part of a demonstration',
@@ -341,13 +342,15 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'cli/conversation.ts': 'internal to a command',
   'cli/remote.ts': 'does nothing',
   'cli/replay-page.ts': 'passes on to listen',
-  'host/mirror.ts': 'removes one folder, with force',
   'host/query.ts': 'passes on to the session; tested in query.test.ts',
   'host/spawned.ts': 'tested in spawned.test.ts with a process of the user',
   'host/startup.ts': 'passes on to the session',
+  'serve/audit.ts': 'internal to serve(), disposed by Served alone',
+  'serve/retention.ts': 'internal to serve(), disposed by Served alone',
   'task/postgres/listen.ts': 'needs a database: test/postgres',
   'task/postgres/nats.ts': 'needs a NATS server: test/postgres',
   'task/postgres/store.ts': 'needs a database: test/postgres',
+  'task/store-health.ts': 'passes on to the store',
 };
 
 describe('everything that can be disposed', () => {

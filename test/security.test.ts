@@ -76,9 +76,9 @@ function numberIn(source: string, name: string): number {
     ]),
   );
   const [, written = ''] =
-    new RegExp(`\\b${name}(?:: \\w+)? (?:=|\\?\\?) ([\\w*<. ]+?)(?=[;,})\\n]| \\}|$)`).exec(
-      source,
-    ) ?? [];
+    new RegExp(
+      `\\b${name}(?:(?:: \\w+)? (?:=|\\?\\?)|:(?= \\d)) ([\\w*<. ]+?)(?=[;,})\\n]| \\}|$)`,
+    ).exec(source) ?? [];
   const terms = written.split(' ').map((term) => constants.get(term) ?? term);
   const numbers = terms.map((term) => Number(term.replaceAll('_', '')));
   let value = numbers[0] ?? NaN;

@@ -34,6 +34,7 @@ export function realPath(path: string, links = 0): string {
   try {
     target = readlinkSync(here);
   } catch {
+    // Not a link, or it does not exist yet.
     return here;
   }
   // A loop cannot be opened either: its own name is as good as any.

@@ -57,3 +57,15 @@ export const brokenTransport = (cause: unknown): DuolaneError =>
     `the transport of the agent failed: ${DuolaneError.from(cause).message}`,
     { cause },
   );
+
+/** For requests that the CLI left unanswered when it ended. */
+export function unansweredError(
+  exit: Exit,
+  frames: readonly JsonObject[],
+  isClosed: boolean,
+): DuolaneError {
+  if (exit.startError) return DuolaneError.from(exit.startError);
+  return isClosed
+    ? new DuolaneError('closed', 'the session was closed')
+    : peerFailure('peer_exited', 'before it answered', exit, frames);
+}

@@ -108,6 +108,7 @@ const TOLD: Partial<Record<keyof QueryOptions, Effect>> = {
 /** In force on our side of the pipe, with the test that shows it. */
 const OURS: Partial<Record<keyof QueryOptions, string>> = {
   abortController: 'promises-kept.test.ts',
+  approvalEdits: 'permissions.test.ts',
   cwd: 'options.test.ts',
   diskBytes: 'lanes.test.ts',
   executable: 'options.test.ts',

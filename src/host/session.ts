@@ -10,7 +10,7 @@ import type { ToolUse } from './calls.ts';
 import { Conversation } from './conversation.ts';
 import { Dialogue, type Serve } from './dialogue.ts';
 import { judgeExit } from './ending.ts';
-import { brokenTransport, closedInput, peerFailure } from './failure.ts';
+import { brokenTransport, closedInput, unansweredError } from './failure.ts';
 import type { Gate } from './gate.ts';
 import { Handshake } from './handshake.ts';
 import { isGoodbye } from './hooks.ts';
@@ -382,11 +382,8 @@ export class AgentSession implements Session {
     this.#watch.stop();
     const { code, signal } = exit;
     this.#parts.lanes.note('in', 'exited', { code, ...(signal !== undefined && { signal }) });
-    const gone = this.closing.aborted
-      ? new DuolaneError('closed', 'the session was closed')
-      : peerFailure('peer_exited', 'before it answered', exit, this.#parts.lanes.recent);
     const lost = this.#lost;
-    this.#dialogue.end(exit.startError ? DuolaneError.from(exit.startError) : gone);
+    this.#dialogue.end(unansweredError(exit, this.#parts.lanes.recent, this.closing.aborted));
     const error = this.#failure ?? (this.closing.aborted ? undefined : this.#judge(exit, lost));
     this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
     this.#parts.lanes.end(error);

@@ -104,6 +104,7 @@ function hasMark(pid: number, mark: string): boolean {
   try {
     return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0${mark}\0`);
   } catch {
+    // It has exited, or belongs to another user.
     return false;
   }
 }

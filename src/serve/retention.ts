@@ -1,3 +1,4 @@
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Logger } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
@@ -59,10 +60,10 @@ export function startRetention(
   };
   wait(Math.min(FIRST_MS, everyMs));
   return {
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       closed = true;
       clearTimeout(timer);
       await looking;
-    },
+    }),
   };
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { spawnProcess } from '../../src/process/index.ts';
-import { verifies } from '../verifies.ts';
+import { noWindows, testIf, verifies } from '../verifies.ts';
 import { AGENT, RawHost, requestOf, STREAM_FLAGS, Workspace } from './workspace.ts';
 
 const SESSION = '6f1c3f0e-51a0-4c76-9b3e-2f4a8f3c9d10';
@@ -617,6 +617,6 @@ test('a request with a number as its id is answered under that number', async ()
   expect(frame['response']).toMatchObject({ request_id: 12, subtype: 'success' });
 });
 
-test.skipIf(process.platform === 'win32')('the built command can be started by its path', () => {
+testIf(noWindows, 'the built command can be started by its path', () => {
   expect(statSync(AGENT).mode & 0o111).toBe(0o111);
 });

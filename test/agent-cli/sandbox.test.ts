@@ -4,9 +4,10 @@ import { chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { survivors } from '../support/processes.ts';
+import { suite } from '../verifies.ts';
 import { RawHost, Workspace } from './workspace.ts';
 
 /** Why the suite cannot run here, if it cannot. */
@@ -77,7 +78,7 @@ async function expectFailures(
   );
 }
 
-describe.skipIf(why !== undefined)(`the sandbox${why ? ` (${why})` : ''}`, () => {
+suite('sandbox', why, () => {
   test('a command works in the working directory and in its own temporary folder', async () => {
     await using ws = await openWorkspace();
     const results = await run(ws, [

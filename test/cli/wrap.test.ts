@@ -12,6 +12,7 @@ import { official, options, readAll, resultOf, said, server } from '../agent-cli
 import { AGENT, Workspace } from '../agent-cli/workspace.ts';
 import { STUB_CLI } from '../support/stub-cli.ts';
 import { survivors } from '../support/processes.ts';
+import { noWindows, testIf } from '../verifies.ts';
 import type { Frame } from '../../src/event/types.ts';
 import { suite, verifies } from '../verifies.ts';
 import { COMMAND, expectNoStack, Place } from './support.ts';
@@ -69,7 +70,8 @@ test('waits for a slow reader without collecting listeners', async () => {
   expect(stderr).not.toContain('MaxListenersExceededWarning');
 });
 
-test.skipIf(process.platform === 'win32')(
+testIf(
+  noWindows,
   'a trace that can no longer be written is reported once, and the bytes still pass',
   async () => {
     const bytes = user('x'.repeat(1000)).repeat(200);

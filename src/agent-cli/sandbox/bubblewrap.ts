@@ -273,6 +273,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory() && !(EMPTIED.includes(path) && isLink(path));
   } catch {
+    // What does not exist needs no rule.
     return false;
   }
 }
@@ -281,6 +282,7 @@ function isLink(path: string): boolean {
   try {
     return lstatSync(path).isSymbolicLink();
   } catch {
+    // What does not exist is not a link.
     return false;
   }
 }

@@ -1,3 +1,4 @@
+import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { Worker } from 'node:worker_threads';
 import { DuolaneError } from '../../../errors.ts';
 import { onAbort } from '../../../stream/abort.ts';
@@ -63,11 +64,11 @@ export class LineSearch implements AsyncDisposable {
     });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
     this.#unlisten();
     this.#fail(new DuolaneError('closed', 'the search has ended'));
     await this.#worker.terminate();
-  }
+  });
 
   #end(): void {
     // Disposing waits for it; a failure to end a thread would show there.

@@ -87,6 +87,7 @@ function readGlob(pattern: string): Glob | undefined {
   try {
     return globMatcher(pattern);
   } catch {
+    // The caller reports it to the model.
     return undefined;
   }
 }
