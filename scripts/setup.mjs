@@ -259,7 +259,7 @@ async function buildSources(options) {
 
 /** The commands of the package can be started from a clone as npm's links start them. */
 function makeExecutable() {
-  const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const { bin = {} } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   for (const file of Object.values(bin)) chmodSync(join(ROOT, file), 0o755);
 }
 

@@ -295,13 +295,3 @@ const problemsOf = (source: ToolSource): readonly ToolProblem[] =>
 
 const reasons = (problems: readonly ToolProblem[]): string =>
   problems.length === 0 ? '' : ` (${problems.map(({ error }) => error.message).join('; ')})`;
-
-/** A request about the connection to an in-process server, and not a call of anything in it. */
-export function isUpkeep({ subtype, message }: ControlRequest): boolean {
-  const method = isObject(message) ? message['method'] : undefined;
-  return (
-    subtype === 'mcp_message' &&
-    typeof method === 'string' &&
-    /^(?:initialize|ping|tools\/list|notifications\/.*)$/.test(method)
-  );
-}

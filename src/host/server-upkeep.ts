@@ -1,0 +1,12 @@
+import { isObject } from '../json.ts';
+import type { ControlRequest } from '../wire/control.ts';
+
+/** A request about the connection to an in-process server, and not a call of anything in it. */
+export function isUpkeep({ subtype, message }: ControlRequest): boolean {
+  const method = isObject(message) ? message['method'] : undefined;
+  return (
+    subtype === 'mcp_message' &&
+    typeof method === 'string' &&
+    /^(?:initialize|ping|tools\/list|notifications\/.*)$/.test(method)
+  );
+}
