@@ -4,7 +4,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../src/json.ts';
-import { OverflowQueue } from '../src/stream/overflow.ts';
+import { OverflowQueue } from '../src/stream/overflow-queue.ts';
 import { encodeLine, LineDecoder, parseLine, Noise } from '../src/wire/jsonl.ts';
 import { median, report, type Row } from './support.ts';
 

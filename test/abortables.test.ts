@@ -22,7 +22,7 @@ import type { ToolSource } from '../src/mcp/types.ts';
 import { abortable, sleep, untilAborted } from '../src/stream/abort.ts';
 import { Channel } from '../src/stream/channel.ts';
 import { Disposer } from '../src/stream/disposer.ts';
-import { OverflowQueue } from '../src/stream/overflow.ts';
+import { OverflowQueue } from '../src/stream/overflow-queue.ts';
 import { memoryLog } from '../src/task/memory.ts';
 import { messagePair } from './support/message-pair.ts';
 import { call, toArray } from './tool-source.contract.ts';

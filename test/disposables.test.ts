@@ -26,7 +26,7 @@ import { memoryTransport, spawnProcess } from '../src/process/index.ts';
 import { serve } from '../src/serve/serve.ts';
 import { Channel } from '../src/stream/channel.ts';
 import { Disposer } from '../src/stream/disposer.ts';
-import { OverflowQueue } from '../src/stream/overflow.ts';
+import { OverflowQueue } from '../src/stream/overflow-queue.ts';
 import { memoryLog } from '../src/task/memory.ts';
 import { createRunner } from '../src/task/runner.ts';
 import { sqliteLog } from '../src/task/sqlite.ts';
@@ -98,7 +98,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   OverflowQueue: {
-    files: ['stream/overflow.ts'],
+    files: ['stream/overflow-queue.ts'],
     open: () => {
       const thing = new OverflowQueue<string>({ memoryBytes: 1 } as never);
       return { thing, work: toArray(thing) };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { noWindows, testIf } from './verifies.ts';
 
-const module = new URL('../src/stream/overflow.ts', import.meta.url).href;
+const module = new URL('../src/stream/overflow-queue.ts', import.meta.url).href;
 
 testIf(noWindows, 'a process killed with -9 leaves no file of its overflow queue', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'duolane-test-'));

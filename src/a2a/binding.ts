@@ -1,6 +1,6 @@
 import { sseResponse, type SseItem } from '../http/sse.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
-import { DONE } from '../stream/reader.ts';
+import { DONE } from '../stream/queue-reader.ts';
 import { begin, breakOf, type Begins, type Binding, type Call } from './call.ts';
 import type { Dialect } from './dialect.ts';
 import type { Refusal } from './errors.ts';

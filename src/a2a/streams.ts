@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
-import { Register } from '../stream/register.ts';
+import { Register } from '../stream/releasing-map.ts';
 import type { Abortable } from '../stream/types.ts';
 import { Refusal } from './errors.ts';
 

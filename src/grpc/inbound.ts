@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import { Fifo } from '../stream/fifo.ts';
-import { DONE, Reader, secondReader, type Source } from '../stream/reader.ts';
+import { DONE, Reader, secondReader, type Source } from '../stream/queue-reader.ts';
 import { FrameDecoder } from './frames.ts';
 
 /**

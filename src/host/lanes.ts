@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { OverflowQueue } from '../stream/overflow.ts';
+import { OverflowQueue } from '../stream/overflow-queue.ts';
 import { Noise, parseLine } from '../wire/jsonl.ts';
 import { hostMessage, type HostMessageSubtype } from './messages.ts';
 import { isFence } from './turns.ts';

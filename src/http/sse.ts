@@ -1,5 +1,5 @@
 import { encodeSse, type SseEvent } from '../wire/sse.ts';
-import { DONE } from '../stream/reader.ts';
+import { DONE } from '../stream/queue-reader.ts';
 import { passFor } from './light.ts';
 
 const HEADERS: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import { Puller } from './puller.ts';
-import { DONE, Reader } from './reader.ts';
+import { DONE, Reader } from './queue-reader.ts';
 
 /**
  * Calls `run` with the signal's reason when it aborts, at once if it has. Returns what stops

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from './abort.ts';
 import { Fifo } from './fifo.ts';
-import { DONE, Reader, secondReader, type Source } from './reader.ts';
+import { DONE, Reader, secondReader, type Source } from './queue-reader.ts';
 import type { Abortable } from './types.ts';
 
 export interface ChannelOptions extends Abortable {

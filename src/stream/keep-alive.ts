@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { Puller } from './puller.ts';
-import { Reader } from './reader.ts';
+import { Reader } from './queue-reader.ts';
 
 /**
  * The items of the source, and `make()` whenever the reader has waited `everyMs` for the next one.

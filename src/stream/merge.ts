@@ -1,5 +1,5 @@
 import { Puller } from './puller.ts';
-import { DONE, Reader } from './reader.ts';
+import { DONE, Reader } from './queue-reader.ts';
 
 /**
  * The items of all sources as they come. Each source keeps its order, is asked for one item at a

@@ -3,7 +3,7 @@ import { decodeEntry } from '../event/index.ts';
 import type { Entry, Note, Seq, Snapshot } from '../event/types.ts';
 import { Cancellation } from '../stream/cancellation.ts';
 import { Channel } from '../stream/index.ts';
-import { Register } from '../stream/register.ts';
+import { Register } from '../stream/releasing-map.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import type { ClaimRow, Commit, Row, Store } from './store.ts';
 import type { Kept } from './tail.ts';

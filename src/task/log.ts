@@ -5,7 +5,7 @@ import type { Abortable, Items } from '../stream/types.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from './codec.ts';
 import { HeldClaims } from './held.ts';
-import { leavable, subscribe, waitFor } from './leave.ts';
+import { leavable, subscribe, waitFor } from '../stream/cancellable-generator.ts';
 import { listTasks } from './list.ts';
 import { processWarnings } from './process-warnings.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';

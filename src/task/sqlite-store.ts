@@ -1,6 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../errors.ts';
-import { Register } from '../stream/register.ts';
+import { Register } from '../stream/releasing-map.ts';
 import { notifyAll } from './process-warnings.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';

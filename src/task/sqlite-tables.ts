@@ -6,7 +6,7 @@ import { changed } from './change.ts';
 import { decodeSnapshot, encodeSnapshot } from './codec.ts';
 import { isDamage, PageBuilder } from './page-builder.ts';
 import { heapShare, snapshotChars } from './held-text.ts';
-import { Recent, type RecentOptions } from './recent.ts';
+import { Recent, type RecentOptions } from '../stream/lru-cache.ts';
 import { RunQueue } from './run-queue.ts';
 import { condition } from './sqlite-condition.ts';
 import type { Database, Statement } from './sqlite-driver.ts';

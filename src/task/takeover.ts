@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { Register } from '../stream/register.ts';
+import { Register } from '../stream/releasing-map.ts';
 import type { Commit, Store } from './store.ts';
 
 const FIRST_PAUSE_MS = 100;

@@ -4,7 +4,7 @@ import type { GrpcClient } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { Puller } from '../../stream/puller.ts';
-import { Reader } from '../../stream/reader.ts';
+import { Reader } from '../../stream/queue-reader.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../checkpoint.ts';
 import { failing, fromGrpcError } from './errors.ts';

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import { Register } from '../../stream/register.ts';
+import { Register } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isNotification,

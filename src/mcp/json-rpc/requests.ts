@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { Register } from '../../stream/register.ts';
+import { Register } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isResponse,

@@ -7,7 +7,7 @@ import { type WriteRules, writeRules } from '../ledger.ts';
 import { Batch, type KnownTurn, type Prepared, turnKey } from './batch.ts';
 import { type Connections, sqlState } from './client.ts';
 import type { Heads, PgHead } from './heads.ts';
-import { Recent } from '../recent.ts';
+import { Recent } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
 import { type Commit, invoke, type StoreMethods } from '../store.ts';
 import { turnKeyOf, type TurnKey } from '../tables.ts';

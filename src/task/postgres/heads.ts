@@ -3,7 +3,7 @@ import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot } from '../codec.ts';
 import type { SqlRow, Statement } from './client.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
-import { Recent } from '../recent.ts';
+import { Recent } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { Head } from '../tables.ts';
 

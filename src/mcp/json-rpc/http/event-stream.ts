@@ -1,7 +1,7 @@
 import type { SseItem } from '../../../http/sse.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
-import { DONE, Reader } from '../../../stream/reader.ts';
+import { DONE, Reader } from '../../../stream/queue-reader.ts';
 import type { Abortable } from '../../../stream/types.ts';
 
 /** Bytes that wait for the client before whoever writes must wait too. */

@@ -1,4 +1,4 @@
-import { Register } from '../stream/register.ts';
+import { Register } from './releasing-map.ts';
 
 export interface RecentOptions<V> {
   readonly maxWeight?: number;

@@ -1,8 +1,8 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from './abort.ts';
 import { Fifo } from './fifo.ts';
-import { DONE, Reader, secondReader, type Source } from './reader.ts';
-import { Spill } from './spill.ts';
+import { DONE, Reader, secondReader, type Source } from './queue-reader.ts';
+import { Spill } from './disk-queue.ts';
 import type { Abortable } from './types.ts';
 import { reportUnexpected } from './report-unexpected.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { ErrorCode } from '../errors.ts';
-import { OverflowQueue } from './overflow.ts';
+import { OverflowQueue } from './overflow-queue.ts';
 
 let directory: string;
 beforeAll(() => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Recent } from './recent.ts';
+import { Recent } from './lru-cache.ts';
 
 const step = fc.record({
   do: fc.constantFrom('set', 'set', 'get', 'peek', 'delete', 'clear'),

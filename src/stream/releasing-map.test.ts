@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Register } from './register.ts';
+import { Register } from './releasing-map.ts';
 
 type Step =
   | { readonly do: 'set' | 'take' | 'get'; readonly key: number }

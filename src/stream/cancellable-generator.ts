@@ -1,5 +1,5 @@
-import { onAbort } from '../stream/index.ts';
-import type { Abortable } from '../stream/types.ts';
+import { onAbort } from './index.ts';
+import type { Abortable } from './types.ts';
 
 /**
  * A generator that can be left while it waits. `return()` of a bare one queues behind its pending

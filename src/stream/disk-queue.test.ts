@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Spill } from './spill.ts';
+import { Spill } from './disk-queue.ts';
 
 const options = { directory: undefined, batchBytes: 1024, diskBytes: 1024 * 1024 };
 
