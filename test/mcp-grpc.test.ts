@@ -16,7 +16,7 @@ import { tool } from '../src/mcp/tool.ts';
 import type { Tool, ToolEvent, ToolSource } from '../src/mcp/types.ts';
 import { Cancellation } from '../src/stream/cancellation.ts';
 import { Disposer } from '../src/stream/disposer.ts';
-import { fromRpcError, toRpcError } from '../src/wire/rpc-errors.ts';
+import { fromRpcError, toRpcError } from '../src/wire/json-rpc-errors.ts';
 import { TLS } from './fixtures/tls.ts';
 import { ourCatalogue } from './support/catalogue.ts';
 import { call, type Opened, toArray, toolSourceContract } from './tool-source.contract.ts';

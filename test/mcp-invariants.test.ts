@@ -5,7 +5,7 @@ import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { mcpHandler, type McpHandler } from '../src/mcp/json-rpc/http/handler.ts';
 import type { Tool, ToolSource } from '../src/mcp/types.ts';
-import { fromRpcError, toRpcError } from '../src/wire/rpc-errors.ts';
+import { fromRpcError, toRpcError } from '../src/wire/json-rpc-errors.ts';
 import { Disposer } from '../src/stream/disposer.ts';
 import { call, toArray } from './tool-source.contract.ts';
 import { verifies } from './verifies.ts';

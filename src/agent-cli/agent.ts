@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { isControl } from '../wire/control.ts';
+import { isControl } from '../wire/control-peer.ts';
 import { type Conductor, serveControl } from './control.ts';
 import type { Flags } from './flags.ts';
 import { Hooks } from './hooks.ts';

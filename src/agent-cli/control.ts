@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
+import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from './flags.ts';
 import type { ChosenModel } from './models/index.ts';
 import { blocksOf } from './models/types.ts';

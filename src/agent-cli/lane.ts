@@ -8,7 +8,7 @@ import {
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
-} from '../wire/control.ts';
+} from '../wire/control-peer.ts';
 import { record } from './read.ts';
 
 /** An answer at once is written before anything else happens; a promise when it settles. */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import type { ControlAnswer } from '../wire/control.ts';
+import type { ControlAnswer } from '../wire/control-peer.ts';
 import { Dialogue, type ServeContext } from './dialogue.ts';
 import { Gate } from './gate.ts';
 import { Turns } from './turns.ts';

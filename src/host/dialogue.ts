@@ -9,7 +9,7 @@ import {
   ControlPeer,
   type ControlRequest,
   refused,
-} from '../wire/control.ts';
+} from '../wire/control-peer.ts';
 import type { Gate } from './gate.ts';
 
 /** A request of the peer that we serve: its `signal` aborts when the peer withdraws it or is gone. */

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { textOf } from './text.ts';
-import type { ControlRequest } from '../wire/control.ts';
+import type { ControlRequest } from '../wire/control-peer.ts';
 import type { Turns } from './turns.ts';
 
 const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);

@@ -7,7 +7,7 @@ import type { JsonObject } from '../json.ts';
 import { createRegistry } from '../mcp/registry.ts';
 import { createSdkMcpServer, tool } from '../mcp/tool.ts';
 import type { ToolSource } from '../mcp/types.ts';
-import type { ControlAnswer } from '../wire/control.ts';
+import type { ControlAnswer } from '../wire/control-peer.ts';
 import { McpBridge } from './mcp.ts';
 
 const ANY = { type: 'object' } as const;

@@ -7,7 +7,7 @@ import type { MessageEnd, ToolProblem, ToolSource } from '../mcp/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
+import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
 import { isRequest } from '../wire/json-rpc.ts';
 import { askBy, type OnElicitation } from './elicitation.ts';
 import type { ServerReady } from './types.ts';

@@ -10,7 +10,7 @@ import type {
   PermissionResult,
 } from './permission-types.ts';
 import { textOf } from './text.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control.ts';
+import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
 
 const KEPT = 1000;
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json.ts';
-import { isControl } from '../wire/control.ts';
+import { isControl } from '../wire/control-peer.ts';
 import { LineDecoder, Noise, parseLine } from '../wire/jsonl.ts';
 import type { Lanes } from './lanes.ts';
 import { PlainLines } from './plain.ts';

@@ -5,7 +5,7 @@ import type { Exit } from '../process/types.ts';
 import { settledWithin } from '../stream/abort.ts';
 import type { Abortable } from '../stream/types.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { type ControlRequest, isControl } from '../wire/control.ts';
+import { type ControlRequest, isControl } from '../wire/control-peer.ts';
 import type { ToolUse } from './calls.ts';
 import { Conversation } from './conversation.ts';
 import { Dialogue, type Serve } from './dialogue.ts';

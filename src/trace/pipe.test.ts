@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { isControl } from '../wire/control.ts';
+import { isControl } from '../wire/control-peer.ts';
 import { checkPipe } from './pipe.ts';
 import { frameDescriber } from './describe.ts';
 

@@ -1,6 +1,6 @@
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { isControl } from '../wire/control.ts';
+import { isControl } from '../wire/control-peer.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 
 /**

@@ -4,7 +4,7 @@ export {
   ControlPeer,
   type ControlRequest,
   isControl,
-} from './control.ts';
+} from './control-peer.ts';
 export {
   isNotification,
   isRequest,
@@ -31,5 +31,5 @@ export {
   Noise,
   parseLine,
 } from './jsonl.ts';
-export { fromRpcError, RPC_CODE, toRpcError } from './rpc-errors.ts';
+export { fromRpcError, RPC_CODE, toRpcError } from './json-rpc-errors.ts';
 export { encodeSse, SseDecoder, type SseEvent, type SseMessage } from './sse.ts';

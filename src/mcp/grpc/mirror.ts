@@ -1,6 +1,6 @@
 import type { CallContext, Metadata } from '../../grpc/index.ts';
-import { decodeHeader, encodeHeader } from '../../wire/header-text.ts';
-import { fromRpcError } from '../../wire/rpc-errors.ts';
+import { decodeHeader, encodeHeader } from '../../wire/encoded-header.ts';
+import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 
 type Named = 'tools/call' | 'resources/read' | 'prompts/get';
 

@@ -14,7 +14,7 @@ import {
   type RpcRequest,
   rpcResult,
 } from '../../wire/json-rpc.ts';
-import { toRpcError } from '../../wire/rpc-errors.ts';
+import { toRpcError } from '../../wire/json-rpc-errors.ts';
 import { Changes } from '../changes.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../types.ts';
 import type { CallEvents } from './call-events.ts';

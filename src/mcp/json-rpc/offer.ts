@@ -16,7 +16,7 @@ import {
   type RpcRequest,
   rpcResult,
 } from '../../wire/json-rpc.ts';
-import { toRpcError } from '../../wire/rpc-errors.ts';
+import { toRpcError } from '../../wire/json-rpc-errors.ts';
 import type {
   MessageEnd,
   OfferMessagesOptions,

@@ -10,7 +10,7 @@ import {
   type RpcId,
   type RpcSuccess,
 } from '../../wire/json-rpc.ts';
-import { fromRpcError } from '../../wire/rpc-errors.ts';
+import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 import type { MessageTransport } from '../types.ts';
 
 export interface RequestOptions extends Abortable {

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../../json.ts';
-import { encodeHeader } from '../../../wire/header-text.ts';
+import { encodeHeader } from '../../../wire/encoded-header.ts';
 import { META, metaOf } from '../era.ts';
 
 /** Where a request names what it is about; these methods mirror it in `Mcp-Name`. */

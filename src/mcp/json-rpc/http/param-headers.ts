@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { decodeHeader, encodeHeader } from '../../../wire/header-text.ts';
+import { decodeHeader, encodeHeader } from '../../../wire/encoded-header.ts';
 
 const KEY = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+.^_`|~\w-]+$/;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DuolaneError, type ErrorCode, RETRYABLE } from '../errors.ts';
 import { RPC, rpcError } from './json-rpc.ts';
-import { fromRpcError, RPC_CODE, toRpcError } from './rpc-errors.ts';
+import { fromRpcError, RPC_CODE, toRpcError } from './json-rpc-errors.ts';
 
 describe('toRpcError', () => {
   test('of what went wrong inside nothing leaves the process', () => {

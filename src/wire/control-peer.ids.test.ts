@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type ControlEffect, ControlPeer } from './control.ts';
+import { type ControlEffect, ControlPeer } from './control-peer.ts';
 
 const ask = (request_id: unknown): ControlEffect & { readonly id?: string } =>
   peer.receive({ type: 'control_request', request_id, request: { subtype: 'x' } });

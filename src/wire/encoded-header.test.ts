@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeHeader, encodeHeader } from './header-text.ts';
+import { decodeHeader, encodeHeader } from './encoded-header.ts';
 
 test('any text comes out as it went in, and is what a header can carry', () => {
   fc.assert(

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { type ControlEffect, ControlPeer } from './control.ts';
+import { type ControlEffect, ControlPeer } from './control-peer.ts';
 
 /** Ids that meet those of our own requests, and names that a careless map would trip over. */
 const id = fc.constantFrom('p_1', 'p_2', 'p_3', 'c1', 'c2', '', '__proto__', 'constructor');

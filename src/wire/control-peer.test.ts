@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { type ControlEffect, ControlPeer, isControl } from './control.ts';
+import { type ControlEffect, ControlPeer, isControl } from './control-peer.ts';
 
 const gone = new DuolaneError('peer_exited', 'gone');
 const ask = (id: string, subtype = 'x'): JsonObject => ({
