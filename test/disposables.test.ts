@@ -113,7 +113,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   memoryTransport: {
-    files: ['process/memory.ts'],
+    files: ['process/memory-transport.ts'],
     open: () => {
       const { transport } = memoryTransport();
       return { thing: transport, work: toArray(transport.output) };

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { send } from './tree.ts';
+import { send } from './process-tree.ts';
 
 /**
  * Children end with this process, however it ends: `watch` their group when they start, `unwatch`

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
-import { memoryTransport } from './memory.ts';
+import { memoryTransport } from './memory-transport.ts';
 
 async function text(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   const all: Uint8Array[] = [];

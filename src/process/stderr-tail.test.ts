@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Tail } from './tail.ts';
+import { Tail } from './stderr-tail.ts';
 import { growth } from '../../test/support/busy.ts';
 
 test('it is the end of what was pushed, cut at a character', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { release } from './release.ts';
+import { release } from './free-chunk.ts';
 
 test('a chunk that owns its memory is gone at once', () => {
   const chunk = new Uint8Array(64 * 1024);
