@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Answer, Ask } from '../src/ask.ts';
 import { DuolaneError, type ErrorCode } from '../src/errors.ts';
-import { advance } from '../src/event/advance.ts';
+import { advance } from '../src/event/fold/advance.ts';
 import { checkLaws, lawful } from '../src/event/index.ts';
 import type { Agent, AgentContext, AgentEvent, Snapshot } from '../src/event/types.ts';
 import { numbered, quiet, turnOf } from './arbitraries.ts';

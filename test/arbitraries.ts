@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { DuolaneError } from '../src/errors.ts';
-import { advance } from '../src/event/advance.ts';
+import { advance } from '../src/event/fold/advance.ts';
 import { isFinal, nextTurn, settle } from '../src/event/index.ts';
 import { Laws } from '../src/event/laws.ts';
 import type {

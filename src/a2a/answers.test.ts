@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { Answer, InputRequest } from '../ask.ts';
-import { advance } from '../event/advance.ts';
+import { advance } from '../event/fold/advance.ts';
 import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { readAnswers } from './answers.ts';

@@ -1,4 +1,4 @@
-import { advance } from '../event/advance.ts';
+import { advance } from '../event/fold/advance.ts';
 import { textUpdates, throttle, type TextUpdate } from '../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../event/types.ts';
 import type { A2APart, A2ATask, StreamEvent } from './model.ts';

@@ -1,11 +1,11 @@
 import { compareIds, parseId, resume, withIds } from '../event/encode.ts';
-import { isFinal } from '../event/contract.ts';
+import { isFinal } from '../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { a2aEncoder, type TextOptions } from './encoder.ts';
 import { Refusal } from './errors.ts';
-import { countTurns } from '../event/turns.ts';
+import { countTurns } from '../event/fold/turns.ts';
 import { TERMINAL, type StreamEvent } from './model.ts';
 import { encodeStatus, encodeTask } from './task.ts';
 

@@ -1,5 +1,5 @@
-import { advance } from '../event/advance.ts';
-import { isFinal } from '../event/contract.ts';
+import { advance } from '../event/fold/advance.ts';
+import { isFinal } from '../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { advance } from '../event/advance.ts';
+import { advance } from '../event/fold/advance.ts';
 import type { AgentContext, AgentEvent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
 import { conversation } from './conversation.ts';
 

@@ -1,5 +1,5 @@
 import { frameReader } from '../adapters/stream-json.ts';
-import { advance } from '../event/advance.ts';
+import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import { listen } from '../http/node.ts';
 import { readRoutes, type ReadableLog } from '../serve/api.ts';

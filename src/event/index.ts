@@ -1,7 +1,7 @@
 export type { Answer, Ask, InputRequest } from '../ask.ts';
-export { advance, needsRun, nextTurn } from './advance.ts';
+export { advance, needsRun, nextTurn } from './fold/advance.ts';
 export { checkLaws, type CheckOptions } from './check.ts';
-export { isDelta, isFinal } from './contract.ts';
+export { isDelta, isFinal } from './fold/entry-rules.ts';
 export { decisionOf } from './decision.ts';
 export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
 export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
@@ -9,7 +9,7 @@ export { decodeEntry, encodeEntry } from './json.ts';
 export { lawful, type LawfulOptions } from './lawful.ts';
 export { withRetry } from './retry.ts';
 export type { RetryPolicy } from './retry-policy.ts';
-export { amend, failCalls, settle, STOPPED } from './settle.ts';
+export { amend, failCalls, settle, STOPPED } from './fold/recover-run.ts';
 export {
   textUpdates,
   type TextUpdate,

@@ -15,7 +15,7 @@ import {
 } from '../../test/arbitraries.ts';
 import { verifies } from '../../test/verifies.ts';
 import { DuolaneError, type ErrorCode } from '../errors.ts';
-import { advance } from './advance.ts';
+import { advance } from './fold/advance.ts';
 import { checkLaws } from './check.ts';
 import { Laws } from './laws.ts';
 import type { AgentEvent, Snapshot } from './types.ts';

@@ -1,6 +1,6 @@
 import type { InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import { belongsTo } from './contract.ts';
+import { belongsTo } from './fold/entry-rules.ts';
 import { encodeEntry } from './json.ts';
 
 export interface OpenQuestion {

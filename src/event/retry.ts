@@ -1,7 +1,7 @@
 import { DuolaneError, type Failure } from '../errors.ts';
 import { sleep } from '../stream/abort.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from './retry-policy.ts';
-import { failCalls } from './settle.ts';
+import { failCalls } from './fold/recover-run.ts';
 import type { Agent, AgentEvent } from './types.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { InputRequest } from '../ask.ts';
-import { advance } from '../event/advance.ts';
+import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot, Turn, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { detached } from './detached.ts';

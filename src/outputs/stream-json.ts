@@ -1,4 +1,4 @@
-import { advance } from '../event/advance.ts';
+import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { ApiMessages } from './api-messages.ts';

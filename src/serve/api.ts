@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
-import { isFinal } from '../event/contract.ts';
+import { isFinal } from '../event/fold/entry-rules.ts';
 import { encodeEntry } from '../event/json.ts';
 import type { Entry, Logger, Part, Snapshot } from '../event/types.ts';
 import { sseResponse, type SseItem } from '../http/sse.ts';

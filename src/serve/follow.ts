@@ -1,4 +1,4 @@
-import { belongsTo } from '../event/contract.ts';
+import { belongsTo } from '../event/fold/entry-rules.ts';
 import { parseId, resume, withIds } from '../event/encode.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import type { Message, Output } from '../outputs/index.ts';

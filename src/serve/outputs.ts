@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readAnswers } from '../a2a/answers.ts';
 import type { Place, Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
-import { isFinal } from '../event/contract.ts';
+import { isFinal } from '../event/fold/entry-rules.ts';
 import { parseId } from '../event/encode.ts';
 import type { Logger, Snapshot, Turn } from '../event/types.ts';
 import { sseResponse, streamResponse } from '../http/sse.ts';

@@ -1,4 +1,4 @@
-import { countTurns } from '../event/turns.ts';
+import { countTurns } from '../event/fold/turns.ts';
 import type { Snapshot } from '../event/types.ts';
 
 /**

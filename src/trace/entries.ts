@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
-import { advance } from '../event/advance.ts';
-import { isFinal } from '../event/contract.ts';
+import { advance } from '../event/fold/advance.ts';
+import { isFinal } from '../event/fold/entry-rules.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import { finding } from './rules.ts';
 import type { Checker } from './types.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { advance } from '../../src/event/advance.ts';
+import { advance } from '../../src/event/fold/advance.ts';
 import type { Entry, Frame, Snapshot, TaskEvent } from '../../src/event/types.ts';
 import { schedule, Replay } from '../../web/src/replay.ts';
 import { sourcesIn } from '../../web/src/sources.ts';

@@ -1,5 +1,5 @@
-import { advance } from '../../src/event/advance.ts';
-import { isFinal } from '../../src/event/contract.ts';
+import { advance } from '../../src/event/fold/advance.ts';
+import { isFinal } from '../../src/event/fold/entry-rules.ts';
 import type { Entry, Snapshot } from '../../src/event/types.ts';
 import { toolName } from './frames.ts';
 

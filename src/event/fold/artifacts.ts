@@ -1,4 +1,4 @@
-import type { AgentEvent, Artifact, Part } from './types.ts';
+import type { AgentEvent, Artifact, Part } from '../types.ts';
 
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 

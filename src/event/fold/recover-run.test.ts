@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { quiet, script, thrownBy } from '../../test/arbitraries.ts';
+import { quiet, script, thrownBy } from '../../../test/arbitraries.ts';
 import { advance, needsRun, nextTurn } from './advance.ts';
-import { Laws } from './laws.ts';
-import { amend, settle, STOPPED } from './settle.ts';
-import type { AgentEvent, Entry, Snapshot, TaskEvent, Turn } from './types.ts';
+import { Laws } from '../laws.ts';
+import { amend, settle, STOPPED } from './recover-run.ts';
+import type { AgentEvent, Entry, Snapshot, TaskEvent, Turn } from '../types.ts';
 
 const opening: TaskEvent[] = [
   {

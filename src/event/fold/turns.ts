@@ -1,4 +1,4 @@
-import type { Part, Snapshot, Turn } from './types.ts';
+import type { Part, Snapshot, Turn } from '../types.ts';
 
 const MAX_TURNS = 100;
 const MAX_TURN_CHARS = 256 * 1024;

@@ -1,10 +1,10 @@
-import type { InputRequest } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
+import type { InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
-import { belongsTo, isFinal, objection, opening } from './contract.ts';
-import type { Entry, Outcome, Said, Snapshot, TaskState, Turn, Usage } from './types.ts';
+import { belongsTo, isFinal, objection, opening } from './entry-rules.ts';
+import type { Entry, Outcome, Said, Snapshot, TaskState, Turn, Usage } from '../types.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
-import { addUsage } from './usage.ts';
+import { addUsage } from '../usage.ts';
 
 const MAX_SAID = 100;
 const MAX_SAID_CHARS = 256 * 1024;

@@ -1,8 +1,8 @@
-import type { ErrorCode, Failure } from '../errors.ts';
-import { RETRYABLE } from '../errors.ts';
-import { belongsTo, isDelta } from './contract.ts';
-import type { Agent, AgentEvent, OpenCall, Snapshot } from './types.ts';
-import { usageSince } from './usage.ts';
+import type { ErrorCode, Failure } from '../../errors.ts';
+import { RETRYABLE } from '../../errors.ts';
+import { belongsTo, isDelta } from './entry-rules.ts';
+import type { Agent, AgentEvent, OpenCall, Snapshot } from '../types.ts';
+import { usageSince } from '../usage.ts';
 
 /** What a canceled run says last. */
 export const STOPPED = 'Response stopped.';

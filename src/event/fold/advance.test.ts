@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError } from '../../errors.ts';
 import { advance, needsRun, nextTurn } from './advance.ts';
-import type { AgentEvent, Entry, Part, Snapshot, TaskEvent, Turn } from './types.ts';
+import type { AgentEvent, Entry, Part, Snapshot, TaskEvent, Turn } from '../types.ts';
 
 const turn = (messageId = 'm1', more: Partial<Turn> = {}): Turn => ({
   agent: 'a',

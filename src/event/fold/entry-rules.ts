@@ -1,5 +1,5 @@
 import { turnOf } from './turns.ts';
-import type { Entry, Outcome, Snapshot, TaskState } from './types.ts';
+import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
 
 const FINAL: ReadonlySet<string> = new Set<Outcome>([
   'completed',

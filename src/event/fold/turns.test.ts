@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { advance } from './advance.ts';
 import { addTurn, countTurns } from './turns.ts';
-import type { Entry, Snapshot, Turn } from './types.ts';
+import type { Entry, Snapshot, Turn } from '../types.ts';
 
 const turn = (id: number, text = 'hi'): Turn => ({
   agent: 'a',
