@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { DuolaneError } from '../src/errors.ts';
 import { advance } from '../src/event/fold/advance.ts';
 import { isFinal, nextTurn, settle } from '../src/event/index.ts';
-import { Laws } from '../src/event/laws.ts';
+import { Laws } from '../src/event/run/run-state-machine.ts';
 import type {
   Agent,
   AgentEvent,

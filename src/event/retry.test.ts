@@ -5,7 +5,7 @@ import { turnOf } from '../../test/arbitraries.ts';
 import { verifies } from '../../test/verifies.ts';
 import { DuolaneError } from '../errors.ts';
 import { checkLaws } from './check.ts';
-import { lawful } from './lawful.ts';
+import { lawful } from './run/normalize-agent.ts';
 import { statusError } from './model-error.ts';
 import { withRetry } from './retry.ts';
 import type { Agent, AgentEvent } from './types.ts';

@@ -1,4 +1,4 @@
-import { laneOf } from './blocks.ts';
+import { laneOf } from './run/block-tracker.ts';
 import type { Encoder, Entry } from './types.ts';
 
 export interface ThrottleOptions {

@@ -1,7 +1,7 @@
 import type { Answer, Ask, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { failCalls, settle } from '../event/index.ts';
-import { runLawfully } from '../event/lawful.ts';
+import { runLawfully } from '../event/run/normalize-agent.ts';
 import type {
   Agent,
   AgentContext,

@@ -4,7 +4,7 @@ import { parseFlags } from '../../src/agent-cli/flags.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { readArgs } from '../../src/cli/command.ts';
 import { DuolaneError } from '../../src/errors.ts';
-import { readEvent } from '../../src/event/guard.ts';
+import { readEvent } from '../../src/event/run/parse-event.ts';
 import { decodeEntry, encodeEntry } from '../../src/event/index.ts';
 import { encodeFrame, FrameDecoder } from '../../src/grpc/frames.ts';
 import { infoOf, messagesOf, parseTranscript } from '../../src/host/transcripts.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { quiet, script, thrownBy } from '../../../test/arbitraries.ts';
 import { advance, needsRun, nextTurn } from './advance.ts';
-import { Laws } from '../laws.ts';
+import { Laws } from '../run/run-state-machine.ts';
 import { amend, settle, STOPPED } from './recover-run.ts';
 import type { AgentEvent, Entry, Snapshot, TaskEvent, Turn } from '../types.ts';
 

@@ -1,7 +1,7 @@
-import type { InputRequest } from '../ask.ts';
-import { type Failure, RETRYABLE } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { AgentEvent, AgentEventBody, Outcome, Part, Usage } from './types.ts';
+import type { InputRequest } from '../../ask.ts';
+import { type Failure, RETRYABLE } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { AgentEvent, AgentEventBody, Outcome, Part, Usage } from '../types.ts';
 
 type Kind = 'string' | 'number' | 'object' | 'array';
 

@@ -1,8 +1,8 @@
-import type { InputRequest } from '../ask.ts';
-import type { ErrorCode } from '../errors.ts';
-import { belongsTo } from './fold/entry-rules.ts';
-import { failCalls } from './fold/recover-run.ts';
-import type { AgentEvent, OpenCall } from './types.ts';
+import type { InputRequest } from '../../ask.ts';
+import type { ErrorCode } from '../../errors.ts';
+import { belongsTo } from '../fold/entry-rules.ts';
+import { failCalls } from '../fold/recover-run.ts';
+import type { AgentEvent, OpenCall } from '../types.ts';
 
 type ToolEvent = Extract<AgentEvent, { readonly callId: string; readonly type: `tool.${string}` }>;
 

@@ -1,5 +1,5 @@
-import { endsInHalf, head } from './chars.ts';
-import type { AgentEvent } from './types.ts';
+import { endsInHalf, head } from '../chars.ts';
+import type { AgentEvent } from '../types.ts';
 
 type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;
 type End = Extract<AgentEvent, { readonly type: 'text.end' | 'reasoning.end' }>;

@@ -1,6 +1,6 @@
-import { laneOf } from './blocks.ts';
-import type { AgentEvent, Usage } from './types.ts';
-import { addUsage } from './usage.ts';
+import { laneOf } from './block-tracker.ts';
+import type { AgentEvent, Usage } from '../types.ts';
+import { addUsage } from '../usage.ts';
 
 type Started = Extract<AgentEvent, { readonly type: 'step.started' }>;
 type Finished = Extract<AgentEvent, { readonly type: 'step.finished' }>;

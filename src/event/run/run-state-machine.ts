@@ -1,13 +1,13 @@
-import type { Answer, InputRequest } from '../ask.ts';
-import { DuolaneError, type ErrorCode, type Failure } from '../errors.ts';
-import { Blocks } from './blocks.ts';
-import { Calls } from './calls.ts';
-import { belongsTo, isDelta, opening } from './fold/entry-rules.ts';
-import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './guard.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import { DuolaneError, type ErrorCode, type Failure } from '../../errors.ts';
+import { Blocks } from './block-tracker.ts';
+import { Calls } from './call-tracker.ts';
+import { belongsTo, isDelta, opening } from '../fold/entry-rules.ts';
+import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './parse-event.ts';
 import { type OpenQuestion, OpenQuestions } from './open-questions.ts';
-import { STOPPED } from './fold/recover-run.ts';
-import { Steps } from './steps.ts';
-import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from './types.ts';
+import { STOPPED } from '../fold/recover-run.ts';
+import { Steps } from './step-tracker.ts';
+import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
 

@@ -1,15 +1,15 @@
 import { setImmediate as macrotask, setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { contextFor, foldRun, newTask } from '../../test/agent.contract.ts';
-import { quiet, script, scriptedAgent, turnOf } from '../../test/arbitraries.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { Answer, Ask } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { checkLaws } from './check.ts';
-import { lawful } from './lawful.ts';
-import type { Agent, AgentContext, AgentEvent } from './types.ts';
-import { growth } from '../../test/support/busy.ts';
+import { contextFor, foldRun, newTask } from '../../../test/agent.contract.ts';
+import { quiet, script, scriptedAgent, turnOf } from '../../../test/arbitraries.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { Answer, Ask } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { checkLaws } from '../check.ts';
+import { lawful } from './normalize-agent.ts';
+import type { Agent, AgentContext, AgentEvent } from '../types.ts';
+import { growth } from '../../../test/support/busy.ts';
 
 const turn = turnOf('m1');
 const said = (delta: string): AgentEvent => ({ type: 'text.delta', id: 'x', delta });

@@ -1,12 +1,12 @@
-import type { Answer, Ask, InputRequest } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { Cancellation, whenAborted } from '../stream/cancellation.ts';
-import type { Abortable } from '../stream/types.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { onAbort } from '../stream/abort.ts';
-import { cut } from './cut.ts';
-import { Laws } from './laws.ts';
-import type { Agent, AgentContext, AgentEvent, Turn } from './types.ts';
+import type { Answer, Ask, InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { cut } from '../cut.ts';
+import { Laws } from './run-state-machine.ts';
+import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 
 export interface LawfulOptions {
   /** How long an agent may go on after it was told to stop before it is left behind. */

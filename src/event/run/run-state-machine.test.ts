@@ -1,6 +1,6 @@
-import { Blocks } from './blocks.ts';
-import { Calls } from './calls.ts';
-import { readEvent } from './guard.ts';
+import { Blocks } from './block-tracker.ts';
+import { Calls } from './call-tracker.ts';
+import { readEvent } from './parse-event.ts';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -12,13 +12,13 @@ import {
   script,
   thrownBy,
   turnOf,
-} from '../../test/arbitraries.ts';
-import { verifies } from '../../test/verifies.ts';
-import { DuolaneError, type ErrorCode } from '../errors.ts';
-import { advance } from './fold/advance.ts';
-import { checkLaws } from './check.ts';
-import { Laws } from './laws.ts';
-import type { AgentEvent, Snapshot } from './types.ts';
+} from '../../../test/arbitraries.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import { advance } from '../fold/advance.ts';
+import { checkLaws } from '../check.ts';
+import { Laws } from './run-state-machine.ts';
+import type { AgentEvent, Snapshot } from '../types.ts';
 
 const turn = turnOf('m1');
 const fresh: Snapshot = advance(undefined, numbered({ type: 'turn.submitted', turn }, 1));
