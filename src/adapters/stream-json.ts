@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../errors.ts';
-import { codeOfModel } from '../event/model-error.ts';
+import { codeOfModel } from '../event/retry/model-error.ts';
 import type { AgentEvent, AgentEventBody, Frame, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { failure, list, number, object, plain, text } from './read.ts';

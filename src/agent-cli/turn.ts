@@ -4,7 +4,7 @@ import type { JsonObject } from '../json.ts';
 import type { Answer } from './answer.ts';
 import { type CallEnd, runCall } from './call.ts';
 import { initMessage, resultMessage, sayAsUser, userMessage } from './messages.ts';
-import { modelError } from '../event/model-error.ts';
+import { modelError } from '../event/retry/model-error.ts';
 import { type Block, blocksOf, textOf } from './models/types.ts';
 import type { Prompt } from './queue.ts';
 import { list, record, str } from './read.ts';

@@ -7,8 +7,8 @@ export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
 export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
 export { decodeEntry, encodeEntry } from './json.ts';
 export { lawful, type LawfulOptions } from './run/normalize-agent.ts';
-export { withRetry } from './retry.ts';
-export type { RetryPolicy } from './retry-policy.ts';
+export { withRetry } from './retry/with-retry.ts';
+export type { RetryPolicy } from './retry/retry-policy.ts';
 export { amend, failCalls, settle, STOPPED } from './fold/recover-run.ts';
 export {
   textUpdates,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
 import { type JsonObject } from '../../json.ts';
 import { defined, failure, number, object, plain, text, toolFailure } from '../read.ts';

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, OpenCall, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { defined, list, number, object, plain, text, toolFailure } from '../read.ts';

@@ -1,5 +1,5 @@
 import type { Answer, InputRequest } from '../../ask.ts';
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { conversation } from '../conversation.ts';

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { contentOf } from '../ai-sdk/messages.ts';

@@ -1,4 +1,4 @@
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { approve, byContent } from '../approval.ts';

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
 import { effortOf } from './effort.ts';
-import { modelError } from '../../event/model-error.ts';
+import { modelError } from '../../event/retry/model-error.ts';
 import {
   type Block,
   blocksOf,

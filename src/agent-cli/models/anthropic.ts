@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
-import { statusError, streamedError } from '../../event/model-error.ts';
+import { statusError, streamedError } from '../../event/retry/model-error.ts';
 import { sseData } from './sse.ts';
 import {
   type Model,

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
 import { effortOf } from './effort.ts';
-import { statusError, streamedError } from '../../event/model-error.ts';
+import { statusError, streamedError } from '../../event/retry/model-error.ts';
 import { sseData } from './sse.ts';
 import {
   type Block,

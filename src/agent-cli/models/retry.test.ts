@@ -1,9 +1,14 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
-import { retryAfterMs, statusError, streamedError, modelError } from '../../event/model-error.ts';
+import {
+  retryAfterMs,
+  statusError,
+  streamedError,
+  modelError,
+} from '../../event/retry/model-error.ts';
 import { streamWithRetry } from './retry.ts';
-import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry-policy.ts';
+import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import { type Model, type ModelEvent, NO_USAGE } from './types.ts';
 
 beforeEach(() => void vi.useFakeTimers());

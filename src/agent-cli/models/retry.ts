@@ -1,7 +1,7 @@
 import type { DuolaneError } from '../../errors.ts';
 import { abortable, sleep } from '../../stream/abort.ts';
-import { modelError } from '../../event/model-error.ts';
-import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry-policy.ts';
+import { modelError } from '../../event/retry/model-error.ts';
+import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import type { Model, ModelEvent, ModelRequest } from './types.ts';
 
 /** An attempt failed and another follows after `delayMs`; all events of this answer so far are void. */

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { sleep } from '../../stream/abort.ts';
 import { str } from '../read.ts';
-import { statusError } from '../../event/model-error.ts';
+import { statusError } from '../../event/retry/model-error.ts';
 import {
   blocksOf,
   type Message,

@@ -1,8 +1,8 @@
-import { DuolaneError, type Failure } from '../errors.ts';
-import { sleep } from '../stream/abort.ts';
+import { DuolaneError, type Failure } from '../../errors.ts';
+import { sleep } from '../../stream/abort.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from './retry-policy.ts';
-import { failCalls } from './fold/recover-run.ts';
-import type { Agent, AgentEvent } from './types.ts';
+import { failCalls } from '../fold/recover-run.ts';
+import type { Agent, AgentEvent } from '../types.ts';
 
 /**
  * The same agent, called again when its model could not answer: 429, 5xx and trouble of the

@@ -1,4 +1,4 @@
-import type { DuolaneError } from '../errors.ts';
+import type { DuolaneError } from '../../errors.ts';
 
 export interface RetryPolicy {
   readonly maxRetries: number;

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { afterEach, expect, test, vi } from 'vitest';
-import { contextFor } from '../../test/agent.contract.ts';
-import { turnOf } from '../../test/arbitraries.ts';
-import { verifies } from '../../test/verifies.ts';
-import { DuolaneError } from '../errors.ts';
-import { checkLaws } from './check.ts';
-import { lawful } from './run/normalize-agent.ts';
+import { contextFor } from '../../../test/agent.contract.ts';
+import { turnOf } from '../../../test/arbitraries.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { DuolaneError } from '../../errors.ts';
+import { checkLaws } from '../check.ts';
+import { lawful } from '../run/normalize-agent.ts';
 import { statusError } from './model-error.ts';
-import { withRetry } from './retry.ts';
-import type { Agent, AgentEvent } from './types.ts';
+import { withRetry } from './with-retry.ts';
+import type { Agent, AgentEvent } from '../types.ts';
 
 afterEach(() => void vi.useRealTimers());
 

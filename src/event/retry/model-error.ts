@@ -1,5 +1,5 @@
-import { DuolaneError, type ErrorCode } from '../errors.ts';
-import { isObject } from '../json.ts';
+import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import { isObject } from '../../json.ts';
 
 /** An HTTP status of a model provider, or of an agent's server, as one of our codes. */
 export function codeOfStatus(status: number): ErrorCode {
