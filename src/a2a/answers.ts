@@ -1,5 +1,5 @@
 import type { InputRequest } from '../ask.ts';
-import { decisionOf } from '../event/decision.ts';
+import { decisionOf } from '../event/text/parse-decision.ts';
 import { parseId } from '../event/encode.ts';
 import type { Snapshot } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';

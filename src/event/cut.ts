@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../json.ts';
-import { head } from './chars.ts';
+import { head } from './text/surrogates.ts';
 import { decodeEntry, encodeEntry, isDeep } from './json.ts';
 import type { AgentEvent, Entry, Frame } from './types.ts';
 

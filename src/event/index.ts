@@ -2,7 +2,7 @@ export type { Answer, Ask, InputRequest } from '../ask.ts';
 export { advance, needsRun, nextTurn } from './fold/advance.ts';
 export { checkLaws, type CheckOptions } from './check.ts';
 export { isDelta, isFinal } from './fold/entry-rules.ts';
-export { decisionOf } from './decision.ts';
+export { decisionOf } from './text/parse-decision.ts';
 export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
 export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
 export { decodeEntry, encodeEntry } from './json.ts';

@@ -1,7 +1,7 @@
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { belongsTo } from '../event/fold/entry-rules.ts';
-import { decisionOf } from '../event/decision.ts';
+import { decisionOf } from '../event/text/parse-decision.ts';
 import type { Part } from '../event/types.ts';
 import { isDeep, isObject, type JsonObject } from '../json.ts';
 

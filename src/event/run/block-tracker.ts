@@ -1,4 +1,4 @@
-import { endsInHalf, head } from '../chars.ts';
+import { endsInHalf, head } from '../text/surrogates.ts';
 import type { AgentEvent } from '../types.ts';
 
 type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { decisionOf } from './decision.ts';
+import { decisionOf } from './parse-decision.ts';
 
 test.each([
   'yes',
