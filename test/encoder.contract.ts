@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { resume, withIds } from '../src/event/encode.ts';
+import { resume, withIds } from '../src/event/event-id.ts';
 import type { Encoder, Entry } from '../src/event/types.ts';
 import { lawfulLog, numbered, turnOf } from './arbitraries.ts';
 

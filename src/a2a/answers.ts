@@ -1,6 +1,6 @@
 import type { InputRequest } from '../ask.ts';
 import { decisionOf } from '../event/text/parse-decision.ts';
-import { parseId } from '../event/encode.ts';
+import { parseId } from '../event/event-id.ts';
 import type { Snapshot } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { Refusal } from './errors.ts';

@@ -1,4 +1,4 @@
-import { compareIds, parseId, resume, withIds } from '../event/encode.ts';
+import { compareIds, parseId, resume, withIds } from '../event/event-id.ts';
 import { isFinal } from '../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot } from '../event/types.ts';
 import type { Abortable } from '../stream/types.ts';

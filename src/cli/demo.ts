@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { encodeEntry } from '../event/json.ts';
+import { encodeEntry } from '../event/entry-codec.ts';
 import type { Entry } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
 import type { TaskLog } from '../task/types.ts';

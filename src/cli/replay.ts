@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
-import { encodeEntry } from '../event/json.ts';
+import { encodeEntry } from '../event/entry-codec.ts';
 import { sleep, untilAborted } from '../stream/abort.ts';
 import { readTrace, type TraceItem } from '../trace/index.ts';
 import { openBrowser } from './browser.ts';

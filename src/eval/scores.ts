@@ -1,4 +1,4 @@
-import { checkLaws } from '../event/check.ts';
+import { checkLaws } from '../event/check-laws.ts';
 import { isObject } from '../json.ts';
 import type { EvalRun, Score } from './types.ts';
 

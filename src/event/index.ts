@@ -1,11 +1,11 @@
 export type { Answer, Ask, InputRequest } from '../ask.ts';
 export { advance, needsRun, nextTurn } from './fold/advance.ts';
-export { checkLaws, type CheckOptions } from './check.ts';
+export { checkLaws, type CheckOptions } from './check-laws.ts';
 export { isDelta, isFinal } from './fold/entry-rules.ts';
 export { decisionOf } from './text/parse-decision.ts';
-export { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
-export { compareIds, type Identified, parseId, resume, withIds } from './encode.ts';
-export { decodeEntry, encodeEntry } from './json.ts';
+export { cut, ENTRY_BYTES, FRAME_BYTES } from './truncate-event.ts';
+export { compareIds, type Identified, parseId, resume, withIds } from './event-id.ts';
+export { decodeEntry, encodeEntry } from './entry-codec.ts';
 export { lawful, type LawfulOptions } from './run/normalize-agent.ts';
 export { withRetry } from './retry/with-retry.ts';
 export type { RetryPolicy } from './retry/retry-policy.ts';

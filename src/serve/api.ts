@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/fold/entry-rules.ts';
-import { encodeEntry } from '../event/json.ts';
+import { encodeEntry } from '../event/entry-codec.ts';
 import type { Entry, Logger, Part, Snapshot } from '../event/types.ts';
 import { sseResponse, type SseItem } from '../http/sse.ts';
 import { traceHeaders } from '../http/trace.ts';

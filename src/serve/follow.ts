@@ -1,5 +1,5 @@
 import { belongsTo } from '../event/fold/entry-rules.ts';
-import { parseId, resume, withIds } from '../event/encode.ts';
+import { parseId, resume, withIds } from '../event/event-id.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import type { Message, Output } from '../outputs/index.ts';
 import type { TaskLog } from '../task/types.ts';

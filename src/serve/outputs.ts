@@ -3,7 +3,7 @@ import { readAnswers } from '../a2a/answers.ts';
 import type { Place, Streams } from '../a2a/streams.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/fold/entry-rules.ts';
-import { parseId } from '../event/encode.ts';
+import { parseId } from '../event/event-id.ts';
 import type { Logger, Snapshot, Turn } from '../event/types.ts';
 import { sseResponse, streamResponse } from '../http/sse.ts';
 import { traceHeaders } from '../http/trace.ts';

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
 import { isTime } from '../event/run/parse-event.ts';
-import { isWords } from '../event/json.ts';
+import { isWords } from '../event/entry-codec.ts';
 import { isDeep, MAX_DEPTH } from '../json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
 

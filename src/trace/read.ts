@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { decodeEntry } from '../event/json.ts';
+import { decodeEntry } from '../event/entry-codec.ts';
 import type { Entry, Frame } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { LineDecoder, Noise } from '../wire/jsonl.ts';

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { cut } from '../event/cut.ts';
+import { cut } from '../event/truncate-event.ts';
 import type { AgentEvent, Entry, Frame, Part, TaskEvent } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { TraceItem } from './read.ts';

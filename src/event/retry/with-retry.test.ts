@@ -4,7 +4,7 @@ import { contextFor } from '../../../test/agent.contract.ts';
 import { turnOf } from '../../../test/arbitraries.ts';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
-import { checkLaws } from '../check.ts';
+import { checkLaws } from '../check-laws.ts';
 import { lawful } from '../run/normalize-agent.ts';
 import { statusError } from './model-error.ts';
 import { withRetry } from './with-retry.ts';

@@ -6,7 +6,7 @@ import { quiet, script, scriptedAgent, turnOf } from '../../../test/arbitraries.
 import { verifies } from '../../../test/verifies.ts';
 import type { Answer, Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { checkLaws } from '../check.ts';
+import { checkLaws } from '../check-laws.ts';
 import { lawful } from './normalize-agent.ts';
 import type { Agent, AgentContext, AgentEvent } from '../types.ts';
 import { growth } from '../../../test/support/busy.ts';

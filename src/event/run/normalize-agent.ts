@@ -4,7 +4,7 @@ import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { cut } from '../cut.ts';
+import { cut } from '../truncate-event.ts';
 import { Laws } from './run-state-machine.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 

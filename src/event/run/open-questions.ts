@@ -1,7 +1,7 @@
 import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { belongsTo } from '../fold/entry-rules.ts';
-import { encodeEntry } from '../json.ts';
+import { encodeEntry } from '../entry-codec.ts';
 
 export interface OpenQuestion {
   readonly request: InputRequest;

@@ -16,7 +16,7 @@ import {
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { advance } from '../fold/advance.ts';
-import { checkLaws } from '../check.ts';
+import { checkLaws } from '../check-laws.ts';
 import { Laws } from './run-state-machine.ts';
 import type { AgentEvent, Snapshot } from '../types.ts';
 

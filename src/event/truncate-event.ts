@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { head } from './text/surrogates.ts';
-import { decodeEntry, encodeEntry, isDeep } from './json.ts';
+import { decodeEntry, encodeEntry, isDeep } from './entry-codec.ts';
 import type { AgentEvent, Entry, Frame } from './types.ts';
 
 /** What one entry may take in the log, and one frame in it. */

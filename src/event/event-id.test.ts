@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { numbered } from '../../test/arbitraries.ts';
-import { compareIds, parseId, resume, withIds } from './encode.ts';
+import { compareIds, parseId, resume, withIds } from './event-id.ts';
 import type { Encoder } from './types.ts';
 
 const status = (seq: number, message: string) => numbered({ type: 'status', message }, seq);

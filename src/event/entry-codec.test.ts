@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { lawfulLog, numbered } from '../../test/arbitraries.ts';
-import { cut, ENTRY_BYTES, FRAME_BYTES } from './cut.ts';
-import { decodeEntry, encodeEntry } from './json.ts';
+import { cut, ENTRY_BYTES, FRAME_BYTES } from './truncate-event.ts';
+import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { AgentEvent, Entry } from './types.ts';
 
 const custom = (data: unknown): Entry => numbered({ type: 'custom', name: 'n', data }, 1);
