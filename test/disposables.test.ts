@@ -279,14 +279,14 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   'memoryLog, createRunner': {
-    files: ['task/memory.ts', 'task/log.ts', 'task/runner.ts'],
+    files: ['task/memory.ts', 'task/log/task-log.ts', 'task/runner.ts'],
     open: (scope) => {
       const log = scope.use(memoryLog());
       return { thing: createRunner({ log, agents: { hello } }) };
     },
   },
   memoryLog: {
-    files: ['task/log.ts'],
+    files: ['task/log/task-log.ts'],
     open: () => ({ thing: memoryLog() }),
   },
   sqliteLog: {
@@ -350,7 +350,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'task/postgres/listen.ts': 'needs a database: test/postgres',
   'task/postgres/nats.ts': 'needs a NATS server: test/postgres',
   'task/postgres/store.ts': 'needs a database: test/postgres',
-  'task/store-health.ts': 'passes on to the store',
+  'task/log/store-health.ts': 'passes on to the store',
 };
 
 describe('everything that can be disposed', () => {

@@ -25,7 +25,7 @@ export {
   memoryLog,
   type MemoryLogOptions,
 } from './memory.ts';
-export { openLog } from './log.ts';
+export { openLog } from './log/task-log.ts';
 export { createRunner } from './runner.ts';
 export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite.ts';
 export { METHODS, storeCalls } from './store.ts';

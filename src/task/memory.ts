@@ -1,5 +1,5 @@
 import { Ledger } from './ledger.ts';
-import { openLog } from './log.ts';
+import { openLog } from './log/task-log.ts';
 import { MemoryTables } from './memory-tables.ts';
 import { notifyAll } from './process-warnings.ts';
 import { type Commit, invoke, type Store, storeCalls } from './store.ts';

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Bus } from './bus.ts';
-import { openLog } from '../log.ts';
+import { openLog } from '../log/task-log.ts';
 import type { PgPool } from './client.ts';
 import { openPostgresStore } from './store.ts';
 import type { Store } from '../store.ts';

@@ -1,14 +1,14 @@
-import { DuolaneError } from '../errors.ts';
-import { decodeEntry } from '../event/index.ts';
-import type { Entry, Seq } from '../event/types.ts';
-import { whenAborted } from '../stream/cancellation.ts';
-import { DONE, Reader, type Source } from '../stream/queue-reader.ts';
-import { Register } from '../stream/releasing-map.ts';
-import type { Abortable } from '../stream/types.ts';
-import { heapShare } from './held-text.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import type { Commit, ReadResult, Row, Store } from './store.ts';
-import type { Reading } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { decodeEntry } from '../../event/index.ts';
+import type { Entry, Seq } from '../../event/types.ts';
+import { whenAborted } from '../../stream/cancellation.ts';
+import { DONE, Reader, type Source } from '../../stream/queue-reader.ts';
+import { Register } from '../../stream/releasing-map.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { heapShare } from '../held-text.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import type { Commit, ReadResult, Row, Store } from '../store.ts';
+import type { Reading } from '../types.ts';
 
 const RING_ROWS = 256;
 const RING_BYTES = 1 << 20;

@@ -1,13 +1,13 @@
-import { DuolaneError } from '../errors.ts';
-import { decodeEntry } from '../event/index.ts';
-import type { Entry, Note, Seq, Snapshot } from '../event/types.ts';
-import { Cancellation } from '../stream/cancellation.ts';
-import { Channel } from '../stream/index.ts';
-import { Register } from '../stream/releasing-map.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import type { ClaimRow, Commit, Row, Store } from './store.ts';
-import type { Kept } from './tail.ts';
-import type { Claim } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { decodeEntry } from '../../event/index.ts';
+import type { Entry, Note, Seq, Snapshot } from '../../event/types.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
+import { Channel } from '../../stream/index.ts';
+import { Register } from '../../stream/releasing-map.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import type { ClaimRow, Commit, Row, Store } from '../store.ts';
+import type { Kept } from './live-tail.ts';
+import type { Claim } from '../types.ts';
 
 /** A claim of this process. Its signal and its notes cost nothing unless somebody looks at them. */
 class Held extends Cancellation implements Claim {

@@ -1,17 +1,17 @@
-import { DuolaneError } from '../errors.ts';
-import { decodeEntry, isFinal } from '../event/index.ts';
-import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../event/types.ts';
-import type { Abortable, Items } from '../stream/types.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { encodeEvent, flatEntry } from './codec.ts';
-import { HeldClaims } from './held.ts';
-import { leavable, subscribe, waitFor } from '../stream/cancellable-generator.ts';
-import { listTasks } from './list.ts';
-import { processWarnings } from './process-warnings.ts';
+import { DuolaneError } from '../../errors.ts';
+import { decodeEntry, isFinal } from '../../event/index.ts';
+import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
+import type { Abortable, Items } from '../../stream/types.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { encodeEvent, flatEntry } from '../codec.ts';
+import { HeldClaims } from './active-claims.ts';
+import { leavable, subscribe, waitFor } from '../../stream/cancellable-generator.ts';
+import { listTasks } from './list-tasks.ts';
+import { processWarnings } from '../process-warnings.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';
-import type { Commit, DamagedTask, Store } from './store.ts';
-import { Tails } from './tail.ts';
-import { Takeovers } from './takeover.ts';
+import type { Commit, DamagedTask, Store } from '../store.ts';
+import { Tails } from './live-tail.ts';
+import { Takeovers } from './cancel-deadlines.ts';
 import type {
   Bookmark,
   Claim,
@@ -22,7 +22,7 @@ import type {
   Reading,
   TaskLog,
   TaskQuery,
-} from './types.ts';
+} from '../types.ts';
 
 const FIRST_PAUSE_MS = 50;
 const MAX_QUEUED = 10_000;
