@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Logger, Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
-import { converse, type ConverseOptions } from '../task/converse.ts';
+import { converse, type ConverseOptions } from '../task/run/complete-turn.ts';
 import { memoryLog } from '../task/memory.ts';
-import { createRunner } from '../task/runner.ts';
+import { createRunner } from '../task/run/runner.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { Shown } from './printer.ts';
 

@@ -8,7 +8,7 @@ import { listen } from '../http/node.ts';
 import { urlOf } from '../http/request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
 import { Disposer } from '../stream/disposer.ts';
-import { createRunner } from '../task/runner.ts';
+import { createRunner } from '../task/run/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
 import { apiRoutes } from './api.ts';
 import { auditAnswers, openAudit, type AuditEntry } from './audit.ts';

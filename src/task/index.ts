@@ -26,7 +26,7 @@ export {
   type MemoryLogOptions,
 } from './memory.ts';
 export { openLog } from './log/task-log.ts';
-export { createRunner } from './runner.ts';
+export { createRunner } from './run/runner.ts';
 export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite.ts';
 export { METHODS, storeCalls } from './store.ts';
 export type {

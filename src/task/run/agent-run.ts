@@ -1,7 +1,7 @@
-import type { Answer, Ask, InputRequest } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { failCalls, settle } from '../event/index.ts';
-import { runLawfully } from '../event/run/normalize-agent.ts';
+import type { Answer, Ask, InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { failCalls, settle } from '../../event/index.ts';
+import { runLawfully } from '../../event/run/normalize-agent.ts';
 import type {
   Agent,
   AgentContext,
@@ -11,13 +11,13 @@ import type {
   Note,
   Snapshot,
   Turn,
-} from '../event/types.ts';
-import { onAbort } from '../stream/abort.ts';
-import { Cancellation, whenAborted } from '../stream/cancellation.ts';
-import { Combiner } from './combine.ts';
-import { heldBy, type HeldText } from './held-text.ts';
-import type { Claim, RunEar, RunObserver } from './types.ts';
-import type { TaskWriter } from './writer.ts';
+} from '../../event/types.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
+import { Combiner } from './write-combiner.ts';
+import { heldBy, type HeldText } from '../held-text.ts';
+import type { Claim, RunEar, RunObserver } from '../types.ts';
+import type { TaskWriter } from './task-writer.ts';
 
 export interface RunOptions {
   readonly graceMs: number;

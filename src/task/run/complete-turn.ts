@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer, Ask } from '../ask.ts';
-import type { Entry, Turn } from '../event/types.ts';
-import { onAbort } from '../stream/index.ts';
-import type { Runner, TaskLog } from './types.ts';
+import type { Answer, Ask } from '../../ask.ts';
+import type { Entry, Turn } from '../../event/types.ts';
+import { onAbort } from '../../stream/index.ts';
+import type { Runner, TaskLog } from '../types.ts';
 
 export interface ConverseOptions {
   /** Asked when the agent waits for a person. Its signal aborts when the turn is cancelled. */

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { DuolaneError } from '../errors.ts';
-import { isFinal, nextTurn, settle } from '../event/index.ts';
-import type { Agent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
-import { sleep } from '../stream/index.ts';
-import { Register } from '../stream/releasing-map.ts';
-import { heapShare, HeldText } from './held-text.ts';
-import { subscribe } from '../stream/cancellable-generator.ts';
-import { processWarnings } from './process-warnings.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { Run, type RunOptions } from './run.ts';
-import { partyOf } from './run-queue.ts';
-import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from './types.ts';
-import { TaskWriter } from './writer.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isFinal, nextTurn, settle } from '../../event/index.ts';
+import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
+import { sleep } from '../../stream/index.ts';
+import { Register } from '../../stream/releasing-map.ts';
+import { heapShare, HeldText } from '../held-text.ts';
+import { subscribe } from '../../stream/cancellable-generator.ts';
+import { processWarnings } from '../process-warnings.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { Run, type RunOptions } from './agent-run.ts';
+import { partyOf } from '../run-queue.ts';
+import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
+import { TaskWriter } from './task-writer.ts';
 
 /** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
 const MOST_WAITING = 10;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { DuolaneError } from '../errors.ts';
-import type { AgentEvent, Entry } from '../event/types.ts';
-import { memoryLog } from './memory.ts';
-import type { TaskLog } from './types.ts';
-import { TaskWriter } from './writer.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { AgentEvent, Entry } from '../../event/types.ts';
+import { memoryLog } from '../memory.ts';
+import type { TaskLog } from '../types.ts';
+import { TaskWriter } from './task-writer.ts';
 
 const started: AgentEvent = { type: 'run.started' };
 const completed: AgentEvent = { type: 'run.finished', outcome: 'completed', text: '' };

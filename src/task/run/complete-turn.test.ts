@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { turnOf } from '../../test/arbitraries.ts';
-import type { Agent, Entry } from '../event/types.ts';
-import { converse } from './converse.ts';
-import { createRunner, memoryLog } from './index.ts';
+import { turnOf } from '../../../test/arbitraries.ts';
+import type { Agent, Entry } from '../../event/types.ts';
+import { converse } from './complete-turn.ts';
+import { createRunner, memoryLog } from '../index.ts';
 
 test('a cancel while a person is asked ends the turn, though the asker ignores its signal', async () => {
   await using log = memoryLog();

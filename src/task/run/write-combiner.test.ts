@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { AgentEvent } from '../event/types.ts';
-import { Combiner } from './combine.ts';
+import type { AgentEvent } from '../../event/types.ts';
+import { Combiner } from './write-combiner.ts';
 
 const arbitraryEvent: fc.Arbitrary<AgentEvent> = fc.oneof(
   fc.record({

@@ -1,4 +1,4 @@
-import type { AgentEvent } from '../event/types.ts';
+import type { AgentEvent } from '../../event/types.ts';
 
 const MAX_EVENTS = 512;
 const MAX_CHARS = 256 * 1024;

@@ -1,9 +1,9 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { turnOf } from '../../test/arbitraries.ts';
-import { createRunner, memoryLog } from './index.ts';
-import type { Agent, Turn } from '../event/types.ts';
-import type { TaskLog } from './types.ts';
+import { turnOf } from '../../../test/arbitraries.ts';
+import { createRunner, memoryLog } from '../index.ts';
+import type { Agent, Turn } from '../../event/types.ts';
+import type { TaskLog } from '../types.ts';
 
 test('a runner is disposed of when the last task that was being submitted is handed back', async () => {
   await using log = memoryLog();
