@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../src/event/types.ts';
 import { type Claim, createRunner, openLog, sqliteLog } from '../src/task/index.ts';
-import { encodeSnapshot } from '../src/task/codec.ts';
+import { encodeSnapshot } from '../src/task/store/line-codec.ts';
 import { sqliteThread } from '../src/task/sqlite.ts';
 import { threadStore } from '../src/task/sqlite-store.ts';
 import { manyWords, words } from './task-world.ts';

@@ -4,7 +4,7 @@ import { advance } from '../src/event/index.ts';
 import type { Agent, AgentEvent, Entry, Logger, Snapshot, Turn } from '../src/event/types.ts';
 import { createRunner, openLog, type Runner, type Store, type TaskLog } from '../src/task/index.ts';
 import type { Claim, LogOptions, RunnerOptions } from '../src/task/index.ts';
-import { type StoreMethods, storeCalls } from '../src/task/store.ts';
+import { type StoreMethods, storeCalls } from '../src/task/store/store.ts';
 
 /** What can go wrong between a replica and its database. */
 export class Faults {

@@ -28,7 +28,7 @@ export {
 export { openLog } from './log/task-log.ts';
 export { createRunner } from './run/runner.ts';
 export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite.ts';
-export { METHODS, storeCalls } from './store.ts';
+export { METHODS, storeCalls } from './store/store.ts';
 export type {
   AppendRequest,
   ClaimRow,
@@ -44,5 +44,5 @@ export type {
   StoreMethods,
   SubmitRequest,
   TaskFilter,
-} from './store.ts';
+} from './store/store.ts';
 export type * from './types.ts';

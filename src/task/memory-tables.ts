@@ -1,9 +1,9 @@
 import { isFinal } from '../event/index.ts';
 import type { Seq } from '../event/types.ts';
-import { changed } from './change.ts';
-import { RunQueue } from './run-queue.ts';
-import type { Page, PageRequest, Place, Row, TaskFilter } from './store.ts';
-import type { Head, Tables, TurnKey } from './tables.ts';
+import { changed } from './store/listed-change.ts';
+import { RunQueue } from './store/run-queue.ts';
+import type { Page, PageRequest, Place, Row, TaskFilter } from './store/store.ts';
+import type { Head, Tables, TurnKey } from './store/storage-engine.ts';
 import type { Bookmark } from './types.ts';
 
 interface Record extends Place {

@@ -1,8 +1,8 @@
-import { Ledger } from './ledger.ts';
+import { Ledger } from './store/store-rules.ts';
 import { openLog } from './log/task-log.ts';
 import { MemoryTables } from './memory-tables.ts';
 import { notifyAll } from './process-warnings.ts';
-import { type Commit, invoke, type Store, storeCalls } from './store.ts';
+import { type Commit, invoke, type Store, storeCalls } from './store/store.ts';
 import type { LogOptions, TaskLog } from './types.ts';
 
 export interface MemoryDatabaseOptions {

@@ -1,11 +1,11 @@
 import { DuolaneError } from '../errors.ts';
-import { Ledger } from './ledger.ts';
+import { Ledger } from './store/store-rules.ts';
 import { type Database, openDatabase, type Statement } from './sqlite-driver.ts';
 import { lockFile, writeHolder } from './sqlite-lock.ts';
 import { prepareDatabase } from './sqlite-schema.ts';
 import { SqliteTables } from './sqlite-tables.ts';
 import type { Call, Done, Reply } from './sqlite-wire.ts';
-import { invoke, METHODS } from './store.ts';
+import { invoke, METHODS } from './store/store.ts';
 
 /** The database and the rules over it, without a thread: what the worker runs. */
 export class SqliteEngine {

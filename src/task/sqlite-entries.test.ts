@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { openDatabase } from './sqlite-driver.ts';
 import { SqliteEntries } from './sqlite-entries.ts';
 import { prepareDatabase } from './sqlite-schema.ts';
-import type { Row } from './store.ts';
+import type { Row } from './store/store.ts';
 
 const KEY = 1;
 

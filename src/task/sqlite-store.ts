@@ -5,7 +5,7 @@ import { notifyAll } from './process-warnings.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
-import { type Commit, type Store, storeCalls, type StoreMethods } from './store.ts';
+import { type Commit, type Store, storeCalls, type StoreMethods } from './store/store.ts';
 
 /** A thread that has begun to open the database. `again`: this process had it open before. */
 export type StartThread = (again: boolean) => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeEvent } from './codec.ts';
-import { Ledger } from './ledger.ts';
+import { encodeEvent } from './store/line-codec.ts';
+import { Ledger } from './store/store-rules.ts';
 import { MemoryTables } from './memory-tables.ts';
 import {
   type Call,

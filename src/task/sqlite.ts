@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { openLog } from './log/task-log.ts';
 import { type StartThread, threadStore } from './sqlite-store.ts';
-import type { Store } from './store.ts';
+import type { Store } from './store/store.ts';
 import type { LogOptions, TaskLog } from './types.ts';
 
 export interface SqliteLogOptions extends LogOptions {

@@ -3,8 +3,8 @@ import { setImmediate as macrotask } from 'node:timers/promises';
 import { turnOf } from '../../../test/arbitraries.ts';
 import { HeldClaims } from './active-claims.ts';
 import { memoryDatabase } from '../memory.ts';
-import { encodeEvent, numberLine } from '../codec.ts';
-import type { ClaimRow, Store } from '../store.ts';
+import { encodeEvent, numberLine } from '../store/line-codec.ts';
+import type { ClaimRow, Store } from '../store/store.ts';
 
 async function claimOf(store: Store, task: string): Promise<ClaimRow> {
   const turn = turnOf(`m-${task}`, { agent: 'a', task });

@@ -5,7 +5,7 @@ import { Cancellation } from '../../stream/cancellation.ts';
 import { Channel } from '../../stream/index.ts';
 import { Register } from '../../stream/releasing-map.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { ClaimRow, Commit, Row, Store } from '../store.ts';
+import type { ClaimRow, Commit, Row, Store } from '../store/store.ts';
 import type { Kept } from './live-tail.ts';
 import type { Claim } from '../types.ts';
 

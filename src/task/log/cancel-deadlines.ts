@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { Register } from '../../stream/releasing-map.ts';
-import type { Commit, Store } from '../store.ts';
+import type { Commit, Store } from '../store/store.ts';
 
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 5000;

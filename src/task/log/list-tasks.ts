@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Snapshot } from '../../event/types.ts';
 import type { Items } from '../../stream/types.ts';
-import type { DamagedTask, Place, Store } from '../store.ts';
+import type { DamagedTask, Place, Store } from '../store/store.ts';
 import type { TaskQuery } from '../types.ts';
 
 const PAGE = 50;

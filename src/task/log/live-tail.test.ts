@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import type { Entry, Seq } from '../../event/types.ts';
-import { encodeEvent, numberLine } from '../codec.ts';
-import type { Commit, ReadResult, Row, Store } from '../store.ts';
+import { encodeEvent, numberLine } from '../store/line-codec.ts';
+import type { Commit, ReadResult, Row, Store } from '../store/store.ts';
 import { Tails } from './live-tail.ts';
 
 beforeEach(() => void vi.useFakeTimers());

@@ -7,7 +7,7 @@ import { Register } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { heapShare } from '../held-text.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { Commit, ReadResult, Row, Store } from '../store.ts';
+import type { Commit, ReadResult, Row, Store } from '../store/store.ts';
 import type { Reading } from '../types.ts';
 
 const RING_ROWS = 256;

@@ -1,6 +1,6 @@
 import { DuolaneError, type Failure } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
-import { METHODS, type Store, storeCalls, type StoreMethods } from '../store.ts';
+import { METHODS, type Store, storeCalls, type StoreMethods } from '../store/store.ts';
 import type { LogHealth } from '../types.ts';
 
 /** Writes that were stored so lately prove that the store works, without a probe. */

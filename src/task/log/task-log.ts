@@ -3,13 +3,13 @@ import { decodeEntry, isFinal } from '../../event/index.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { encodeEvent, flatEntry } from '../codec.ts';
+import { encodeEvent, flatEntry } from '../store/line-codec.ts';
 import { HeldClaims } from './active-claims.ts';
 import { leavable, subscribe, waitFor } from '../../stream/cancellable-generator.ts';
 import { listTasks } from './list-tasks.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';
-import type { Commit, DamagedTask, Store } from '../store.ts';
+import type { Commit, DamagedTask, Store } from '../store/store.ts';
 import { Tails } from './live-tail.ts';
 import { Takeovers } from './cancel-deadlines.ts';
 import type {

@@ -1,12 +1,12 @@
 import { isFinal, needsRun } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
-import { changed } from '../change.ts';
-import { encodeSnapshot } from '../codec.ts';
+import { changed } from '../store/listed-change.ts';
+import { encodeSnapshot } from '../store/line-codec.ts';
 import type { PgHead } from './heads.ts';
-import { partyOf } from '../run-queue.ts';
+import { partyOf } from '../store/run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
-import type { Row } from '../store.ts';
-import type { Head, TaskTables, TurnKey } from '../tables.ts';
+import type { Row } from '../store/store.ts';
+import type { Head, TaskTables, TurnKey } from '../store/storage-engine.ts';
 
 /** A turn that the database knows already, with its entry. */
 export interface KnownTurn {

@@ -1,16 +1,16 @@
 import { DuolaneError } from '../../errors.ts';
 import { decodeEntry } from '../../event/index.ts';
 import { sleep } from '../../stream/index.ts';
-import { numberLine } from '../codec.ts';
-import { isDamage } from '../page-builder.ts';
-import { type WriteRules, writeRules } from '../ledger.ts';
+import { numberLine } from '../store/line-codec.ts';
+import { isDamage } from '../store/page-builder.ts';
+import { type WriteRules, writeRules } from '../store/store-rules.ts';
 import { Batch, type KnownTurn, type Prepared, turnKey } from './batch.ts';
 import { type Connections, sqlState } from './client.ts';
 import type { Heads, PgHead } from './heads.ts';
 import { Recent } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
-import { type Commit, invoke, type StoreMethods } from '../store.ts';
-import { turnKeyOf, type TurnKey } from '../tables.ts';
+import { type Commit, invoke, type StoreMethods } from '../store/store.ts';
+import { turnKeyOf, type TurnKey } from '../store/storage-engine.ts';
 
 export type GroupMethod = 'submit' | 'cancel' | 'append' | 'release';
 

@@ -1,11 +1,11 @@
 import { advance, decodeEntry } from '../../event/index.ts';
 import type { Snapshot } from '../../event/types.ts';
-import { decodeSnapshot } from '../codec.ts';
+import { decodeSnapshot } from '../store/line-codec.ts';
 import type { SqlRow, Statement } from './client.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import { Recent } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';
-import type { Head } from '../tables.ts';
+import type { Head } from '../store/storage-engine.ts';
 
 /** A head as it was when its row had this `rev`. */
 export interface PgHead extends Head {

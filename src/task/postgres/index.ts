@@ -3,7 +3,7 @@ import type { Bus } from './bus.ts';
 import { openLog } from '../log/task-log.ts';
 import type { PgPool } from './client.ts';
 import { openPostgresStore } from './store.ts';
-import type { Store } from '../store.ts';
+import type { Store } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
 
 export type { Bus, BusListener } from './bus.ts';

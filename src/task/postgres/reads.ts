@@ -1,12 +1,12 @@
 import type { Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { disposableRows } from '../compact.ts';
-import { isDamage, PageBuilder } from '../page-builder.ts';
+import { disposableRows } from '../store/compaction.ts';
+import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import type { Connections, SqlRow } from './client.ts';
 import type { Heads } from './heads.ts';
 import type { Sql } from './sql.ts';
-import type { PageRequest, Page, ReadResult, Row, TaskFilter } from '../store.ts';
+import type { PageRequest, Page, ReadResult, Row, TaskFilter } from '../store/store.ts';
 import type { Bookmark } from '../types.ts';
 
 const CHUNK_ROWS = 256;

@@ -13,7 +13,7 @@ import { steadyNow } from '../steady-clock.ts';
 import { migrate } from './schema.ts';
 import { type Sql, statements } from './sql.ts';
 import { notifyAll } from '../process-warnings.ts';
-import type { Commit, Store, StoreCalls } from '../store.ts';
+import type { Commit, Store, StoreCalls } from '../store/store.ts';
 import type { ReplicaInfo, ReplicaTask } from '../types.ts';
 
 export interface StoreOptions {

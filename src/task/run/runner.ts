@@ -10,7 +10,7 @@ import { subscribe } from '../../stream/cancellable-generator.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { Run, type RunOptions } from './agent-run.ts';
-import { partyOf } from '../run-queue.ts';
+import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
 import { TaskWriter } from './task-writer.ts';
 

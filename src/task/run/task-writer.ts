@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { advance, amend, isFinal, settle } from '../../event/index.ts';
 import type { AgentEvent, Entry, Note, Snapshot } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
-import { isNote } from '../codec.ts';
+import { isNote } from '../store/line-codec.ts';
 import type { Claim, TaskLog } from '../types.ts';
 
 const MAX_PAUSE_MS = 5000;

@@ -1,8 +1,8 @@
-import { DuolaneError } from '../errors.ts';
-import { advance, decodeEntry, isFinal, needsRun, settle } from '../event/index.ts';
-import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
-import { encodeEvent, isNote, numberLine } from './codec.ts';
-import { disposableRows } from './compact.ts';
+import { DuolaneError } from '../../errors.ts';
+import { advance, decodeEntry, isFinal, needsRun, settle } from '../../event/index.ts';
+import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
+import { encodeEvent, isNote, numberLine } from './line-codec.ts';
+import { disposableRows } from './compaction.ts';
 import type {
   AppendRequest,
   ClaimRow,
@@ -16,8 +16,8 @@ import type {
 } from './store.ts';
 import { isDamage } from './page-builder.ts';
 import { partyOf } from './run-queue.ts';
-import { steadyNow } from './steady-clock.ts';
-import { turnKeyOf, type Head, type Tables, type TaskTables } from './tables.ts';
+import { steadyNow } from '../steady-clock.ts';
+import { turnKeyOf, type Head, type Tables, type TaskTables } from './storage-engine.ts';
 
 const CHUNK_ROWS = 256;
 const CHUNK_BYTES = 1 << 20;

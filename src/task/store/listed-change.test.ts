@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { advance } from '../event/index.ts';
-import type { Entry, Snapshot } from '../event/types.ts';
-import { changed } from './change.ts';
+import { advance } from '../../event/index.ts';
+import type { Entry, Snapshot } from '../../event/types.ts';
+import { changed } from './listed-change.ts';
 
 test('every turn is a change, also when as many are forgotten as come', () => {
   let snapshot: Snapshot | undefined;

@@ -1,5 +1,5 @@
-import type { Entry, Seq, Snapshot, TaskState } from '../event/types.ts';
-import type { Bookmark, ReplicaInfo } from './types.ts';
+import type { Entry, Seq, Snapshot, TaskState } from '../../event/types.ts';
+import type { Bookmark, ReplicaInfo } from '../types.ts';
 
 /** A stored entry. `note` tells a note from an agent event without parsing it. */
 export interface Row {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeEntry } from '../event/index.ts';
-import type { AgentEvent, Entry } from '../event/types.ts';
-import { disposableRows } from './compact.ts';
+import { encodeEntry } from '../../event/index.ts';
+import type { AgentEvent, Entry } from '../../event/types.ts';
+import { disposableRows } from './compaction.ts';
 import type { Row } from './store.ts';
 
 const rowsOf = (events: readonly AgentEvent[]): Row[] =>

@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import type { Snapshot } from '../event/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Snapshot } from '../../event/types.ts';
 import type { DamagedTask, Page, Place } from './store.ts';
 
 /** A page of tasks, without those that are stored and cannot be read: one of them must not hide the rest. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { anyYield } from '../../test/arbitraries.ts';
-import { decodeEntry } from '../event/index.ts';
-import type { AgentEvent } from '../event/types.ts';
-import { encodeEvent, flatEntry, numberLine } from './codec.ts';
+import { anyYield } from '../../../test/arbitraries.ts';
+import { decodeEntry } from '../../event/index.ts';
+import type { AgentEvent } from '../../event/types.ts';
+import { encodeEvent, flatEntry, numberLine } from './line-codec.ts';
 
 const read = (event: AgentEvent): unknown => decodeEntry(numberLine(encodeEvent(event, 5), 7));
 

@@ -1,5 +1,5 @@
-import { countTurns } from '../event/fold/turns.ts';
-import type { Snapshot } from '../event/types.ts';
+import { countTurns } from '../../event/fold/turns.ts';
+import type { Snapshot } from '../../event/types.ts';
 
 /**
  * Whether a task has changed for those who list tasks: a turn, a start, an end, a question, an

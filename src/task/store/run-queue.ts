@@ -1,5 +1,5 @@
-import { needsRun } from '../event/index.ts';
-import type { Snapshot } from '../event/types.ts';
+import { needsRun } from '../../event/index.ts';
+import type { Snapshot } from '../../event/types.ts';
 
 /** Who shares the runners with others: an owner, or a tenant where tasks have no owner. */
 export const partyOf = ({ owner = '', turns }: Snapshot): string =>

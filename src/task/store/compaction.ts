@@ -1,5 +1,5 @@
-import { decodeEntry } from '../event/index.ts';
-import type { Entry, Seq } from '../event/types.ts';
+import { decodeEntry } from '../../event/index.ts';
+import type { Entry, Seq } from '../../event/types.ts';
 import type { Row } from './store.ts';
 
 /**

@@ -1,9 +1,9 @@
-import { DuolaneError } from '../errors.ts';
-import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../event/index.ts';
-import { isTime } from '../event/run/parse-event.ts';
-import { isWords } from '../event/entry-codec.ts';
-import { isDeep, MAX_DEPTH } from '../json.ts';
-import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../event/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../../event/index.ts';
+import { isTime } from '../../event/run/parse-event.ts';
+import { isWords } from '../../event/entry-codec.ts';
+import { isDeep, MAX_DEPTH } from '../../json.ts';
+import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../../event/types.ts';
 
 /** An event as the line of its entry, all but the number, which only the store knows. */
 export function encodeEvent(event: TaskEvent, now: number = Date.now()): string {

@@ -1,6 +1,6 @@
-import type { Seq, Snapshot, Turn } from '../event/types.ts';
+import type { Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
-import type { Bookmark } from './types.ts';
+import type { Bookmark } from '../types.ts';
 
 /** A task as the rules see it: its fold and who may write it. Never changed, only replaced. */
 export interface Head {
