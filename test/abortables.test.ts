@@ -23,7 +23,7 @@ import { abortable, sleep, untilAborted } from '../src/stream/abort.ts';
 import { Channel } from '../src/stream/channel.ts';
 import { Disposer } from '../src/stream/disposer.ts';
 import { OverflowQueue } from '../src/stream/overflow-queue.ts';
-import { memoryLog } from '../src/task/memory.ts';
+import { memoryLog } from '../src/task/memory/memory-log.ts';
 import { messagePair } from './support/message-pair.ts';
 import { call, toArray } from './tool-source.contract.ts';
 

@@ -114,7 +114,7 @@ test.each([
   ['serve/x.ts', `import hello from '../../examples/hello.ts'`],
   ['trace/x.ts', `import leftPad from 'left-pad'`],
   ['host/x.ts', 'const addOn = await import(name)'],
-  ['task/memory.ts', `const sqlite = require('node:sqlite')`],
+  ['task/memory/memory-log.ts', `const sqlite = require('node:sqlite')`],
 ])('the rules refuse, in %s: %s', (file, source) => {
   expect(wrongIn(importsOf(file, source))).toHaveLength(1);
 });

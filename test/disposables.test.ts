@@ -27,7 +27,7 @@ import { serve } from '../src/serve/serve.ts';
 import { Channel } from '../src/stream/channel.ts';
 import { Disposer } from '../src/stream/disposer.ts';
 import { OverflowQueue } from '../src/stream/overflow-queue.ts';
-import { memoryLog } from '../src/task/memory.ts';
+import { memoryLog } from '../src/task/memory/memory-log.ts';
 import { createRunner } from '../src/task/run/runner.ts';
 import { sqliteLog } from '../src/task/sqlite.ts';
 import { send } from './support/end.ts';
@@ -279,7 +279,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   'memoryLog, createRunner': {
-    files: ['task/memory.ts', 'task/log/task-log.ts', 'task/run/runner.ts'],
+    files: ['task/memory/memory-log.ts', 'task/log/task-log.ts', 'task/run/runner.ts'],
     open: (scope) => {
       const log = scope.use(memoryLog());
       return { thing: createRunner({ log, agents: { hello } }) };

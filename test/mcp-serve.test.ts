@@ -5,7 +5,7 @@ import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { createRegistry } from '../src/mcp/registry.ts';
 import { tool } from '../src/mcp/tool.ts';
 import { serve } from '../src/serve/serve.ts';
-import { memoryLog } from '../src/task/memory.ts';
+import { memoryLog } from '../src/task/memory/memory-log.ts';
 import { call, toArray } from './tool-source.contract.ts';
 import { verifies } from './verifies.ts';
 

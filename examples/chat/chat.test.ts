@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Served, serve } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { shopper } from './shopper.ts';
 import { Chat } from './client.ts';
 

@@ -3,7 +3,7 @@ import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Logger, Part } from '../event/types.ts';
 import type { AgentModule } from '../serve/types.ts';
 import { converse, type ConverseOptions } from '../task/run/complete-turn.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { Shown } from './printer.ts';

@@ -5,7 +5,7 @@ import { openStore, serve, type Auth } from '../serve/index.ts';
 import { queueLimit, type StoreOptions } from '../serve/serve.ts';
 import { blobsOf, removerOf } from '../serve/modules.ts';
 import type { AgentModule, ServeOptions } from '../serve/types.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import type { TaskLog } from '../task/types.ts';
 import { openBrowser } from './browser.ts';
 import { EXIT, numberFlag, textFlag, type Command, type Flags } from './command.ts';

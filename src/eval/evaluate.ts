@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, Entry, Logger } from '../event/types.ts';
 import { converse } from '../task/run/complete-turn.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { runOf } from './run.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectA2A } from '../a2a/index.ts';
 import type { Agent } from '../event/types.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { type AuditRecord, openAudit } from './audit.ts';
 import { serve, type Served } from './serve.ts';
 import type { ServeOptions } from './types.ts';

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { createRegistry } from '../mcp/registry.ts';
 import type { Agent } from '../event/types.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { serve } from './serve.ts';
 
 const hello: Agent = async function* () {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { createGuard } from './guard.ts';
 import { serve } from './serve.ts';
 

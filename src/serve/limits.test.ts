@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { DuolaneError, type Failure } from '../errors.ts';
 import type { Agent } from '../event/types.ts';
 import { onAbort } from '../stream/abort.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import type { LogHealth } from '../task/types.ts';
 import { createReadiness } from './readiness.ts';
 import { serve } from './serve.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createRegistry } from '../mcp/registry.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { serve } from './serve.ts';
 
 const WRONG: readonly unknown[] = [

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { call, toArray } from '../../test/tool-source.contract.ts';
 import { listen } from '../http/node.ts';
 import { createRegistry, dialHttp, tool } from '../mcp/index.ts';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { serve, type Served } from './index.ts';
 
 /** An authorization server that gives a token to any client. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { memoryLog } from '../task/memory.ts';
+import { memoryLog } from '../task/memory/memory-log.ts';
 import { memoryRevocations } from './revocations.ts';
 import { serve } from './serve.ts';
 import { createSessions } from './session.ts';

@@ -24,7 +24,7 @@ export {
   type MemoryDatabaseOptions,
   memoryLog,
   type MemoryLogOptions,
-} from './memory.ts';
+} from './memory/memory-log.ts';
 export { openLog } from './log/task-log.ts';
 export { createRunner } from './run/runner.ts';
 export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { encodeEvent } from './store/line-codec.ts';
 import { Ledger } from './store/store-rules.ts';
-import { MemoryTables } from './memory-tables.ts';
+import { MemoryTables } from './memory/memory-storage.ts';
 import {
   type Call,
   type Done,

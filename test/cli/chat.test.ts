@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DuolaneError } from '../../src/errors.ts';
 import { serve } from '../../src/serve/index.ts';
 import type { Agent } from '../../src/event/types.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { startServer } from '../page/server.ts';
 import { suite } from '../verifies.ts';
 import { expectNoStack, missingPty, PATH_AGENT, Place } from './support.ts';

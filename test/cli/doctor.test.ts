@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Agent } from '../../src/event/types.ts';
 import { serve, type Served } from '../../src/serve/index.ts';
 import { createSdkMcpServer, query, tool } from '../../src/host/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import type { Finding } from '../../src/trace/index.ts';
 import { Workspace } from '../agent-cli/workspace.ts';
 import { STUB_CLI } from '../support/stub-cli.ts';

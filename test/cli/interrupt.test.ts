@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../../scripts/setup.mjs';
 import { serve, type Served } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { suite } from '../verifies.ts';
 import { COMMAND, expectNoStack, missingPty, PATH_AGENT, Place } from './support.ts';
 

@@ -6,7 +6,7 @@ import type { Agent } from '../../src/event/types.ts';
 import { encodeFrame } from '../../src/grpc/frames.ts';
 import { createRegistry, tool } from '../../src/mcp/index.ts';
 import { serve } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { mutatedText } from './inputs.ts';
 import { RPC_MESSAGES, type Target } from './parsers.ts';
 

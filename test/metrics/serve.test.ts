@@ -6,7 +6,7 @@ import { cli } from '../../src/adapters/cli.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import { type Served, serve, type ServeOptions } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { openKitchen } from '../outputs/kitchen.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { Agent, AgentEvent, Turn } from '../../src/event/types.ts';
 import { type Served, serve, type ServeOptions } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 
 export const textOf = (turn: Turn): string =>
   turn.parts.flatMap((part) => ('text' in part ? [part.text] : [])).join(' ');

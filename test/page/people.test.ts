@@ -9,7 +9,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { openSession } from '../../src/host/index.ts';
 import { createSdkMcpServer, tool } from '../../src/mcp/index.ts';
 import { serve } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import type { ReplicaInfo, ReplicaTask } from '../../src/task/types.ts';
 import { suite } from '../verifies.ts';
 import { openBrowser } from './browser.ts';

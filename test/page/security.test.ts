@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { request, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { serve, type Served } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 
 // The page can approve actions, so nobody but the page itself may reach its server.
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AgentModule, type Served, serve } from '../../src/serve/index.ts';
-import { memoryLog } from '../../src/task/memory.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { Caller, type Seen } from '../a2a/support.ts';
 
 export interface Place extends AsyncDisposable {

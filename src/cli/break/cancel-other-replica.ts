@@ -4,7 +4,7 @@ import type { Agent } from '../../event/types.ts';
 import { serve } from '../../serve/index.ts';
 import { sleep } from '../../stream/abort.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { memoryLog } from '../../task/memory.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
 import { type Fault, Story } from './fault.ts';
 import { naiveServer } from './sse.ts';
 

@@ -3,7 +3,7 @@ import { connectA2A } from '../../a2a/index.ts';
 import type { AgentEvent } from '../../event/types.ts';
 import { serve } from '../../serve/index.ts';
 import { sleep } from '../../stream/abort.ts';
-import { memoryLog } from '../../task/memory.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
 import { type Fault, Story } from './fault.ts';
 import { events, naiveServer } from './sse.ts';
 

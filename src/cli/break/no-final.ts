@@ -1,6 +1,6 @@
 import type { Agent } from '../../event/types.ts';
 import { serve } from '../../serve/index.ts';
-import { memoryLog } from '../../task/memory.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
 import { checkStream } from '../../trace/index.ts';
 import { type Fault, Story } from './fault.ts';
 import { events, eventLine, eventWords, naiveServer, streamRequest } from './sse.ts';

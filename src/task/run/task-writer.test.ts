@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import type { AgentEvent, Entry } from '../../event/types.ts';
-import { memoryLog } from '../memory.ts';
+import { memoryLog } from '../memory/memory-log.ts';
 import type { TaskLog } from '../types.ts';
 import { TaskWriter } from './task-writer.ts';
 

@@ -1,9 +1,9 @@
-import { Ledger } from './store/store-rules.ts';
-import { openLog } from './log/task-log.ts';
-import { MemoryTables } from './memory-tables.ts';
-import { notifyAll } from './process-warnings.ts';
-import { type Commit, invoke, type Store, storeCalls } from './store/store.ts';
-import type { LogOptions, TaskLog } from './types.ts';
+import { Ledger } from '../store/store-rules.ts';
+import { openLog } from '../log/task-log.ts';
+import { MemoryTables } from './memory-storage.ts';
+import { notifyAll } from '../process-warnings.ts';
+import { type Commit, invoke, type Store, storeCalls } from '../store/store.ts';
+import type { LogOptions, TaskLog } from '../types.ts';
 
 export interface MemoryDatabaseOptions {
   /** How many ended tasks are kept; beyond it the one that ended first is deleted, with its blobs. */

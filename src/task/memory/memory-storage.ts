@@ -1,10 +1,10 @@
-import { isFinal } from '../event/index.ts';
-import type { Seq } from '../event/types.ts';
-import { changed } from './store/listed-change.ts';
-import { RunQueue } from './store/run-queue.ts';
-import type { Page, PageRequest, Place, Row, TaskFilter } from './store/store.ts';
-import type { Head, Tables, TurnKey } from './store/storage-engine.ts';
-import type { Bookmark } from './types.ts';
+import { isFinal } from '../../event/index.ts';
+import type { Seq } from '../../event/types.ts';
+import { changed } from '../store/listed-change.ts';
+import { RunQueue } from '../store/run-queue.ts';
+import type { Page, PageRequest, Place, Row, TaskFilter } from '../store/store.ts';
+import type { Head, Tables, TurnKey } from '../store/storage-engine.ts';
+import type { Bookmark } from '../types.ts';
 
 interface Record extends Place {
   head: Head;
