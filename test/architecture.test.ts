@@ -126,7 +126,7 @@ test.each([
   ['adapters/cli.ts', `import { openSession } from '../host/index.ts'`],
   ['cli/modules.ts', 'const agent = await import(pathToFileURL(path).href)'],
   ['process/child.ts', `import { spawn } from 'node:child_process'`],
-  ['task/sqlite.ts', `import { DatabaseSync } from '@photostructure/sqlite'`],
+  ['task/sqlite/sqlite-log.ts', `import { DatabaseSync } from '@photostructure/sqlite'`],
 ])('the rules allow, in %s: %s', (file, source) => {
   expect(wrongIn(importsOf(file, source))).toEqual([]);
 });

@@ -29,7 +29,7 @@ import { Disposer } from '../src/stream/disposer.ts';
 import { OverflowQueue } from '../src/stream/overflow-queue.ts';
 import { memoryLog } from '../src/task/memory/memory-log.ts';
 import { createRunner } from '../src/task/run/runner.ts';
-import { sqliteLog } from '../src/task/sqlite.ts';
+import { sqliteLog } from '../src/task/sqlite/sqlite-log.ts';
 import { send } from './support/end.ts';
 import { playedSession } from './support/fake-cli.ts';
 import { messagePair } from './support/message-pair.ts';
@@ -290,7 +290,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     open: () => ({ thing: memoryLog() }),
   },
   sqliteLog: {
-    files: ['task/sqlite-store.ts'],
+    files: ['task/sqlite/thread-store.ts'],
     open: async () => {
       const folder = await mkdtemp(join(tmpdir(), 'duolane-dispose-'));
       return { thing: await sqliteLog({ file: join(folder, 'tasks.sqlite') }) };

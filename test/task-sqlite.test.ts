@@ -6,10 +6,10 @@ import type { Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../src/event/types.ts';
 import { type Claim, createRunner, openLog, sqliteLog } from '../src/task/index.ts';
 import { encodeSnapshot } from '../src/task/store/line-codec.ts';
-import { sqliteThread } from '../src/task/sqlite.ts';
-import { threadStore } from '../src/task/sqlite-store.ts';
+import { sqliteThread } from '../src/task/sqlite/sqlite-log.ts';
+import { threadStore } from '../src/task/sqlite/thread-store.ts';
 import { manyWords, words } from './task-world.ts';
-import { openDatabase } from '../src/task/sqlite-driver.ts';
+import { openDatabase } from '../src/task/sqlite/driver.ts';
 
 let folder: string;
 let file: string;

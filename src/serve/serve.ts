@@ -291,7 +291,7 @@ export async function openStore(file: string, options: StoreOptions = {}): Promi
     const { postgresLog } = await import('../task/postgres/index.ts');
     return postgresLog({ connectionString: file, ...options });
   }
-  const { sqliteLog } = await import('../task/sqlite.ts');
+  const { sqliteLog } = await import('../task/sqlite/sqlite-log.ts');
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   return sqliteLog({ file, ...options });
 }

@@ -27,7 +27,7 @@ export {
 } from './memory/memory-log.ts';
 export { openLog } from './log/task-log.ts';
 export { createRunner } from './run/runner.ts';
-export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite.ts';
+export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite/sqlite-log.ts';
 export { METHODS, storeCalls } from './store/store.ts';
 export type {
   AppendRequest,

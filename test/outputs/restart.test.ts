@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Served } from '../../src/serve/index.ts';
-import { sqliteLog } from '../../src/task/sqlite.ts';
+import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { openChat, type UiMessage } from './chat.ts';

@@ -61,7 +61,7 @@ function node(): Check {
 }
 
 function built(): Check {
-  const files = ['agent-cli/main.js', 'cli/duolane.js', 'task/sqlite-worker.js'];
+  const files = ['agent-cli/main.js', 'cli/duolane.js', 'task/sqlite/worker.js'];
   const absent = files.filter((file) => !existsSync(join(ROOT, 'dist', file)));
   if (absent.length === 0) return { name: 'build', state: 'ok', what: 'the package is built' };
   return {
@@ -101,7 +101,7 @@ async function sqlite(): Promise<Check> {
   const builtIn = process.getBuiltinModule('node:sqlite') !== undefined;
   const driver = builtIn ? 'node:sqlite' : '@photostructure/sqlite';
   try {
-    const { openDatabase } = await import('../../task/sqlite-driver.ts');
+    const { openDatabase } = await import('../../task/sqlite/driver.ts');
     const database = openDatabase(':memory:');
     database.exec('SELECT 1');
     database.close();

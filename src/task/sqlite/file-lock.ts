@@ -1,8 +1,8 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import { type Database, openDatabase } from './sqlite-driver.ts';
+import { DuolaneError } from '../../errors.ts';
+import { type Database, openDatabase } from './driver.ts';
 
 /**
  * One writer process per file. The lock is SQLite's own exclusive lock on a file beside the

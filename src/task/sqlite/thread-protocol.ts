@@ -1,8 +1,8 @@
-import type { Failure } from '../errors.ts';
-import { advance, decodeEntry } from '../event/index.ts';
-import type { Seq } from '../event/types.ts';
-import { numberLine } from './store/line-codec.ts';
-import type { AppendRequest, Commit, Row, StoreMethods, SubmitRequest } from './store/store.ts';
+import type { Failure } from '../../errors.ts';
+import { advance, decodeEntry } from '../../event/index.ts';
+import type { Seq } from '../../event/types.ts';
+import { numberLine } from '../store/line-codec.ts';
+import type { AppendRequest, Commit, Row, StoreMethods, SubmitRequest } from '../store/store.ts';
 
 /*
  * What travels between a log and the thread of its file. Appends are nearly all of it, so they are

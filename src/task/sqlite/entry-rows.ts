@@ -1,6 +1,6 @@
-import type { Seq } from '../event/types.ts';
-import type { Database, SqlRow, Statement } from './sqlite-driver.ts';
-import type { Row } from './store/store.ts';
+import type { Seq } from '../../event/types.ts';
+import type { Database, SqlRow, Statement } from './driver.ts';
+import type { Row } from '../store/store.ts';
 
 /** A row that is read for a few of its lines should not be much longer than these. */
 const MAX_ROW_CHARS = 64 * 1024;

@@ -1,5 +1,5 @@
-import type { Value } from './sqlite-driver.ts';
-import type { TaskFilter } from './store/store.ts';
+import type { Value } from './driver.ts';
+import type { TaskFilter } from '../store/store.ts';
 
 /** A filter of tasks as the condition of a statement, with its values. */
 export function condition(filter: TaskFilter): {

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import { MessageChannel, Worker } from 'node:worker_threads';
-import { openLog } from './log/task-log.ts';
-import { type StartThread, threadStore } from './sqlite-store.ts';
-import type { Store } from './store/store.ts';
-import type { LogOptions, TaskLog } from './types.ts';
+import { openLog } from '../log/task-log.ts';
+import { type StartThread, threadStore } from './thread-store.ts';
+import type { Store } from '../store/store.ts';
+import type { LogOptions, TaskLog } from '../types.ts';
 
 export interface SqliteLogOptions extends LogOptions {
   /** The database; made with its folder if it is not there. Beside it: `-wal`, `-shm` and `-lock`. */
@@ -40,6 +40,4 @@ export const sqliteThread =
     return { worker, port: port1 };
   };
 
-const WORKER = import.meta.url.endsWith('.ts')
-  ? './sqlite-worker.source.mjs'
-  : './sqlite-worker.js';
+const WORKER = import.meta.url.endsWith('.ts') ? './worker.source.mjs' : './worker.js';

@@ -2,12 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Turn } from '../event/types.ts';
-import { encodeEvent, numberLine } from './store/line-codec.ts';
-import { openDatabase } from './sqlite-driver.ts';
-import { SqliteEngine } from './sqlite-engine.ts';
-import type { Call, Done, Reply } from './sqlite-wire.ts';
-import type { Commit } from './store/store.ts';
+import type { Turn } from '../../event/types.ts';
+import { encodeEvent, numberLine } from '../store/line-codec.ts';
+import { openDatabase } from './driver.ts';
+import { SqliteEngine } from './engine.ts';
+import type { Call, Done, Reply } from './thread-protocol.ts';
+import type { Commit } from '../store/store.ts';
 
 let folder: string;
 let file: string;

@@ -1,7 +1,7 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
-import { DuolaneError } from '../errors.ts';
-import { SqliteEngine } from './sqlite-engine.ts';
-import { packDone, type PackedCalls, unpackCalls } from './sqlite-wire.ts';
+import { DuolaneError } from '../../errors.ts';
+import { SqliteEngine } from './engine.ts';
+import { packDone, type PackedCalls, unpackCalls } from './thread-protocol.ts';
 
 // The calls of a message are one commit; whoever sends waits with the next message for the answer.
 const { port, file, again } = workerData as {

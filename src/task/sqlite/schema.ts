@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import type { Database } from './sqlite-driver.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Database } from './driver.ts';
 
 /**
  * Each step brings a database from the version before it to its own; steps are never changed, only

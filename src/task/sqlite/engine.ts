@@ -1,11 +1,11 @@
-import { DuolaneError } from '../errors.ts';
-import { Ledger } from './store/store-rules.ts';
-import { type Database, openDatabase, type Statement } from './sqlite-driver.ts';
-import { lockFile, writeHolder } from './sqlite-lock.ts';
-import { prepareDatabase } from './sqlite-schema.ts';
-import { SqliteTables } from './sqlite-tables.ts';
-import type { Call, Done, Reply } from './sqlite-wire.ts';
-import { invoke, METHODS } from './store/store.ts';
+import { DuolaneError } from '../../errors.ts';
+import { Ledger } from '../store/store-rules.ts';
+import { type Database, openDatabase, type Statement } from './driver.ts';
+import { lockFile, writeHolder } from './file-lock.ts';
+import { prepareDatabase } from './schema.ts';
+import { SqliteTables } from './sqlite-storage.ts';
+import type { Call, Done, Reply } from './thread-protocol.ts';
+import { invoke, METHODS } from '../store/store.ts';
 
 /** The database and the rules over it, without a thread: what the worker runs. */
 export class SqliteEngine {

@@ -1,19 +1,19 @@
-import { DuolaneError } from '../errors.ts';
-import { advance, decodeEntry, isFinal, needsRun } from '../event/index.ts';
-import type { Seq, Snapshot } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { changed } from './store/listed-change.ts';
-import { decodeSnapshot, encodeSnapshot } from './store/line-codec.ts';
-import { isDamage, PageBuilder } from './store/page-builder.ts';
-import { heapShare, snapshotChars } from './held-text.ts';
-import { Recent, type RecentOptions } from '../stream/lru-cache.ts';
-import { RunQueue } from './store/run-queue.ts';
-import { condition } from './sqlite-condition.ts';
-import type { Database, Statement } from './sqlite-driver.ts';
-import { SqliteEntries } from './sqlite-entries.ts';
-import type { Page, PageRequest, Row, TaskFilter } from './store/store.ts';
-import { type Head, type Tables, type TurnKey, turnKeyOf } from './store/storage-engine.ts';
-import type { Bookmark } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { advance, decodeEntry, isFinal, needsRun } from '../../event/index.ts';
+import type { Seq, Snapshot } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { changed } from '../store/listed-change.ts';
+import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
+import { isDamage, PageBuilder } from '../store/page-builder.ts';
+import { heapShare, snapshotChars } from '../held-text.ts';
+import { Recent, type RecentOptions } from '../../stream/lru-cache.ts';
+import { RunQueue } from '../store/run-queue.ts';
+import { condition } from './filter-condition.ts';
+import type { Database, Statement } from './driver.ts';
+import { SqliteEntries } from './entry-rows.ts';
+import type { Page, PageRequest, Row, TaskFilter } from '../store/store.ts';
+import { type Head, type Tables, type TurnKey, turnKeyOf } from '../store/storage-engine.ts';
+import type { Bookmark } from '../types.ts';
 
 const HOT_TASKS = 2000;
 /** Who has just followed a task to its end often asks for it once more; later it comes from the file. */

@@ -1,11 +1,11 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
-import { DuolaneError, type Failure } from '../errors.ts';
-import { Register } from '../stream/releasing-map.ts';
-import { notifyAll } from './process-warnings.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { type Call, packCalls, type PackedDone, unpackDone } from './sqlite-wire.ts';
-import { type Commit, type Store, storeCalls, type StoreMethods } from './store/store.ts';
+import { DuolaneError, type Failure } from '../../errors.ts';
+import { Register } from '../../stream/releasing-map.ts';
+import { notifyAll } from '../process-warnings.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { type Call, packCalls, type PackedDone, unpackDone } from './thread-protocol.ts';
+import { type Commit, type Store, storeCalls, type StoreMethods } from '../store/store.ts';
 
 /** A thread that has begun to open the database. `again`: this process had it open before. */
 export type StartThread = (again: boolean) => {

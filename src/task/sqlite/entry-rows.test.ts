@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { openDatabase } from './sqlite-driver.ts';
-import { SqliteEntries } from './sqlite-entries.ts';
-import { prepareDatabase } from './sqlite-schema.ts';
-import type { Row } from './store/store.ts';
+import { openDatabase } from './driver.ts';
+import { SqliteEntries } from './entry-rows.ts';
+import { prepareDatabase } from './schema.ts';
+import type { Row } from '../store/store.ts';
 
 const KEY = 1;
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { encodeEvent } from './store/line-codec.ts';
-import { Ledger } from './store/store-rules.ts';
-import { MemoryTables } from './memory/memory-storage.ts';
+import { encodeEvent } from '../store/line-codec.ts';
+import { Ledger } from '../store/store-rules.ts';
+import { MemoryTables } from '../memory/memory-storage.ts';
 import {
   type Call,
   type Done,
@@ -10,7 +10,7 @@ import {
   packDone,
   unpackCalls,
   unpackDone,
-} from './sqlite-wire.ts';
+} from './thread-protocol.ts';
 
 const line = fc.string().map((delta) => JSON.stringify({ type: 'text.delta', id: 't', delta }));
 const append = fc
