@@ -347,9 +347,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'host/startup.ts': 'passes on to the session',
   'serve/audit.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',
-  'task/postgres/listen.ts': 'needs a database: test/postgres',
-  'task/postgres/nats.ts': 'needs a NATS server: test/postgres',
-  'task/postgres/store.ts': 'needs a database: test/postgres',
+  'task/postgres/listen-notify-bus.ts': 'needs a database: test/postgres',
+  'task/postgres/nats-bus.ts': 'needs a NATS server: test/postgres',
+  'task/postgres/postgres-store.ts': 'needs a database: test/postgres',
   'task/log/store-health.ts': 'passes on to the store',
 };
 

@@ -288,7 +288,7 @@ export interface StoreOptions extends Pick<LogOptions, 'blobs'>, Pick<Limits, 'm
 /** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
 export async function openStore(file: string, options: StoreOptions = {}): Promise<TaskLog> {
   if (/^postgres(ql)?:\/\//.test(file)) {
-    const { postgresLog } = await import('../task/postgres/index.ts');
+    const { postgresLog } = await import('../task/postgres/postgres-log.ts');
     return postgresLog({ connectionString: file, ...options });
   }
   const { sqliteLog } = await import('../task/sqlite/sqlite-log.ts');

@@ -1,7 +1,7 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
 import { METHODS, type Store, storeCalls } from '../../src/task/index.ts';
-import { postgresDatabase } from '../../src/task/postgres/index.ts';
+import { postgresDatabase } from '../../src/task/postgres/postgres-log.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
 import { taskLogContract } from '../task-log.contract.ts';
 import { taskRunsContract } from '../task-runs.contract.ts';

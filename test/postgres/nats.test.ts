@@ -7,7 +7,7 @@ import {
   type NatsConnectionLike,
   postgresLog,
   type PostgresLogOptions,
-} from '../../src/task/postgres/index.ts';
+} from '../../src/task/postgres/postgres-log.ts';
 import { peer } from '../peers.ts';
 import { freePort, postgresMissing, startPostgres } from '../support/postgres.ts';
 import { claimed, collect, completed, say, started } from '../task-world.ts';

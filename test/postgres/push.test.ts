@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PushConfigs } from '../../src/a2a/push-configs.ts';
 import type { Bookmark, Claim, TaskLog } from '../../src/task/index.ts';
-import { postgresLog } from '../../src/task/postgres/index.ts';
+import { postgresLog } from '../../src/task/postgres/postgres-log.ts';
 import { httpServer } from '../a2a/support.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
 import { suite } from '../verifies.ts';

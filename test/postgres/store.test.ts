@@ -14,7 +14,7 @@ import {
   postgresDatabase,
   postgresLog,
   type PostgresLogOptions,
-} from '../../src/task/postgres/index.ts';
+} from '../../src/task/postgres/postgres-log.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
 import {
   claimed,

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { decodeEntry } from '../../src/event/index.ts';
 import type { Entry, Snapshot } from '../../src/event/types.ts';
 import type { ReplicaInfo } from '../../src/task/index.ts';
-import type { PostgresLogOptions } from '../../src/task/postgres/index.ts';
+import type { PostgresLogOptions } from '../../src/task/postgres/postgres-log.ts';
 import { Noise, SseDecoder } from '../../src/wire/index.ts';
 
 const program = fileURLToPath(new URL('../fixtures/replica.mjs', import.meta.url));

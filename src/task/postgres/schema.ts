@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { sleep } from '../../stream/index.ts';
-import { type Connections, sqlState } from './client.ts';
+import { type Connections, sqlState } from './connections.ts';
 
 /**
  * Each step brings a database from the version before it to its own; steps are never changed, only

@@ -1,4 +1,4 @@
-import type { Statement } from './client.ts';
+import type { Statement } from './connections.ts';
 
 export type Sql = Readonly<
   Record<

@@ -1,7 +1,7 @@
 import { advance, decodeEntry } from '../../event/index.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot } from '../store/line-codec.ts';
-import type { SqlRow, Statement } from './client.ts';
+import type { SqlRow, Statement } from './connections.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import { Recent } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';

@@ -1,7 +1,7 @@
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { onAbort, sleep } from '../../stream/index.ts';
-import type { Bus, BusListener } from './bus.ts';
-import type { PgClient } from './client.ts';
+import type { Bus, BusListener } from './wakeup-bus.ts';
+import type { PgClient } from './connections.ts';
 
 export interface ListenOptions {
   /** A connection of its own, direct or in session mode: a pooler in between loses notifications. */

@@ -1,4 +1,4 @@
-import type { Bus } from './bus.ts';
+import type { Bus } from './wakeup-bus.ts';
 
 /** What we use of a `NatsConnection` of the packages `@nats-io/transport-node` or `nats`. */
 export interface NatsConnectionLike {

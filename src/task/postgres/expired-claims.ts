@@ -1,4 +1,4 @@
-import type { SqlRow } from './client.ts';
+import type { SqlRow } from './connections.ts';
 
 /** A claim that was seen with this lease, by the steady clock of this process. */
 interface Suspect {

@@ -2,7 +2,7 @@ import { isFinal, needsRun } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
 import { changed } from '../store/listed-change.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
-import type { PgHead } from './heads.ts';
+import type { PgHead } from './head-cache.ts';
 import { partyOf } from '../store/run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { Row } from '../store/store.ts';
