@@ -3,7 +3,7 @@ import { isFinal } from '../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
-import { timeOrderedId } from '../task/id.ts';
+import { timeOrderedId } from '../task/uuid-v7.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { readAnswers, refuseAnswered } from './answers.ts';
 import type { TextOptions } from './encoder.ts';

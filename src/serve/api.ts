@@ -9,7 +9,7 @@ import { traceHeaders } from '../http/trace.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
 import type { Abortable } from '../stream/types.ts';
-import { timeOrderedId } from '../task/id.ts';
+import { timeOrderedId } from '../task/uuid-v7.ts';
 import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type BlobInfo, type BlobStore, fileBlobs } from '../task/blob.ts';
+import { type BlobInfo, type BlobStore, fileBlobs } from '../task/blob-store.ts';
 import { blobRoutes } from './blobs.ts';
 import { createRouter } from './router.ts';
 

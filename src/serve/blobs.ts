@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isFresh } from '../http/fresh.ts';
-import type { BlobInfo, BlobRange, BlobStore } from '../task/blob.ts';
+import type { BlobInfo, BlobRange, BlobStore } from '../task/blob-store.ts';
 import { plain, type Call, type Route } from './router.ts';
 
 /**

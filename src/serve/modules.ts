@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import type { BlobStore } from '../task/blob.ts';
+import type { BlobStore } from '../task/blob-store.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
 type Modules = Readonly<Record<string, AgentModule>>;

@@ -20,7 +20,7 @@ import {
   uiMessageEncoder,
 } from '../outputs/index.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
-import { timeOrderedId } from '../task/id.ts';
+import { timeOrderedId } from '../task/uuid-v7.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { readJson } from './body.ts';
 import { answered, RETRY_AFTER_MS } from './failure.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { connectA2A, type A2ATask } from '../a2a/index.ts';
 import type { Agent } from '../event/types.ts';
-import { fileBlobs } from '../task/blob.ts';
+import { fileBlobs } from '../task/blob-store.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import type { TaskLog } from '../task/types.ts';
 import { openStore, serve } from './serve.ts';

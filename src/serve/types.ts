@@ -3,7 +3,7 @@ import type { Agent, Logger } from '../event/types.ts';
 import type { ListenGrpcOptions } from '../grpc/index.ts';
 import type { JsonObject } from '../json.ts';
 import type { ToolSource } from '../mcp/types.ts';
-import type { BlobStore } from '../task/blob.ts';
+import type { BlobStore } from '../task/blob-store.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { AuditOptions } from './audit.ts';
 import type { Auth } from './guard.ts';

@@ -5,7 +5,7 @@ export {
   type BlobStore,
   type FileBlobOptions,
   fileBlobs,
-} from './blob.ts';
+} from './blob-store.ts';
 export {
   acknowledge,
   artifact,
@@ -18,7 +18,7 @@ export {
   type Step,
   textPart,
   withArtifactPlan,
-} from './helpers.ts';
+} from './artifact-builders.ts';
 export {
   memoryDatabase,
   type MemoryDatabaseOptions,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Agent, AgentEvent, Part } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { PlanProgress } from './plan.ts';
+import { PlanProgress } from './artifact-plan.ts';
 
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 

@@ -14,7 +14,7 @@ import {
   type Step,
   textPart,
   withArtifactPlan,
-} from './helpers.ts';
+} from './artifact-builders.ts';
 import { createRunner, memoryLog } from './index.ts';
 
 /** The task after its one run. */

@@ -10,7 +10,7 @@ import type {
   TaskEvent,
   Turn,
 } from '../event/types.ts';
-import { artifact, textPart, withArtifactPlan } from './helpers.ts';
+import { artifact, textPart, withArtifactPlan } from './artifact-builders.ts';
 import { createRunner, memoryLog } from './index.ts';
 
 const PLAN = ['a', 'b', 'c'];

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Blob, fileBlobs } from './blob.ts';
+import { type Blob, fileBlobs } from './blob-store.ts';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { timeOrderedId } from './id.ts';
+import { timeOrderedId } from './uuid-v7.ts';
 
 test('an id is a UUID of version 7 that sorts by its time', () => {
   const ids = [0, 1_700_000_000_000, 1_700_000_000_001, 2 ** 47].map((now) => {
