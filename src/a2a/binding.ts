@@ -2,8 +2,8 @@ import { sseResponse, type SseItem } from '../http/sse.ts';
 import { keepAlive } from '../stream/keep-alive.ts';
 import { DONE } from '../stream/queue-reader.ts';
 import { begin, breakOf, type Begins, type Binding, type Call } from './call.ts';
-import type { Dialect } from './dialect.ts';
-import type { Refusal } from './errors.ts';
+import type { Dialect } from './protocol/dialect.ts';
+import type { Refusal } from './protocol/a2a-errors.ts';
 import type { Numbered } from './follow.ts';
 import type { Place } from './streams.ts';
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../json.ts';
 import type { Abortable } from '../stream/types.ts';
-import type { Dialect, Operation, Result, Version } from './dialect.ts';
-import { Refusal } from './errors.ts';
+import type { Dialect, Operation, Result, Version } from './protocol/dialect.ts';
+import { Refusal } from './protocol/a2a-errors.ts';
 import type { EventStream } from './follow.ts';
 import type { Caller } from './operations.ts';
 import { perform, type CallOptions, type Performer } from './perform.ts';

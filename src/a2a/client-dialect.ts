@@ -5,8 +5,8 @@ import {
   encodeMessage as encodeMessage03Rest,
   encodePush as encodePush03Rest,
 } from './codec-0.3-rest.ts';
-import type { Operation, Version } from './dialect.ts';
-import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from './model.ts';
+import type { Operation, Version } from './protocol/dialect.ts';
+import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from './protocol/model.ts';
 
 /** One event as a server sent it, in the spelling of 1.0. */
 export interface Decoded {

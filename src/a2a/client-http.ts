@@ -7,7 +7,7 @@ import { failureOf, readAnswer } from './client-answer.ts';
 import type { ClientDialect } from './client-dialect.ts';
 import { refused, restRequest, rpcRequest, type Target } from './client-request.ts';
 import type { ClientWire, Received } from './client-wire.ts';
-import type { Operation } from './dialect.ts';
+import type { Operation } from './protocol/dialect.ts';
 
 export type Fetch = typeof globalThis.fetch;
 

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../json.ts';
 import { sleep } from '../stream/abort.ts';
 import type { ClientWire, Received } from './client-wire.ts';
 import { isSettled } from './fold.ts';
-import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
+import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './protocol/model.ts';
 
 export interface PollOptions {
   readonly signal: AbortSignal;

@@ -2,8 +2,8 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { failureOf } from './client-answer.ts';
 import type { ClientDialect } from './client-dialect.ts';
-import type { Operation } from './dialect.ts';
-import { optionsIn, REASONS, Refusal, type Reason } from './errors.ts';
+import type { Operation } from './protocol/dialect.ts';
+import { optionsIn, REASONS, Refusal, type Reason } from './protocol/a2a-errors.ts';
 import { METHODS } from './json-rpc.ts';
 
 /** A request of the client before it is sent. */

@@ -3,9 +3,9 @@ import { onAbort, sleep } from '../stream/abort.ts';
 import type { ClientWire, Received } from './client-wire.ts';
 import type { JsonObject } from '../json.ts';
 import { poll } from './client-poll.ts';
-import { Refusal } from './errors.ts';
+import { Refusal } from './protocol/a2a-errors.ts';
 import { isSettled, TaskFold, type Problem } from './fold.ts';
-import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './model.ts';
+import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './protocol/model.ts';
 
 export interface StreamOptions {
   readonly signal?: AbortSignal;

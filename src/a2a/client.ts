@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { RESUME_EXTENSION } from './card.ts';
+import { RESUME_EXTENSION } from './protocol/agent-card.ts';
 import { failureOf, readAnswer } from './client-answer.ts';
 import {
   chooseInterface,
@@ -22,7 +22,7 @@ import type {
   PushTarget,
   TaskPage,
   TaskQuery,
-} from './model.ts';
+} from './protocol/model.ts';
 
 export interface ConnectOptions extends Preference {
   /** Sent with every request, such as `authorization`, but only to the origin of the card. */

@@ -7,11 +7,11 @@ export {
   RESUME_EXTENSION,
   type SecurityScheme,
   type Skill,
-} from './card.ts';
+} from './protocol/agent-card.ts';
 export { A2AClient, connectA2A, type ConnectOptions, type SendOptions } from './client.ts';
 export type { ClientBinding } from './client-card.ts';
 export type { A2AStream, StreamOptions } from './client-stream.ts';
-export { a2aEncoder, type A2AEncoder, type TextOptions } from './encoder.ts';
+export { a2aEncoder, type A2AEncoder, type TextOptions } from './protocol/stream-encoder.ts';
 export { type Problem, TaskFold } from './fold.ts';
 export type {
   A2AArtifact,
@@ -27,10 +27,10 @@ export type {
   StreamEvent,
   TaskPage,
   TaskQuery,
-} from './model.ts';
+} from './protocol/model.ts';
 export type { Caller } from './operations.ts';
 export type { Reply } from './perform.ts';
 export type { PushOptions } from './push-configs.ts';
 export { replicaFetch } from './replicas.ts';
 export { a2aServer, type A2AServer, type A2AServerOptions } from './server.ts';
-export { type CardKey, verifyCard } from './signature.ts';
+export { type CardKey, verifyCard } from './protocol/card-signature.ts';

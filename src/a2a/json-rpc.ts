@@ -5,8 +5,8 @@ import { sseResponse } from '../http/sse.ts';
 import { answer, errorItem, headersOf, type Envelope } from './binding.ts';
 import { isStream, refusalOf, type Binding } from './call.ts';
 import { DIALECT_03 } from './codec-0.3.ts';
-import { DIALECT_10, type Dialect, type Operation, type Version } from './dialect.ts';
-import { REASONS, Refusal } from './errors.ts';
+import { DIALECT_10, type Dialect, type Operation, type Version } from './protocol/dialect.ts';
+import { REASONS, Refusal } from './protocol/a2a-errors.ts';
 import { fieldsOf, readExtensions, readJson, readLastEventId, readVersion } from './exchange.ts';
 import type { Caller } from './operations.ts';
 

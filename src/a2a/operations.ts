@@ -6,12 +6,12 @@ import type { Abortable } from '../stream/types.ts';
 import { timeOrderedId } from '../task/uuid-v7.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { readAnswers, refuseAnswered } from './answers.ts';
-import type { TextOptions } from './encoder.ts';
-import { Refusal } from './errors.ts';
+import type { TextOptions } from './protocol/stream-encoder.ts';
+import { Refusal } from './protocol/a2a-errors.ts';
 import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './follow.ts';
-import type { A2ATask, TaskPage } from './model.ts';
+import type { A2ATask, TaskPage } from './protocol/model.ts';
 import type { Incoming, ListRequest } from './requests.ts';
-import { encodeTask, nameId } from './task.ts';
+import { encodeTask, nameId } from './protocol/task-encoder.ts';
 
 /** Who asks. What belongs to another owner or tenant does not exist for them. */
 export interface Caller {

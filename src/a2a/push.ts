@@ -3,12 +3,12 @@ import { sleep } from '../stream/abort.ts';
 import type { TaskLog } from '../task/types.ts';
 import { resolveOutside } from './address.ts';
 import { encodeTask03 } from './codec-0.3.ts';
-import type { Version } from './dialect.ts';
-import { a2aEncoder, type A2AEncoder, type TextOptions } from './encoder.ts';
+import type { Version } from './protocol/dialect.ts';
+import { a2aEncoder, type A2AEncoder, type TextOptions } from './protocol/stream-encoder.ts';
 import { joinChunks } from './join.ts';
-import type { PushConfig } from './model.ts';
+import type { PushConfig } from './protocol/model.ts';
 import { post } from './post.ts';
-import { encodeTask } from './task.ts';
+import { encodeTask } from './protocol/task-encoder.ts';
 
 export interface DeliveryOptions {
   readonly allowInside?: boolean;

@@ -3,8 +3,14 @@ import { isObject, type JsonObject } from '../json.ts';
 import { answer, headersOf } from './binding.ts';
 import { refusalOf, type Binding } from './call.ts';
 import { DIALECT_03_REST } from './codec-0.3-rest.ts';
-import { DIALECT_10, inSnakeCase, isSnakeCase, type Dialect, type Operation } from './dialect.ts';
-import { REASONS, Refusal } from './errors.ts';
+import {
+  DIALECT_10,
+  inSnakeCase,
+  isSnakeCase,
+  type Dialect,
+  type Operation,
+} from './protocol/dialect.ts';
+import { REASONS, Refusal } from './protocol/a2a-errors.ts';
 import {
   fieldsOf,
   parseJson,

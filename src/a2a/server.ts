@@ -9,8 +9,8 @@ import {
   RESUME_EXTENSION,
   type AgentDescription,
   type GrpcInterface,
-} from './card.ts';
-import type { Version } from './dialect.ts';
+} from './protocol/agent-card.ts';
+import type { Version } from './protocol/dialect.ts';
 import { readVersion } from './exchange.ts';
 import { traceHeaders } from '../http/trace.ts';
 import { serveJsonRpc } from './json-rpc.ts';
@@ -18,7 +18,7 @@ import { Operations, type Caller, type OperationsOptions } from './operations.ts
 import type { Reply } from './perform.ts';
 import { PushConfigs, type PushOptions } from './push-configs.ts';
 import { isRestPath, serveRest } from './rest.ts';
-import { cardSignature, type CardKey } from './signature.ts';
+import { cardSignature, type CardKey } from './protocol/card-signature.ts';
 import { Streams } from './streams.ts';
 
 export interface A2AServerOptions extends OperationsOptions {

@@ -5,7 +5,7 @@ import {
   type A2APart,
   type A2AStream,
 } from '../a2a/index.ts';
-import { INTERRUPTED, TERMINAL, type A2AState } from '../a2a/model.ts';
+import { INTERRUPTED, TERMINAL, type A2AState } from '../a2a/protocol/model.ts';
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Outcome, Part } from '../event/types.ts';

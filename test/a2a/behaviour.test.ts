@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { TaskFold } from '../../src/a2a/fold.ts';
-import type { StreamEvent } from '../../src/a2a/model.ts';
+import type { StreamEvent } from '../../src/a2a/protocol/model.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createRegistry, tool } from '../../src/mcp/index.ts';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { a2aServer, connectA2A } from '../../src/a2a/index.ts';
 import { methodsOf, type JsonMethod } from '../../src/a2a/grpc/codec.ts';
 import { listenA2A } from '../../src/a2a/grpc/index.ts';
-import type { Operation, Version } from '../../src/a2a/dialect.ts';
+import type { Operation, Version } from '../../src/a2a/protocol/dialect.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { detailsIn, GrpcClient, STATUS, statusOf, type Metadata } from '../../src/grpc/index.ts';
 import { ErrorInfoSchema } from '../../src/grpc/gen/google/rpc/error_details_pb.ts';

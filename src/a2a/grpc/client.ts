@@ -3,7 +3,7 @@ import { GrpcClient, type GrpcCallOptions } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
 import { CLIENT_10, type ClientDialect } from '../client-dialect.ts';
 import type { ClientWire, Received } from '../client-wire.ts';
-import type { Operation, Version } from '../dialect.ts';
+import type { Operation, Version } from '../protocol/dialect.ts';
 import { methodsOf, type JsonMethod } from './codec.ts';
 import { CLIENT_03_GRPC, takeEventId } from './names.ts';
 import { refusalIn } from './status.ts';

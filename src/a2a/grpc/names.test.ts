@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import { lawfulLog } from '../../../test/arbitraries.ts';
 import type { JsonObject } from '../../json.ts';
 import { CLIENT_10, type ClientDialect } from '../client-dialect.ts';
-import type { Dialect, Operation } from '../dialect.ts';
-import { a2aEncoder } from '../encoder.ts';
-import type { PushConfig } from '../model.ts';
+import type { Dialect, Operation } from '../protocol/dialect.ts';
+import { a2aEncoder } from '../protocol/stream-encoder.ts';
+import type { PushConfig } from '../protocol/model.ts';
 import { methodsOf, type JsonMethod } from './codec.ts';
 import {
   CLIENT_03_GRPC,

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { DIALECT_03_REST } from '../codec-0.3-rest.ts';
 import { CLIENT_03_REST, type ClientDialect } from '../client-dialect.ts';
-import { DIALECT_10, type Dialect, type Operation } from '../dialect.ts';
+import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 
 /** A2A 1.0 on gRPC: its JSON form is the model itself. */
 export const DIALECT_10_GRPC: Dialect = { ...DIALECT_10, decode: (_operation, params) => params };

@@ -20,9 +20,9 @@ import {
   type Binding,
   type Call,
 } from '../call.ts';
-import { RESUME_EXTENSION } from '../card.ts';
-import type { Dialect, Operation, Result } from '../dialect.ts';
-import { Refusal } from '../errors.ts';
+import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
+import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
 import { parseVersion, readExtensions, readLastEventId, type Fields } from '../exchange.ts';
 import { bindingOf, type A2AServer } from '../server.ts';
 import { methodsOf, SERVICES, type JsonMethod } from './codec.ts';

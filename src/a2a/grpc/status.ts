@@ -2,8 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { DuolaneError } from '../../errors.ts';
 import { detailedStatus, detailsIn, STATUS, statusOf } from '../../grpc/index.ts';
 import { ErrorInfoSchema } from '../../grpc/gen/google/rpc/error_details_pb.ts';
-import type { Operation } from '../dialect.ts';
-import { optionsIn, REASONS, Refusal, type Reason } from '../errors.ts';
+import type { Operation } from '../protocol/dialect.ts';
+import { optionsIn, REASONS, Refusal, type Reason } from '../protocol/a2a-errors.ts';
 
 const DOMAIN = 'a2a-protocol.org';
 

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { agentCard } from './card.ts';
-import { canonicalJson, cardSignature, verifyCard } from './signature.ts';
+import { agentCard } from './agent-card.ts';
+import { canonicalJson, cardSignature, verifyCard } from './card-signature.ts';
 
 const description = {
   name: 'signed',

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import type { A2AMessage, A2ATask, PushConfig, StreamEvent, TaskPage } from './model.ts';
 
 export type Version = '0.3' | '1.0';

@@ -1,5 +1,5 @@
-import { DuolaneError, type DuolaneErrorOptions, type ErrorCode } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError, type DuolaneErrorOptions, type ErrorCode } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 interface Meaning {
   readonly code: ErrorCode;

@@ -1,6 +1,6 @@
-import { advance } from '../event/fold/advance.ts';
-import { textUpdates, throttle, type TextUpdate } from '../event/throttle.ts';
-import type { Encoder, Entry, Snapshot } from '../event/types.ts';
+import { advance } from '../../event/fold/advance.ts';
+import { textUpdates, throttle, type TextUpdate } from '../../event/throttle.ts';
+import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
 import type { A2APart, A2ATask, StreamEvent } from './model.ts';
 import {
   agentMessage,
@@ -12,7 +12,7 @@ import {
   responseId,
   timestamp,
   type TaskView,
-} from './task.ts';
+} from './task-encoder.ts';
 
 /** How the text of a run is shown. */
 export interface TextOptions {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { isFresh } from '../http/fresh.ts';
-import type { JsonObject } from '../json.ts';
+import { isFresh } from '../../http/fresh.ts';
+import type { JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
 
 /** What a person writes about an agent; the rest of the card follows from the server. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../../json.ts';
 
 /**
  * A2A 1.0 in its JSON spelling: the one model that the server, the client and both codecs share.

@@ -1,6 +1,6 @@
 import { createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 /** What a card is signed with. The kind of key decides the algorithm: EC P-256, Ed25519 or RSA. */
 export interface CardKey {

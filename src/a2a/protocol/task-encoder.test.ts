@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { advance } from '../event/fold/advance.ts';
-import type { Entry, Snapshot } from '../event/types.ts';
-import { encodeTask } from './task.ts';
+import { advance } from '../../event/fold/advance.ts';
+import type { Entry, Snapshot } from '../../event/types.ts';
+import { encodeTask } from './task-encoder.ts';
 
 test('the history of a long conversation has its first message, then the newest with what was answered', () => {
   let snapshot: Snapshot | undefined;
