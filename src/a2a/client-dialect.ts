@@ -1,10 +1,10 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { decodePush03, encodeMessage03, encodePush03 } from './codec-0.3.ts';
+import { decodePush03, encodeMessage03, encodePush03 } from './v0.3/json-rpc-dialect.ts';
 import {
   encodeMessage as encodeMessage03Rest,
   encodePush as encodePush03Rest,
-} from './codec-0.3-rest.ts';
+} from './v0.3/rest-dialect.ts';
 import type { Operation, Version } from './protocol/dialect.ts';
 import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from './protocol/model.ts';
 

@@ -4,7 +4,7 @@ import { leavingOf } from '../http/request.ts';
 import { sseResponse } from '../http/sse.ts';
 import { answer, errorItem, headersOf, type Envelope } from './binding.ts';
 import { isStream, refusalOf, type Binding } from './call.ts';
-import { DIALECT_03 } from './codec-0.3.ts';
+import { DIALECT_03 } from './v0.3/json-rpc-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation, type Version } from './protocol/dialect.ts';
 import { REASONS, Refusal } from './protocol/a2a-errors.ts';
 import { fieldsOf, readExtensions, readJson, readLastEventId, readVersion } from './exchange.ts';

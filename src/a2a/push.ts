@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { sleep } from '../stream/abort.ts';
 import type { TaskLog } from '../task/types.ts';
 import { resolveOutside } from './address.ts';
-import { encodeTask03 } from './codec-0.3.ts';
+import { encodeTask03 } from './v0.3/json-rpc-dialect.ts';
 import type { Version } from './protocol/dialect.ts';
 import { a2aEncoder, type A2AEncoder, type TextOptions } from './protocol/stream-encoder.ts';
 import { joinChunks } from './join.ts';

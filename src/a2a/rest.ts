@@ -2,7 +2,7 @@ import { leavingOf } from '../http/request.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import { answer, headersOf } from './binding.ts';
 import { refusalOf, type Binding } from './call.ts';
-import { DIALECT_03_REST } from './codec-0.3-rest.ts';
+import { DIALECT_03_REST } from './v0.3/rest-dialect.ts';
 import {
   DIALECT_10,
   inSnakeCase,

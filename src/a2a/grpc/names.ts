@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { DIALECT_03_REST } from '../codec-0.3-rest.ts';
+import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
 import { CLIENT_03_REST, type ClientDialect } from '../client-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 

@@ -1,6 +1,6 @@
-import { isObject, type JsonObject } from '../json.ts';
-import { decodePush03, encodePush03 } from './codec-0.3.ts';
-import { camelCase, type Dialect, type Operation } from './protocol/dialect.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { decodePush03, encodePush03 } from './json-rpc-dialect.ts';
+import { camelCase, type Dialect, type Operation } from '../protocol/dialect.ts';
 import type {
   A2AArtifact,
   A2AMessage,
@@ -9,7 +9,7 @@ import type {
   A2ATask,
   PushConfig,
   StreamEvent,
-} from './protocol/model.ts';
+} from '../protocol/model.ts';
 
 /**
  * A2A 0.3 on REST is a dialect of its own: the JSON form of its protobuf. It has the enums and the

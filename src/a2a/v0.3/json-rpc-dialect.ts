@@ -1,5 +1,5 @@
-import { isObject, type JsonObject } from '../json.ts';
-import type { Dialect, Operation } from './protocol/dialect.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Dialect, Operation } from '../protocol/dialect.ts';
 import type {
   A2AArtifact,
   A2AMessage,
@@ -9,7 +9,7 @@ import type {
   A2ATask,
   PushConfig,
   StreamEvent,
-} from './protocol/model.ts';
+} from '../protocol/model.ts';
 
 /** A2A 0.3 on JSON-RPC: `kind` says what a thing is, states are lower-case words, push configs are nested. */
 export const DIALECT_03: Dialect = {
