@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { connectA2A } from '../src/a2a/index.ts';
-import { a2aServer } from '../src/a2a/server.ts';
+import { a2aServer } from '../src/a2a/server/a2a-server.ts';
 import type { Agent } from '../src/event/types.ts';
 import { GrpcClient, listenGrpc, unary } from '../src/grpc/index.ts';
 import { listen } from '../src/http/node.ts';
@@ -297,7 +297,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   a2aServer: {
-    files: ['a2a/server.ts', 'a2a/push-configs.ts'],
+    files: ['a2a/server/a2a-server.ts', 'a2a/push-configs.ts'],
     open: (scope) => {
       const log = scope.use(memoryLog());
       const runner = scope.use(createRunner({ log, agents: { hello } }));

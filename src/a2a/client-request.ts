@@ -4,7 +4,7 @@ import { failureOf } from './client-answer.ts';
 import type { ClientDialect } from './client-dialect.ts';
 import type { Operation } from './protocol/dialect.ts';
 import { optionsIn, REASONS, Refusal, type Reason } from './protocol/a2a-errors.ts';
-import { METHODS } from './json-rpc.ts';
+import { METHODS } from './server/json-rpc-binding.ts';
 
 /** A request of the client before it is sent. */
 export interface Prepared {

@@ -28,9 +28,9 @@ export type {
   TaskPage,
   TaskQuery,
 } from './protocol/model.ts';
-export type { Caller } from './operations.ts';
-export type { Reply } from './perform.ts';
+export type { Caller } from './server/task-operations.ts';
+export type { Reply } from './server/dispatch-operation.ts';
 export type { PushOptions } from './push-configs.ts';
 export { replicaFetch } from './replicas.ts';
-export { a2aServer, type A2AServer, type A2AServerOptions } from './server.ts';
+export { a2aServer, type A2AServer, type A2AServerOptions } from './server/a2a-server.ts';
 export { type CardKey, verifyCard } from './protocol/card-signature.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Streams } from '../a2a/streams.ts';
+import type { Streams } from '../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/fold/entry-rules.ts';
 import { encodeEntry } from '../event/entry-codec.ts';

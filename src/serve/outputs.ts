@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { readAnswers } from '../a2a/answers.ts';
-import type { Place, Streams } from '../a2a/streams.ts';
+import { readAnswers } from '../a2a/server/match-answers.ts';
+import type { Place, Streams } from '../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/fold/entry-rules.ts';
 import { parseId } from '../event/event-id.ts';

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { Streams } from '../a2a/streams.ts';
+import { Streams } from '../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';

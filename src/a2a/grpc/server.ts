@@ -19,12 +19,17 @@ import {
   type Begun,
   type Binding,
   type Call,
-} from '../call.ts';
+} from '../server/begin-call.ts';
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';
-import { parseVersion, readExtensions, readLastEventId, type Fields } from '../exchange.ts';
-import { bindingOf, type A2AServer } from '../server.ts';
+import {
+  parseVersion,
+  readExtensions,
+  readLastEventId,
+  type Fields,
+} from '../server/read-request.ts';
+import { bindingOf, type A2AServer } from '../server/a2a-server.ts';
 import { methodsOf, SERVICES, type JsonMethod } from './codec.ts';
 import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './names.ts';
 import { statusError } from './status.ts';

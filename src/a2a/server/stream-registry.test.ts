@@ -1,7 +1,7 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { mountAgent } from '../../test/a2a/support.ts';
-import type { Agent } from '../event/types.ts';
+import { mountAgent } from '../../../test/a2a/support.ts';
+import type { Agent } from '../../event/types.ts';
 
 const URL = 'http://localhost/a2a';
 

@@ -1,16 +1,16 @@
-import { leavingOf } from '../http/request.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { answer, headersOf } from './binding.ts';
-import { refusalOf, type Binding } from './call.ts';
-import { DIALECT_03_REST } from './v0.3/rest-dialect.ts';
+import { leavingOf } from '../../http/request.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { answer, headersOf } from './http-response.ts';
+import { refusalOf, type Binding } from './begin-call.ts';
+import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
 import {
   DIALECT_10,
   inSnakeCase,
   isSnakeCase,
   type Dialect,
   type Operation,
-} from './protocol/dialect.ts';
-import { REASONS, Refusal } from './protocol/a2a-errors.ts';
+} from '../protocol/dialect.ts';
+import { REASONS, Refusal } from '../protocol/a2a-errors.ts';
 import {
   fieldsOf,
   parseJson,
@@ -18,8 +18,8 @@ import {
   readExtensions,
   readLastEventId,
   readVersion,
-} from './exchange.ts';
-import type { Caller } from './operations.ts';
+} from './read-request.ts';
+import type { Caller } from './task-operations.ts';
 
 interface Route {
   readonly methods: readonly string[];

@@ -1,6 +1,6 @@
-import type { JsonObject } from '../json.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { Binding } from './call.ts';
+import type { JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Binding } from './begin-call.ts';
 import {
   CARD_PATHS,
   agentCard,
@@ -9,17 +9,17 @@ import {
   RESUME_EXTENSION,
   type AgentDescription,
   type GrpcInterface,
-} from './protocol/agent-card.ts';
-import type { Version } from './protocol/dialect.ts';
-import { readVersion } from './exchange.ts';
-import { traceHeaders } from '../http/trace.ts';
-import { serveJsonRpc } from './json-rpc.ts';
-import { Operations, type Caller, type OperationsOptions } from './operations.ts';
-import type { Reply } from './perform.ts';
-import { PushConfigs, type PushOptions } from './push-configs.ts';
-import { isRestPath, serveRest } from './rest.ts';
-import { cardSignature, type CardKey } from './protocol/card-signature.ts';
-import { Streams } from './streams.ts';
+} from '../protocol/agent-card.ts';
+import type { Version } from '../protocol/dialect.ts';
+import { readVersion } from './read-request.ts';
+import { traceHeaders } from '../../http/trace.ts';
+import { serveJsonRpc } from './json-rpc-binding.ts';
+import { Operations, type Caller, type OperationsOptions } from './task-operations.ts';
+import type { Reply } from './dispatch-operation.ts';
+import { PushConfigs, type PushOptions } from '../push-configs.ts';
+import { isRestPath, serveRest } from './rest-binding.ts';
+import { cardSignature, type CardKey } from '../protocol/card-signature.ts';
+import { Streams } from './stream-registry.ts';
 
 export interface A2AServerOptions extends OperationsOptions {
   readonly description: AgentDescription;

@@ -1,11 +1,11 @@
-import type { JsonObject } from '../json.ts';
-import type { Abortable } from '../stream/types.ts';
-import type { Dialect, Operation, Result, Version } from './protocol/dialect.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import type { EventStream } from './follow.ts';
-import type { Caller } from './operations.ts';
-import { perform, type CallOptions, type Performer } from './perform.ts';
-import type { Place, Streams } from './streams.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Abortable } from '../../stream/types.ts';
+import type { Dialect, Operation, Result, Version } from '../protocol/dialect.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import type { EventStream } from './task-stream.ts';
+import type { Caller } from './task-operations.ts';
+import { perform, type CallOptions, type Performer } from './dispatch-operation.ts';
+import type { Place, Streams } from './stream-registry.ts';
 
 /** What the bindings of one server share. */
 export interface Binding extends Performer {

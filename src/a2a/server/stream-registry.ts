@@ -1,8 +1,8 @@
-import { DuolaneError } from '../errors.ts';
-import { Cancellation } from '../stream/cancellation.ts';
-import { Register } from '../stream/releasing-map.ts';
-import type { Abortable } from '../stream/types.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
+import { DuolaneError } from '../../errors.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
+import { Register } from '../../stream/releasing-map.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
 
 /** A stream's place among those that are open; aborts when it is left, be it by the client, the server or its reader. */
 export interface Place extends Abortable {

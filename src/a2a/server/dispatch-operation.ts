@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import type { Part, Turn } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import type { Operation, Result, Version } from './protocol/dialect.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import { eventStream, type EventStream } from './follow.ts';
-import type { A2AMessage } from './protocol/model.ts';
-import type { Caller, Operations, Submitted } from './operations.ts';
-import type { PushConfigs } from './push-configs.ts';
-import { readLength, readList, readPush, readSend, readTaskId, text } from './requests.ts';
-import type { Place } from './streams.ts';
-import { encodePart } from './protocol/task-encoder.ts';
+import type { Part, Turn } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Operation, Result, Version } from '../protocol/dialect.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import { eventStream, type EventStream } from './task-stream.ts';
+import type { A2AMessage } from '../protocol/model.ts';
+import type { Caller, Operations, Submitted } from './task-operations.ts';
+import type { PushConfigs } from '../push-configs.ts';
+import { readLength, readList, readPush, readSend, readTaskId, text } from './parse-params.ts';
+import type { Place } from './stream-registry.ts';
+import { encodePart } from '../protocol/task-encoder.ts';
 
 /** Answers a turn before it becomes a task: with the parts of a plain message, at least one, or not at all. */
 export type Reply = (

@@ -1,17 +1,17 @@
-import { advance } from '../event/fold/advance.ts';
-import { isFinal } from '../event/fold/entry-rules.ts';
-import type { Entry, Seq, Snapshot, Turn } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import type { Abortable } from '../stream/types.ts';
-import { timeOrderedId } from '../task/uuid-v7.ts';
-import type { Runner, TaskLog } from '../task/types.ts';
-import { readAnswers, refuseAnswered } from './answers.ts';
-import type { TextOptions } from './protocol/stream-encoder.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './follow.ts';
-import type { A2ATask, TaskPage } from './protocol/model.ts';
-import type { Incoming, ListRequest } from './requests.ts';
-import { encodeTask, nameId } from './protocol/task-encoder.ts';
+import { advance } from '../../event/fold/advance.ts';
+import { isFinal } from '../../event/fold/entry-rules.ts';
+import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { timeOrderedId } from '../../task/uuid-v7.ts';
+import type { Runner, TaskLog } from '../../task/types.ts';
+import { readAnswers, refuseAnswered } from './match-answers.ts';
+import type { TextOptions } from '../protocol/stream-encoder.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './task-stream.ts';
+import type { A2ATask, TaskPage } from '../protocol/model.ts';
+import type { Incoming, ListRequest } from './parse-params.ts';
+import { encodeTask, nameId } from '../protocol/task-encoder.ts';
 
 /** Who asks. What belongs to another owner or tenant does not exist for them. */
 export interface Caller {

@@ -1,13 +1,13 @@
-import { compareIds, parseId, resume, withIds } from '../event/event-id.ts';
-import { isFinal } from '../event/fold/entry-rules.ts';
-import type { Entry, Seq, Snapshot } from '../event/types.ts';
-import type { Abortable } from '../stream/types.ts';
-import type { TaskLog } from '../task/types.ts';
-import { a2aEncoder, type TextOptions } from './protocol/stream-encoder.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import { countTurns } from '../event/fold/turns.ts';
-import { TERMINAL, type StreamEvent } from './protocol/model.ts';
-import { encodeStatus, encodeTask } from './protocol/task-encoder.ts';
+import { compareIds, parseId, resume, withIds } from '../../event/event-id.ts';
+import { isFinal } from '../../event/fold/entry-rules.ts';
+import type { Entry, Seq, Snapshot } from '../../event/types.ts';
+import type { Abortable } from '../../stream/types.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import { countTurns } from '../../event/fold/turns.ts';
+import { TERMINAL, type StreamEvent } from '../protocol/model.ts';
+import { encodeStatus, encodeTask } from '../protocol/task-encoder.ts';
 
 const BATCH_CHARS = 32 * 1024;
 

@@ -1,11 +1,11 @@
-import { sseResponse, type SseItem } from '../http/sse.ts';
-import { keepAlive } from '../stream/keep-alive.ts';
-import { DONE } from '../stream/queue-reader.ts';
-import { begin, breakOf, type Begins, type Binding, type Call } from './call.ts';
-import type { Dialect } from './protocol/dialect.ts';
-import type { Refusal } from './protocol/a2a-errors.ts';
-import type { Numbered } from './follow.ts';
-import type { Place } from './streams.ts';
+import { sseResponse, type SseItem } from '../../http/sse.ts';
+import { keepAlive } from '../../stream/keep-alive.ts';
+import { DONE } from '../../stream/queue-reader.ts';
+import { begin, breakOf, type Begins, type Binding, type Call } from './begin-call.ts';
+import type { Dialect } from '../protocol/dialect.ts';
+import type { Refusal } from '../protocol/a2a-errors.ts';
+import type { Numbered } from './task-stream.ts';
+import type { Place } from './stream-registry.ts';
 
 /** How a binding over HTTP wraps what a dialect has encoded. */
 export interface Envelope {

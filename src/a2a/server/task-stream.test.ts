@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import type { Entry } from '../event/types.ts';
-import type { TaskLog } from '../task/types.ts';
-import type { Binding } from './call.ts';
-import { eventStream, follow, type Numbered } from './follow.ts';
-import { serveJsonRpc } from './json-rpc.ts';
-import { Streams } from './streams.ts';
+import type { Entry } from '../../event/types.ts';
+import type { TaskLog } from '../../task/types.ts';
+import type { Binding } from './begin-call.ts';
+import { eventStream, follow, type Numbered } from './task-stream.ts';
+import { serveJsonRpc } from './json-rpc-binding.ts';
+import { Streams } from './stream-registry.ts';
 
 // One event that cannot be sent: those before it are, and the failure is said behind them.
 

@@ -1,14 +1,20 @@
-import { isObject, type JsonObject } from '../json.ts';
-import { rpcError, type RpcId } from '../wire/json-rpc.ts';
-import { leavingOf } from '../http/request.ts';
-import { sseResponse } from '../http/sse.ts';
-import { answer, errorItem, headersOf, type Envelope } from './binding.ts';
-import { isStream, refusalOf, type Binding } from './call.ts';
-import { DIALECT_03 } from './v0.3/json-rpc-dialect.ts';
-import { DIALECT_10, type Dialect, type Operation, type Version } from './protocol/dialect.ts';
-import { REASONS, Refusal } from './protocol/a2a-errors.ts';
-import { fieldsOf, readExtensions, readJson, readLastEventId, readVersion } from './exchange.ts';
-import type { Caller } from './operations.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
+import { leavingOf } from '../../http/request.ts';
+import { sseResponse } from '../../http/sse.ts';
+import { answer, errorItem, headersOf, type Envelope } from './http-response.ts';
+import { isStream, refusalOf, type Binding } from './begin-call.ts';
+import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
+import { DIALECT_10, type Dialect, type Operation, type Version } from '../protocol/dialect.ts';
+import { REASONS, Refusal } from '../protocol/a2a-errors.ts';
+import {
+  fieldsOf,
+  readExtensions,
+  readJson,
+  readLastEventId,
+  readVersion,
+} from './read-request.ts';
+import type { Caller } from './task-operations.ts';
 
 /** What each version calls an operation; the two sets of names do not meet. */
 export const METHODS: Readonly<Record<Version, Readonly<Partial<Record<Operation, string>>>>> = {

@@ -1,11 +1,11 @@
-import type { InputRequest } from '../ask.ts';
-import { decisionOf } from '../event/text/parse-decision.ts';
-import { parseId } from '../event/event-id.ts';
-import type { Snapshot } from '../event/types.ts';
-import type { TaskLog } from '../task/types.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import type { Incoming } from './requests.ts';
-import { decisionCode, wantsCode } from './protocol/task-encoder.ts';
+import type { InputRequest } from '../../ask.ts';
+import { decisionOf } from '../../event/text/parse-decision.ts';
+import { parseId } from '../../event/event-id.ts';
+import type { Snapshot } from '../../event/types.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import type { Incoming } from './parse-params.ts';
+import { decisionCode, wantsCode } from '../protocol/task-encoder.ts';
 
 type Given = Pick<Incoming, 'parts' | 'answers'>;
 

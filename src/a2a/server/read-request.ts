@@ -1,7 +1,7 @@
-import { headerOf, urlOf } from '../http/request.ts';
-import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../json.ts';
-import type { Version } from './protocol/dialect.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
+import { headerOf, urlOf } from '../../http/request.ts';
+import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../../json.ts';
+import type { Version } from '../protocol/dialect.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
 
 /** What travels beside a request: the headers of HTTP, or the metadata of gRPC. */
 export interface Fields {

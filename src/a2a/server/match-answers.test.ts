@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import type { Answer, InputRequest } from '../ask.ts';
-import { advance } from '../event/fold/advance.ts';
-import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../event/types.ts';
-import type { TaskLog } from '../task/types.ts';
-import { readAnswers } from './answers.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import { advance } from '../../event/fold/advance.ts';
+import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../../event/types.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { readAnswers } from './match-answers.ts';
 
 const asked = (id: string, kind: InputRequest['kind']): AgentEvent => ({
   type: 'input.required',

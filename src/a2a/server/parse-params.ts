@@ -1,9 +1,9 @@
-import type { Answer } from '../ask.ts';
-import type { Part, TaskState } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import type { PushConfig } from './protocol/model.ts';
-import { STATES } from './protocol/task-encoder.ts';
+import type { Answer } from '../../ask.ts';
+import type { Part, TaskState } from '../../event/types.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import type { PushConfig } from '../protocol/model.ts';
+import { STATES } from '../protocol/task-encoder.ts';
 
 /** What a caller sent, checked once, in our words. */
 export interface Incoming {
