@@ -310,9 +310,9 @@ const ROWS: Readonly<Record<string, Row>> = {
     files: [
       'serve/serve.ts',
       'serve/agents.ts',
-      'a2a/client.ts',
-      'a2a/client-http.ts',
-      'a2a/client-stream.ts',
+      'a2a/client/a2a-client.ts',
+      'a2a/client/http-transport.ts',
+      'a2a/client/a2a-stream.ts',
     ],
     open: async () => {
       const thing = await serve(hello, { log: memoryLog(), page: false });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { TaskFold } from '../../src/a2a/fold.ts';
+import { TaskFold } from '../../src/a2a/client/task-fold.ts';
 import type { StreamEvent } from '../../src/a2a/protocol/model.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';

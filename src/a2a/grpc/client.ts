@@ -1,8 +1,8 @@
 import { DuolaneError } from '../../errors.ts';
 import { GrpcClient, type GrpcCallOptions } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
-import { CLIENT_10, type ClientDialect } from '../client-dialect.ts';
-import type { ClientWire, Received } from '../client-wire.ts';
+import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
+import type { ClientWire, Received } from '../client/a2a-transport.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
 import { methodsOf, type JsonMethod } from './codec.ts';
 import { CLIENT_03_GRPC, takeEventId } from './names.ts';

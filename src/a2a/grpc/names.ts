@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
-import { CLIENT_03_REST, type ClientDialect } from '../client-dialect.ts';
+import { CLIENT_03_REST, type ClientDialect } from '../client/client-dialects.ts';
 import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
 
 /** A2A 1.0 on gRPC: its JSON form is the model itself. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Interface } from '../../a2a/client-card.ts';
+import type { Interface } from '../../a2a/client/choose-interface.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Noise, SseDecoder } from '../../wire/index.ts';

@@ -1,4 +1,4 @@
-import { chooseInterface, type Interface } from '../../a2a/client-card.ts';
+import { chooseInterface, type Interface } from '../../a2a/client/choose-interface.ts';
 import { TaskFold, type StreamEvent as A2AEvent } from '../../a2a/index.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';

@@ -1,13 +1,13 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { onAbort } from '../stream/abort.ts';
-import { Noise } from '../wire/jsonl.ts';
-import { SseDecoder } from '../wire/sse.ts';
-import { failureOf, readAnswer } from './client-answer.ts';
-import type { ClientDialect } from './client-dialect.ts';
-import { refused, restRequest, rpcRequest, type Target } from './client-request.ts';
-import type { ClientWire, Received } from './client-wire.ts';
-import type { Operation } from './protocol/dialect.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { Noise } from '../../wire/jsonl.ts';
+import { SseDecoder } from '../../wire/sse.ts';
+import { failureOf, readAnswer } from './read-response.ts';
+import type { ClientDialect } from './client-dialects.ts';
+import { refused, restRequest, rpcRequest, type Target } from './encode-request.ts';
+import type { ClientWire, Received } from './a2a-transport.ts';
+import type { Operation } from '../protocol/dialect.ts';
 
 export type Fetch = typeof globalThis.fetch;
 

@@ -1,9 +1,9 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { sleep } from '../stream/abort.ts';
-import type { ClientWire, Received } from './client-wire.ts';
-import { isSettled } from './fold.ts';
-import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './protocol/model.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { sleep } from '../../stream/abort.ts';
+import type { ClientWire, Received } from './a2a-transport.ts';
+import { isSettled } from './task-fold.ts';
+import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from '../protocol/model.ts';
 
 export interface PollOptions {
   readonly signal: AbortSignal;

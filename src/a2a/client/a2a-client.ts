@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { RESUME_EXTENSION } from './protocol/agent-card.ts';
-import { failureOf, readAnswer } from './client-answer.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
+import { failureOf, readAnswer } from './read-response.ts';
 import {
   chooseInterface,
   type ClientBinding,
   type Interface,
   type Preference,
-} from './client-card.ts';
-import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialect.ts';
-import { sendMessage } from './client-poll.ts';
-import { A2AStream, type Abilities, type StreamOptions } from './client-stream.ts';
-import { HttpWire, type Fetch } from './client-http.ts';
-import type { ClientWire } from './client-wire.ts';
+} from './choose-interface.ts';
+import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialects.ts';
+import { sendMessage } from './poll-task.ts';
+import { A2AStream, type Abilities, type StreamOptions } from './a2a-stream.ts';
+import { HttpWire, type Fetch } from './http-transport.ts';
+import type { ClientWire } from './a2a-transport.ts';
 import type {
   A2AMessage,
   A2APart,
@@ -22,7 +22,7 @@ import type {
   PushTarget,
   TaskPage,
   TaskQuery,
-} from './protocol/model.ts';
+} from '../protocol/model.ts';
 
 export interface ConnectOptions extends Preference {
   /** Sent with every request, such as `authorization`, but only to the origin of the card. */
@@ -155,7 +155,7 @@ async function openWire(
 ): Promise<ClientWire> {
   const common = { url, tenant, headers, extensions: [RESUME_EXTENSION, ...extensions] };
   if (binding === 'GRPC') {
-    const { GrpcWire } = await import('./grpc/client.ts');
+    const { GrpcWire } = await import('../grpc/client.ts');
     return new GrpcWire({ ...common, version });
   }
   const old = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;

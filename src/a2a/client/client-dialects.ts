@@ -1,12 +1,12 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { decodePush03, encodeMessage03, encodePush03 } from './v0.3/json-rpc-dialect.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { decodePush03, encodeMessage03, encodePush03 } from '../v0.3/json-rpc-dialect.ts';
 import {
   encodeMessage as encodeMessage03Rest,
   encodePush as encodePush03Rest,
-} from './v0.3/rest-dialect.ts';
-import type { Operation, Version } from './protocol/dialect.ts';
-import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from './protocol/model.ts';
+} from '../v0.3/rest-dialect.ts';
+import type { Operation, Version } from '../protocol/dialect.ts';
+import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from '../protocol/model.ts';
 
 /** One event as a server sent it, in the spelling of 1.0. */
 export interface Decoded {

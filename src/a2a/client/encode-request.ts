@@ -1,10 +1,10 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { failureOf } from './client-answer.ts';
-import type { ClientDialect } from './client-dialect.ts';
-import type { Operation } from './protocol/dialect.ts';
-import { optionsIn, REASONS, Refusal, type Reason } from './protocol/a2a-errors.ts';
-import { METHODS } from './server/json-rpc-binding.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { failureOf } from './read-response.ts';
+import type { ClientDialect } from './client-dialects.ts';
+import type { Operation } from '../protocol/dialect.ts';
+import { optionsIn, REASONS, Refusal, type Reason } from '../protocol/a2a-errors.ts';
+import { METHODS } from '../server/json-rpc-binding.ts';
 
 /** A request of the client before it is sent. */
 export interface Prepared {

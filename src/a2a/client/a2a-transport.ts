@@ -1,8 +1,8 @@
-import type { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { ClientDialect, Decoded } from './client-dialect.ts';
-import type { Operation } from './protocol/dialect.ts';
-import type { A2ATask } from './protocol/model.ts';
+import type { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { ClientDialect, Decoded } from './client-dialects.ts';
+import type { Operation } from '../protocol/dialect.ts';
+import type { A2ATask } from '../protocol/model.ts';
 
 /** What came on a stream: an event, or something that is none. */
 export type Received =

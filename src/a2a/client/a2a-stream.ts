@@ -1,11 +1,11 @@
-import { DuolaneError } from '../errors.ts';
-import { onAbort, sleep } from '../stream/abort.ts';
-import type { ClientWire, Received } from './client-wire.ts';
-import type { JsonObject } from '../json.ts';
-import { poll } from './client-poll.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import { isSettled, TaskFold, type Problem } from './fold.ts';
-import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from './protocol/model.ts';
+import { DuolaneError } from '../../errors.ts';
+import { onAbort, sleep } from '../../stream/abort.ts';
+import type { ClientWire, Received } from './a2a-transport.ts';
+import type { JsonObject } from '../../json.ts';
+import { poll } from './poll-task.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import { isSettled, TaskFold, type Problem } from './task-fold.ts';
+import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from '../protocol/model.ts';
 
 export interface StreamOptions {
   readonly signal?: AbortSignal;

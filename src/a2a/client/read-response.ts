@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import { codeOfStatus, retryAfterMs } from '../event/retry/model-error.ts';
+import { DuolaneError } from '../../errors.ts';
+import { codeOfStatus, retryAfterMs } from '../../event/retry/model-error.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 

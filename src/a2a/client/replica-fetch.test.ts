@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { replicaFetch } from './replicas.ts';
+import { replicaFetch } from './replica-fetch.ts';
 
 const URLS = ['http://one:1', 'http://two:2', 'http://three:3'];
 

@@ -1,6 +1,6 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { Version } from './protocol/dialect.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Version } from '../protocol/dialect.ts';
 
 export type ClientBinding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC';
 

@@ -9,7 +9,7 @@ import {
   type A2ATask,
   type ArtifactUpdate,
   type StreamEvent,
-} from './protocol/model.ts';
+} from '../protocol/model.ts';
 
 /** One way in which a server broke the contract of its stream, or has none; the client went on all the same. */
 export interface Problem {
