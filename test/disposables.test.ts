@@ -297,7 +297,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   a2aServer: {
-    files: ['a2a/server/a2a-server.ts', 'a2a/push-configs.ts'],
+    files: ['a2a/server/a2a-server.ts', 'a2a/push/push-configs.ts'],
     open: (scope) => {
       const log = scope.use(memoryLog());
       const runner = scope.use(createRunner({ log, agents: { hello } }));

@@ -35,7 +35,7 @@ export type {
 } from './protocol/model.ts';
 export type { Caller } from './server/task-operations.ts';
 export type { Reply } from './server/dispatch-operation.ts';
-export type { PushOptions } from './push-configs.ts';
+export type { PushOptions } from './push/push-configs.ts';
 export { replicaFetch } from './client/replica-fetch.ts';
 export { a2aServer, type A2AServer, type A2AServerOptions } from './server/a2a-server.ts';
 export { type CardKey, verifyCard } from './protocol/card-signature.ts';

@@ -7,7 +7,7 @@ import {
   type StreamEvent,
   type TextOptions,
 } from '../../src/a2a/index.ts';
-import { joinChunks } from '../../src/a2a/join.ts';
+import { joinChunks } from '../../src/a2a/push/merge-chunks.ts';
 import type { TaskEvent } from '../../src/event/types.ts';
 import { lawfulLog } from '../arbitraries.ts';
 import { encoderContract } from '../encoder.contract.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
-import { PushConfigs, type PushOptions } from '../../src/a2a/push-configs.ts';
+import { PushConfigs, type PushOptions } from '../../src/a2a/push/push-configs.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { settledWithin } from '../../src/stream/abort.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { PushConfigs } from '../../src/a2a/push-configs.ts';
+import { PushConfigs } from '../../src/a2a/push/push-configs.ts';
 import type { Bookmark, Claim, TaskLog } from '../../src/task/index.ts';
 import { postgresLog } from '../../src/task/postgres/postgres-log.ts';
 import { httpServer } from '../a2a/support.ts';

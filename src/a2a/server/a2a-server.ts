@@ -16,7 +16,7 @@ import { traceHeaders } from '../../http/trace.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
 import { Operations, type Caller, type OperationsOptions } from './task-operations.ts';
 import type { Reply } from './dispatch-operation.ts';
-import { PushConfigs, type PushOptions } from '../push-configs.ts';
+import { PushConfigs, type PushOptions } from '../push/push-configs.ts';
 import { isRestPath, serveRest } from './rest-binding.ts';
 import { cardSignature, type CardKey } from '../protocol/card-signature.ts';
 import { Streams } from './stream-registry.ts';

@@ -6,7 +6,7 @@ import { Refusal } from '../protocol/a2a-errors.ts';
 import { eventStream, type EventStream } from './task-stream.ts';
 import type { A2AMessage } from '../protocol/model.ts';
 import type { Caller, Operations, Submitted } from './task-operations.ts';
-import type { PushConfigs } from '../push-configs.ts';
+import type { PushConfigs } from '../push/push-configs.ts';
 import { readLength, readList, readPush, readSend, readTaskId, text } from './parse-params.ts';
 import type { Place } from './stream-registry.ts';
 import { encodePart } from '../protocol/task-encoder.ts';

@@ -1,7 +1,7 @@
-import { isObject, type JsonObject } from '../json.ts';
-import type { Bookmark, TaskLog } from '../task/types.ts';
-import type { Version } from './protocol/dialect.ts';
-import type { PushConfig } from './protocol/model.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Bookmark, TaskLog } from '../../task/types.ts';
+import type { Version } from '../protocol/dialect.ts';
+import type { PushConfig } from '../protocol/model.ts';
 
 /** What a receiver was told to be: written when it is made, deleted with it, and otherwise left alone. */
 export interface Saved extends JsonObject {

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { DuolaneError } from '../errors.ts';
-import type { Turn } from '../event/types.ts';
-import { sleep } from '../stream/abort.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { TaskLog } from '../task/types.ts';
-import { resolveOutside } from './address.ts';
-import type { Version } from './protocol/dialect.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
-import type { PushConfig } from './protocol/model.ts';
-import { deliver, type DeliveryOptions } from './push.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Turn } from '../../event/types.ts';
+import { sleep } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { resolveOutside } from './public-address.ts';
+import type { Version } from '../protocol/dialect.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
+import type { PushConfig } from '../protocol/model.ts';
+import { deliver, type DeliveryOptions } from './deliver-push.ts';
 import {
   configMark,
   placeMark,
@@ -17,7 +17,7 @@ import {
   type Progress,
   type Receiver,
 } from './push-receivers.ts';
-import { nameId } from './protocol/task-encoder.ts';
+import { nameId } from '../protocol/task-encoder.ts';
 
 const MAX_PER_TASK = 16;
 /** Clients of 0.3 may ask for a config by no id at all, or by this one. */

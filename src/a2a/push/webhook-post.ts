@@ -1,8 +1,8 @@
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import { DuolaneError } from '../errors.ts';
-import { onAbort } from '../stream/abort.ts';
-import type { Address } from './address.ts';
+import { DuolaneError } from '../../errors.ts';
+import { onAbort } from '../../stream/abort.ts';
+import type { Address } from './public-address.ts';
 
 export interface Posting {
   readonly url: string;

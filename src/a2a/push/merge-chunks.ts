@@ -1,5 +1,5 @@
-import type { Encoder } from '../event/types.ts';
-import type { ArtifactUpdate, StreamEvent } from './protocol/model.ts';
+import type { Encoder } from '../../event/types.ts';
+import type { ArtifactUpdate, StreamEvent } from '../protocol/model.ts';
 
 /**
  * The same encoder with fewer and larger chunks, for a reader that pays for each event: pieces of

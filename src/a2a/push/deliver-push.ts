@@ -1,14 +1,14 @@
-import { DuolaneError } from '../errors.ts';
-import { sleep } from '../stream/abort.ts';
-import type { TaskLog } from '../task/types.ts';
-import { resolveOutside } from './address.ts';
-import { encodeTask03 } from './v0.3/json-rpc-dialect.ts';
-import type { Version } from './protocol/dialect.ts';
-import { a2aEncoder, type A2AEncoder, type TextOptions } from './protocol/stream-encoder.ts';
-import { joinChunks } from './join.ts';
-import type { PushConfig } from './protocol/model.ts';
-import { post } from './post.ts';
-import { encodeTask } from './protocol/task-encoder.ts';
+import { DuolaneError } from '../../errors.ts';
+import { sleep } from '../../stream/abort.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { resolveOutside } from './public-address.ts';
+import { encodeTask03 } from '../v0.3/json-rpc-dialect.ts';
+import type { Version } from '../protocol/dialect.ts';
+import { a2aEncoder, type A2AEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
+import { joinChunks } from './merge-chunks.ts';
+import type { PushConfig } from '../protocol/model.ts';
+import { post } from './webhook-post.ts';
+import { encodeTask } from '../protocol/task-encoder.ts';
 
 export interface DeliveryOptions {
   readonly allowInside?: boolean;

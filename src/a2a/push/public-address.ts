@@ -1,5 +1,5 @@
-import { addressesOf, isInside } from '../http/address.ts';
-import { Refusal } from './protocol/a2a-errors.ts';
+import { addressesOf, isInside } from '../../http/address.ts';
+import { Refusal } from '../protocol/a2a-errors.ts';
 
 export interface Address {
   readonly address: string;
