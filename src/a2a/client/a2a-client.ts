@@ -155,7 +155,7 @@ async function openWire(
 ): Promise<ClientWire> {
   const common = { url, tenant, headers, extensions: [RESUME_EXTENSION, ...extensions] };
   if (binding === 'GRPC') {
-    const { GrpcWire } = await import('../grpc/client.ts');
+    const { GrpcWire } = await import('../grpc/grpc-transport.ts');
     return new GrpcWire({ ...common, version });
   }
   const old = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;

@@ -31,7 +31,7 @@ import {
 } from '../server/read-request.ts';
 import { bindingOf, type A2AServer } from '../server/a2a-server.ts';
 import { methodsOf, SERVICES, type JsonMethod } from './codec.ts';
-import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './names.ts';
+import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './grpc-dialects.ts';
 import { statusError } from './status.ts';
 
 /** The agent that a request is for, and the tenant that it is for there. */

@@ -13,7 +13,7 @@ import {
   DIALECT_10_GRPC,
   takeEventId,
   withEventId,
-} from './names.ts';
+} from './grpc-dialects.ts';
 
 const ENDS: readonly (readonly [Dialect, ClientDialect])[] = [
   [DIALECT_10_GRPC, CLIENT_10],

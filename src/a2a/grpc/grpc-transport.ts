@@ -5,7 +5,7 @@ import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
 import type { ClientWire, Received } from '../client/a2a-transport.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
 import { methodsOf, type JsonMethod } from './codec.ts';
-import { CLIENT_03_GRPC, takeEventId } from './names.ts';
+import { CLIENT_03_GRPC, takeEventId } from './grpc-dialects.ts';
 import { refusalIn } from './status.ts';
 
 export interface GrpcWireOptions {
