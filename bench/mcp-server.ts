@@ -1,7 +1,7 @@
 /** The server of `bench/mcp.ts`: `ours|sdk stdio|http <tools>`. Over HTTP it prints its address. */
 import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
-import { listen } from '../src/http/node.ts';
+import { listen } from '../src/http/node-server.ts';
 import type { JsonObject } from '../src/json.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
 import { offerStdio } from '../src/mcp/json-rpc/stdio.ts';

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { GrpcClient, listenGrpc, serverStream, unary } from '../src/grpc/index.ts';
-import { lightFetch } from '../src/http/fetch.ts';
-import { listen } from '../src/http/node.ts';
+import { lightFetch } from '../src/http/light-fetch.ts';
+import { listen } from '../src/http/node-server.ts';
 import { Changes } from '../src/mcp/changes.ts';
 import { Connection } from '../src/mcp/connection.ts';
 import { gateway } from '../src/mcp/gateway.ts';

@@ -7,7 +7,7 @@ import { connectA2A } from '../src/a2a/index.ts';
 import { a2aServer } from '../src/a2a/server/a2a-server.ts';
 import type { Agent } from '../src/event/types.ts';
 import { GrpcClient, listenGrpc, unary } from '../src/grpc/index.ts';
-import { listen } from '../src/http/node.ts';
+import { listen } from '../src/http/node-server.ts';
 import { gateway } from '../src/mcp/gateway.ts';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
@@ -128,7 +128,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   listen: {
-    files: ['http/node.ts'],
+    files: ['http/node-server.ts'],
     open: async () => {
       const thing = await listen(() => new Promise(() => {}), { closeMs: 50 });
       return { thing, work: fetch(thing.url) };

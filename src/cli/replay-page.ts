@@ -1,7 +1,7 @@
 import { frameReader } from '../adapters/stream-json.ts';
 import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
-import { listen } from '../http/node.ts';
+import { listen } from '../http/node-server.ts';
 import { readRoutes, type ReadableLog } from '../serve/api.ts';
 import { createGuard } from '../serve/guard.ts';
 import { stderrLogger } from '../serve/logger.ts';

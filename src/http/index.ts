@@ -5,5 +5,5 @@ export {
   type ListenOptions,
   nodeHandler,
   type NodeHandlerOptions,
-} from './node.ts';
-export { sseResponse, type SseItem } from './sse.ts';
+} from './node-server.ts';
+export { sseResponse, type SseItem } from './sse-response.ts';

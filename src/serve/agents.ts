@@ -1,7 +1,7 @@
 import { a2aServer, type A2AServer, type AgentDescription } from '../a2a/index.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import { CARD_PATHS } from '../a2a/protocol/agent-card.ts';
-import { urlOf } from '../http/request.ts';
+import { urlOf } from '../http/node-request.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
 import { authSchemes, authScopes } from './guard.ts';
 import type { ServerLimits } from './limits.ts';

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { isFresh } from '../http/fresh.ts';
+import { isFresh } from '../http/etag.ts';
 import type { BlobInfo, BlobRange, BlobStore } from '../task/blob-store.ts';
 import { plain, type Call, type Route } from './router.ts';
 

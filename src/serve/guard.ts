@@ -1,6 +1,6 @@
 import type { SecurityScheme } from '../a2a/index.ts';
 import { DuolaneError } from '../errors.ts';
-import { headerOf, urlOf } from '../http/request.ts';
+import { headerOf, urlOf } from '../http/node-request.ts';
 import { isLoopback } from './address.ts';
 import { openIdUrl, tokenChecker, type Checked, type JwtAuth } from './jwt.ts';
 import { RESOURCE_PATH } from './resource.ts';

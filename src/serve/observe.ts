@@ -1,5 +1,5 @@
-import { headerOf, urlOf } from '../http/request.ts';
-import { watchStream } from '../http/sse.ts';
+import { headerOf, urlOf } from '../http/node-request.ts';
+import { watchStream } from '../http/sse-response.ts';
 import {
   observeAll,
   observeRuns,

@@ -5,8 +5,8 @@ import { DuolaneError } from '../errors.ts';
 import { isFinal } from '../event/fold/entry-rules.ts';
 import { parseId } from '../event/event-id.ts';
 import type { Logger, Snapshot, Turn } from '../event/types.ts';
-import { sseResponse, streamResponse } from '../http/sse.ts';
-import { traceHeaders } from '../http/trace.ts';
+import { sseResponse, streamResponse } from '../http/sse-response.ts';
+import { traceHeaders } from '../http/trace-context.ts';
 import type { JsonObject } from '../json.ts';
 import {
   agUiEncoder,

@@ -1,4 +1,4 @@
-import { urlOf } from '../http/request.ts';
+import { urlOf } from '../http/node-request.ts';
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';

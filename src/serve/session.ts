@@ -1,6 +1,6 @@
 import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
-import { headerOf } from '../http/request.ts';
+import { headerOf } from '../http/node-request.ts';
 import type { Auth } from './guard.ts';
 import type { SessionHead } from './page-types.ts';
 import type { IsOperator } from './operators.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { listen } from '../../src/http/node.ts';
+import { listen } from '../../src/http/node-server.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { SdkTransport } from '../../src/mcp/json-rpc/in-process.ts';
 import { load, type OfficialServer } from './mcp-sdk.ts';

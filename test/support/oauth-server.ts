@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { listen } from '../../src/http/node.ts';
+import { listen } from '../../src/http/node-server.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { mcpHandler } from '../../src/mcp/json-rpc/http/handler.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';

@@ -1,4 +1,4 @@
-import { listen } from '../../src/http/node.ts';
+import { listen } from '../../src/http/node-server.ts';
 import type { JsonObject } from '../../src/json.ts';
 
 export interface Heard {

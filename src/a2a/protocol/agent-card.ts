@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isFresh } from '../../http/fresh.ts';
+import { isFresh } from '../../http/etag.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
 

@@ -1,4 +1,4 @@
-import { addressesOf, isInside } from '../../http/address.ts';
+import { addressesOf, isInside } from '../../http/public-address.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';
 
 export interface Address {

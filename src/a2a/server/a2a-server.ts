@@ -12,7 +12,7 @@ import {
 } from '../protocol/agent-card.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { readVersion } from './read-request.ts';
-import { traceHeaders } from '../../http/trace.ts';
+import { traceHeaders } from '../../http/trace-context.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
 import { Operations, type Caller, type OperationsOptions } from './task-operations.ts';
 import type { Reply } from './dispatch-operation.ts';

@@ -1,4 +1,4 @@
-import { sseResponse, type SseItem } from '../../http/sse.ts';
+import { sseResponse, type SseItem } from '../../http/sse-response.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import { DONE } from '../../stream/queue-reader.ts';
 import { begin, breakOf, type Begins, type Binding, type Call } from './begin-call.ts';

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
-import { leavingOf } from '../../http/request.ts';
-import { sseResponse } from '../../http/sse.ts';
+import { leavingOf } from '../../http/node-request.ts';
+import { sseResponse } from '../../http/sse-response.ts';
 import { answer, errorItem, headersOf, type Envelope } from './http-response.ts';
 import { isStream, refusalOf, type Binding } from './begin-call.ts';
 import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';

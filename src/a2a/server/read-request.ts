@@ -1,4 +1,4 @@
-import { headerOf, urlOf } from '../../http/request.ts';
+import { headerOf, urlOf } from '../../http/node-request.ts';
 import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../../json.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';

@@ -1,4 +1,4 @@
-import { leavingOf } from '../../http/request.ts';
+import { leavingOf } from '../../http/node-request.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { answer, headersOf } from './http-response.ts';
 import { refusalOf, type Binding } from './begin-call.ts';

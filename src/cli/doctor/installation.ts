@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
 import { officialCli } from '../../host/launch.ts';
-import { listen } from '../../http/node.ts';
+import { listen } from '../../http/node-server.ts';
 import { exampleNames } from '../modules.ts';
 
 /** One thing that this installation has, or lacks. */

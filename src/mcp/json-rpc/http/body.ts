@@ -1,4 +1,4 @@
-import type { LightResponse } from '../../../http/fetch.ts';
+import type { LightResponse } from '../../../http/light-fetch.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { Noise } from '../../../wire/jsonl.ts';

@@ -1,4 +1,4 @@
-import type { SseItem } from '../../../http/sse.ts';
+import type { SseItem } from '../../../http/sse-response.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import { DONE, Reader } from '../../../stream/queue-reader.ts';

@@ -3,7 +3,7 @@ import {
   lightFetch,
   type LightInit,
   type LightResponse,
-} from '../../../http/fetch.ts';
+} from '../../../http/light-fetch.ts';
 import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { listen } from '../../../http/node.ts';
+import { listen } from '../../../http/node-server.ts';
 import type { JsonObject } from '../../../json.ts';
 import { createRegistry } from '../../registry.ts';
 import { tool } from '../../tool.ts';

@@ -1,4 +1,4 @@
-import { listen, type ListenOptions } from '../../../http/node.ts';
+import { listen, type ListenOptions } from '../../../http/node-server.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../types.ts';
 import { mcpHandler, type McpHandlerOptions } from './handler.ts';

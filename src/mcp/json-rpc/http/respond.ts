@@ -1,5 +1,5 @@
-import { sseResponse, type SseItem } from '../../../http/sse.ts';
-import { wholeResponse } from '../../../http/whole.ts';
+import { sseResponse, type SseItem } from '../../../http/sse-response.ts';
+import { wholeResponse } from '../../../http/text-response.ts';
 import type { JsonObject } from '../../../json.ts';
 import { keepAlive } from '../../../stream/keep-alive.ts';
 import { type RpcError, rpcError } from '../../../wire/json-rpc.ts';

@@ -1,4 +1,4 @@
-import type { LightResponse } from '../../../http/fetch.ts';
+import type { LightResponse } from '../../../http/light-fetch.ts';
 import { DuolaneError, type ErrorCode } from '../../../errors.ts';
 import { isObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';

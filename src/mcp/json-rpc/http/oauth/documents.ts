@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../../../errors.ts';
 import { isObject, type JsonObject } from '../../../../json.ts';
-import { addressesOf, isInside } from '../../../../http/address.ts';
+import { addressesOf, isInside } from '../../../../http/public-address.ts';
 import { readText } from '../body.ts';
 
 /** The largest document or answer of an authorization server that is read. */

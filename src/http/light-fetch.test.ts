@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
-import { lightFetch } from './fetch.ts';
-import { type Handler, listen, type Listening } from './node.ts';
-import { sseResponse } from './sse.ts';
-import { wholeResponse } from './whole.ts';
+import { lightFetch } from './light-fetch.ts';
+import { type Handler, listen, type Listening } from './node-server.ts';
+import { sseResponse } from './sse-response.ts';
+import { wholeResponse } from './text-response.ts';
 
 const open: AsyncDisposable[] = [];
 const fetch = lightFetch();

@@ -3,9 +3,9 @@ import { createServer, ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { listen, nodeHandler, type Handler, type Listening } from './node.ts';
+import { listen, nodeHandler, type Handler, type Listening } from './node-server.ts';
 import { sleep } from '../stream/abort.ts';
-import { sseResponse, type SseItem } from './sse.ts';
+import { sseResponse, type SseItem } from './sse-response.ts';
 
 let listening: Listening | undefined;
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { encodeSse, type SseEvent } from '../wire/sse.ts';
 import { DONE } from '../stream/queue-reader.ts';
-import { passFor } from './light.ts';
+import { passFor } from './lazy-web-object.ts';
 
 const HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/event-stream; charset=utf-8',

@@ -1,4 +1,4 @@
-import { headerOf } from './request.ts';
+import { headerOf } from './node-request.ts';
 
 /** Whether the client has it already, by `If-None-Match`: weak or not, one of several, or any. */
 export const isFresh = (request: Request, etag: string): boolean =>

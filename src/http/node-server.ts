@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
-import { LEFT, toRequest } from './request.ts';
-import { streamSource } from './sse.ts';
-import { wholeOf } from './whole.ts';
+import { LEFT, toRequest } from './node-request.ts';
+import { streamSource } from './sse-response.ts';
+import { wholeOf } from './text-response.ts';
 
 /** A server's whole job, in the web's own words. The request's signal aborts when the client leaves. */
 export type Handler = (request: Request) => Promise<Response>;

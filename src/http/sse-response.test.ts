@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { sseResponse, type SseItem, streamResponse, streamSource, watchStream } from './sse.ts';
+import {
+  sseResponse,
+  type SseItem,
+  streamResponse,
+  streamSource,
+  watchStream,
+} from './sse-response.ts';
 
 interface Sample {
   readonly texts: AsyncIterator<string>;

@@ -1,4 +1,4 @@
-import { headerOf } from './request.ts';
+import { headerOf } from './node-request.ts';
 
 /** The W3C trace context of a request, as the metadata of the turn that it brings; none without one. */
 export function traceHeaders(request: Request): Readonly<Record<string, string>> | undefined {

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
-import { passFor } from './light.ts';
+import { passFor } from './lazy-web-object.ts';
 
 /** What is answered from the incoming message itself, without building a whole Request. */
 type Light = Pick<Request, 'method' | 'url' | 'headers' | 'signal' | 'body' | 'text' | 'json'>;
