@@ -1,5 +1,5 @@
 import type { Entry } from '../event/types.ts';
-import { usageAttributes } from '../metrics/gen-ai.ts';
+import { usageAttributes } from '../metrics/usage-attributes.ts';
 import type { Evaluated } from './types.ts';
 
 export interface SpanOptions {

@@ -1,5 +1,5 @@
 export { type Instrument, type Labels, type Meter, type Metric, METRICS } from './meter.ts';
-export { openTelemetry, otelMeter, traceRuns } from './otel.ts';
-export { prometheusName, Registry } from './registry.ts';
-export { observeAll, type ObserveOptions, observeRuns } from './runs.ts';
-export { observeStreams, type StreamMeter } from './streams.ts';
+export { openTelemetry, otelMeter, traceRuns } from './open-telemetry.ts';
+export { prometheusName, Registry } from './prometheus-registry.ts';
+export { observeAll, type ObserveOptions, observeRuns } from './run-metrics.ts';
+export { observeStreams, type StreamMeter } from './stream-metrics.ts';

@@ -3,7 +3,7 @@ import { verifies } from '../../test/verifies.ts';
 import type { Snapshot, TaskEvent, Turn } from '../event/types.ts';
 import type { Meter } from './meter.ts';
 import { METRICS } from './meter.ts';
-import { observeRuns } from './runs.ts';
+import { observeRuns } from './run-metrics.ts';
 
 /** A meter that keeps every value, and a clock that the test moves. */
 function bench() {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Metric } from './meter.ts';
 import { METRICS } from './meter.ts';
-import { prometheusName, Registry } from './registry.ts';
+import { prometheusName, Registry } from './prometheus-registry.ts';
 
 const TIMES: Metric = {
   name: 'a.b',

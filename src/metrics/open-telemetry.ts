@@ -3,9 +3,9 @@ import type { Context, Span, SpanContext } from '@opentelemetry/api';
 import { DuolaneError } from '../errors.ts';
 import type { AgentEvent, Snapshot, TaskEvent, Turn } from '../event/types.ts';
 import type { RunEar, RunObserver } from '../task/types.ts';
-import { usageAttributes } from './gen-ai.ts';
+import { usageAttributes } from './usage-attributes.ts';
 import type { Instrument, Labels, Meter, Metric } from './meter.ts';
-import { callTime, type Step } from './runs.ts';
+import { callTime, type Step } from './run-metrics.ts';
 
 type Api = typeof OpenTelemetry;
 type Attributes = Record<string, string | number | boolean | string[]>;
