@@ -1,8 +1,8 @@
 import type { Entry } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { STOP, toolBlock, usageOf } from './api-words.ts';
+import { STOP, toolBlock, usageOf } from './messages-api.ts';
 import type { Message } from './types.ts';
-import { compact } from './words.ts';
+import { compact } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 

@@ -1,6 +1,6 @@
-export { agUiEncoder } from './ag-ui.ts';
-export { readAgUiPost, readStreamJsonPost, readUiPost } from './input.ts';
-export { answersTo, type Given, type Posted } from './posted.ts';
-export { streamJsonEncoder } from './stream-json.ts';
+export { agUiEncoder } from './ag-ui-encoder.ts';
+export { readAgUiPost, readStreamJsonPost, readUiPost } from './parse-post.ts';
+export { answersTo, type Given, type Posted } from './posted-turn.ts';
+export { streamJsonEncoder } from './stream-json-encoder.ts';
 export type { Message, Output } from './types.ts';
-export { uiMessageEncoder, type UiMessageOptions } from './ui-message.ts';
+export { uiMessageEncoder, type UiMessageOptions } from './ui-message-encoder.ts';

@@ -2,10 +2,10 @@ import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { ApiMessages } from './api-messages.ts';
-import { contentOf, RETRY_WORDS, toolBlock, usageOf } from './api-words.ts';
+import { contentOf, RETRY_WORDS, toolBlock, usageOf } from './messages-api.ts';
 import { detached } from './detached.ts';
 import type { Message, Output } from './types.ts';
-import { compact, sayPart } from './words.ts';
+import { compact, sayPart } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;

@@ -10,7 +10,7 @@ import {
   type Posted,
   required,
   string,
-} from './posted.ts';
+} from './posted-turn.ts';
 
 /**
  * What `useChat` posts (also through assistant-ui): the chat with its messages, of which the last is

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { InputRequest } from '../ask.ts';
-import { answersTo, filePart } from './posted.ts';
+import { answersTo, filePart } from './posted-turn.ts';
 
 const answer = (kind: InputRequest['kind'], content: unknown): unknown =>
   answersTo([{ id: 'c/ok', kind, callId: 'c' }], [{ id: 'c', content }])[0];

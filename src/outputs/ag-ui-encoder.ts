@@ -4,7 +4,7 @@ import type { Entry, Snapshot, Turn, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { detached } from './detached.ts';
 import type { Message, Output } from './types.ts';
-import { compact, sayPart, wordsOf } from './words.ts';
+import { compact, sayPart, wordsOf } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;

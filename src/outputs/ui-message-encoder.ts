@@ -4,7 +4,7 @@ import type { Entry, OpenCall, Part, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { detached } from './detached.ts';
 import type { Message, Output } from './types.ts';
-import { compact, dataUrl, sayPart } from './words.ts';
+import { compact, dataUrl, sayPart } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../errors.ts';
 import type { FinishReason, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { wordsOf } from './words.ts';
+import { wordsOf } from './encode-parts.ts';
 
 // The words of the model's API, which stream-json carries.
 
