@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { cli } from '../src/adapters/cli.ts';
+import { cli } from '../src/adapters/cli-agent.ts';
 import { createSdkMcpServer, tool } from '../src/host/index.ts';
 import type { JsonObject } from '../src/json.ts';
 import { createRunner, memoryLog } from '../src/task/index.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
-import { cli } from '../src/adapters/cli.ts';
+import { cli } from '../src/adapters/cli-agent.ts';
 import { checkLaws, lawful } from '../src/event/index.ts';
 import type { Agent, AgentEvent, Turn } from '../src/event/types.ts';
 import { createSdkMcpServer, tool, type SessionOptions } from '../src/host/index.ts';

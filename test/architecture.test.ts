@@ -123,7 +123,7 @@ test.each([
   ['mcp/schema.ts', `const { z } = await import('zod')`],
   ['mcp/schema.ts', `import type { ZodType } from 'zod'`],
   ['mcp/json-rpc/stdio.ts', `import { startChild } from '../../process/index.ts'`],
-  ['adapters/cli.ts', `import { openSession } from '../host/index.ts'`],
+  ['adapters/cli-agent.ts', `import { openSession } from '../host/index.ts'`],
   ['cli/modules.ts', 'const agent = await import(pathToFileURL(path).href)'],
   ['process/child.ts', `import { spawn } from 'node:child_process'`],
   ['task/sqlite/sqlite-log.ts', `import { DatabaseSync } from '@photostructure/sqlite'`],

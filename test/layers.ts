@@ -4,7 +4,7 @@ const BELOW_SERVE = [...CORE, ...PARTS, 'outputs', 'trace', 'metrics', 'http', '
 
 /**
  * The map of the code: which parts of `src/` a part may import, types included. Read from top to
- * bottom it is the reading order. A longer path (`adapters/cli`) replaces the line of its folder
+ * bottom it is the reading order. A longer path (`adapters/cli-agent`) replaces the line of its folder
  * for that file or folder. A new folder needs a line here, a decision that a reviewer can see.
  */
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
@@ -27,8 +27,8 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   a2a: [...CORE, 'http', 'task'],
   'a2a/grpc': [...CORE, 'http', 'task', 'grpc'],
   adapters: ['errors', 'json', 'ask', 'event'],
-  'adapters/cli': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
-  'adapters/tool-call': ['errors', 'json', 'ask', 'event', 'mcp'],
+  'adapters/cli-agent': ['errors', 'json', 'ask', 'stream', 'event', 'host', 'mcp'],
+  'adapters/shared/tool-call': ['errors', 'json', 'ask', 'event', 'mcp'],
   'adapters/anthropic': ['errors', 'json', 'ask', 'stream', 'event', 'mcp'],
   outputs: ['errors', 'json', 'ask', 'wire', 'event'],
   trace: ['errors', 'json', 'stream', 'wire', 'event'],

@@ -1,3 +1,3 @@
-export { cli, type CliOptions } from './cli.ts';
+export { cli, type CliOptions } from './cli-agent.ts';
 export { growingText } from './growing-text.ts';
-export { frameReader, type FrameReader, readResult } from './stream-json.ts';
+export { frameReader, type FrameReader, readResult } from './stream-json/frame-reader.ts';

@@ -1,4 +1,4 @@
-import { frameReader } from '../adapters/stream-json.ts';
+import { frameReader } from '../adapters/stream-json/frame-reader.ts';
 import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import { listen } from '../http/node-server.ts';

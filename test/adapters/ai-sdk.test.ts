@@ -4,7 +4,7 @@ import {
   type AiSdkAgent,
   type AiSdkCall,
   type AiSdkResult,
-} from '../../src/adapters/ai-sdk/index.ts';
+} from '../../src/adapters/ai-sdk/ai-sdk-agent.ts';
 import { advance, lawful } from '../../src/event/index.ts';
 import type { Agent, AgentEvent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { anthropic, type AnthropicClient } from '../../src/adapters/anthropic/index.ts';
+import { anthropic, type AnthropicClient } from '../../src/adapters/anthropic/anthropic-agent.ts';
 import type { Ask } from '../../src/ask.ts';
 import { lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';

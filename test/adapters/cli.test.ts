@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect } from 'vitest';
-import { cli } from '../../src/adapters/cli.ts';
+import { cli } from '../../src/adapters/cli-agent.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { langgraph, type LangGraph } from '../../src/adapters/langgraph/index.ts';
+import { langgraph, type LangGraph } from '../../src/adapters/langgraph/langgraph-agent.ts';
 import { lawful } from '../../src/event/index.ts';
 import type { Agent, AgentEvent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { frameReader } from '../../src/adapters/stream-json.ts';
+import { frameReader } from '../../src/adapters/stream-json/frame-reader.ts';
 import type { AgentEvent, Entry, TaskEvent } from '../../src/event/types.ts';
 import {
   agUiEncoder,

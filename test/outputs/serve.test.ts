@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { frameReader } from '../../src/adapters/stream-json.ts';
+import { frameReader } from '../../src/adapters/stream-json/frame-reader.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { Served } from '../../src/serve/index.ts';
 import { SseDecoder } from '../../src/wire/sse.ts';

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest';
-import { googleAdk, type AdkRunner } from '../../src/adapters/google-adk/index.ts';
+import { googleAdk, type AdkRunner } from '../../src/adapters/google-adk/google-adk-agent.ts';
 import { checkLaws, lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mastra, type MastraAgent } from '../../src/adapters/mastra/index.ts';
+import { mastra, type MastraAgent } from '../../src/adapters/mastra/mastra-agent.ts';
 import { lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';

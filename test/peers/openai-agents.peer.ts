@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openaiAgents, type OpenAiStream } from '../../src/adapters/openai-agents/index.ts';
+import { openaiAgents, type OpenAiStream } from '../../src/adapters/openai-agents/openai-agent.ts';
 import { checkLaws, lawful } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';

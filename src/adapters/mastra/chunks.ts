@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json.ts';
-import { object } from '../read.ts';
+import { object } from '../shared/safe-read.ts';
 
 /**
  * A chunk of Mastra as the part of the AI SDK that means the same: Mastra has the same vocabulary,

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json.ts';
-import { number, object, parsed, text } from '../read.ts';
+import { number, object, parsed, text } from '../shared/safe-read.ts';
 
 /** A call that the model wants to be made. */
 export interface WantedCall {

@@ -1,5 +1,5 @@
-import type { Part } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
+import type { Part } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
 
 /** What a person sent, as a content block of the Messages API. */
 export function contentBlock(part: Part): JsonObject {

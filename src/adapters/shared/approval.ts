@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { AgentContext, Turn } from '../event/types.ts';
+import type { AgentContext, Turn } from '../../event/types.ts';
 
 /** A call that must not be made before a person allows it. */
 export interface Pending {

@@ -1,6 +1,6 @@
 import type { AgentEvent, AgentEventBody } from '../../event/types.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { list, text, toolFailure } from '../read.ts';
+import { list, text, toolFailure } from '../shared/safe-read.ts';
 
 /** Whether a tool tells what an agent says that it asked: as `readUIMessageStream` gives it. */
 export const isUiMessage = (output: unknown): output is JsonObject =>

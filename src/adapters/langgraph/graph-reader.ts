@@ -1,7 +1,16 @@
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import { addUsage } from '../../event/usage.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { defined, list, number, object, parsed, plain, text, toolFailure } from '../read.ts';
+import {
+  defined,
+  list,
+  number,
+  object,
+  parsed,
+  plain,
+  text,
+  toolFailure,
+} from '../shared/safe-read.ts';
 
 /** A place in the graph that waits for a value from outside. */
 export interface Interrupt {

@@ -6,10 +6,10 @@ import { openSession, type Session, type SessionOptions } from '../host/index.ts
 import { isObject, type JsonObject } from '../json.ts';
 import { parseToolName } from '../mcp/names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
-import { contentBlock } from './content-block.ts';
-import { frameReader } from './stream-json.ts';
+import { contentBlock } from './shared/content-block.ts';
+import { frameReader } from './stream-json/frame-reader.ts';
 import { onAbort } from '../stream/abort.ts';
-import { callTool, resultEvent, wordsIn } from './tool-call.ts';
+import { callTool, resultEvent, wordsIn } from './shared/tool-call.ts';
 
 export interface CliOptions extends SessionOptions {
   /** Run again what died half-way. Off, since half a shell command may have run. */

@@ -1,8 +1,8 @@
-import type { ErrorCode } from '../errors.ts';
-import { codeOfModel } from '../event/retry/model-error.ts';
-import type { AgentEvent, AgentEventBody, Frame, Usage } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { failure, list, number, object, plain, text } from './read.ts';
+import type { ErrorCode } from '../../errors.ts';
+import { codeOfModel } from '../../event/retry/model-error.ts';
+import type { AgentEvent, AgentEventBody, Frame, Usage } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { failure, list, number, object, plain, text } from '../shared/safe-read.ts';
 import { readUsage, Speaker, type Talk } from './speaker.ts';
 
 /** One frame of an agent CLI's pipe to what it says about the run. */

@@ -1,6 +1,6 @@
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { defined, list, number, object, parsed, text, toolFailure } from '../read.ts';
+import { defined, list, number, object, parsed, text, toolFailure } from '../shared/safe-read.ts';
 
 /** What the SDK gives a model when a tool threw; it says nowhere else that one did. */
 const THREW = 'An error occurred while running the tool';

@@ -6,12 +6,12 @@ import { DuolaneError } from '../errors.ts';
 import { checkLaws, lawful } from '../event/index.ts';
 import type { AgentEvent } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { PartReader } from './ai-sdk/parts.ts';
-import { StreamedAnswer } from './anthropic/answer.ts';
-import { EventReader } from './google-adk/reader.ts';
-import { GraphReader } from './langgraph/reader.ts';
-import { Voice } from './mastra/voice.ts';
-import { RunReader } from './openai-agents/reader.ts';
+import { PartReader } from './ai-sdk/part-reader.ts';
+import { StreamedAnswer } from './anthropic/streamed-message.ts';
+import { EventReader } from './google-adk/event-reader.ts';
+import { GraphReader } from './langgraph/graph-reader.ts';
+import { Voice } from './mastra/nested-agent.ts';
+import { RunReader } from './openai-agents/run-reader.ts';
 
 // What comes from a framework is read without trust: any value in any place must not break a run.
 

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { defined, list, number, object, plain, text, toolFailure } from '../read.ts';
+import { defined, list, number, object, plain, text, toolFailure } from '../shared/safe-read.ts';
 
 /** A call of ADK's own by which a run waits for a person: `adk_request_confirmation` and its like. */
 export interface Request {

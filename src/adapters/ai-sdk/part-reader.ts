@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
 import { type JsonObject } from '../../json.ts';
-import { defined, failure, number, object, plain, text, toolFailure } from '../read.ts';
-import { GrowingMessage, isUiMessage } from './sub-agent.ts';
+import { defined, failure, number, object, plain, text, toolFailure } from '../shared/safe-read.ts';
+import { GrowingMessage, isUiMessage } from './sub-agent-message.ts';
 
 /** A tool call that a person must allow first. */
 export interface Approval {

@@ -1,5 +1,5 @@
-import { RETRYABLE, type ErrorCode, type Failure } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { RETRYABLE, type ErrorCode, type Failure } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 /** Members of what a framework or a CLI gave us, read without trust: what is not there is empty. */
 export const text = (value: unknown): string => (typeof value === 'string' ? value : '');

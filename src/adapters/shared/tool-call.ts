@@ -1,9 +1,9 @@
-import type { Answer } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import type { AgentContext, AgentEvent, OpenCall } from '../event/types.ts';
-import { isObject } from '../json.ts';
-import type { ToolResult, ToolSource } from '../mcp/types.ts';
-import { failure } from './read.ts';
+import type { Answer } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
+import { isObject } from '../../json.ts';
+import type { ToolResult, ToolSource } from '../../mcp/types.ts';
+import { failure } from './safe-read.ts';
 
 /**
  * Makes one call of a source: its progress is yielded, what it asks is asked, and the call made

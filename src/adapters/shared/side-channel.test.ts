@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Aside } from './aside.ts';
+import { Aside } from './side-channel.ts';
 
 test('whatever the order, all of both comes, each in its own order', async () => {
   await fc.assert(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { advance } from '../event/fold/advance.ts';
-import type { AgentContext, AgentEvent, Entry, Note, Snapshot, Turn } from '../event/types.ts';
-import { conversation } from './conversation.ts';
+import { advance } from '../../event/fold/advance.ts';
+import type { AgentContext, AgentEvent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
+import { conversation } from './earlier-messages.ts';
 
 const turn = (messageId: string, text: string): Turn => ({
   agent: 'a',

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import type { Snapshot } from '../event/types.ts';
-import { advance } from '../event/index.ts';
-import { createRunner, memoryLog } from '../task/index.ts';
+import type { Snapshot } from '../../event/types.ts';
+import { advance } from '../../event/index.ts';
+import { createRunner, memoryLog } from '../../task/index.ts';
 import { byContent } from './approval.ts';
-import { openaiAgents, type OpenAiStream } from './openai-agents/index.ts';
+import { openaiAgents, type OpenAiStream } from '../openai-agents/openai-agent.ts';
 
 const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
 

@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { type Approval, PartReader } from '../ai-sdk/parts.ts';
-import { object, text } from '../read.ts';
+import { type Approval, PartReader } from '../ai-sdk/part-reader.ts';
+import { object, text } from '../shared/safe-read.ts';
 import { partOf } from './chunks.ts';
 
 /**

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AgentEvent, Frame } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { frameReader, readResult } from './stream-json.ts';
+import type { AgentEvent, Frame } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { frameReader, readResult } from './frame-reader.ts';
 
 const message = (data: JsonObject): Frame => ({ lane: 'message', direction: 'in', at: 5, data });
 const read = (...frames: readonly JsonObject[]): AgentEvent[] => {

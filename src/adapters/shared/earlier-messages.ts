@@ -1,4 +1,4 @@
-import type { AgentContext, Part, Said, Snapshot, Turn } from '../event/types.ts';
+import type { AgentContext, Part, Said, Snapshot, Turn } from '../../event/types.ts';
 
 /** One side of a conversation, in words. */
 export interface Message {

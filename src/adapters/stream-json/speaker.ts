@@ -1,6 +1,6 @@
-import type { AgentEventBody, FinishReason, Usage } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { number, object, text } from './read.ts';
+import type { AgentEventBody, FinishReason, Usage } from '../../event/types.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { number, object, text } from '../shared/safe-read.ts';
 
 interface Block {
   readonly id: string;

@@ -1,0 +1,198 @@
+import type { Answer, InputRequest } from '../../ask.ts';
+import { modelError } from '../../event/retry/model-error.ts';
+import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { conversation } from '../shared/earlier-messages.ts';
+import { list, object, text } from '../shared/safe-read.ts';
+import { GraphReader, type Interrupt } from './graph-reader.ts';
+
+/** What we use of a compiled graph of LangGraph.js. */
+export interface LangGraph {
+  stream(input: never, config: never): PromiseLike<AsyncIterable<unknown>>;
+  getState?(config: never): PromiseLike<unknown>;
+  /** With one, the graph remembers the conversation itself, and can wait for a person. */
+  readonly checkpointer?: unknown;
+}
+
+export interface LangGraphOptions {
+  /**
+   * `messages` (default): what the models of the graph say, token by token. `updates`: one status
+   * for each node that has finished, and the state as `output`, for graphs without messages.
+   */
+  readonly mode?: 'messages' | 'updates';
+  /** The state that a turn starts the graph with; by default its message, for the key `messages`. */
+  readonly input?: (turn: Turn, ctx: AgentContext) => unknown;
+  /** More for the graph's config, such as `recursionLimit` or `context`. */
+  readonly config?: JsonObject;
+  /** In mode `updates`: what of a finished node is the answer, in words. */
+  readonly say?: (node: string, update: JsonObject) => string | undefined;
+  /** What `interrupt()` gives back for an answer; by default what was accepted, its content or `true`; else `false`. */
+  readonly resume?: (answer: Answer, value: unknown) => unknown;
+}
+
+const TOKENS = ['messages', 'updates', 'custom', 'tools'];
+const NODES = ['updates', 'custom'];
+
+/**
+ * A compiled graph as an Agent. Its thread is the context of the turn: with a checkpointer a
+ * further message goes on in the same conversation, and `interrupt()` becomes a question to a
+ * person, after whose answer the graph goes on where it waited, in this process or another.
+ * Turn the retries of your chat model off (`maxRetries: 0`) under `withRetry`.
+ */
+export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Agent {
+  const run = async function* (
+    turn: Turn,
+    ctx: AgentContext,
+  ): AsyncGenerator<AgentEvent, void, undefined> {
+    yield { type: 'status', message: 'Running graph...' };
+    let input =
+      (await resumption(graph, options, turn, ctx)) ?? (await opening(graph, options, turn, ctx));
+    const reader = new GraphReader();
+    const state: Record<string, unknown> = {};
+    for (;;) {
+      for await (const item of open(graph, input, options, turn, ctx)) {
+        yield* reader.read(item);
+        if (options.mode === 'updates') yield* nodeEvents(item, state, options);
+      }
+      yield* reader.end();
+      const interrupts = reader.takeInterrupts();
+      if (interrupts.length === 0) break;
+      input = command(await askAll(interrupts, turn, ctx), options);
+    }
+    const output = reader.output ?? (options.mode === 'updates' ? state : undefined);
+    yield {
+      type: 'run.finished',
+      outcome: 'completed',
+      text: options.mode === 'updates' ? '' : reader.unsaid,
+      ...(output !== undefined && { output }),
+    };
+  };
+  return Object.assign(run, { continues: true });
+}
+
+async function* open(
+  graph: LangGraph,
+  input: unknown,
+  { mode, config = {} }: LangGraphOptions,
+  turn: Turn,
+  { signal }: AgentContext,
+): AsyncGenerator<unknown, void, undefined> {
+  const settings = {
+    ...config,
+    streamMode: mode === 'updates' ? NODES : TOKENS,
+    subgraphs: true,
+    signal,
+    configurable: place(turn, config),
+  };
+  try {
+    yield* await graph.stream(input as never, settings as never);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw modelError(error, 'internal');
+  }
+}
+
+/** A node of the graph itself has finished. */
+function* nodeEvents(
+  item: unknown,
+  state: Record<string, unknown>,
+  { say }: LangGraphOptions,
+): Generator<AgentEvent, void, undefined> {
+  const [namespace, mode, payload] = item as [readonly unknown[], unknown, unknown];
+  if (mode !== 'updates' || namespace.length > 0) return;
+  for (const [node, update] of Object.entries(object(payload))) {
+    if (node === '__interrupt__') continue;
+    const change = object(update);
+    Object.assign(state, change);
+    yield { type: 'status', message: node, data: change };
+    const words = say?.(node, change);
+    if (words) yield { type: 'text.delta', id: node, delta: words };
+  }
+}
+
+async function opening(
+  { checkpointer }: LangGraph,
+  { input }: LangGraphOptions,
+  turn: Turn,
+  ctx: AgentContext,
+): Promise<unknown> {
+  if (input) return input(turn, ctx);
+  const before = checkpointer ? [] : await conversation(turn, ctx);
+  return {
+    messages: [
+      ...before.map(({ role, text: content }) => ({ role, content })),
+      // With an id of its own, a message that is sent again after a failure is the same message.
+      { role: 'user', content: turn.parts.map(blockOf), id: turn.messageId },
+    ],
+  };
+}
+
+function blockOf(part: Part): JsonObject {
+  if ('text' in part) return { type: 'text', text: part.text };
+  if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };
+  if ('url' in part) return { type: 'text', text: part.url };
+  const url = `data:${part.mediaType};base64,${Buffer.from(part.bytes).toString('base64')}`;
+  return { type: 'image_url', image_url: { url } };
+}
+
+const place = (turn: Turn, config: JsonObject = {}): JsonObject => ({
+  thread_id: turn.context,
+  ...object(config['configurable']),
+});
+
+type Answered = readonly [interrupt: Interrupt, answer: Answer];
+
+/** How to go on, if the graph still waits for what was answered while the run slept. */
+async function resumption(
+  graph: LangGraph,
+  options: LangGraphOptions,
+  turn: Turn,
+  { task }: AgentContext,
+): Promise<JsonObject | undefined> {
+  if (task.answers.length === 0 || !graph.checkpointer || !graph.getState) return undefined;
+  const config = { configurable: place(turn, options.config) };
+  const state = object(await graph.getState(config as never));
+  const answered = list(state['tasks'])
+    .flatMap((node) => list(node['interrupts']))
+    .flatMap(({ id, value }): Answered[] => {
+      const answer = task.answers.find((each) => each.id.endsWith(`/${text(id)}`));
+      return answer ? [[{ id: text(id), value }, answer]] : [];
+    });
+  return answered.length > 0 ? command(answered, options) : undefined;
+}
+
+const askAll = (
+  interrupts: readonly Interrupt[],
+  turn: Turn,
+  { ask, signal }: AgentContext,
+): Promise<readonly Answered[]> =>
+  Promise.all(
+    interrupts.map(async (interrupt): Promise<Answered> => [
+      interrupt,
+      await ask(question(interrupt, turn), { signal }),
+    ]),
+  );
+
+function question({ id, value, callId }: Interrupt, turn: Turn): InputRequest {
+  const words = typeof value === 'string' ? value : text(object(value)['message']);
+  return {
+    id: `${callId ?? turn.messageId}/${id}`,
+    kind: callId === undefined ? 'question' : 'approval',
+    ...(words !== '' && { message: words }),
+    ...(callId !== undefined && { callId }),
+    ...(isObject(value) && { data: value }),
+  };
+}
+
+/** What LangGraph knows a `Command` by; so we need not import its class. */
+function command(
+  answered: readonly Answered[],
+  { resume = answerOf }: LangGraphOptions,
+): JsonObject {
+  const values = answered.map(([{ id, value }, answer]) => [id, resume(answer, value)]);
+  return { lg_name: 'Command', resume: Object.fromEntries(values) as JsonObject, goto: [] };
+}
+
+// What a graph does with it is mostly `if (answer)`: words beside a no must not pass for a yes.
+const answerOf = ({ action, content }: Answer): unknown =>
+  action === 'accept' ? (content ?? true) : false;

@@ -1,0 +1,130 @@
+import { DuolaneError } from '../../errors.ts';
+import { modelError } from '../../event/retry/model-error.ts';
+import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { contentOf } from '../ai-sdk/messages.ts';
+import type { Approval } from '../ai-sdk/part-reader.ts';
+import { approve } from '../shared/approval.ts';
+import { conversation } from '../shared/earlier-messages.ts';
+import { object, text } from '../shared/safe-read.ts';
+import { Voice } from './nested-agent.ts';
+
+/** What we use of the output of a stream of Mastra. */
+export interface MastraStream {
+  readonly fullStream: AsyncIterable<unknown>;
+  readonly runId: string;
+}
+
+/** What we use of an `Agent` of Mastra 1. */
+export interface MastraAgent {
+  stream(messages: never, options: never): PromiseLike<MastraStream>;
+  approveToolCall(options: never): PromiseLike<MastraStream>;
+  declineToolCall(options: never): PromiseLike<MastraStream>;
+}
+
+export interface MastraOptions {
+  /**
+   * What else the stream is to know, such as `structuredOutput`, `maxSteps` or `memory`. With
+   * `memory` the agent remembers the conversation itself; without, it is told.
+   */
+  readonly options?: (turn: Turn, ctx: AgentContext) => JsonObject;
+}
+
+/**
+ * An agent of Mastra 1. A tool that requires approval becomes a question to a person; with the
+ * answer the suspended run goes on, after a restart too if the storage of Mastra keeps it.
+ * Structured output is the run's `output`. What its `agents` say has the id of their call as its
+ * path. Mastra retries only if told so; `withRetry` does it
+ * where every attempt can be seen.
+ */
+export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptions = {}): Agent {
+  const run = async function* (
+    turn: Turn,
+    ctx: AgentContext,
+  ): AsyncGenerator<AgentEvent, void, undefined> {
+    yield { type: 'run.started' };
+    const reader = new ChunkReader(ctx.signal);
+    const settings = { ...options(turn, ctx), abortSignal: ctx.signal };
+    let waiting = leftSuspended(ctx);
+    if (waiting.length === 0) {
+      const messages = await opening(turn, ctx, 'memory' in settings);
+      waiting = yield* reader.read(agent.stream(messages as never, settings as never));
+    }
+    for (let [next, ...others] = waiting; next; [next, ...others] = waiting) {
+      const { callId: toolCallId, runId } = next;
+      const [verdict] = await approve([next], ctx, () => `${toolCallId}/${runId}`);
+      const given = { ...settings, runId, toolCallId } as never;
+      const more = yield* reader.read(
+        verdict?.approved ? agent.approveToolCall(given) : agent.declineToolCall(given),
+      );
+      const known = new Set(others.map(({ callId }) => callId));
+      waiting = [...others, ...more.filter(({ callId }) => !known.has(callId))];
+    }
+    const { output } = reader;
+    if (output !== undefined)
+      yield { type: 'run.finished', outcome: 'completed', text: '', output };
+  };
+  return Object.assign(run, { continues: true });
+}
+
+/** A call for which a run of Mastra sleeps. */
+interface Suspended extends Approval {
+  readonly runId: string;
+}
+
+class ChunkReader {
+  readonly #signal: AbortSignal;
+  readonly #voice = new Voice();
+  output: unknown;
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+  }
+
+  /** One stream to its end; gives back the calls for which it sleeps. */
+  async *read(
+    starting: PromiseLike<MastraStream>,
+  ): AsyncGenerator<AgentEvent, readonly Suspended[], undefined> {
+    try {
+      const { fullStream, runId } = await starting;
+      for await (const item of fullStream) {
+        const chunk = object(item);
+        this.#notice(text(chunk['type']), object(chunk['payload']), chunk);
+        yield* this.#voice.read(chunk);
+      }
+      return this.#voice.takeApprovals().map((approval) => ({ ...approval, runId }));
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      throw modelError(error, 'internal');
+    }
+  }
+
+  /** What only Mastra says. */
+  #notice(type: string, payload: JsonObject, chunk: JsonObject): void {
+    if (type === 'object-result') this.output = chunk['object'] ?? payload['object'];
+    if (type === 'tripwire') {
+      const reason = text(payload['reason']) || 'a guard of the agent stopped it';
+      throw new DuolaneError('content_filter', reason);
+    }
+    if (type !== 'abort') return;
+    this.#signal.throwIfAborted();
+    throw new DuolaneError('interrupted', 'Mastra broke the run off');
+  }
+}
+
+/** Calls for which an earlier run of this turn was put to sleep, with the run of Mastra's that waits. */
+function leftSuspended({ task }: AgentContext): readonly Suspended[] {
+  return task.calls.flatMap(({ callId, name, args }) => {
+    const answer = task.answers.find(({ id }) => id.startsWith(`${callId}/`));
+    if (!answer) return [];
+    return [{ approvalId: callId, callId, name, args, runId: answer.id.slice(callId.length + 1) }];
+  });
+}
+
+async function opening(turn: Turn, ctx: AgentContext, remembers: boolean): Promise<unknown[]> {
+  const before = remembers ? [] : await conversation(turn, ctx);
+  return [
+    ...before.map(({ role, text: content }) => ({ role, content })),
+    { role: 'user', content: turn.parts.map(contentOf) },
+  ];
+}

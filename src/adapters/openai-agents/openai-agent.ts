@@ -1,0 +1,156 @@
+import { modelError } from '../../event/retry/model-error.ts';
+import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { approve, byContent } from '../shared/approval.ts';
+import { Aside } from '../shared/side-channel.ts';
+import { conversation } from '../shared/earlier-messages.ts';
+import { object, parsed, text } from '../shared/safe-read.ts';
+import { RunReader } from './run-reader.ts';
+
+/** What we use of the streamed result of `run()`, in the OpenAI Agents SDK. */
+export interface OpenAiStream extends AsyncIterable<unknown> {
+  readonly completed: PromiseLike<unknown>;
+  readonly finalOutput?: unknown;
+  readonly interruptions: readonly unknown[];
+  readonly state: {
+    approve(interruption: never): void;
+    reject(interruption: never): void;
+  };
+}
+
+/** What `onStream` of `agent.asTool()` is called with, as far as we use it. */
+interface OpenAiNested {
+  readonly event: unknown;
+  readonly toolCall?: unknown;
+}
+
+/** Starts a run: `(input, options) => run(agent, input, options)`; hand both on as they are. */
+export type OpenAiRun = (
+  input: never,
+  options: { readonly stream: true; readonly signal: AbortSignal },
+  run: {
+    readonly turn: Turn;
+    readonly ctx: AgentContext;
+    /** For `asTool({ onStream })`: what that agent says is heard, with the id of its call as path. */
+    readonly onStream: (nested: OpenAiNested) => Promise<void>;
+  },
+) => PromiseLike<OpenAiStream>;
+
+/**
+ * An agent of the OpenAI Agents SDK. A tool that needs approval becomes a question to a person, and
+ * the run goes on with the answer; after a restart it starts over, and an answer counts for the
+ * same call with the same arguments, once: equal calls are asked about one by one. An agent that takes over (a handoff) goes on with the text of
+ * the run; one that is asked as a tool is heard if it was given `onStream`. Give the model a client with `maxRetries: 0` under `withRetry`.
+ */
+export function openaiAgents(start: OpenAiRun): Agent {
+  return async function* (turn, ctx) {
+    yield { type: 'run.started' };
+    const { signal } = ctx;
+    const reader = new RunReader();
+    const { aside, onStream } = nestedRuns();
+    const questionId = byContent(turn);
+    let input: unknown = await opening(turn, ctx);
+    for (;;) {
+      const result = await guarded(
+        start(input as never, { stream: true, signal }, { turn, ctx, onStream }),
+        signal,
+      );
+      for await (const events of aside.with(read(result, reader, signal))) yield* events;
+      if (result.interruptions.length === 0) return yield* ending(result);
+      const calls = result.interruptions.map((interruption) => ({
+        ...callOf(interruption),
+        interruption,
+      }));
+      for (const { of: call, approved } of await approve(calls, ctx, questionId)) {
+        if (approved) result.state.approve(call.interruption as never);
+        else {
+          reader.decline(call.callId);
+          result.state.reject(call.interruption as never);
+        }
+      }
+      input = result.state;
+    }
+  };
+}
+
+/** Runs of agents that were asked as tools; their events come beside the stream of the run. */
+function nestedRuns(): {
+  readonly aside: Aside<readonly AgentEvent[]>;
+  readonly onStream: (nested: OpenAiNested) => Promise<void>;
+} {
+  const aside = new Aside<readonly AgentEvent[]>();
+  const readers = new Map<string, RunReader>();
+  const onStream = ({ event, toolCall }: OpenAiNested): Promise<void> => {
+    const callId = text(object(toolCall)['callId']) || 'agent';
+    const reader = readers.get(callId) ?? new RunReader();
+    readers.set(callId, reader);
+    const events = reader.read(object(event));
+    return aside.tell(events.map((each) => ({ ...each, path: [callId] })));
+  };
+  return { aside, onStream };
+}
+
+async function* read(
+  result: OpenAiStream,
+  reader: RunReader,
+  signal: AbortSignal,
+): AsyncGenerator<readonly AgentEvent[], void, undefined> {
+  // The iterator ends in silence when the run is aborted; whether it was well is only known here.
+  const completed = guarded(result.completed, signal);
+  // Awaited below; until then a rejection must not count as unhandled.
+  completed.catch(() => {});
+  try {
+    for await (const event of result) yield reader.read(object(event));
+  } catch (error) {
+    signal.throwIfAborted();
+    throw modelError(error, 'internal');
+  }
+  signal.throwIfAborted();
+  await completed;
+}
+
+async function guarded<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw modelError(error, 'internal');
+  }
+}
+
+function* ending({ finalOutput }: OpenAiStream): Generator<AgentEvent, void, undefined> {
+  if (finalOutput === undefined || typeof finalOutput === 'string') return;
+  yield { type: 'run.finished', outcome: 'completed', text: '', output: finalOutput };
+}
+
+function callOf(interruption: unknown): {
+  readonly callId: string;
+  readonly name: string;
+  readonly args: unknown;
+} {
+  const raw = object(object(interruption)['rawItem']);
+  return {
+    callId: text(raw['callId']) || text(raw['id']),
+    name: text(raw['name']),
+    args: parsed(text(raw['arguments'])),
+  };
+}
+
+async function opening(turn: Turn, ctx: AgentContext): Promise<readonly JsonObject[]> {
+  const before = (await conversation(turn, ctx)).map(({ role, text: words }) =>
+    role === 'user'
+      ? { role, content: [{ type: 'input_text', text: words }] }
+      : { role, status: 'completed', content: [{ type: 'output_text', text: words }] },
+  );
+  return [...before, { role: 'user', content: turn.parts.map(contentOf) }];
+}
+
+function contentOf(part: Part): JsonObject {
+  if ('text' in part) return { type: 'input_text', text: part.text };
+  if ('data' in part) return { type: 'input_text', text: JSON.stringify(part.data) };
+  if ('url' in part) return { type: 'input_text', text: part.url };
+  const url = `data:${part.mediaType};base64,${Buffer.from(part.bytes).toString('base64')}`;
+  return part.mediaType.startsWith('image/')
+    ? { type: 'input_image', image: url }
+    : { type: 'input_file', file: url, ...(part.filename && { filename: part.filename }) };
+}
