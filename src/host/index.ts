@@ -15,7 +15,7 @@ export type {
   StreamEvent,
   Usage,
 } from './content.ts';
-export type { Controls } from './controls.ts';
+export type { Controls } from './query/controls.ts';
 export type { ElicitationRequest, ElicitationResult, OnElicitation } from './elicitation.ts';
 export type { PeerReport } from './failure.ts';
 export {
@@ -143,10 +143,10 @@ export type {
   PermissionUpdate,
   PermissionUpdateDestination,
 } from './permission-types.ts';
-export { AbortError, query, type Query, type QueryInput } from './query.ts';
+export { AbortError, query, type Query, type QueryInput } from './query/query.ts';
 export { getSessionInfo, getSessionMessages, listSessions, type SessionQuery } from './sessions.ts';
 export type { SpawnClaudeCodeProcess, SpawnedProcess, SpawnOptions } from './spawned.ts';
-export { startup, type StartupInput, type WarmQuery } from './startup.ts';
+export { startup, type StartupInput, type WarmQuery } from './query/warm-query.ts';
 export {
   InMemorySessionStore,
   type SessionKey,

@@ -8,7 +8,7 @@ import type { JsonObject } from '../json.ts';
 import { createSdkMcpServer, tool } from '../mcp/tool.ts';
 import { Calls } from './calls.ts';
 import { Mirror, restore } from './mirror.ts';
-import { AbortError, query } from './query.ts';
+import { AbortError, query } from './query/query.ts';
 import { Silence, whileAwake } from './silence.ts';
 import type { AgentSession } from './session.ts';
 import type { SessionStore } from './store.ts';

@@ -8,7 +8,7 @@ import type { JsonObject } from '../json.ts';
 import { expectToolCalled } from './calls.ts';
 import { openSession } from './open.ts';
 import type { Options } from './options.ts';
-import { query, type QueryInput } from './query.ts';
+import { query, type QueryInput } from './query/query.ts';
 import { getSessionInfo, getSessionMessages, listSessions } from './sessions.ts';
 import { InMemorySessionStore } from './store.ts';
 import { transcriptPath } from './transcripts.ts';

@@ -1,17 +1,17 @@
 import { EventEmitter, getEventListeners } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { collect, FakeCli } from '../../test/support/fake-cli.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { JsonObject } from '../json.ts';
-import { createRegistry } from '../mcp/registry.ts';
-import type { UserInput } from './message-types.ts';
-import { asStream } from './messages.ts';
-import { openSession } from './open.ts';
-import type { Options } from './options.ts';
+import { collect, FakeCli } from '../../../test/support/fake-cli.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { JsonObject } from '../../json.ts';
+import { createRegistry } from '../../mcp/registry.ts';
+import type { UserInput } from '../message-types.ts';
+import { asStream } from '../messages.ts';
+import { openSession } from '../open.ts';
+import type { Options } from '../options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';
-import type { SpawnedProcess } from './spawned.ts';
-import { startup } from './startup.ts';
+import type { SpawnedProcess } from '../spawned.ts';
+import { startup } from './warm-query.ts';
 
 function played(
   prompt: QueryInput['prompt'],

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import type {
   AccountInfo,
   AgentInfo,
@@ -8,8 +8,8 @@ import type {
   SDKControlGetContextUsageResponse,
   SDKControlInitializeResponse,
   SlashCommand,
-} from './info.ts';
-import type { PermissionMode } from './permission-types.ts';
+} from '../info.ts';
+import type { PermissionMode } from '../permission-types.ts';
 
 type Request = (subtype: string, fields?: JsonObject) => Promise<unknown>;
 

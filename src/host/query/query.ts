@@ -1,17 +1,17 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { onAbort } from '../stream/abort.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type Controls, controlsOf } from './controls.ts';
-import type { McpSetServersResult, SDKControlInitializeResponse } from './info.ts';
-import type { SDKMessage, UserInput } from './message-types.ts';
-import { userMessage } from './messages.ts';
-import { startSession } from './open.ts';
-import type { McpServerConfig, QueryOptions } from './options.ts';
-import type { AgentSession } from './session.ts';
-import { textOf, told } from './text.ts';
-import type { InterruptReceipt, Session } from './types.ts';
-import type { View } from './view.ts';
+import type { McpSetServersResult, SDKControlInitializeResponse } from '../info.ts';
+import type { SDKMessage, UserInput } from '../message-types.ts';
+import { userMessage } from '../messages.ts';
+import { startSession } from '../open.ts';
+import type { McpServerConfig, QueryOptions } from '../options.ts';
+import type { AgentSession } from '../session.ts';
+import { textOf, told } from '../text.ts';
+import type { InterruptReceipt, Session } from '../types.ts';
+import type { View } from '../view.ts';
 
 /** What an aborted query throws. */
 export class AbortError extends DuolaneError {

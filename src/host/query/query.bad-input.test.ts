@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { collect, FakeCli, keptLogger, playedSession } from '../../test/support/fake-cli.ts';
-import type { JsonObject } from '../json.ts';
-import { spawnProcess } from '../process/spawn.ts';
-import type { QueryOptions } from './options.ts';
+import { collect, FakeCli, keptLogger, playedSession } from '../../../test/support/fake-cli.ts';
+import type { JsonObject } from '../../json.ts';
+import { spawnProcess } from '../../process/spawn.ts';
+import type { QueryOptions } from '../options.ts';
 import { query, type QueryInput } from './query.ts';
 
 const cyclic: Record<string, unknown> = {};

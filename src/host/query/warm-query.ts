@@ -1,7 +1,7 @@
-import { DuolaneError } from '../errors.ts';
-import { orAborted } from './handshake.ts';
-import { startSession } from './open.ts';
-import type { QueryOptions } from './options.ts';
+import { DuolaneError } from '../../errors.ts';
+import { orAborted } from '../handshake.ts';
+import { startSession } from '../open.ts';
+import type { QueryOptions } from '../options.ts';
 import { AbortError, checkPrompt, type Query, type QueryInput, runOn } from './query.ts';
 
 const MINUTE_MS = 60_000;
