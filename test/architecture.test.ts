@@ -5,7 +5,7 @@ import { type Import, importsOf, readSource, sourceFiles } from './source.ts';
 const IO = /^node:(fs|net|tls|http|https|http2|dgram|dns|worker_threads)\b/;
 const imports = sourceFiles().flatMap((file) => importsOf(file));
 
-/** `host/session.ts` is of part `host`, `errors.ts` of part `errors`. */
+/** `host/session/agent-session.ts` is of part `host`, `errors.ts` of part `errors`. */
 function partOf(file: string): string {
   return file.split('/', 1)[0]?.replace(/\.ts$/, '') ?? '';
 }

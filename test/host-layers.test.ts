@@ -42,7 +42,7 @@ verifies('S5', 'the module map names entry, session, router, parser and transpor
     'transport',
   ]);
   // What is below the session is really below it: only the transport is handed to it.
-  const loaded = loadedBy('src/host/session.ts');
+  const loaded = loadedBy('src/host/session/agent-session.ts');
   expect(LAYERS.filter(({ file }) => !loaded.has(file)).map(({ layer }) => layer)).toEqual([
     'entry',
     'MCP bridge',

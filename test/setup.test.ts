@@ -127,7 +127,7 @@ describe('matchDist', () => {
   });
 
   test('makes the compiler start afresh when output is missing', () => {
-    write('src/host/session.ts');
+    write('src/host/session/agent-session.ts');
     write('dist/.tsbuildinfo');
     matchDist(join(home, 'src'), join(home, 'dist'));
     expect(existsSync(join(home, 'dist', '.tsbuildinfo'))).toBe(false);

@@ -4,7 +4,7 @@ export {
   type SdkMcpToolDefinition,
   tool,
 } from '../mcp/tool.ts';
-export { expectToolCalled, type ToolUse } from './calls.ts';
+export { expectToolCalled, type ToolUse } from './session/tool-calls.ts';
 export type {
   ContentBlock,
   ContentBlockParam,
@@ -17,7 +17,7 @@ export type {
 } from './content.ts';
 export type { Controls } from './query/controls.ts';
 export type { ElicitationRequest, ElicitationResult, OnElicitation } from './elicitation.ts';
-export type { PeerReport } from './failure.ts';
+export type { PeerReport } from './session/peer-error.ts';
 export {
   type AsyncHookJSONOutput,
   type BaseHookInput,
@@ -104,7 +104,7 @@ export type {
   UserInput,
 } from './message-types.ts';
 export { asStream, type HostMessage, type HostMessageSubtype } from './messages.ts';
-export { openSession } from './open.ts';
+export { openSession } from './session/open-session.ts';
 export type {
   AgentDefinition,
   AgentOptions,

@@ -5,7 +5,7 @@ import type { JsonObject } from '../json.ts';
 import { OverflowQueue } from '../stream/overflow-queue.ts';
 import { Noise, parseLine } from '../wire/jsonl.ts';
 import { hostMessage, type HostMessageSubtype } from './messages.ts';
-import { isFence } from './turns.ts';
+import { isFence } from './session/turn-tracker.ts';
 import { View } from './view.ts';
 
 export interface LaneOptions {

@@ -1,5 +1,5 @@
 import { isObject } from '../json.ts';
-import type { Serve } from './dialogue.ts';
+import type { Serve } from './session/control-link.ts';
 import { elicit } from './elicitation.ts';
 import type { Hooks } from './hooks.ts';
 import type { McpBridge } from './mcp.ts';

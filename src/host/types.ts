@@ -2,7 +2,7 @@ import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { ToolProblem } from '../mcp/types.ts';
 import type { Abortable } from '../stream/types.ts';
-import type { ToolUse } from './calls.ts';
+import type { ToolUse } from './session/tool-calls.ts';
 import type { PermissionDecision } from './permission-types.ts';
 
 /**

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../json.ts';
 import { createRegistry } from '../../mcp/registry.ts';
 import type { UserInput } from '../message-types.ts';
 import { asStream } from '../messages.ts';
-import { openSession } from '../open.ts';
+import { openSession } from '../session/open-session.ts';
 import type { Options } from '../options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';
 import type { SpawnedProcess } from '../spawned.ts';

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { orAborted } from '../handshake.ts';
-import { startSession } from '../open.ts';
+import { orAborted } from '../session/handshake.ts';
+import { startSession } from '../session/open-session.ts';
 import type { QueryOptions } from '../options.ts';
 import { AbortError, checkPrompt, type Query, type QueryInput, runOn } from './query.ts';
 

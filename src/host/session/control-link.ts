@@ -1,16 +1,16 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { Cancellation } from '../stream/cancellation.ts';
-import type { Abortable } from '../stream/types.ts';
-import { onAbort } from '../stream/abort.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { onAbort } from '../../stream/abort.ts';
 import {
   type ControlAnswer,
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
   refused,
-} from '../wire/control-peer.ts';
-import type { Gate } from './gate.ts';
+} from '../../wire/control-peer.ts';
+import type { Gate } from './stdin-gate.ts';
 
 /** A request of the peer that we serve: its `signal` aborts when the peer withdraws it or is gone. */
 export class ServeContext extends Cancellation {

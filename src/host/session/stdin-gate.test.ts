@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { verifies } from '../../test/verifies.ts';
-import type { JsonObject } from '../json.ts';
-import { Gate } from './gate.ts';
-import { Turns } from './turns.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { JsonObject } from '../../json.ts';
+import { Gate } from './stdin-gate.ts';
+import { Turns } from './turn-tracker.ts';
 
 function made(): { gate: Gate; turns: Turns; see: (message: JsonObject) => void } {
   const turns = new Turns();

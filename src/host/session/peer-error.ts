@@ -1,6 +1,6 @@
-import { DuolaneError, type ErrorCode } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { Exit } from '../process/types.ts';
+import { DuolaneError, type ErrorCode } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Exit } from '../../process/types.ts';
 
 /** What is known about the end of a CLI; the `cause` of the errors that report it. */
 export interface PeerReport {

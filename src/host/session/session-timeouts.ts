@@ -1,4 +1,4 @@
-import { Silence, whileAwake } from './silence.ts';
+import { Silence, whileAwake } from './silence-timer.ts';
 
 /** The limits of a session, all of them set. */
 export interface Limits {

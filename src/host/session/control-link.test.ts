@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { verifies } from '../../test/verifies.ts';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { ControlAnswer } from '../wire/control-peer.ts';
-import { Dialogue, type ServeContext } from './dialogue.ts';
-import { Gate } from './gate.ts';
-import { Turns } from './turns.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { ControlAnswer } from '../../wire/control-peer.ts';
+import { Dialogue, type ServeContext } from './control-link.ts';
+import { Gate } from './stdin-gate.ts';
+import { Turns } from './turn-tracker.ts';
 
 /** A router alone: what it wrote, and the requests that it handed out, each to be answered by hand. */
 function routing() {

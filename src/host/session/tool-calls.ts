@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 /** A tool that the model called, as the message lane showed it. */
 export interface ToolUse {

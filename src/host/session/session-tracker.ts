@@ -1,9 +1,9 @@
-import type { JsonObject } from '../json.ts';
-import { Calls } from './calls.ts';
-import { Gate } from './gate.ts';
-import { isInternal } from './messages.ts';
-import type { SessionParts } from './parts.ts';
-import { isFence, Turns } from './turns.ts';
+import type { JsonObject } from '../../json.ts';
+import { Calls } from './tool-calls.ts';
+import { Gate } from './stdin-gate.ts';
+import { isInternal } from '../messages.ts';
+import type { SessionParts } from './session-parts.ts';
+import { isFence, Turns } from './turn-tracker.ts';
 
 const BEGINS = { turnBegins: true };
 

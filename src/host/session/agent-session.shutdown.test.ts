@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { collect, FakeCli, keptLogger, playedSession } from '../../test/support/fake-cli.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { Frame } from '../event/types.ts';
-import { createSdkMcpServer, tool } from '../mcp/tool.ts';
-import type { ToolHandler } from '../mcp/types.ts';
-import type { Transport } from '../process/types.ts';
-import { openSession } from './open.ts';
+import { collect, FakeCli, keptLogger, playedSession } from '../../../test/support/fake-cli.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { Frame } from '../../event/types.ts';
+import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import type { ToolHandler } from '../../mcp/types.ts';
+import type { Transport } from '../../process/types.ts';
+import { openSession } from './open-session.ts';
 
 const ANY = { type: 'object' } as const;
 const server = (handler: ToolHandler<never>): ReturnType<typeof createSdkMcpServer> =>

@@ -3,15 +3,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { collect, FakeCli, playedSession } from '../../test/support/fake-cli.ts';
-import type { JsonObject } from '../json.ts';
-import { createSdkMcpServer, tool } from '../mcp/tool.ts';
-import { Calls } from './calls.ts';
-import { Mirror, restore } from './mirror.ts';
-import { AbortError, query } from './query/query.ts';
-import { Silence, whileAwake } from './silence.ts';
-import type { AgentSession } from './session.ts';
-import type { SessionStore } from './store.ts';
+import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.ts';
+import type { JsonObject } from '../../json.ts';
+import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import { Calls } from './tool-calls.ts';
+import { Mirror, restore } from '../mirror.ts';
+import { AbortError, query } from '../query/query.ts';
+import { Silence, whileAwake } from './silence-timer.ts';
+import type { AgentSession } from './agent-session.ts';
+import type { SessionStore } from '../store.ts';
 
 const ANY = { type: 'object' } as const;
 const server = (name: string): ReturnType<typeof createSdkMcpServer> =>

@@ -1,11 +1,11 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { onAbort } from '../stream/abort.ts';
-import type { Dialogue } from './dialogue.ts';
-import type { Gate } from './gate.ts';
-import { type DeclaredServer, serverFields } from './initialize.ts';
-import type { McpBridge } from './mcp.ts';
-import type { ServerReady } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import type { Dialogue } from './control-link.ts';
+import type { Gate } from './stdin-gate.ts';
+import { type DeclaredServer, serverFields } from '../initialize.ts';
+import type { McpBridge } from '../mcp.ts';
+import type { ServerReady } from '../types.ts';
 
 export interface HandshakeParts {
   /** The fields of `initialize`. */

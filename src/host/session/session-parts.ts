@@ -1,10 +1,10 @@
-import type { Logger } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import type { Transport } from '../process/types.ts';
-import type { Serve } from './dialogue.ts';
-import type { Lanes } from './lanes.ts';
-import type { McpBridge } from './mcp.ts';
-import type { Limits } from './watch.ts';
+import type { Logger } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Transport } from '../../process/types.ts';
+import type { Serve } from './control-link.ts';
+import type { Lanes } from '../lanes.ts';
+import type { McpBridge } from '../mcp.ts';
+import type { Limits } from './session-timeouts.ts';
 
 /** What a session is made of; `openSession` puts it together. */
 export interface SessionParts {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { verifies } from '../../test/verifies.ts';
-import type { JsonObject } from '../json.ts';
-import { isFence, Turns } from './turns.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { JsonObject } from '../../json.ts';
+import { isFence, Turns } from './turn-tracker.ts';
 
 const life = (command_uuid: string, state: string): JsonObject => ({
   type: 'command_lifecycle',

@@ -1,5 +1,5 @@
-import { isObject } from '../json.ts';
-import type { ControlRequest } from '../wire/control-peer.ts';
+import { isObject } from '../../json.ts';
+import type { ControlRequest } from '../../wire/control-peer.ts';
 
 /** A request about the connection to an in-process server, and not a call of anything in it. */
 export function isUpkeep({ subtype, message }: ControlRequest): boolean {

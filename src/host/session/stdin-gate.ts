@@ -1,7 +1,7 @@
-import { isObject, type JsonObject } from '../json.ts';
-import { textOf } from './text.ts';
-import type { ControlRequest } from '../wire/control-peer.ts';
-import type { Turns } from './turns.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { textOf } from '../text.ts';
+import type { ControlRequest } from '../../wire/control-peer.ts';
+import type { Turns } from './turn-tracker.ts';
 
 const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);
 

@@ -1,9 +1,9 @@
-import { DuolaneError } from '../errors.ts';
-import type { Logger } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import type { Exit } from '../process/types.ts';
-import { peerFailure } from './failure.ts';
-import type { Turns } from './turns.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Logger } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Exit } from '../../process/types.ts';
+import { peerFailure } from './peer-error.ts';
+import type { Turns } from './turn-tracker.ts';
 
 /** What is known when the process is gone. */
 export interface Ending {

@@ -1,8 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
-import { collect, FakeCli, playedSession } from '../../test/support/fake-cli.ts';
-import type { Exit, Transport } from '../process/types.ts';
-import { openSession } from './index.ts';
-import type { Session, SessionOptions } from './index.ts';
+import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.ts';
+import type { Exit, Transport } from '../../process/types.ts';
+import { openSession } from '../index.ts';
+import type { Session, SessionOptions } from '../index.ts';
 
 /** A session over a transport of which one member misbehaves. */
 async function broken(

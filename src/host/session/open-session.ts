@@ -1,6 +1,6 @@
-import type { SessionOptions } from './options.ts';
-import type { AgentSession } from './session.ts';
-import type { Session } from './types.ts';
+import type { SessionOptions } from '../options.ts';
+import type { AgentSession } from './agent-session.ts';
+import type { Session } from '../types.ts';
 
 /**
  * Starts an agent CLI and speaks with it. Rejects with `invalid` for options that cannot be meant.
@@ -19,6 +19,6 @@ export async function startSession(
   options: SessionOptions,
   signal?: AbortSignal,
 ): Promise<AgentSession> {
-  const driver = await import('./assemble.ts');
+  const driver = await import('./create-session.ts');
   return driver.startSession(options, signal);
 }
