@@ -322,7 +322,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   openSession: {
-    files: ['host/session/agent-session.ts', 'host/lanes.ts', 'host/mcp.ts'],
+    files: ['host/session/agent-session.ts', 'host/frames/frame-queue.ts', 'host/mcp.ts'],
     open: async () => {
       const { session } = await playedSession();
       return { thing: session, work: session.done };

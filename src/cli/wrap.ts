@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { onAbort } from '../stream/abort.ts';
 import type { Frame } from '../event/types.ts';
-import { Trace } from '../host/trace.ts';
+import { Trace } from '../host/frames/trace-writer.ts';
 import { buildEnv, spawnProcess, type ProcessTransport } from '../process/index.ts';
 import { WriteGate } from '../process/write-gate.ts';
 import { PipeTap } from '../trace/tap.ts';

@@ -103,7 +103,7 @@ export type {
   SDKUserMessageReplay,
   UserInput,
 } from './message-types.ts';
-export { asStream, type HostMessage, type HostMessageSubtype } from './messages.ts';
+export { asStream, type HostMessage, type HostMessageSubtype } from './frames/host-messages.ts';
 export { openSession } from './session/open-session.ts';
 export type {
   AgentDefinition,
@@ -153,6 +153,6 @@ export {
   type SessionStore,
   type SessionStoreEntry,
 } from './store.ts';
-export type { TraceHeader } from './trace.ts';
+export type { TraceHeader } from './frames/trace-writer.ts';
 export type { SDKSessionInfo, SessionMessage } from './transcripts.ts';
 export type { InterruptReceipt, ServerReady, Session } from './types.ts';

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Ask } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import type { Lanes } from './lanes.ts';
+import type { Lanes } from './frames/frame-queue.ts';
 import type {
   CanUseTool,
   CanUseToolOptions,

@@ -6,7 +6,7 @@ import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
 import { createRegistry } from '../../mcp/registry.ts';
 import type { UserInput } from '../message-types.ts';
-import { asStream } from '../messages.ts';
+import { asStream } from '../frames/host-messages.ts';
 import { openSession } from '../session/open-session.ts';
 import type { Options } from '../options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';

@@ -5,13 +5,13 @@ import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type Controls, controlsOf } from './controls.ts';
 import type { McpSetServersResult, SDKControlInitializeResponse } from '../info.ts';
 import type { SDKMessage, UserInput } from '../message-types.ts';
-import { userMessage } from '../messages.ts';
+import { userMessage } from '../frames/host-messages.ts';
 import { startSession } from '../session/open-session.ts';
 import type { McpServerConfig, QueryOptions } from '../options.ts';
 import type { AgentSession } from '../session/agent-session.ts';
 import { textOf, told } from '../text.ts';
 import type { InterruptReceipt, Session } from '../types.ts';
-import type { View } from '../view.ts';
+import type { View } from '../frames/frame-iterator.ts';
 
 /** What an aborted query throws. */
 export class AbortError extends DuolaneError {

@@ -14,19 +14,19 @@ import { brokenTransport, closedInput, unansweredError } from './peer-error.ts';
 import type { Gate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
 import { isGoodbye } from '../hooks.ts';
-import { userMessage } from '../messages.ts';
+import { userMessage } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options.ts';
 import type { SessionParts } from './session-parts.ts';
 import type { PermissionDecision } from '../permission-types.ts';
-import { FrameReader } from '../reader.ts';
+import { FrameReader } from '../frames/pipe-reader.ts';
 import { relayMessage } from './relay-message.ts';
 import { isUpkeep } from './server-upkeep.ts';
 import { replaceServers } from '../servers.ts';
 import { lastEnded, type Turns } from './turn-tracker.ts';
 import type { InterruptReceipt, ServerReady, Session } from '../types.ts';
-import type { View } from '../view.ts';
+import type { View } from '../frames/frame-iterator.ts';
 import { Watch } from './session-timeouts.ts';
-import { Writer } from '../writer.ts';
+import { Writer } from '../frames/pipe-writer.ts';
 
 const BROKEN_MS = 1000;
 

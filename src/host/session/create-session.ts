@@ -8,7 +8,7 @@ import { checkedOptions, isBidirectional } from '../check.ts';
 import { flagsOf } from '../flags.ts';
 import { Hooks } from '../hooks.ts';
 import { initializeFields } from '../initialize.ts';
-import { Lanes } from '../lanes.ts';
+import { Lanes } from '../frames/frame-queue.ts';
 import { launchOf } from '../launch.ts';
 import { safeLogger } from '../log.ts';
 import { McpBridge } from '../mcp.ts';
@@ -21,7 +21,7 @@ import { type Servers, serversOf } from '../servers.ts';
 import { AgentSession } from './agent-session.ts';
 import { sourceOf } from '../source.ts';
 import { spawnedTransport } from '../spawned.ts';
-import { Trace } from '../trace.ts';
+import { Trace } from '../frames/trace-writer.ts';
 import type { Limits } from './session-timeouts.ts';
 
 const MANIFEST_MS = 250;

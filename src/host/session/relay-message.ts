@@ -1,7 +1,7 @@
 import type { Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Dialogue } from './control-link.ts';
-import type { Writer } from '../writer.ts';
+import type { Writer } from '../frames/pipe-writer.ts';
 
 const UNACKNOWLEDGED = 1000;
 

@@ -2,7 +2,7 @@ import type { Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Transport } from '../../process/types.ts';
 import type { Serve } from './control-link.ts';
-import type { Lanes } from '../lanes.ts';
+import type { Lanes } from '../frames/frame-queue.ts';
 import type { McpBridge } from '../mcp.ts';
 import type { Limits } from './session-timeouts.ts';
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../json.ts';
 import { Calls } from './tool-calls.ts';
 import { Gate } from './stdin-gate.ts';
-import { isInternal } from '../messages.ts';
+import { isInternal } from '../frames/host-messages.ts';
 import type { SessionParts } from './session-parts.ts';
 import { isFence, Turns } from './turn-tracker.ts';
 

@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Frame } from '../event/types.ts';
-import { Trace, type Traced } from './trace.ts';
+import type { Frame } from '../../event/types.ts';
+import { Trace, type Traced } from './trace-writer.ts';
 
 function file(): string {
   const folder = mkdtempSync(join(tmpdir(), 'duolane-trace-'));

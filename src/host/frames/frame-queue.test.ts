@@ -1,9 +1,9 @@
 import { describe, expect, test, vi } from 'vitest';
-import { collect, keptLogger, playedSession } from '../../test/support/fake-cli.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { Frame } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { createSdkMcpServer, tool } from '../mcp/tool.ts';
+import { collect, keptLogger, playedSession } from '../../../test/support/fake-cli.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { Frame } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
 
 const ANY = { type: 'object' } as const;
 const server = (handler: () => unknown): ReturnType<typeof createSdkMcpServer> =>

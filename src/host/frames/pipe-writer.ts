@@ -1,7 +1,7 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { Transport } from '../process/types.ts';
-import { encodeLine } from '../wire/jsonl.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Transport } from '../../process/types.ts';
+import { encodeLine } from '../../wire/jsonl.ts';
 
 export interface WriterOptions {
   /** The frame is on its way to the peer. */

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import type { Frame } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { OverflowQueue } from '../stream/overflow-queue.ts';
-import { Noise, parseLine } from '../wire/jsonl.ts';
-import { hostMessage, type HostMessageSubtype } from './messages.ts';
-import { isFence } from './session/turn-tracker.ts';
-import { View } from './view.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Frame } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import { OverflowQueue } from '../../stream/overflow-queue.ts';
+import { Noise, parseLine } from '../../wire/jsonl.ts';
+import { hostMessage, type HostMessageSubtype } from './host-messages.ts';
+import { isFence } from '../session/turn-tracker.ts';
+import { View } from './frame-iterator.ts';
 
 export interface LaneOptions {
   readonly lanes: 'message' | 'both';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { PlainLines } from './plain.ts';
+import { PlainLines } from './skim-filter.ts';
 
 const isPlain = (line: string): boolean => {
   const bytes = Buffer.from(line);

@@ -1,4 +1,4 @@
-import type { Frame } from '../event/types.ts';
+import type { Frame } from '../../event/types.ts';
 
 /** What a view shows of the frames that pass by. */
 export interface Lens<T> {

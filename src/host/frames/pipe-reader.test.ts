@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { verifies } from '../../test/verifies.ts';
-import type { JsonObject } from '../json.ts';
-import { FrameReader } from './reader.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { JsonObject } from '../../json.ts';
+import { FrameReader } from './pipe-reader.ts';
 
 /** A reader alone, with what it told written down in order. */
 function reading({ behind = false }: { readonly behind?: boolean } = {}) {

@@ -1,7 +1,7 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { DuolaneError } from '../errors.ts';
-import type { Frame } from '../event/types.ts';
-import { Redactor } from './redact.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Frame } from '../../event/types.ts';
+import { Redactor } from './redact-secrets.ts';
 
 /** The first line of a trace file. docs/trace-format.md describes the rest. */
 export interface TraceHeader {

@@ -1,8 +1,8 @@
-import type { JsonObject } from '../json.ts';
-import { isControl } from '../wire/control-peer.ts';
-import { LineDecoder, Noise, parseLine } from '../wire/jsonl.ts';
-import type { Lanes } from './lanes.ts';
-import { PlainLines } from './plain.ts';
+import type { JsonObject } from '../../json.ts';
+import { isControl } from '../../wire/control-peer.ts';
+import { LineDecoder, Noise, parseLine } from '../../wire/jsonl.ts';
+import type { Lanes } from './frame-queue.ts';
+import { PlainLines } from './skim-filter.ts';
 
 export interface ReaderOptions {
   readonly lanes: Pick<Lanes, 'behind' | 'control' | 'noise' | 'skim'>;

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 const REDACTED = '[redacted]';
 /** Shorter values are redacted in their own place only: elsewhere they may be any word. */
