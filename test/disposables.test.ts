@@ -343,7 +343,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'cli/remote.ts': 'does nothing',
   'cli/replay-page.ts': 'passes on to listen',
   'host/query/query.ts': 'passes on to the session; tested in query.test.ts',
-  'host/spawned.ts': 'tested in spawned.test.ts with a process of the user',
+  'host/launch/custom-process.ts': 'tested in spawned.test.ts with a process of the user',
   'host/query/warm-query.ts': 'passes on to the session',
   'serve/audit.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',

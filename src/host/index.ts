@@ -66,7 +66,7 @@ export type {
   SDKControlInitializeResponse,
   SlashCommand,
 } from './info.ts';
-export { officialCli } from './launch.ts';
+export { officialCli } from './launch/cli-launch.ts';
 export type {
   ApiKeySource,
   ModelUsage,
@@ -145,7 +145,11 @@ export type {
 } from './permission-types.ts';
 export { AbortError, query, type Query, type QueryInput } from './query/query.ts';
 export { getSessionInfo, getSessionMessages, listSessions, type SessionQuery } from './sessions.ts';
-export type { SpawnClaudeCodeProcess, SpawnedProcess, SpawnOptions } from './spawned.ts';
+export type {
+  SpawnClaudeCodeProcess,
+  SpawnedProcess,
+  SpawnOptions,
+} from './launch/custom-process.ts';
 export { startup, type StartupInput, type WarmQuery } from './query/warm-query.ts';
 export {
   InMemorySessionStore,

@@ -6,9 +6,9 @@ import { z } from 'zod';
 import { verifies } from '../../test/verifies.ts';
 import { createRegistry } from '../mcp/registry.ts';
 import { checkedOptions } from './check.ts';
-import { flagsOf } from './flags.ts';
-import { initializeFields } from './initialize.ts';
-import { environmentOf, launchOf, officialCli } from './launch.ts';
+import { flagsOf } from './launch/cli-flags.ts';
+import { initializeFields } from './launch/initialize-request.ts';
+import { environmentOf, launchOf, officialCli } from './launch/cli-launch.ts';
 import type { SessionOptions } from './options.ts';
 import { serversOf } from './servers.ts';
 

@@ -6,7 +6,7 @@ import type { Transport } from '../process/types.ts';
 import type { OnElicitation } from './elicitation.ts';
 import type { HookOptions } from './hook-types.ts';
 import type { CanUseTool, PermissionMode } from './permission-types.ts';
-import type { SpawnClaudeCodeProcess } from './spawned.ts';
+import type { SpawnClaudeCodeProcess } from './launch/custom-process.ts';
 import type { SessionStore } from './store.ts';
 
 /** A server that the CLI starts. */

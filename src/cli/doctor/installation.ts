@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
-import { officialCli } from '../../host/launch.ts';
+import { officialCli } from '../../host/launch/cli-launch.ts';
 import { listen } from '../../http/node-server.ts';
 import { exampleNames } from '../modules.ts';
 

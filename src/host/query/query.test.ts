@@ -10,7 +10,7 @@ import { asStream } from '../frames/host-messages.ts';
 import { openSession } from '../session/open-session.ts';
 import type { Options } from '../options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';
-import type { SpawnedProcess } from '../spawned.ts';
+import type { SpawnedProcess } from '../launch/custom-process.ts';
 import { startup } from './warm-query.ts';
 
 function played(

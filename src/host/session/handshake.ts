@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { Dialogue } from './control-link.ts';
 import type { Gate } from './stdin-gate.ts';
-import { type DeclaredServer, serverFields } from '../initialize.ts';
+import { type DeclaredServer, serverFields } from '../launch/initialize-request.ts';
 import type { McpBridge } from '../mcp.ts';
 import type { ServerReady } from '../types.ts';
 

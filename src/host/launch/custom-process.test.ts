@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { spawnedTransport, type SpawnedProcess } from './spawned.ts';
+import { spawnedTransport, type SpawnedProcess } from './custom-process.ts';
 
 const launch = { command: 'x', args: [], env: {} };
 

@@ -1,9 +1,9 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isObject } from '../json.ts';
-import type { Disposer } from '../stream/disposer.ts';
-import { Redactor } from './frames/redact-secrets.ts';
+import { isObject } from '../../json.ts';
+import type { Disposer } from '../../stream/disposer.ts';
+import { Redactor } from '../frames/redact-secrets.ts';
 
 /** Flags whose value is JSON or the path of a file with it, in the vendor's CLI and in ours. */
 const FILE_FLAGS = new Set(['--mcp-config', '--settings']);

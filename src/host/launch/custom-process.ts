@@ -1,11 +1,11 @@
 import type { Readable, Writable } from 'node:stream';
-import { DuolaneError } from '../errors.ts';
-import { closeWhenSilent } from '../process/close-when-silent.ts';
-import type { Exit, Transport } from '../process/types.ts';
-import { WriteGate } from '../process/write-gate.ts';
-import { settledWithin } from '../stream/abort.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { Launch } from './options.ts';
+import { DuolaneError } from '../../errors.ts';
+import { closeWhenSilent } from '../../process/close-when-silent.ts';
+import type { Exit, Transport } from '../../process/types.ts';
+import { WriteGate } from '../../process/write-gate.ts';
+import { settledWithin } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Launch } from '../options.ts';
 
 /** A process that the app started itself, in a container or far away: what of it we need. */
 export interface SpawnedProcess {

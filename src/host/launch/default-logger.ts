@@ -1,5 +1,5 @@
-import type { Logger } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
+import type { Logger } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
 
 const warn = (message: string, data?: JsonObject): void =>
   process.emitWarning(data ? `${message} ${JSON.stringify(data)}` : message, { code: 'DUOLANE' });

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { DuolaneError } from '../errors.ts';
-import { buildEnv } from '../process/env.ts';
-import type { Launch, SessionOptions } from './options.ts';
+import { DuolaneError } from '../../errors.ts';
+import { buildEnv } from '../../process/env.ts';
+import type { Launch, SessionOptions } from '../options.ts';
 
 const SCRIPT = /\.(?:m?js|tsx?|jsx)$/;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -52,8 +52,8 @@ export function environmentOf(options: SessionOptions): Readonly<Record<string, 
 /** Our own CLI, `duolane-agent`, as built beside this file. */
 function ownCli(): string {
   const built = import.meta.url.endsWith('.ts')
-    ? '../../dist/agent-cli/main.js'
-    : '../agent-cli/main.js';
+    ? '../../../dist/agent-cli/main.js'
+    : '../../agent-cli/main.js';
   return fileURLToPath(new URL(built, import.meta.url));
 }
 
