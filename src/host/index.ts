@@ -130,7 +130,7 @@ export type {
   StallOptions,
   SystemPrompt,
   ThinkingConfig,
-} from './options.ts';
+} from './options/options.ts';
 export type {
   CanUseTool,
   CanUseToolOptions,

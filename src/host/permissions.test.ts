@@ -4,7 +4,7 @@ import { verifies } from '../../test/verifies.ts';
 import type { InputRequest } from '../ask.ts';
 import type { JsonObject } from '../json.ts';
 import { HOOK_EVENTS, type HookCallback } from './hook-types.ts';
-import type { SessionOptions } from './options.ts';
+import type { SessionOptions } from './options/options.ts';
 
 const bash = (more: JsonObject = {}): JsonObject => ({
   subtype: 'can_use_tool',

@@ -9,7 +9,7 @@ import type {
   PermissionDecision,
   PermissionResult,
 } from './permission-types.ts';
-import { textOf } from './text.ts';
+import { textOf } from './options/describe-value.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
 
 const KEPT = 1000;

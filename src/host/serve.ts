@@ -3,7 +3,7 @@ import type { Serve } from './session/control-link.ts';
 import { elicit } from './elicitation.ts';
 import type { Hooks } from './hooks.ts';
 import type { McpBridge } from './mcp.ts';
-import type { CallbackOptions } from './options.ts';
+import type { CallbackOptions } from './options/options.ts';
 import type { PermissionDecision } from './permission-types.ts';
 import { decide } from './permissions.ts';
 

@@ -7,7 +7,7 @@ import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
 import { expectToolCalled } from './session/tool-calls.ts';
 import { openSession } from './session/open-session.ts';
-import type { Options } from './options.ts';
+import type { Options } from './options/options.ts';
 import { query, type QueryInput } from './query/query.ts';
 import { getSessionInfo, getSessionMessages, listSessions } from './sessions.ts';
 import { InMemorySessionStore } from './store.ts';

@@ -3,8 +3,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { query } from '../../src/host/index.ts';
-import { KINDS } from '../../src/host/kinds.ts';
-import type { QueryOptions } from '../../src/host/options.ts';
+import { KINDS } from '../../src/host/options/option-kinds.ts';
+import type { QueryOptions } from '../../src/host/options/options.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { AGENT, RawHost, Workspace } from './workspace.ts';
 
@@ -51,12 +51,12 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   disallowedTools: 'test/agent-cli/options.test.ts',
   effort: 'test/agent-cli/models.test.ts',
   env: 'test/agent-cli/scenarios-ends.test.ts',
-  extraArgs: 'src/host/option-effects.test.ts',
+  extraArgs: 'src/host/options/options.effects.test.ts',
   fallbackModel: 'test/agent-cli/scenarios-ends.test.ts',
   forkSession: 'test/agent-cli/scenarios-ends.test.ts',
   hooks: 'test/agent-cli/blocking-hooks.test.ts',
   includePartialMessages: 'test/agent-cli/scenarios-turns.test.ts',
-  inheritEnv: 'src/host/options.test.ts',
+  inheritEnv: 'src/host/options/options.test.ts',
   managedSettings: 'test/agent-cli/options.test.ts',
   maxThinkingTokens: 'test/agent-cli/models.test.ts',
   maxTurns: 'test/agent-cli/scenarios-ends.test.ts',
@@ -75,14 +75,14 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   sessionId: 'test/agent-cli/raw.test.ts',
   sessionStore: 'test/agent-cli/scenarios-ends.test.ts',
   settings: 'test/agent-cli/options.test.ts',
-  streamCloseTimeoutMs: 'src/host/option-effects.test.ts',
+  streamCloseTimeoutMs: 'src/host/options/options.effects.test.ts',
   strictMcpConfig: 'src/agent-cli/flags.test.ts',
   systemPrompt: 'test/agent-cli/raw.test.ts',
   thinking: 'test/agent-cli/models.test.ts',
   tools: 'test/agent-cli/tools.test.ts',
 };
 
-/** Of the host alone; `src/host/option-effects.test.ts` names the test of each. */
+/** Of the host alone; `src/host/options/options.effects.test.ts` names the test of each. */
 const HOST: readonly Name[] = [
   'abortController',
   'approvalEdits',

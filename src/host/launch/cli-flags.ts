@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options.ts';
+import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options/options.ts';
 
 /** The servers of `mcpServers`, parted by who speaks to them. */
 export interface FlagContext {

@@ -4,7 +4,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
 import { buildEnv } from '../../process/env.ts';
-import type { Launch, SessionOptions } from '../options.ts';
+import type { Launch, SessionOptions } from '../options/options.ts';
 
 const SCRIPT = /\.(?:m?js|tsx?|jsx)$/;
 const DAY_MS = 24 * 60 * 60 * 1000;

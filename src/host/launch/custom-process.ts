@@ -5,7 +5,7 @@ import type { Exit, Transport } from '../../process/types.ts';
 import { WriteGate } from '../../process/write-gate.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { Launch } from '../options.ts';
+import type { Launch } from '../options/options.ts';
 
 /** A process that the app started itself, in a container or far away: what of it we need. */
 export interface SpawnedProcess {

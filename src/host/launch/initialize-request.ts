@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json.ts';
-import type { SessionOptions, SystemPrompt } from '../options.ts';
+import type { SessionOptions, SystemPrompt } from '../options/options.ts';
 
 /** An in-process server, as `initialize` declares it. */
 export interface DeclaredServer {

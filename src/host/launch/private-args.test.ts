@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { collect, FakeCli } from '../../../test/support/fake-cli.ts';
-import type { Launch, McpServerConfig, SessionOptions } from '../options.ts';
+import type { Launch, McpServerConfig, SessionOptions } from '../options/options.ts';
 import { openSession, query } from '../index.ts';
 
 const SECRET = 'very-secret-value';

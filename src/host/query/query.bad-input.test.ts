@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { collect, FakeCli, keptLogger, playedSession } from '../../../test/support/fake-cli.ts';
 import type { JsonObject } from '../../json.ts';
 import { spawnProcess } from '../../process/spawn.ts';
-import type { QueryOptions } from '../options.ts';
+import type { QueryOptions } from '../options/options.ts';
 import { query, type QueryInput } from './query.ts';
 
 const cyclic: Record<string, unknown> = {};

@@ -8,7 +8,7 @@ import { createRegistry } from '../../mcp/registry.ts';
 import type { UserInput } from '../message-types.ts';
 import { asStream } from '../frames/host-messages.ts';
 import { openSession } from '../session/open-session.ts';
-import type { Options } from '../options.ts';
+import type { Options } from '../options/options.ts';
 import { AbortError, query, type QueryInput } from './query.ts';
 import type { SpawnedProcess } from '../launch/custom-process.ts';
 import { startup } from './warm-query.ts';

@@ -7,9 +7,9 @@ import type { McpSetServersResult, SDKControlInitializeResponse } from '../info.
 import type { SDKMessage, UserInput } from '../message-types.ts';
 import { userMessage } from '../frames/host-messages.ts';
 import { startSession } from '../session/open-session.ts';
-import type { McpServerConfig, QueryOptions } from '../options.ts';
+import type { McpServerConfig, QueryOptions } from '../options/options.ts';
 import type { AgentSession } from '../session/agent-session.ts';
-import { textOf, told } from '../text.ts';
+import { textOf, told } from '../options/describe-value.ts';
 import type { InterruptReceipt, Session } from '../types.ts';
 import type { View } from '../frames/frame-iterator.ts';
 

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { orAborted } from '../session/handshake.ts';
 import { startSession } from '../session/open-session.ts';
-import type { QueryOptions } from '../options.ts';
+import type { QueryOptions } from '../options/options.ts';
 import { AbortError, checkPrompt, type Query, type QueryInput, runOn } from './query.ts';
 
 const MINUTE_MS = 60_000;

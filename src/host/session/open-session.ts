@@ -1,4 +1,4 @@
-import type { SessionOptions } from '../options.ts';
+import type { SessionOptions } from '../options/options.ts';
 import type { AgentSession } from './agent-session.ts';
 import type { Session } from '../types.ts';
 

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { textOf } from '../text.ts';
+import { textOf } from '../options/describe-value.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
 import type { Turns } from './turn-tracker.ts';
 

@@ -1,14 +1,14 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { told } from './text.ts';
-import type { McpBridge } from './mcp.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { told } from './describe-value.ts';
+import type { McpBridge } from '../mcp.ts';
 import type {
   McpServerConfig,
   ProcessServerConfig,
   SdkServerConfig,
   SessionOptions,
 } from './options.ts';
-import { isSource, sourceOf } from './source.ts';
+import { isSource, sourceOf } from './to-tool-source.ts';
 
 /** The servers of `mcpServers`, parted: those of the CLI, and those in this process. */
 export interface Servers {

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { verifies } from '../../test/verifies.ts';
-import { createRegistry } from '../mcp/registry.ts';
-import { checkedOptions } from './check.ts';
-import { flagsOf } from './launch/cli-flags.ts';
-import { initializeFields } from './launch/initialize-request.ts';
-import { environmentOf, launchOf, officialCli } from './launch/cli-launch.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { createRegistry } from '../../mcp/registry.ts';
+import { checkedOptions } from './validate-options.ts';
+import { flagsOf } from '../launch/cli-flags.ts';
+import { initializeFields } from '../launch/initialize-request.ts';
+import { environmentOf, launchOf, officialCli } from '../launch/cli-launch.ts';
 import type { SessionOptions } from './options.ts';
-import { serversOf } from './servers.ts';
+import { serversOf } from './mcp-servers-option.ts';
 
 const flags = (options: SessionOptions): readonly string[] =>
   flagsOf(options, { processServers: serversOf(options).process }).slice(5);

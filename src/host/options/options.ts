@@ -1,13 +1,13 @@
-import type { Ask } from '../ask.ts';
-import type { Frame, Logger } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import type { ToolSource } from '../mcp/types.ts';
-import type { Transport } from '../process/types.ts';
-import type { OnElicitation } from './elicitation.ts';
-import type { HookOptions } from './hook-types.ts';
-import type { CanUseTool, PermissionMode } from './permission-types.ts';
-import type { SpawnClaudeCodeProcess } from './launch/custom-process.ts';
-import type { SessionStore } from './store.ts';
+import type { Ask } from '../../ask.ts';
+import type { Frame, Logger } from '../../event/types.ts';
+import type { JsonObject } from '../../json.ts';
+import type { ToolSource } from '../../mcp/types.ts';
+import type { Transport } from '../../process/types.ts';
+import type { OnElicitation } from '../elicitation.ts';
+import type { HookOptions } from '../hook-types.ts';
+import type { CanUseTool, PermissionMode } from '../permission-types.ts';
+import type { SpawnClaudeCodeProcess } from '../launch/custom-process.ts';
+import type { SessionStore } from '../store.ts';
 
 /** A server that the CLI starts. */
 export interface McpStdioServerConfig {

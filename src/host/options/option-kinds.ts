@@ -1,7 +1,7 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
 import type { QueryOptions } from './options.ts';
-import { told } from './text.ts';
+import { told } from './describe-value.ts';
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);

@@ -1,10 +1,10 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject } from '../json.ts';
-import { HOOK_EVENTS } from './hook-types.ts';
-import { checkKinds } from './kinds.ts';
-import { told } from './text.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import { HOOK_EVENTS } from '../hook-types.ts';
+import { checkKinds } from './option-kinds.ts';
+import { told } from './describe-value.ts';
 import type { SessionOptions } from './options.ts';
-import type { Servers } from './servers.ts';
+import type { Servers } from './mcp-servers-option.ts';
 
 const invalid = (message: string): DuolaneError => new DuolaneError('invalid', message);
 

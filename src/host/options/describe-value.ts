@@ -1,4 +1,4 @@
-import { isObject } from '../json.ts';
+import { isObject } from '../../json.ts';
 
 /** A member of a frame that should be a text, as one. */
 export const textOf = (value: unknown, otherwise = ''): string =>

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { FakeCli } from '../../test/support/fake-cli.ts';
-import type { JsonObject } from '../json.ts';
-import { openSession } from './index.ts';
-import { KINDS } from './kinds.ts';
+import { FakeCli } from '../../../test/support/fake-cli.ts';
+import type { JsonObject } from '../../json.ts';
+import { openSession } from '../index.ts';
+import { KINDS } from './option-kinds.ts';
 import type { Launch, QueryOptions, SessionOptions } from './options.ts';
 
 /** What a CLI gets for an option: arguments, variables, or fields of `initialize`. */

@@ -1,6 +1,6 @@
-import { DuolaneError } from '../errors.ts';
-import type { SdkServer } from '../mcp/json-rpc/in-process.ts';
-import type { ToolSource } from '../mcp/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { SdkServer } from '../../mcp/json-rpc/in-process.ts';
+import type { ToolSource } from '../../mcp/types.ts';
 
 export const isSource = (value: object): value is ToolSource =>
   'listTools' in value && 'callTool' in value && 'info' in value;
@@ -19,6 +19,6 @@ export async function sourceOf(instance: object): Promise<ToolSource> {
       'invalid',
       'instance must be a ToolSource or a server object of the MCP SDK, which has connect()',
     );
-  const { asToolSource } = await import('../mcp/json-rpc/in-process.ts');
+  const { asToolSource } = await import('../../mcp/json-rpc/in-process.ts');
   return asToolSource(instance);
 }
