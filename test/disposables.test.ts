@@ -322,7 +322,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   openSession: {
-    files: ['host/session/agent-session.ts', 'host/frames/frame-queue.ts', 'host/mcp.ts'],
+    files: [
+      'host/session/agent-session.ts',
+      'host/frames/frame-queue.ts',
+      'host/callbacks/mcp-bridge.ts',
+    ],
     open: async () => {
       const { session } = await playedSession();
       return { thing: session, work: session.done };

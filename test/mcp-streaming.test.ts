@@ -94,7 +94,11 @@ verifies('S249', 'only the ends that page, and what hides it, know cursors', () 
     .filter((file) => readFileSync(join(src, file), 'utf8').includes('nextCursor'))
     .filter((file) => !file.startsWith('mcp/json-rpc/'));
   // The host reads what its own JSON-RPC end gave to the CLI.
-  expect(knows.toSorted()).toEqual(['host/mcp.ts', 'mcp/collect.ts', 'mcp/pages.ts']);
+  expect(knows.toSorted()).toEqual([
+    'host/callbacks/mcp-bridge.ts',
+    'mcp/collect.ts',
+    'mcp/pages.ts',
+  ]);
 });
 
 /** A road that this package has never heard of: the ports of worker threads. */

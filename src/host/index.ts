@@ -16,7 +16,11 @@ export type {
   Usage,
 } from './content.ts';
 export type { Controls } from './query/controls.ts';
-export type { ElicitationRequest, ElicitationResult, OnElicitation } from './elicitation.ts';
+export type {
+  ElicitationRequest,
+  ElicitationResult,
+  OnElicitation,
+} from './callbacks/elicitation.ts';
 export type { PeerReport } from './session/peer-error.ts';
 export {
   type AsyncHookJSONOutput,

@@ -63,7 +63,7 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   mcpServers: 'test/agent-cli/dialled.test.ts',
   model: 'test/agent-cli/raw.test.ts',
   onElicitation: 'test/agent-cli/scenarios-ends.test.ts',
-  onUserDialog: 'src/host/permissions.test.ts',
+  onUserDialog: 'src/host/callbacks/permission-handler.test.ts',
   outputFormat: 'test/agent-cli/scenarios-ends.test.ts',
   permissionMode: 'test/agent-cli/tools.test.ts',
   permissionPromptToolName: 'test/agent-cli/tools.test.ts',

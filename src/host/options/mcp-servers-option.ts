@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { told } from './describe-value.ts';
-import type { McpBridge } from '../mcp.ts';
+import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type {
   McpServerConfig,
   ProcessServerConfig,

@@ -3,7 +3,7 @@ import type { Frame, Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { ToolSource } from '../../mcp/types.ts';
 import type { Transport } from '../../process/types.ts';
-import type { OnElicitation } from '../elicitation.ts';
+import type { OnElicitation } from '../callbacks/elicitation.ts';
 import type { HookOptions } from '../hook-types.ts';
 import type { CanUseTool, PermissionMode } from '../permission-types.ts';
 import type { SpawnClaudeCodeProcess } from '../launch/custom-process.ts';

@@ -13,7 +13,7 @@ import { judgeExit } from './exit-verdict.ts';
 import { brokenTransport, closedInput, unansweredError } from './peer-error.ts';
 import type { Gate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
-import { isGoodbye } from '../hooks.ts';
+import { isGoodbye } from '../callbacks/hook-registry.ts';
 import { userMessage } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
 import type { SessionParts } from './session-parts.ts';

@@ -4,7 +4,7 @@ import { onAbort } from '../../stream/abort.ts';
 import type { Dialogue } from './control-link.ts';
 import type { Gate } from './stdin-gate.ts';
 import { type DeclaredServer, serverFields } from '../launch/initialize-request.ts';
-import type { McpBridge } from '../mcp.ts';
+import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type { ServerReady } from '../types.ts';
 
 export interface HandshakeParts {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../json.ts';
 import type { Transport } from '../../process/types.ts';
 import type { Serve } from './control-link.ts';
 import type { Lanes } from '../frames/frame-queue.ts';
-import type { McpBridge } from '../mcp.ts';
+import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type { Limits } from './session-timeouts.ts';
 
 /** What a session is made of; `openSession` puts it together. */

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { collect, playedSession } from '../../test/support/fake-cli.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { InputRequest } from '../ask.ts';
-import type { JsonObject } from '../json.ts';
-import { HOOK_EVENTS, type HookCallback } from './hook-types.ts';
-import type { SessionOptions } from './options/options.ts';
+import { collect, playedSession } from '../../../test/support/fake-cli.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { InputRequest } from '../../ask.ts';
+import type { JsonObject } from '../../json.ts';
+import { HOOK_EVENTS, type HookCallback } from '../hook-types.ts';
+import type { SessionOptions } from '../options/options.ts';
 
 const bash = (more: JsonObject = {}): JsonObject => ({
   subtype: 'can_use_tool',

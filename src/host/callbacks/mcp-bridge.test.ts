@@ -1,14 +1,14 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { collect, playedSession } from '../../test/support/fake-cli.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { Answer, InputRequest } from '../ask.ts';
-import type { JsonObject } from '../json.ts';
-import { createRegistry } from '../mcp/registry.ts';
-import { createSdkMcpServer, tool } from '../mcp/tool.ts';
-import type { ToolSource } from '../mcp/types.ts';
-import type { ControlAnswer } from '../wire/control-peer.ts';
-import { McpBridge } from './mcp.ts';
+import { collect, playedSession } from '../../../test/support/fake-cli.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import type { JsonObject } from '../../json.ts';
+import { createRegistry } from '../../mcp/registry.ts';
+import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import type { ToolSource } from '../../mcp/types.ts';
+import type { ControlAnswer } from '../../wire/control-peer.ts';
+import { McpBridge } from './mcp-bridge.ts';
 
 const ANY = { type: 'object' } as const;
 const echo = tool('echo', 'echoes', ANY, (args: JsonObject) => JSON.stringify(args));

@@ -1,8 +1,8 @@
-import type { Ask } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { textOf } from './options/describe-value.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
+import type { Ask } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { textOf } from '../options/describe-value.ts';
+import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
 
 /** A question of an MCP server: one that the CLI dialled, or one in this process. */
 export interface ElicitationRequest {

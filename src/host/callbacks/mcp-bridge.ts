@@ -1,16 +1,16 @@
-import type { Ask } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { offerMessages } from '../mcp/json-rpc/offer.ts';
-import { toolName } from '../mcp/names.ts';
-import type { MessageEnd, ToolProblem, ToolSource } from '../mcp/types.ts';
-import { onAbort } from '../stream/abort.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { Abortable } from '../stream/types.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
-import { isRequest } from '../wire/json-rpc.ts';
+import type { Ask } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { offerMessages } from '../../mcp/json-rpc/offer.ts';
+import { toolName } from '../../mcp/names.ts';
+import type { MessageEnd, ToolProblem, ToolSource } from '../../mcp/types.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Abortable } from '../../stream/types.ts';
+import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import { isRequest } from '../../wire/json-rpc.ts';
 import { askBy, type OnElicitation } from './elicitation.ts';
-import type { ServerReady } from './types.ts';
+import type { ServerReady } from '../types.ts';
 
 /** What the CLI gets for a notification, which has no answer of its own. */
 const ACKNOWLEDGED: ControlAnswer = {

@@ -1,11 +1,11 @@
-import { isObject } from '../json.ts';
-import type { Serve } from './session/control-link.ts';
+import { isObject } from '../../json.ts';
+import type { Serve } from '../session/control-link.ts';
 import { elicit } from './elicitation.ts';
-import type { Hooks } from './hooks.ts';
-import type { McpBridge } from './mcp.ts';
-import type { CallbackOptions } from './options/options.ts';
-import type { PermissionDecision } from './permission-types.ts';
-import { decide } from './permissions.ts';
+import type { Hooks } from './hook-registry.ts';
+import type { McpBridge } from './mcp-bridge.ts';
+import type { CallbackOptions } from '../options/options.ts';
+import type { PermissionDecision } from '../permission-types.ts';
+import { decide } from './permission-handler.ts';
 
 export interface ServeParts {
   readonly bridge: McpBridge;

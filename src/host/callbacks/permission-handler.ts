@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Ask } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { Lanes } from './frames/frame-queue.ts';
+import type { Ask } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Lanes } from '../frames/frame-queue.ts';
 import type {
   CanUseTool,
   CanUseToolOptions,
   PermissionDecision,
   PermissionResult,
-} from './permission-types.ts';
-import { textOf } from './options/describe-value.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
+} from '../permission-types.ts';
+import { textOf } from '../options/describe-value.ts';
+import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
 
 const KEPT = 1000;
 
