@@ -148,7 +148,12 @@ export type {
   PermissionUpdateDestination,
 } from './permission-types.ts';
 export { AbortError, query, type Query, type QueryInput } from './query/query.ts';
-export { getSessionInfo, getSessionMessages, listSessions, type SessionQuery } from './sessions.ts';
+export {
+  getSessionInfo,
+  getSessionMessages,
+  listSessions,
+  type SessionQuery,
+} from './transcripts/list-sessions.ts';
 export type {
   SpawnClaudeCodeProcess,
   SpawnedProcess,
@@ -160,7 +165,7 @@ export {
   type SessionKey,
   type SessionStore,
   type SessionStoreEntry,
-} from './store.ts';
+} from './transcripts/session-store.ts';
 export type { TraceHeader } from './frames/trace-writer.ts';
-export type { SDKSessionInfo, SessionMessage } from './transcripts.ts';
+export type { SDKSessionInfo, SessionMessage } from './transcripts/transcript-files.ts';
 export type { InterruptReceipt, ServerReady, Session } from './types.ts';

@@ -7,7 +7,11 @@ import { DuolaneError } from '../../src/errors.ts';
 import { readEvent } from '../../src/event/run/parse-event.ts';
 import { decodeEntry, encodeEntry } from '../../src/event/index.ts';
 import { encodeFrame, FrameDecoder } from '../../src/grpc/frames.ts';
-import { infoOf, messagesOf, parseTranscript } from '../../src/host/transcripts.ts';
+import {
+  infoOf,
+  messagesOf,
+  parseTranscript,
+} from '../../src/host/transcripts/transcript-files.ts';
 import { isObject } from '../../src/json.ts';
 import { createRegistry, offerMessages, tool } from '../../src/mcp/index.ts';
 import { checkTrace, readTrace } from '../../src/trace/index.ts';

@@ -7,7 +7,7 @@ import type { OnElicitation } from '../callbacks/elicitation.ts';
 import type { HookOptions } from '../hook-types.ts';
 import type { CanUseTool, PermissionMode } from '../permission-types.ts';
 import type { SpawnClaudeCodeProcess } from '../launch/custom-process.ts';
-import type { SessionStore } from '../store.ts';
+import type { SessionStore } from '../transcripts/session-store.ts';
 
 /** A server that the CLI starts. */
 export interface McpStdioServerConfig {

@@ -7,11 +7,11 @@ import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.
 import type { JsonObject } from '../../json.ts';
 import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
 import { Calls } from './tool-calls.ts';
-import { Mirror, restore } from '../mirror.ts';
+import { Mirror, restore } from '../transcripts/store-mirror.ts';
 import { AbortError, query } from '../query/query.ts';
 import { Silence, whileAwake } from './silence-timer.ts';
 import type { AgentSession } from './agent-session.ts';
-import type { SessionStore } from '../store.ts';
+import type { SessionStore } from '../transcripts/session-store.ts';
 
 const ANY = { type: 'object' } as const;
 const server = (name: string): ReturnType<typeof createSdkMcpServer> =>

@@ -12,7 +12,7 @@ import { Lanes } from '../frames/frame-queue.ts';
 import { launchOf } from '../launch/cli-launch.ts';
 import { safeLogger } from '../launch/default-logger.ts';
 import { McpBridge } from '../callbacks/mcp-bridge.ts';
-import { Mirror, restore } from '../mirror.ts';
+import { Mirror, restore } from '../transcripts/store-mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from '../options/options.ts';
 import { record } from '../callbacks/permission-handler.ts';
 import { privateArgs } from '../launch/private-args.ts';

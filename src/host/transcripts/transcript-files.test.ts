@@ -2,16 +2,16 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { collect, FakeCli } from '../../test/support/fake-cli.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { JsonObject } from '../json.ts';
-import { expectToolCalled } from './session/tool-calls.ts';
-import { openSession } from './session/open-session.ts';
-import type { Options } from './options/options.ts';
-import { query, type QueryInput } from './query/query.ts';
-import { getSessionInfo, getSessionMessages, listSessions } from './sessions.ts';
-import { InMemorySessionStore } from './store.ts';
-import { transcriptPath } from './transcripts.ts';
+import { collect, FakeCli } from '../../../test/support/fake-cli.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { JsonObject } from '../../json.ts';
+import { expectToolCalled } from '../session/tool-calls.ts';
+import { openSession } from '../session/open-session.ts';
+import type { Options } from '../options/options.ts';
+import { query, type QueryInput } from '../query/query.ts';
+import { getSessionInfo, getSessionMessages, listSessions } from './list-sessions.ts';
+import { InMemorySessionStore } from './session-store.ts';
+import { transcriptPath } from './transcript-files.ts';
 
 function played(
   prompt: QueryInput['prompt'],

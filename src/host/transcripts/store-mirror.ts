@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { encodeLine } from '../wire/jsonl.ts';
-import type { SessionKey, SessionStore } from './store.ts';
-import { keyOfPath, projectKey, transcriptPath } from './transcripts.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { encodeLine } from '../../wire/jsonl.ts';
+import type { SessionKey, SessionStore } from './session-store.ts';
+import { keyOfPath, projectKey, transcriptPath } from './transcript-files.ts';
 
 const WAITING = 10_000;
 

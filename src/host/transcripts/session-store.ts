@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../../json.ts';
 
 /** Where a transcript belongs: a project, a session, and a part of it (a subagent) if any. */
 export interface SessionKey {

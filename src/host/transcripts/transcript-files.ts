@@ -1,10 +1,10 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { Noise, parseLine } from '../wire/jsonl.ts';
-import type { SessionKey, SessionStoreEntry } from './store.ts';
-import { textOf } from './options/describe-value.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { Noise, parseLine } from '../../wire/jsonl.ts';
+import type { SessionKey, SessionStoreEntry } from './session-store.ts';
+import { textOf } from '../options/describe-value.ts';
 
 /** Where CLIs keep their sessions: `CLAUDE_CONFIG_DIR`, else the homes of ours and of the vendor's. */
 export const configDirs = (): readonly string[] => {

@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SessionStore, SessionStoreEntry } from './store.ts';
+import type { SessionStore, SessionStoreEntry } from './session-store.ts';
 import {
   configDirs,
   infoOf,
@@ -9,7 +9,7 @@ import {
   projectKey,
   type SDKSessionInfo,
   type SessionMessage,
-} from './transcripts.ts';
+} from './transcript-files.ts';
 
 export interface SessionQuery {
   /** The project's folder; without it all projects (a store: this process's folder). */
