@@ -14,7 +14,7 @@ export type {
   NonNullableUsage,
   StreamEvent,
   Usage,
-} from './content.ts';
+} from './sdk-types/messages-api-types.ts';
 export type { Controls } from './query/controls.ts';
 export type {
   ElicitationRequest,
@@ -58,7 +58,7 @@ export {
   type SyncHookJSONOutput,
   type UserPromptSubmitHookInput,
   type UserPromptSubmitHookSpecificOutput,
-} from './hook-types.ts';
+} from './sdk-types/hook-types.ts';
 export type {
   AccountInfo,
   AgentInfo,
@@ -69,7 +69,7 @@ export type {
   SDKControlGetContextUsageResponse,
   SDKControlInitializeResponse,
   SlashCommand,
-} from './info.ts';
+} from './sdk-types/cli-info-types.ts';
 export { officialCli } from './launch/cli-launch.ts';
 export type {
   ApiKeySource,
@@ -106,7 +106,7 @@ export type {
   SDKUserMessage,
   SDKUserMessageReplay,
   UserInput,
-} from './message-types.ts';
+} from './sdk-types/message-types.ts';
 export { asStream, type HostMessage, type HostMessageSubtype } from './frames/host-messages.ts';
 export { openSession } from './session/open-session.ts';
 export type {
@@ -146,7 +146,7 @@ export type {
   PermissionRuleValue,
   PermissionUpdate,
   PermissionUpdateDestination,
-} from './permission-types.ts';
+} from './sdk-types/permission-types.ts';
 export { AbortError, query, type Query, type QueryInput } from './query/query.ts';
 export {
   getSessionInfo,

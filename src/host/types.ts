@@ -3,7 +3,7 @@ import type { JsonObject } from '../json.ts';
 import type { ToolProblem } from '../mcp/types.ts';
 import type { Abortable } from '../stream/types.ts';
 import type { ToolUse } from './session/tool-calls.ts';
-import type { PermissionDecision } from './permission-types.ts';
+import type { PermissionDecision } from './sdk-types/permission-types.ts';
 
 /**
  * One agent process. A control frame is dispatched when it is parsed, and only then queued for

@@ -4,7 +4,7 @@ import { elicit } from './elicitation.ts';
 import type { Hooks } from './hook-registry.ts';
 import type { McpBridge } from './mcp-bridge.ts';
 import type { CallbackOptions } from '../options/options.ts';
-import type { PermissionDecision } from '../permission-types.ts';
+import type { PermissionDecision } from '../sdk-types/permission-types.ts';
 import { decide } from './permission-handler.ts';
 
 export interface ServeParts {

@@ -1,5 +1,10 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import type { HookCallback, HookCallbackMatcher, HookInput, HookOptions } from '../hook-types.ts';
+import type {
+  HookCallback,
+  HookCallbackMatcher,
+  HookInput,
+  HookOptions,
+} from '../sdk-types/hook-types.ts';
 import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
 
 /** The call of a SessionEnd hook: a CLI makes it when it leaves, and may wait for no answer. */

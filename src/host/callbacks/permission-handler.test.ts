@@ -3,7 +3,7 @@ import { collect, playedSession } from '../../../test/support/fake-cli.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { InputRequest } from '../../ask.ts';
 import type { JsonObject } from '../../json.ts';
-import { HOOK_EVENTS, type HookCallback } from '../hook-types.ts';
+import { HOOK_EVENTS, type HookCallback } from '../sdk-types/hook-types.ts';
 import type { SessionOptions } from '../options/options.ts';
 
 const bash = (more: JsonObject = {}): JsonObject => ({

@@ -8,7 +8,7 @@ import type {
   CanUseToolOptions,
   PermissionDecision,
   PermissionResult,
-} from '../permission-types.ts';
+} from '../sdk-types/permission-types.ts';
 import { textOf } from '../options/describe-value.ts';
 import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import type { SDKUserMessage } from '../message-types.ts';
+import type { SDKUserMessage } from '../sdk-types/message-types.ts';
 
 /**
  * Messages of our own on the message lane, told apart by `host: true`; all have `type: 'system'`.

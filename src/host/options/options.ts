@@ -4,8 +4,8 @@ import type { JsonObject } from '../../json.ts';
 import type { ToolSource } from '../../mcp/types.ts';
 import type { Transport } from '../../process/types.ts';
 import type { OnElicitation } from '../callbacks/elicitation.ts';
-import type { HookOptions } from '../hook-types.ts';
-import type { CanUseTool, PermissionMode } from '../permission-types.ts';
+import type { HookOptions } from '../sdk-types/hook-types.ts';
+import type { CanUseTool, PermissionMode } from '../sdk-types/permission-types.ts';
 import type { SpawnClaudeCodeProcess } from '../launch/custom-process.ts';
 import type { SessionStore } from '../transcripts/session-store.ts';
 

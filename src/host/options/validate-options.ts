@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { HOOK_EVENTS } from '../hook-types.ts';
+import { HOOK_EVENTS } from '../sdk-types/hook-types.ts';
 import { checkKinds } from './option-kinds.ts';
 import { told } from './describe-value.ts';
 import type { SessionOptions } from './options.ts';

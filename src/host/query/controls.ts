@@ -8,8 +8,8 @@ import type {
   SDKControlGetContextUsageResponse,
   SDKControlInitializeResponse,
   SlashCommand,
-} from '../info.ts';
-import type { PermissionMode } from '../permission-types.ts';
+} from '../sdk-types/cli-info-types.ts';
+import type { PermissionMode } from '../sdk-types/permission-types.ts';
 
 type Request = (subtype: string, fields?: JsonObject) => Promise<unknown>;
 

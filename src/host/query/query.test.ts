@@ -5,7 +5,7 @@ import { collect, FakeCli } from '../../../test/support/fake-cli.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
 import { createRegistry } from '../../mcp/registry.ts';
-import type { UserInput } from '../message-types.ts';
+import type { UserInput } from '../sdk-types/message-types.ts';
 import { asStream } from '../frames/host-messages.ts';
 import { openSession } from '../session/open-session.ts';
 import type { Options } from '../options/options.ts';

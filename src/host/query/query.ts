@@ -3,8 +3,11 @@ import type { JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type Controls, controlsOf } from './controls.ts';
-import type { McpSetServersResult, SDKControlInitializeResponse } from '../info.ts';
-import type { SDKMessage, UserInput } from '../message-types.ts';
+import type {
+  McpSetServersResult,
+  SDKControlInitializeResponse,
+} from '../sdk-types/cli-info-types.ts';
+import type { SDKMessage, UserInput } from '../sdk-types/message-types.ts';
 import { userMessage } from '../frames/host-messages.ts';
 import { startSession } from '../session/open-session.ts';
 import type { McpServerConfig, QueryOptions } from '../options/options.ts';

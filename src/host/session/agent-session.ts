@@ -17,7 +17,7 @@ import { isGoodbye } from '../callbacks/hook-registry.ts';
 import { userMessage } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
 import type { SessionParts } from './session-parts.ts';
-import type { PermissionDecision } from '../permission-types.ts';
+import type { PermissionDecision } from '../sdk-types/permission-types.ts';
 import { FrameReader } from '../frames/pipe-reader.ts';
 import { relayMessage } from './relay-message.ts';
 import { isUpkeep } from './server-upkeep.ts';

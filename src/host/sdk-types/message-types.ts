@@ -1,5 +1,10 @@
 import type { UUID } from 'node:crypto';
-import type { MessageParam, ModelMessage, NonNullableUsage, StreamEvent } from './content.ts';
+import type {
+  MessageParam,
+  ModelMessage,
+  NonNullableUsage,
+  StreamEvent,
+} from './messages-api-types.ts';
 import type { HookEvent } from './hook-types.ts';
 import type { PermissionMode } from './permission-types.ts';
 

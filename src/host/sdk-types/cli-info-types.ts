@@ -1,4 +1,4 @@
-import type { EffortLevel } from './options/options.ts';
+import type { EffortLevel } from '../options/options.ts';
 
 // What a CLI says about itself. It may say more than is told here.
 
