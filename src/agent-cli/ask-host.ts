@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../json.ts';
-import { isPermissionMode } from './flags.ts';
+import { isPermissionMode } from './command-line/flags.ts';
 import { applyUpdate, type Decision, type PermissionUpdate } from './permissions.ts';
 import { list, record, str, texts } from './read.ts';
 import type { Rule } from './rules.ts';

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
-import { isPermissionMode, PERMISSION_MODES } from './flags.ts';
+import { isPermissionMode, PERMISSION_MODES } from './command-line/flags.ts';
 import type { ChosenModel } from './models/index.ts';
 import { blocksOf } from './models/types.ts';
 import { applyUpdate } from './permissions.ts';
@@ -9,7 +9,7 @@ import { record, str, texts } from './read.ts';
 import { formatRule, parseRule } from './rules.ts';
 import type { Session } from './session.ts';
 import { CAPABILITIES, userMessage } from './messages.ts';
-import { ignoredFields, ignoredSettings } from './unsupported.ts';
+import { ignoredFields, ignoredSettings } from './command-line/unsupported-options.ts';
 
 /** What the requests of a host need beyond the session: the one who runs turns. */
 export interface Conductor {

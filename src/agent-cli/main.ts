@@ -5,13 +5,13 @@ import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { onAbort } from '../stream/abort.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 import { Agent } from './agent.ts';
-import { type Flags, parseFlags } from './flags.ts';
+import { type Flags, parseFlags } from './command-line/flags.ts';
 import { type ChosenModel, chooseModel } from './models/index.ts';
 import { openStored, placeOf } from './open.ts';
-import { Output } from './output.ts';
-import { printer } from './print.ts';
+import { Output } from './command-line/line-output.ts';
+import { printer } from './command-line/text-printer.ts';
 import type { Sandbox } from './sandbox/bubblewrap.ts';
-import { jsonArgument, readSettings } from './settings.ts';
+import { jsonArgument, readSettings } from './command-line/settings.ts';
 import { VERSION } from './version.ts';
 
 const USAGE = `duolane-agent ${VERSION}: an agent behind the stream-json protocol, with any model
@@ -164,7 +164,7 @@ async function furtherSettings(
 ): Promise<{ readonly others: readonly JsonObject[]; readonly notices: string[] }> {
   const [refused] = flags.refused;
   if (refused !== undefined) throw new DuolaneError('unsupported', refused);
-  const { ignoredSettings } = await import('./unsupported.ts');
+  const { ignoredSettings } = await import('./command-line/unsupported-options.ts');
   const ignored = [...ignoredSettings(given, '--settings', { sandbox: true })];
   const others: JsonObject[] = [];
   if (flags.managedSettings !== undefined) {
@@ -173,7 +173,7 @@ async function furtherSettings(
     others.push(managed);
   }
   if (flags.settingSources.length > 0) {
-    const { readSettingsFiles } = await import('./settings-files.ts');
+    const { readSettingsFiles } = await import('./command-line/settings-files.ts');
     for (const { path, settings } of await readSettingsFiles(
       flags.settingSources,
       cwd,

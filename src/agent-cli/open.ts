@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DuolaneError } from '../errors.ts';
-import type { Flags } from './flags.ts';
+import type { Flags } from './command-line/flags.ts';
 import {
   branch,
   type Entry,

@@ -1,4 +1,4 @@
-import type { PermissionMode } from './flags.ts';
+import type { PermissionMode } from './command-line/flags.ts';
 import { allows, type Candidate, forbids, formatRule, type Rule } from './rules.ts';
 
 /** What is known about a call when it is decided. */

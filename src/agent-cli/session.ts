@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../json.ts';
 import type { Conversation } from './conversation.ts';
-import type { Flags } from './flags.ts';
+import type { Flags } from './command-line/flags.ts';
 import type { Hooks } from './hooks.ts';
 import type { Lane } from './lane.ts';
 import type { ChosenModel } from './models/index.ts';
@@ -9,7 +9,7 @@ import { NO_USAGE, type Usage } from './models/types.ts';
 import type { Policy } from './permissions.ts';
 import type { PromptQueue } from './queue.ts';
 import type { Transcript } from './sessions.ts';
-import type { Settings } from './settings.ts';
+import type { Settings } from './command-line/settings.ts';
 import type { Servers } from './tools/servers.ts';
 import type { AgentTool } from './tools/types.ts';
 

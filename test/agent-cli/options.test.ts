@@ -43,7 +43,7 @@ const REFUSED: Partial<Record<Name, readonly [value: unknown, words: string]>> =
 /** In force, with the test that shows it. */
 const IN_FORCE: Partial<Record<Name, string>> = {
   additionalDirectories: 'test/agent-cli/tools.test.ts',
-  allowDangerouslySkipPermissions: 'src/agent-cli/flags.test.ts',
+  allowDangerouslySkipPermissions: 'src/agent-cli/command-line/flags.test.ts',
   allowedTools: 'test/agent-cli/notices.test.ts',
   ask: 'test/host-agent.test.ts',
   canUseTool: 'test/agent-cli/scenarios-control.test.ts',
@@ -76,7 +76,7 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   sessionStore: 'test/agent-cli/scenarios-ends.test.ts',
   settings: 'test/agent-cli/options.test.ts',
   streamCloseTimeoutMs: 'src/host/options/options.effects.test.ts',
-  strictMcpConfig: 'src/agent-cli/flags.test.ts',
+  strictMcpConfig: 'src/agent-cli/command-line/flags.test.ts',
   systemPrompt: 'test/agent-cli/raw.test.ts',
   thinking: 'test/agent-cli/models.test.ts',
   tools: 'test/agent-cli/tools.test.ts',

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { connectA2A } from '../../src/a2a/index.ts';
-import { parseFlags } from '../../src/agent-cli/flags.ts';
+import { parseFlags } from '../../src/agent-cli/command-line/flags.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { readArgs } from '../../src/cli/command.ts';
 import { DuolaneError } from '../../src/errors.ts';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
 

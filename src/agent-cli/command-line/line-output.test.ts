@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { Output, type Sink } from './output.ts';
+import { Output, type Sink } from './line-output.ts';
 
 class Pipe extends EventEmitter implements Sink {
   readonly written: string[] = [];

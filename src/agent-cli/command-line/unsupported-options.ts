@@ -1,6 +1,6 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { list, record } from './read.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { list, record } from '../read.ts';
 
 /**
  * What a host may ask for and this CLI does not do. A guard (hooks, deny rules, a policy) that would

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { DuolaneError } from '../errors.ts';
+import type { DuolaneError } from '../../errors.ts';
 import { parseFlags, splitList } from './flags.ts';
 
 const SDK = '--output-format stream-json --verbose --input-format stream-json'.split(' ');

@@ -1,6 +1,6 @@
-import type { JsonObject } from '../json.ts';
-import { onAbort } from '../stream/abort.ts';
-import { encodeLine } from '../wire/jsonl.ts';
+import type { JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { encodeLine } from '../../wire/jsonl.ts';
 
 /** Something to write lines to: stdout, or a list in a test. */
 export interface Sink {

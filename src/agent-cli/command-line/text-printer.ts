@@ -1,7 +1,7 @@
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../../json.ts';
 import type { OutputFormat } from './flags.ts';
-import type { Output } from './output.ts';
-import { record, str } from './read.ts';
+import type { Output } from './line-output.ts';
+import { record, str } from '../read.ts';
 
 /**
  * What a person sees of the messages: with `text` the answer as it is streamed, with `json` the
