@@ -4,7 +4,7 @@ import type { JsonObject } from '../json.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { onAbort } from '../stream/abort.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
-import { Agent } from './agent.ts';
+import { Agent } from './loop/agent-loop.ts';
 import { type Flags, parseFlags } from './command-line/flags.ts';
 import { type ChosenModel, chooseModel } from './models/index.ts';
 import { openStored, placeOf } from './open.ts';

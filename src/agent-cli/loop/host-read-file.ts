@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { isInside, realPath } from './path-rules.ts';
-import { str } from './read.ts';
-import { openToRead } from './tools/builtin/open-file.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { isInside, realPath } from '../path-rules.ts';
+import { str } from '../read.ts';
+import { openToRead } from '../tools/builtin/open-file.ts';
 
 const DEFAULT_BYTES = 1024 * 1024;
 const MAX_BYTES = 10 * 1024 * 1024;

@@ -1,28 +1,28 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { isControl } from '../wire/control-peer.ts';
-import { type Conductor, serveControl } from './control.ts';
-import type { Flags } from './command-line/flags.ts';
-import { Hooks } from './hooks.ts';
-import { Lane } from './lane.ts';
-import { type ChosenModel, chooseModel } from './models/index.ts';
-import type { Block } from './models/types.ts';
-import type { Opened } from './open.ts';
-import type { Policy } from './permissions.ts';
-import { idsOf, type Priority, type Prompt, PromptQueue } from './queue.ts';
-import { record, str } from './read.ts';
-import type { Rule } from './rules.ts';
-import type { Sandbox } from './sandbox/bubblewrap.ts';
-import { Session } from './session.ts';
-import { replay, Transcript } from './sessions.ts';
-import type { Settings } from './command-line/settings.ts';
-import type { Place } from './tools/builtin/place.ts';
-import { Servers } from './tools/servers.ts';
-import { toolEnv } from './tools/tool-env.ts';
-import type { AgentTool } from './tools/types.ts';
-import { Interrupted, TurnState } from './turn-state.ts';
-import { VERSION } from './version.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { isControl } from '../../wire/control-peer.ts';
+import { type Conductor, serveControl } from './control-handlers.ts';
+import type { Flags } from '../command-line/flags.ts';
+import { Hooks } from '../hooks.ts';
+import { Lane } from '../lane.ts';
+import { type ChosenModel, chooseModel } from '../models/index.ts';
+import type { Block } from '../models/types.ts';
+import type { Opened } from '../open.ts';
+import type { Policy } from '../permissions.ts';
+import { idsOf, type Priority, type Prompt, PromptQueue } from '../queue.ts';
+import { record, str } from '../read.ts';
+import type { Rule } from '../rules.ts';
+import type { Sandbox } from '../sandbox/bubblewrap.ts';
+import { Session } from '../session.ts';
+import { replay, Transcript } from '../sessions.ts';
+import type { Settings } from '../command-line/settings.ts';
+import type { Place } from '../tools/builtin/place.ts';
+import { Servers } from '../tools/servers.ts';
+import { toolEnv } from '../tools/tool-env.ts';
+import type { AgentTool } from '../tools/types.ts';
+import { Interrupted, TurnState } from '../turn-state.ts';
+import { VERSION } from '../version.ts';
 
 export interface AgentOptions {
   readonly flags: Flags;
@@ -79,7 +79,7 @@ export class Agent implements Conductor {
       lane,
       events: {
         elicit: async (server, request, signal) => {
-          const { elicit } = await import('./server-requests.ts');
+          const { elicit } = await import('./mcp-client-requests.ts');
           return this.session.waiting(() => elicit(lane, server, request, signal));
         },
         log: (server, level, data) =>
@@ -90,7 +90,7 @@ export class Agent implements Conductor {
         env: childEnv,
         clientInfo: { name: 'duolane-agent', version: VERSION },
         onRequest: async (server, method, params, signal) => {
-          const { answerServer } = await import('./server-requests.ts');
+          const { answerServer } = await import('./mcp-client-requests.ts');
           const able = { lane, cwd, model: () => this.session.choices.model };
           const answer = (): Promise<JsonObject> =>
             answerServer(able, server, method, params, signal);
@@ -212,7 +212,7 @@ export class Agent implements Conductor {
     this.#turn?.controller.abort(new Interrupted('end', why));
     await this.#sayGoodbye();
     this.endInput();
-    const { settledWithin } = await import('../stream/abort.ts');
+    const { settledWithin } = await import('../../stream/abort.ts');
     await settledWithin(this.done, FAREWELL_MS);
   }
 
@@ -278,7 +278,7 @@ export class Agent implements Conductor {
   async #run(turn: TurnState): Promise<void> {
     const { session } = this;
     // Loaded with the first turn: the answer to `initialize` does not wait for it.
-    const { runTurn } = await import('./turn.ts');
+    const { runTurn } = await import('../turn.ts');
     const result = await runTurn(session, turn);
     this.#failed = result['is_error'] === true;
     this.#lifecycle(turn.prompts, turn.interrupted ? 'cancelled' : 'completed');
@@ -329,7 +329,7 @@ function withClosedPaths(policy: Policy, sandbox: Sandbox | undefined): Policy {
 
 async function loadBuiltins(names: readonly string[], place: Place): Promise<readonly AgentTool[]> {
   if (names.length === 0) return [];
-  const { builtinTools } = await import('./tools/builtin/index.ts');
+  const { builtinTools } = await import('../tools/builtin/index.ts');
   return builtinTools(names, place);
 }
 

@@ -1,10 +1,10 @@
 import { pathToFileURL } from 'node:url';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { Lane } from './lane.ts';
-import type { ChosenModel } from './models/index.ts';
-import type { Block, Message } from './models/types.ts';
-import { list, record, str } from './read.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Lane } from '../lane.ts';
+import type { ChosenModel } from '../models/index.ts';
+import type { Block, Message } from '../models/types.ts';
+import { list, record, str } from '../read.ts';
 
 /** What MCP servers may ask of us, wherever they run. */
 export interface ServerRequests {

@@ -1,15 +1,15 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { ControlAnswer, ControlRequest } from '../wire/control-peer.ts';
-import { isPermissionMode, PERMISSION_MODES } from './command-line/flags.ts';
-import type { ChosenModel } from './models/index.ts';
-import { blocksOf } from './models/types.ts';
-import { applyUpdate } from './permissions.ts';
-import { record, str, texts } from './read.ts';
-import { formatRule, parseRule } from './rules.ts';
-import type { Session } from './session.ts';
-import { CAPABILITIES, userMessage } from './messages.ts';
-import { ignoredFields, ignoredSettings } from './command-line/unsupported-options.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
+import type { ChosenModel } from '../models/index.ts';
+import { blocksOf } from '../models/types.ts';
+import { applyUpdate } from '../permissions.ts';
+import { record, str, texts } from '../read.ts';
+import { formatRule, parseRule } from '../rules.ts';
+import type { Session } from '../session.ts';
+import { CAPABILITIES, userMessage } from '../messages.ts';
+import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
 /** What the requests of a host need beyond the session: the one who runs turns. */
 export interface Conductor {
@@ -107,7 +107,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   get_binary_version: (_, { version }) => ok({ version }),
   list_models: (_, { session }) => ok({ models: modelsOf(session) }),
   read_file: async (request, { session: { cwd, choices } }) => {
-    const { readFileForHost } = await import('./read-file.ts');
+    const { readFileForHost } = await import('./host-read-file.ts');
     return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
