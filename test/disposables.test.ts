@@ -337,7 +337,7 @@ const ROWS: Readonly<Record<string, Row>> = {
 /** Not in the table, each with its reason. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'a2a/grpc/grpc-transport.ts': 'passes on to GrpcClient',
-  'agent-cli/sessions.ts': 'internal to the CLI process, disposed by Agent alone',
+  'agent-cli/session/transcript.ts': 'internal to the CLI process, disposed by Agent alone',
   'agent-cli/tools/builtin/line-search.ts': 'internal to one search; tested in search.test.ts',
   'agent-cli/tools/servers.ts': 'internal to the CLI process, disposed by Agent alone',
   'cli/break/naive-host.ts': 'part of a demonstration',

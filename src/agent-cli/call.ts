@@ -8,7 +8,7 @@ import type { Block } from './models/types.ts';
 import { type Decision, decide } from './permissions.ts';
 import { record, str } from './read.ts';
 import { formatRule, type Rule } from './rules.ts';
-import type { Session } from './session.ts';
+import type { Session } from './session/cli-session.ts';
 import { STRUCTURED_OUTPUT } from './structured.ts';
 import { type AgentTool, type CallFacts, failure, type ToolOutcome } from './tools/types.ts';
 import { Interrupted, type TurnState } from './turn-state.ts';

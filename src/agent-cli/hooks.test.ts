@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { combine, Hooks } from './hooks.ts';
-import { Lane } from './lane.ts';
+import { Lane } from './session/control-link.ts';
 import type { JsonObject } from '../json.ts';
 
 /** Hooks whose host answers each callback id with a function. */

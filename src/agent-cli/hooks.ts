@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import type { Lane } from './lane.ts';
+import type { Lane } from './session/control-link.ts';
 import { list, record, str, texts } from './read.ts';
 import { uncalledHooks } from './command-line/unsupported-options.ts';
 

@@ -7,7 +7,7 @@ import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 import { Agent } from './loop/agent-loop.ts';
 import { type Flags, parseFlags } from './command-line/flags.ts';
 import { type ChosenModel, chooseModel } from './models/index.ts';
-import { openStored, placeOf } from './open.ts';
+import { openStored, placeOf } from './session/open-session.ts';
 import { Output } from './command-line/line-output.ts';
 import { printer } from './command-line/text-printer.ts';
 import type { Sandbox } from './sandbox/bubblewrap.ts';

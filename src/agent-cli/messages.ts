@@ -1,7 +1,7 @@
 import type { JsonObject } from '../json.ts';
 import type { Answer } from './answer.ts';
 import type { Block } from './models/types.ts';
-import type { Session } from './session.ts';
+import type { Session } from './session/cli-session.ts';
 import type { AgentTool } from './tools/types.ts';
 import type { Ending, TurnState } from './turn-state.ts';
 

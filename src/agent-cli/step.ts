@@ -5,7 +5,7 @@ import { assistantMessage, sayAsUser, streamEvent } from './messages.ts';
 import { type Attempt, type Retry, streamWithRetry } from './models/retry.ts';
 import type { Block, ModelEvent, ModelRequest } from './models/types.ts';
 import { record, str } from './read.ts';
-import type { Session } from './session.ts';
+import type { Session } from './session/cli-session.ts';
 import { costOf } from './command-line/settings.ts';
 import type { AgentTool } from './tools/types.ts';
 import type { TurnState } from './turn-state.ts';

@@ -70,7 +70,7 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   permissionPrompts: 'test/agent-cli/options.test.ts',
   persistSession: 'test/agent-cli/scenarios-ends.test.ts',
   resume: 'test/agent-cli/scenarios-ends.test.ts',
-  resumeSessionAt: 'src/agent-cli/sessions.test.ts',
+  resumeSessionAt: 'src/agent-cli/session/transcript.test.ts',
   sandbox: 'test/agent-cli/sandbox.test.ts',
   sessionId: 'test/agent-cli/raw.test.ts',
   sessionStore: 'test/agent-cli/scenarios-ends.test.ts',

@@ -7,7 +7,7 @@ import { blocksOf } from '../models/types.ts';
 import { applyUpdate } from '../permissions.ts';
 import { record, str, texts } from '../read.ts';
 import { formatRule, parseRule } from '../rules.ts';
-import type { Session } from '../session.ts';
+import type { Session } from '../session/cli-session.ts';
 import { CAPABILITIES, userMessage } from '../messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 

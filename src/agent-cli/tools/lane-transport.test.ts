@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { Lane } from '../lane.ts';
+import { Lane } from '../session/control-link.ts';
 import { LaneTransport } from './lane-transport.ts';
 
 interface Sent {

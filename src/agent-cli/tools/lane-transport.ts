@@ -4,7 +4,7 @@ import type { MessageTransport } from '../../mcp/types.ts';
 import { Channel } from '../../stream/channel.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isRequest, RPC, rpcError } from '../../wire/json-rpc.ts';
-import type { Lane } from '../lane.ts';
+import type { Lane } from '../session/control-link.ts';
 import { record } from '../read.ts';
 
 /** How many messages may wait for their reader, who takes each at once. */

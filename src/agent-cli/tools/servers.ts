@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Tool } from '../../mcp/types.ts';
-import type { Lane } from '../lane.ts';
+import type { Lane } from '../session/control-link.ts';
 import { list, record, str } from '../read.ts';
 import { dialConfig, dialHost, type DialHelp } from './dial.ts';
 import type { LaneTransport } from './lane-transport.ts';

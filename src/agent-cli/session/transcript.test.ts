@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Conversation } from './conversation.ts';
-import type { Block } from './models/types.ts';
+import { Conversation } from './history.ts';
+import type { Block } from '../models/types.ts';
 import {
   branch,
   type Entry,
@@ -13,7 +13,7 @@ import {
   readEntries,
   replay,
   Transcript,
-} from './sessions.ts';
+} from './transcript.ts';
 
 let folder = '';
 beforeEach(async () => {

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { Abortable } from '../stream/types.ts';
-import { onAbort } from '../stream/abort.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { onAbort } from '../../stream/abort.ts';
 import {
   type ControlAnswer,
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
-} from '../wire/control-peer.ts';
-import { record } from './read.ts';
+} from '../../wire/control-peer.ts';
+import { record } from '../read.ts';
 
 /** An answer at once is written before anything else happens; a promise when it settles. */
 export type Serve = (

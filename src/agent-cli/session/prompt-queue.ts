@@ -1,4 +1,4 @@
-import type { Block } from './models/types.ts';
+import type { Block } from '../models/types.ts';
 
 export type Priority = 'now' | 'next' | 'later';
 

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { encodeLine, Noise, parseLine } from '../wire/jsonl.ts';
-import { Conversation } from './conversation.ts';
-import type { Block } from './models/types.ts';
-import { list, record, str } from './read.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { encodeLine, Noise, parseLine } from '../../wire/jsonl.ts';
+import { Conversation } from './history.ts';
+import type { Block } from '../models/types.ts';
+import { list, record, str } from '../read.ts';
 
 /** One line of a session's file. */
 export interface Entry extends JsonObject {

@@ -1,5 +1,5 @@
-import { type Block, blocksOf, type Message } from './models/types.ts';
-import { str } from './read.ts';
+import { type Block, blocksOf, type Message } from '../models/types.ts';
+import { str } from '../read.ts';
 
 interface Step {
   readonly id: string;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Priority, type Prompt, PromptQueue } from './queue.ts';
+import { type Priority, type Prompt, PromptQueue } from './prompt-queue.ts';
 
 const prompt = (uuid: string, priority: Priority = 'next', query = true): Prompt => ({
   uuid,

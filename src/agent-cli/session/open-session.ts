@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import type { Flags } from './command-line/flags.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Flags } from '../command-line/flags.ts';
 import {
   branch,
   type Entry,
@@ -11,7 +11,7 @@ import {
   projectDir,
   readEntries,
   type SessionPlace,
-} from './sessions.ts';
+} from './transcript.ts';
 
 /** What a session starts from. */
 export interface Opened {
