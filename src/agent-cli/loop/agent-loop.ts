@@ -21,7 +21,7 @@ import type { Place } from '../tools/builtin/place.ts';
 import { Servers } from '../tools/servers.ts';
 import { toolEnv } from '../tools/tool-env.ts';
 import type { AgentTool } from '../tools/types.ts';
-import { Interrupted, TurnState } from '../turn-state.ts';
+import { Interrupted, TurnState } from '../turn/turn-state.ts';
 import { VERSION } from '../version.ts';
 
 export interface AgentOptions {
@@ -278,7 +278,7 @@ export class Agent implements Conductor {
   async #run(turn: TurnState): Promise<void> {
     const { session } = this;
     // Loaded with the first turn: the answer to `initialize` does not wait for it.
-    const { runTurn } = await import('../turn.ts');
+    const { runTurn } = await import('../turn/turn.ts');
     const result = await runTurn(session, turn);
     this.#failed = result['is_error'] === true;
     this.#lifecycle(turn.prompts, turn.interrupted ? 'cancelled' : 'completed');

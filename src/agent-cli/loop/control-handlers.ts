@@ -8,7 +8,7 @@ import { applyUpdate } from '../permissions.ts';
 import { record, str, texts } from '../read.ts';
 import { formatRule, parseRule } from '../rules.ts';
 import type { Session } from '../session/cli-session.ts';
-import { CAPABILITIES, userMessage } from '../messages.ts';
+import { CAPABILITIES, userMessage } from '../turn/sdk-messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
 /** What the requests of a host need beyond the session: the one who runs turns. */

@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { Answer } from './answer.ts';
-import { type CallEnd, runCall } from './call.ts';
-import { initMessage, resultMessage, sayAsUser, userMessage } from './messages.ts';
-import { modelError } from '../event/retry/model-error.ts';
-import { type Block, blocksOf, textOf } from './models/types.ts';
-import type { Prompt } from './session/prompt-queue.ts';
-import { list, record, str } from './read.ts';
-import type { Session } from './session/cli-session.ts';
-import { errorName, Step } from './step.ts';
-import { ENFORCE, MAX_FAILURES, STRUCTURED_OUTPUT } from './structured.ts';
-import { Schedule } from './tools/schedule.ts';
-import type { AgentTool } from './tools/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Answer } from './message-builder.ts';
+import { type CallEnd, runCall } from './run-tool-call.ts';
+import { initMessage, resultMessage, sayAsUser, userMessage } from './sdk-messages.ts';
+import { modelError } from '../../event/retry/model-error.ts';
+import { type Block, blocksOf, textOf } from '../models/types.ts';
+import type { Prompt } from '../session/prompt-queue.ts';
+import { list, record, str } from '../read.ts';
+import type { Session } from '../session/cli-session.ts';
+import { errorName, Step } from './model-step.ts';
+import { ENFORCE, MAX_FAILURES, STRUCTURED_OUTPUT } from '../structured.ts';
+import { Schedule } from '../tools/schedule.ts';
+import type { AgentTool } from '../tools/types.ts';
 import { callsIn, type Ending, sumUsage, type TurnState } from './turn-state.ts';
-import { VERSION } from './version.ts';
-import { unlessAborted } from './wait.ts';
+import { VERSION } from '../version.ts';
+import { unlessAborted } from '../wait.ts';
 
 const INTERRUPTED = '[Request interrupted by user for tool use]';
 

@@ -1,18 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { MALFORMED_INPUT } from './answer.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { MALFORMED_INPUT } from './message-builder.ts';
 import { askHost } from './ask-host.ts';
-import type { HookOutcome } from './hooks.ts';
-import type { Block } from './models/types.ts';
-import { type Decision, decide } from './permissions.ts';
-import { record, str } from './read.ts';
-import { formatRule, type Rule } from './rules.ts';
-import type { Session } from './session/cli-session.ts';
-import { STRUCTURED_OUTPUT } from './structured.ts';
-import { type AgentTool, type CallFacts, failure, type ToolOutcome } from './tools/types.ts';
+import type { HookOutcome } from '../hooks.ts';
+import type { Block } from '../models/types.ts';
+import { type Decision, decide } from '../permissions.ts';
+import { record, str } from '../read.ts';
+import { formatRule, type Rule } from '../rules.ts';
+import type { Session } from '../session/cli-session.ts';
+import { STRUCTURED_OUTPUT } from '../structured.ts';
+import { type AgentTool, type CallFacts, failure, type ToolOutcome } from '../tools/types.ts';
 import { Interrupted, type TurnState } from './turn-state.ts';
-import { unlessAborted } from './wait.ts';
+import { unlessAborted } from '../wait.ts';
 
 /** A call that has ended, one way or the other. */
 export interface CallEnd {
@@ -259,7 +259,7 @@ function reachesFurther(now: Decided, approved: Decided): boolean {
 
 /** What is wrong with an input, or undefined; a schema that cannot be used refuses all. */
 async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<string | undefined> {
-  const { compileSchema } = await import('./structured.ts');
+  const { compileSchema } = await import('../structured.ts');
   try {
     return (await compileSchema(schema))(input);
   } catch (reason) {

@@ -1,10 +1,10 @@
-import { isObject, type JsonObject } from '../json.ts';
-import { isPermissionMode } from './command-line/flags.ts';
-import { applyUpdate, type Decision, type PermissionUpdate } from './permissions.ts';
-import { list, record, str, texts } from './read.ts';
-import type { Rule } from './rules.ts';
-import type { Session } from './session/cli-session.ts';
-import type { AgentTool, CallFacts } from './tools/types.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { isPermissionMode } from '../command-line/flags.ts';
+import { applyUpdate, type Decision, type PermissionUpdate } from '../permissions.ts';
+import { list, record, str, texts } from '../read.ts';
+import type { Rule } from '../rules.ts';
+import type { Session } from '../session/cli-session.ts';
+import type { AgentTool, CallFacts } from '../tools/types.ts';
 
 /** What the host said to `can_use_tool`. */
 export type Permission =

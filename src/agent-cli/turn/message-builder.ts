@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import {
   type Block,
   type ModelEvent,
   NO_USAGE,
   type StopReason,
   type Usage,
-} from './models/types.ts';
+} from '../models/types.ts';
 
 /** What comes out of an answer as it grows. */
 export type AnswerPart =

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { JsonObject } from '../json.ts';
-import { Answer, type AnswerPart, MALFORMED_INPUT } from './answer.ts';
-import { type ModelEvent, NO_USAGE } from './models/types.ts';
-import { str } from './read.ts';
+import type { JsonObject } from '../../json.ts';
+import { Answer, type AnswerPart, MALFORMED_INPUT } from './message-builder.ts';
+import { type ModelEvent, NO_USAGE } from '../models/types.ts';
+import { str } from '../read.ts';
 
 const stop: ModelEvent = { type: 'stop', reason: 'end_turn', usage: NO_USAGE };
 const anyEvent: fc.Arbitrary<ModelEvent> = fc.oneof(

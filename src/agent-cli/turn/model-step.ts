@@ -1,15 +1,15 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { Answer } from './answer.ts';
-import { assistantMessage, sayAsUser, streamEvent } from './messages.ts';
-import { type Attempt, type Retry, streamWithRetry } from './models/retry.ts';
-import type { Block, ModelEvent, ModelRequest } from './models/types.ts';
-import { record, str } from './read.ts';
-import type { Session } from './session/cli-session.ts';
-import { costOf } from './command-line/settings.ts';
-import type { AgentTool } from './tools/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { Answer } from './message-builder.ts';
+import { assistantMessage, sayAsUser, streamEvent } from './sdk-messages.ts';
+import { type Attempt, type Retry, streamWithRetry } from '../models/retry.ts';
+import type { Block, ModelEvent, ModelRequest } from '../models/types.ts';
+import { record, str } from '../read.ts';
+import type { Session } from '../session/cli-session.ts';
+import { costOf } from '../command-line/settings.ts';
+import type { AgentTool } from '../tools/types.ts';
 import type { TurnState } from './turn-state.ts';
-import { unlessAborted } from './wait.ts';
+import { unlessAborted } from '../wait.ts';
 
 const MAX_TOKENS = 32_000;
 const INTERRUPTED = '[Request interrupted by user]';

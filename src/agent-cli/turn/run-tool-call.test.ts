@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { type CallEnd, runCall as runAnyCall } from './call.ts';
-import { Conversation } from './session/history.ts';
-import { parseFlags } from './command-line/flags.ts';
-import { Hooks } from './hooks.ts';
-import { Lane } from './session/control-link.ts';
-import { scriptModel } from './models/script.ts';
-import { PromptQueue } from './session/prompt-queue.ts';
-import { Session } from './session/cli-session.ts';
-import { Transcript } from './session/transcript.ts';
-import { readSettings } from './command-line/settings.ts';
-import { Servers } from './tools/servers.ts';
-import { type AgentTool, success, type ToolRun } from './tools/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { type CallEnd, runCall as runAnyCall } from './run-tool-call.ts';
+import { Conversation } from '../session/history.ts';
+import { parseFlags } from '../command-line/flags.ts';
+import { Hooks } from '../hooks.ts';
+import { Lane } from '../session/control-link.ts';
+import { scriptModel } from '../models/script.ts';
+import { PromptQueue } from '../session/prompt-queue.ts';
+import { Session } from '../session/cli-session.ts';
+import { Transcript } from '../session/transcript.ts';
+import { readSettings } from '../command-line/settings.ts';
+import { Servers } from '../tools/servers.ts';
+import { type AgentTool, success, type ToolRun } from '../tools/types.ts';
 import { Interrupted, TurnState } from './turn-state.ts';
 
 /** A call of which a result is expected. */

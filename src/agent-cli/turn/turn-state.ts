@@ -1,7 +1,7 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { type Block, NO_USAGE, type Usage } from './models/types.ts';
-import { idsOf, type Prompt } from './session/prompt-queue.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { type Block, NO_USAGE, type Usage } from '../models/types.ts';
+import { idsOf, type Prompt } from '../session/prompt-queue.ts';
 
 /** Why a turn was stopped. `now`: a more urgent message; `end`: the process is about to end. */
 export class Interrupted extends DuolaneError {

@@ -1,8 +1,8 @@
-import type { JsonObject } from '../json.ts';
-import type { Answer } from './answer.ts';
-import type { Block } from './models/types.ts';
-import type { Session } from './session/cli-session.ts';
-import type { AgentTool } from './tools/types.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Answer } from './message-builder.ts';
+import type { Block } from '../models/types.ts';
+import type { Session } from '../session/cli-session.ts';
+import type { AgentTool } from '../tools/types.ts';
 import type { Ending, TurnState } from './turn-state.ts';
 
 /** What this CLI can do beyond the base protocol, for hosts that look. */
