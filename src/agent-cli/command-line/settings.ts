@@ -3,9 +3,9 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { type Flags, isPermissionMode } from './flags.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import type { Usage } from '../models/types.ts';
-import type { Policy } from '../permissions.ts';
+import type { Policy } from '../permissions/permission-policy.ts';
 import { record, texts } from '../read.ts';
-import { parseRule } from '../rules.ts';
+import { parseRule } from '../permissions/permission-rules.ts';
 
 /** USD per million tokens. */
 export interface Price {

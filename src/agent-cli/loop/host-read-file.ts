@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { isInside, realPath } from '../path-rules.ts';
+import { isInside, realPath } from '../permissions/path-rules.ts';
 import { str } from '../read.ts';
 import { openToRead } from '../tools/builtin/open-file.ts';
 

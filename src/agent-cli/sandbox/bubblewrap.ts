@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, lstatSync, mkdirSync, statSync } fro
 import { delimiter, dirname, isAbsolute, join, sep } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { spawnProcess } from '../../process/index.ts';
-import { isInside, realPath } from '../path-rules.ts';
+import { isInside, realPath } from '../permissions/path-rules.ts';
 import type { SandboxPolicy } from './settings.ts';
 import { seccompFilter } from './seccomp.ts';
 

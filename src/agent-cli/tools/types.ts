@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../json.ts';
 import type { Block, ToolSpec } from '../models/types.ts';
-import type { Call } from '../permissions.ts';
+import type { Call } from '../permissions/permission-policy.ts';
 
 /** What the permission rules and the person who is asked want to know about a call. */
 export type CallFacts = Omit<Call, 'tool' | 'builtin' | 'readOnly'> & {

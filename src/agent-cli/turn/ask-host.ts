@@ -1,8 +1,12 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from '../command-line/flags.ts';
-import { applyUpdate, type Decision, type PermissionUpdate } from '../permissions.ts';
+import {
+  applyUpdate,
+  type Decision,
+  type PermissionUpdate,
+} from '../permissions/permission-policy.ts';
 import { list, record, str, texts } from '../read.ts';
-import type { Rule } from '../rules.ts';
+import type { Rule } from '../permissions/permission-rules.ts';
 import type { Session } from '../session/cli-session.ts';
 import type { AgentTool, CallFacts } from '../tools/types.ts';
 

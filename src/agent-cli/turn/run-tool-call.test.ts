@@ -4,7 +4,7 @@ import type { JsonObject } from '../../json.ts';
 import { type CallEnd, runCall as runAnyCall } from './run-tool-call.ts';
 import { Conversation } from '../session/history.ts';
 import { parseFlags } from '../command-line/flags.ts';
-import { Hooks } from '../hooks.ts';
+import { Hooks } from '../permissions/hook-dispatcher.ts';
 import { Lane } from '../session/control-link.ts';
 import { scriptModel } from '../models/script.ts';
 import { PromptQueue } from '../session/prompt-queue.ts';

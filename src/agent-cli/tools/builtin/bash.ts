@@ -1,5 +1,5 @@
 import { buildEnv, spawnProcess } from '../../../process/index.ts';
-import { allowsCommand } from '../../command-rules.ts';
+import { allowsCommand } from '../../permissions/command-rules.ts';
 import { str } from '../../read.ts';
 import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import { unlessAborted } from '../../wait.ts';

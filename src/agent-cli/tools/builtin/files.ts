@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../json.ts';
-import { realPath } from '../../path-rules.ts';
+import { realPath } from '../../permissions/path-rules.ts';
 import { str } from '../../read.ts';
 import { type AgentTool, failure, success, type ToolRun } from '../types.ts';
 import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { realPath } from '../../path-rules.ts';
+import { realPath } from '../../permissions/path-rules.ts';
 import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';
 
 let root: string;

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
-import { isInside, realPath } from '../../path-rules.ts';
-import type { Policy } from '../../permissions.ts';
-import { forbids } from '../../rules.ts';
+import { isInside, realPath } from '../../permissions/path-rules.ts';
+import type { Policy } from '../../permissions/permission-policy.ts';
+import { forbids } from '../../permissions/permission-rules.ts';
 import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import type { CallFacts } from '../types.ts';
 

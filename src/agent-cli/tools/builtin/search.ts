@@ -1,8 +1,8 @@
 import { lstat, opendir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { DuolaneError } from '../../../errors.ts';
-import { type Glob, globMatcher } from '../../glob.ts';
-import { realPath } from '../../path-rules.ts';
+import { type Glob, globMatcher } from '../../permissions/glob-pattern.ts';
+import { realPath } from '../../permissions/path-rules.ts';
 import { str } from '../../read.ts';
 import { type AgentTool, failure, success } from '../types.ts';
 import { LineSearch } from './line-search.ts';

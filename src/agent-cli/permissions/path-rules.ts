@@ -1,6 +1,6 @@
 import { realpathSync, readlinkSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { globMatcher } from './glob.ts';
+import { globMatcher } from './glob-pattern.ts';
 
 /** Where a call reaches: the path as it was given, and the one that it really is. */
 export interface TouchedPath {

@@ -1,5 +1,5 @@
 import { allowsCommand, forbidsCommand } from './command-rules.ts';
-import { wildcardFits } from './glob.ts';
+import { wildcardFits } from './glob-pattern.ts';
 import { allowsPath, forbidsPath, type TouchedPath } from './path-rules.ts';
 
 /** A permission rule as it is written: `Read`, `mcp__calc__*`, `Bash(git *)`, `Edit(src/**)`. */

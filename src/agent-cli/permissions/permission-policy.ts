@@ -1,5 +1,5 @@
-import type { PermissionMode } from './command-line/flags.ts';
-import { allows, type Candidate, forbids, formatRule, type Rule } from './rules.ts';
+import type { PermissionMode } from '../command-line/flags.ts';
+import { allows, type Candidate, forbids, formatRule, type Rule } from './permission-rules.ts';
 
 /** What is known about a call when it is decided. */
 export interface Call extends Candidate {

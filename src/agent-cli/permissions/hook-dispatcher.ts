@@ -1,8 +1,8 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { Lane } from './session/control-link.ts';
-import { list, record, str, texts } from './read.ts';
-import { uncalledHooks } from './command-line/unsupported-options.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Lane } from '../session/control-link.ts';
+import { list, record, str, texts } from '../read.ts';
+import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
 /** The events that this CLI fires; others may be registered and have no effect. */
 export type HookEvent = (typeof FIRED)[number];

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { combine, Hooks } from './hooks.ts';
-import { Lane } from './session/control-link.ts';
-import type { JsonObject } from '../json.ts';
+import { combine, Hooks } from './hook-dispatcher.ts';
+import { Lane } from '../session/control-link.ts';
+import type { JsonObject } from '../../json.ts';
 
 /** Hooks whose host answers each callback id with a function. */
 function hooksWith(answers: Record<string, unknown>) {

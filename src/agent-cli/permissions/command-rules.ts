@@ -1,4 +1,4 @@
-import { wildcardFits } from './glob.ts';
+import { wildcardFits } from './glob-pattern.ts';
 import { parseShell, type SimpleCommand } from './shell-command.ts';
 import { ANY, type ShellWord } from './shell-reader.ts';
 

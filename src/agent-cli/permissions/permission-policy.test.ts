@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { applyUpdate, type Call, decide, type Policy } from './permissions.ts';
-import { globMatcher } from './glob.ts';
-import { allows, forbids, parseRule } from './rules.ts';
+import { applyUpdate, type Call, decide, type Policy } from './permission-policy.ts';
+import { globMatcher } from './glob-pattern.ts';
+import { allows, forbids, parseRule } from './permission-rules.ts';
 
 const rules = (...texts: string[]) => texts.map(parseRule);
 const policy = (more: Partial<Policy> = {}): Policy => ({
