@@ -339,7 +339,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'a2a/grpc/grpc-transport.ts': 'passes on to GrpcClient',
   'agent-cli/session/transcript.ts': 'internal to the CLI process, disposed by Agent alone',
   'agent-cli/tools/builtin/line-search.ts': 'internal to one search; tested in search.test.ts',
-  'agent-cli/tools/servers.ts': 'internal to the CLI process, disposed by Agent alone',
+  'agent-cli/tools/mcp/mcp-servers.ts': 'internal to the CLI process, disposed by Agent alone',
   'cli/break/naive-host.ts': 'part of a demonstration',
   'cli/break/sse.ts': 'part of a demonstration',
   'cli/break/world.ts': 'part of a demonstration',

@@ -6,7 +6,7 @@ import { onAbort } from '../stream/abort.ts';
 import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
 import { Agent } from './loop/agent-loop.ts';
 import { type Flags, parseFlags } from './command-line/flags.ts';
-import { type ChosenModel, chooseModel } from './models/index.ts';
+import { type ChosenModel, chooseModel } from './models/choose-model.ts';
 import { openStored, placeOf } from './session/open-session.ts';
 import { Output } from './command-line/line-output.ts';
 import { printer } from './command-line/text-printer.ts';
@@ -138,7 +138,7 @@ async function openSandbox(
   const { env } = process;
   if (given['sandbox'] === undefined) return undefined;
   const [{ readSandbox }, { Sandbox: Enclosure }, { homedir }, paths] = await Promise.all([
-    import('./sandbox/settings.ts'),
+    import('./sandbox/sandbox-settings.ts'),
     import('./sandbox/bubblewrap.ts'),
     import('node:os'),
     import('node:path'),

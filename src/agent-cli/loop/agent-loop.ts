@@ -6,7 +6,7 @@ import { type Conductor, serveControl } from './control-handlers.ts';
 import type { Flags } from '../command-line/flags.ts';
 import { Hooks } from '../permissions/hook-dispatcher.ts';
 import { Lane } from '../session/control-link.ts';
-import { type ChosenModel, chooseModel } from '../models/index.ts';
+import { type ChosenModel, chooseModel } from '../models/choose-model.ts';
 import type { Block } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
@@ -17,8 +17,8 @@ import type { Sandbox } from '../sandbox/bubblewrap.ts';
 import { Session } from '../session/cli-session.ts';
 import { replay, Transcript } from '../session/transcript.ts';
 import type { Settings } from '../command-line/settings.ts';
-import type { Place } from '../tools/builtin/place.ts';
-import { Servers } from '../tools/servers.ts';
+import type { Place } from '../tools/builtin/workspace.ts';
+import { Servers } from '../tools/mcp/mcp-servers.ts';
 import { toolEnv } from '../tools/tool-env.ts';
 import type { AgentTool } from '../tools/types.ts';
 import { Interrupted, TurnState } from '../turn/turn-state.ts';
@@ -329,7 +329,7 @@ function withClosedPaths(policy: Policy, sandbox: Sandbox | undefined): Policy {
 
 async function loadBuiltins(names: readonly string[], place: Place): Promise<readonly AgentTool[]> {
   if (names.length === 0) return [];
-  const { builtinTools } = await import('../tools/builtin/index.ts');
+  const { builtinTools } = await import('../tools/builtin/builtin-tools.ts');
   return builtinTools(names, place);
 }
 

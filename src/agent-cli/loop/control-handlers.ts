@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
-import type { ChosenModel } from '../models/index.ts';
+import type { ChosenModel } from '../models/choose-model.ts';
 import { blocksOf } from '../models/types.ts';
 import { applyUpdate } from '../permissions/permission-policy.ts';
 import { record, str, texts } from '../read.ts';

@@ -2,7 +2,7 @@ import { pathToFileURL } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { Lane } from '../session/control-link.ts';
-import type { ChosenModel } from '../models/index.ts';
+import type { ChosenModel } from '../models/choose-model.ts';
 import type { Block, Message } from '../models/types.ts';
 import { list, record, str } from '../read.ts';
 

@@ -3,7 +3,7 @@ import { delimiter, dirname, isAbsolute, join, sep } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { spawnProcess } from '../../process/index.ts';
 import { isInside, realPath } from '../permissions/path-rules.ts';
-import type { SandboxPolicy } from './settings.ts';
+import type { SandboxPolicy } from './sandbox-settings.ts';
 import { seccompFilter } from './seccomp.ts';
 
 /** What a command is started with. */

@@ -4,13 +4,13 @@ import type { Conversation } from './history.ts';
 import type { Flags } from '../command-line/flags.ts';
 import type { Hooks } from '../permissions/hook-dispatcher.ts';
 import type { Lane } from './control-link.ts';
-import type { ChosenModel } from '../models/index.ts';
+import type { ChosenModel } from '../models/choose-model.ts';
 import { NO_USAGE, type Usage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import type { PromptQueue } from './prompt-queue.ts';
 import type { Transcript } from './transcript.ts';
 import type { Settings } from '../command-line/settings.ts';
-import type { Servers } from '../tools/servers.ts';
+import type { Servers } from '../tools/mcp/mcp-servers.ts';
 import type { AgentTool } from '../tools/types.ts';
 
 export type SessionState = 'idle' | 'running' | 'requires_action';
@@ -110,7 +110,7 @@ export class Session {
   async prepare(): Promise<void> {
     const { schema } = this;
     const structured = schema
-      ? [await (await import('../structured.ts')).structuredTool(schema)]
+      ? [await (await import('../tools/structured-output.ts')).structuredTool(schema)]
       : [];
     this.#ownTools = [...(await this.#builtins), ...structured];
     await this.servers.ready();

@@ -11,7 +11,7 @@ import { PromptQueue } from '../session/prompt-queue.ts';
 import { Session } from '../session/cli-session.ts';
 import { Transcript } from '../session/transcript.ts';
 import { readSettings } from '../command-line/settings.ts';
-import { Servers } from '../tools/servers.ts';
+import { Servers } from '../tools/mcp/mcp-servers.ts';
 import { type AgentTool, success, type ToolRun } from '../tools/types.ts';
 import { Interrupted, TurnState } from './turn-state.ts';
 

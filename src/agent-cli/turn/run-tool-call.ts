@@ -9,7 +9,7 @@ import { type Decision, decide } from '../permissions/permission-policy.ts';
 import { record, str } from '../read.ts';
 import { formatRule, type Rule } from '../permissions/permission-rules.ts';
 import type { Session } from '../session/cli-session.ts';
-import { STRUCTURED_OUTPUT } from '../structured.ts';
+import { STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
 import { type AgentTool, type CallFacts, failure, type ToolOutcome } from '../tools/types.ts';
 import { Interrupted, type TurnState } from './turn-state.ts';
 import { unlessAborted } from '../wait.ts';
@@ -259,7 +259,7 @@ function reachesFurther(now: Decided, approved: Decided): boolean {
 
 /** What is wrong with an input, or undefined; a schema that cannot be used refuses all. */
 async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<string | undefined> {
-  const { compileSchema } = await import('../structured.ts');
+  const { compileSchema } = await import('../tools/structured-output.ts');
   try {
     return (await compileSchema(schema))(input);
   } catch (reason) {

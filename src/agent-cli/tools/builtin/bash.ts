@@ -4,7 +4,7 @@ import { str } from '../../read.ts';
 import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import { unlessAborted } from '../../wait.ts';
 import type { AgentTool, ToolOutcome } from '../types.ts';
-import type { Place } from './place.ts';
+import type { Place } from './workspace.ts';
 
 const DEFAULT_MS = 120_000;
 const MAX_MS = 600_000;

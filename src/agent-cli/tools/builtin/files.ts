@@ -3,7 +3,7 @@ import { realPath } from '../../permissions/path-rules.ts';
 import { str } from '../../read.ts';
 import { type AgentTool, failure, success, type ToolRun } from '../types.ts';
 import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';
-import { locate, pathFacts, type Place } from './place.ts';
+import { locate, pathFacts, type Place } from './workspace.ts';
 
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 const MAX_LINES = 2000;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ToolRun } from '../types.ts';
-import type { Place } from './place.ts';
+import type { Place } from './workspace.ts';
 import { globTool, grepTool } from './search.ts';
 
 /** Paths that the system refuses to open, whoever asks: root may open everything. */

@@ -7,7 +7,7 @@ import { str } from '../../read.ts';
 import { type AgentTool, failure, success } from '../types.ts';
 import { LineSearch } from './line-search.ts';
 import { openToRead, readText } from './open-file.ts';
-import { hiddenBelow, locate, pathFacts, type Place } from './place.ts';
+import { hiddenBelow, locate, pathFacts, type Place } from './workspace.ts';
 
 const SKIPPED = new Set(['.git', 'node_modules']);
 const MAX_VISITED = 50_000;

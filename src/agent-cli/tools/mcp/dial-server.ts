@@ -1,7 +1,7 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../mcp/types.ts';
-import { record, str, texts } from '../read.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../../mcp/types.ts';
+import { record, str, texts } from '../../read.ts';
 
 /** What we do for servers that ask something of us, and where they are started. */
 export interface DialHelp {
@@ -35,7 +35,7 @@ export async function dialHost(
   help: DialHelp,
   signal: AbortSignal,
 ): Promise<ToolSource & AsyncDisposable> {
-  const { dialMessages } = await import('../../mcp/json-rpc/dial.ts');
+  const { dialMessages } = await import('../../../mcp/json-rpc/dial.ts');
   return dialMessages(transport, options(name, help, signal));
 }
 
@@ -56,8 +56,8 @@ export async function dialConfig(
   const command = str(config['command']);
   if (command === '') throw new DuolaneError('invalid', `the server ${name} has no command`);
   const [{ dialTransport }, { buildEnv, spawnProcess }] = await Promise.all([
-    import('../../mcp/json-rpc/stdio.ts'),
-    import('../../process/index.ts'),
+    import('../../../mcp/json-rpc/stdio.ts'),
+    import('../../../process/index.ts'),
   ]);
   const transport = spawnProcess({
     command,
@@ -77,7 +77,7 @@ async function dialUrl(
 ): Promise<ToolSource & AsyncDisposable> {
   const url = str(config['url']);
   if (!URL.canParse(url)) throw new DuolaneError('invalid', `the server ${name} has no valid url`);
-  const { dialHttp, dialSse } = await import('../../mcp/json-rpc/http/dial.ts');
+  const { dialHttp, dialSse } = await import('../../../mcp/json-rpc/http/dial.ts');
   const headers = Object.fromEntries(
     Object.entries(record(config['headers'])).filter(
       (header): header is [string, string] => typeof header[1] === 'string',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { JsonObject } from '../../json.ts';
 import { aiSdkModel } from './ai-sdk.ts';
 import { readEvents } from './anthropic.ts';
-import { chooseModel } from './index.ts';
+import { chooseModel } from './choose-model.ts';
 import { moduleModel } from './module.ts';
 import { readChunks, toMessages } from './openai.ts';
 import { scriptModel } from './script.ts';

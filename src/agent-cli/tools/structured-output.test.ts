@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { structuredTool } from './structured.ts';
+import { structuredTool } from './structured-output.ts';
 
 const signal = new AbortController().signal;
 

@@ -1,13 +1,13 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { Tool } from '../../mcp/types.ts';
-import type { Lane } from '../session/control-link.ts';
-import { list, record, str } from '../read.ts';
-import { dialConfig, dialHost, type DialHelp } from './dial.ts';
-import type { LaneTransport } from './lane-transport.ts';
-import { Server, type Road, type ServerEvents } from './server.ts';
-import type { AgentTool } from './types.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import type { Tool } from '../../../mcp/types.ts';
+import type { Lane } from '../../session/control-link.ts';
+import { list, record, str } from '../../read.ts';
+import { dialConfig, dialHost, type DialHelp } from './dial-server.ts';
+import type { LaneTransport } from './control-transport.ts';
+import { Server, type Road, type ServerEvents } from './mcp-server.ts';
+import type { AgentTool } from '../types.ts';
 
 export interface ServersOptions {
   readonly lane: Lane;
@@ -153,7 +153,7 @@ export class Servers implements AsyncDisposable {
       timeoutMs: timeoutOf(config) ?? this.#options.toolTimeoutMs,
       manifest: manifest && readManifest(manifest),
       dial: async (signal) => {
-        const { LaneTransport: Transport } = await import('./lane-transport.ts');
+        const { LaneTransport: Transport } = await import('./control-transport.ts');
         const transport = new Transport(lane, name);
         this.#inside.set(name, transport);
         return dialHost(name, transport, help, signal);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import { Lane } from '../session/control-link.ts';
-import { LaneTransport } from './lane-transport.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { Lane } from '../../session/control-link.ts';
+import { LaneTransport } from './control-transport.ts';
 
 interface Sent {
   readonly request_id: string;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { seccompFilter } from './seccomp.ts';
-import { readSandbox } from './settings.ts';
+import { readSandbox } from './sandbox-settings.ts';
 
 const read = (sandbox: unknown): unknown => readSandbox(sandbox, { cwd: '/work', home: '/home' });
 

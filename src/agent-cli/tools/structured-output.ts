@@ -1,7 +1,7 @@
 import type { Ajv } from 'ajv';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { type AgentTool, failure, success } from './tools/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { type AgentTool, failure, success } from './types.ts';
 
 export const STRUCTURED_OUTPUT = 'StructuredOutput';
 /** After so many answers without a valid output the turn ends with an error. */

@@ -1,5 +1,5 @@
 import type { AgentTool } from '../types.ts';
-import type { Place } from './place.ts';
+import type { Place } from './workspace.ts';
 
 export const BUILTIN_NAMES = ['Read', 'Write', 'Edit', 'Glob', 'Grep', 'Bash'] as const;
 

@@ -1,8 +1,8 @@
-import type { JsonObject } from '../../json.ts';
-import type { ToolResult } from '../../mcp/types.ts';
-import type { Block } from '../models/types.ts';
-import { record, str } from '../read.ts';
-import type { ToolOutcome } from './types.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { ToolResult } from '../../../mcp/types.ts';
+import type { Block } from '../../models/types.ts';
+import { record, str } from '../../read.ts';
+import type { ToolOutcome } from '../types.ts';
 
 /** A result of an MCP server as the model sees it: text and images stay, the rest becomes text. */
 export function toOutcome(server: string, result: ToolResult): ToolOutcome {

@@ -1,11 +1,11 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { MessageTransport } from '../../mcp/types.ts';
-import { Channel } from '../../stream/channel.ts';
-import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { isRequest, RPC, rpcError } from '../../wire/json-rpc.ts';
-import type { Lane } from '../session/control-link.ts';
-import { record } from '../read.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { MessageTransport } from '../../../mcp/types.ts';
+import { Channel } from '../../../stream/channel.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
+import { isRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
+import type { Lane } from '../../session/control-link.ts';
+import { record } from '../../read.ts';
 
 /** How many messages may wait for their reader, who takes each at once. */
 const INBOX = 10_000;

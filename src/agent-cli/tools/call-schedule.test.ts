@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Schedule } from './schedule.ts';
+import { Schedule } from './call-schedule.ts';
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

@@ -1,10 +1,10 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../mcp/types.ts';
-import { record, str } from '../read.ts';
-import { toOutcome } from './content.ts';
-import { type AgentTool, failure, type ToolOutcome, type ToolRun } from './types.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
+import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../../mcp/types.ts';
+import { record, str } from '../../read.ts';
+import { toOutcome } from './tool-outcome.ts';
+import { type AgentTool, failure, type ToolOutcome, type ToolRun } from '../types.ts';
 
 export type ServerStatus = 'pending' | 'connected' | 'failed' | 'disabled';
 
