@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
-import { createRegistry } from '../src/mcp/registry.ts';
-import { tool } from '../src/mcp/tool.ts';
+import { createRegistry } from '../src/mcp/registry/registry.ts';
+import { tool } from '../src/mcp/registry/tool.ts';
 import { BLOCKS, officialCatalogue, ourCatalogue, TOOL_COUNT } from './support/catalogue.ts';
 import {
   httpV1,

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { asToolSource, dialInProcess, sdkPair } from '../src/mcp/json-rpc/in-process.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
-import { createRegistry } from '../src/mcp/registry.ts';
-import { tool } from '../src/mcp/tool.ts';
+import { createRegistry } from '../src/mcp/registry/registry.ts';
+import { tool } from '../src/mcp/registry/tool.ts';
 import { BLOCKS, officialCatalogue, ourCatalogue, TOOL_COUNT } from './support/catalogue.ts';
 import {
   clientV1,

@@ -4,7 +4,7 @@ import { DuolaneError } from '../errors.ts';
 import type { Agent, AgentContext, AgentEvent, Frame, OpenCall, Turn } from '../event/types.ts';
 import { openSession, type Session, type SessionOptions } from '../host/index.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { parseToolName } from '../mcp/names.ts';
+import { parseToolName } from '../mcp/registry/tool-names.ts';
 import type { ToolResult, ToolSource } from '../mcp/types.ts';
 import { contentBlock } from './shared/content-block.ts';
 import { frameReader } from './stream-json/frame-reader.ts';

@@ -3,7 +3,7 @@ export {
   type SdkMcpServerOptions,
   type SdkMcpToolDefinition,
   tool,
-} from '../mcp/tool.ts';
+} from '../mcp/registry/tool.ts';
 export { expectToolCalled, type ToolUse } from './session/tool-calls.ts';
 export type {
   ContentBlock,

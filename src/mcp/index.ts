@@ -1,9 +1,9 @@
 export { type CursorOptions, StreamingAdapter } from './collect.ts';
 export type { Connect } from './connection.ts';
 export { gateway, type Gateway, type GatewayMember, type GatewayOptions } from './gateway.ts';
-export { matchesToolName, parseToolName, toolName } from './names.ts';
+export { matchesToolName, parseToolName, toolName } from './registry/tool-names.ts';
 export { type Lease, type PoolOptions, sourcePool, type SourcePool } from './pool.ts';
-export { createRegistry, type RegistryOptions } from './registry.ts';
+export { createRegistry, type RegistryOptions } from './registry/registry.ts';
 export {
   createSdkMcpServer,
   type SdkMcpServer,
@@ -11,7 +11,7 @@ export {
   tool,
   type ToolArgs,
   type ToolExtras,
-} from './tool.ts';
+} from './registry/tool.ts';
 export { dialMessages } from './json-rpc/dial.ts';
 export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/dial.ts';
 export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/oauth/types.ts';

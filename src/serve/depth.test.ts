@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { createRegistry } from '../mcp/registry.ts';
+import { createRegistry } from '../mcp/registry/registry.ts';
 import type { Agent } from '../event/types.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import { serve } from './serve.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRegistry } from '../mcp/registry.ts';
+import { createRegistry } from '../mcp/registry/registry.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import { serve } from './serve.ts';
 

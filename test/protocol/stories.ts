@@ -1,6 +1,6 @@
 import type { Session, SessionOptions } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { createSdkMcpServer, tool } from '../../src/mcp/tool.ts';
+import { createSdkMcpServer, tool } from '../../src/mcp/registry/tool.ts';
 
 /** One conversation between a host and a CLI, the same each time that it is held. */
 export interface Story {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { createRegistry } from '../../src/mcp/registry.ts';
-import { tool } from '../../src/mcp/tool.ts';
+import { createRegistry } from '../../src/mcp/registry/registry.ts';
+import { tool } from '../../src/mcp/registry/tool.ts';
 import type { ToolRegistry } from '../../src/mcp/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { Opened } from '../tool-source.contract.ts';

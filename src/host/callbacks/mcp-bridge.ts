@@ -2,7 +2,7 @@ import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { offerMessages } from '../../mcp/json-rpc/offer.ts';
-import { toolName } from '../../mcp/names.ts';
+import { toolName } from '../../mcp/registry/tool-names.ts';
 import type { MessageEnd, ToolProblem, ToolSource } from '../../mcp/types.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';

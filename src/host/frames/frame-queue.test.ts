@@ -3,7 +3,7 @@ import { collect, keptLogger, playedSession } from '../../../test/support/fake-c
 import { verifies } from '../../../test/verifies.ts';
 import type { Frame } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
 
 const ANY = { type: 'object' } as const;
 const server = (handler: () => unknown): ReturnType<typeof createSdkMcpServer> =>

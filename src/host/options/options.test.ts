@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { verifies } from '../../../test/verifies.ts';
-import { createRegistry } from '../../mcp/registry.ts';
+import { createRegistry } from '../../mcp/registry/registry.ts';
 import { checkedOptions } from './validate-options.ts';
 import { flagsOf } from '../launch/cli-flags.ts';
 import { initializeFields } from '../launch/initialize-request.ts';

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { collect, FakeCli } from '../../../test/support/fake-cli.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { createRegistry } from '../../mcp/registry.ts';
+import { createRegistry } from '../../mcp/registry/registry.ts';
 import type { UserInput } from '../sdk-types/message-types.ts';
 import { asStream } from '../frames/host-messages.ts';
 import { openSession } from '../session/open-session.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.ts';
 import type { JsonObject } from '../../json.ts';
-import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
 import { Calls } from './tool-calls.ts';
 import { Mirror, restore } from '../transcripts/store-mirror.ts';
 import { AbortError, query } from '../query/query.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { collect, FakeCli, keptLogger, playedSession } from '../../../test/support/fake-cli.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { Frame } from '../../event/types.ts';
-import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
 import type { ToolHandler } from '../../mcp/types.ts';
 import type { Transport } from '../../process/types.ts';
 import { openSession } from './open-session.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { collect, keptLogger, playedSession } from '../../../test/support/fake-cli.ts';
 import { verifies } from '../../../test/verifies.ts';
-import { createSdkMcpServer, tool } from '../../mcp/tool.ts';
+import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
 
 const ANY = { type: 'object' } as const;
 const server = (handler: () => unknown): ReturnType<typeof createSdkMcpServer> =>

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { dialMessages } from '../json-rpc/dial.ts';
 import { serveMessages } from '../json-rpc/serve.ts';
-import { createRegistry } from '../registry.ts';
-import { tool } from '../tool.ts';
+import { createRegistry } from '../registry/registry.ts';
+import { tool } from '../registry/tool.ts';
 import { call, toArray } from '../../../test/tool-source.contract.ts';
 import { offerGrpc } from './offer.ts';
 import { openTunnel } from './tunnel.ts';

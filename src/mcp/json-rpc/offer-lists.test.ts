@@ -5,8 +5,8 @@ import { HELLO, notify, reader, send } from '../../../test/support/end.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
 import type { RpcId } from '../../wire/json-rpc.ts';
-import { createRegistry } from '../registry.ts';
-import { tool } from '../tool.ts';
+import { createRegistry } from '../registry/registry.ts';
+import { tool } from '../registry/tool.ts';
 import type { ToolSource } from '../types.ts';
 import { offerMessages } from './offer.ts';
 

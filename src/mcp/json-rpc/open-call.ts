@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { atDeadline } from '../tool-events.ts';
+import { atDeadline } from '../registry/tool-events.ts';
 import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../types.ts';
 import { CallEvents } from './call-events.ts';
 import { CALL_ID } from './call.ts';

@@ -1,4 +1,4 @@
-import { checkTool } from '../check-tool.ts';
+import { checkTool } from '../registry/check-tool.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { toArray } from '../../../test/tool-source.contract.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { checkTool } from '../check-tool.ts';
+import { checkTool } from '../registry/check-tool.ts';
 import { StreamingAdapter } from '../collect.ts';
 import type { ToolSource } from '../types.ts';
 import { PageWalk } from './walk.ts';

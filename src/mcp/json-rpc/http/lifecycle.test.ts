@@ -1,8 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
 import { listen } from '../../../http/node-server.ts';
 import type { JsonObject } from '../../../json.ts';
-import { createRegistry } from '../../registry.ts';
-import { tool } from '../../tool.ts';
+import { createRegistry } from '../../registry/registry.ts';
+import { tool } from '../../registry/tool.ts';
 import type { ToolSource } from '../../types.ts';
 import { META } from '../era.ts';
 import { mcpHandler, type McpHandler } from './handler.ts';

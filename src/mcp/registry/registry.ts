@@ -1,12 +1,12 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { Cancellation } from '../stream/cancellation.ts';
-import type { Abortable, Items, ListOptions } from '../stream/types.ts';
-import { Changes } from './changes.ts';
-import { errorResult } from './result.ts';
-import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run.ts';
-import { type CompiledSchema, compileSchema, describeProblems, reasonOf } from './schema.ts';
-import { Slots } from './slots.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Cancellation } from '../../stream/cancellation.ts';
+import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
+import { Changes } from '../changes.ts';
+import { errorResult } from './tool-result.ts';
+import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run-tool.ts';
+import { type CompiledSchema, compileSchema, describeProblems, reasonOf } from '../schema.ts';
+import { Slots } from './concurrency-slots.ts';
 import { toolEvents } from './tool-events.ts';
 import type {
   CallOptions,
@@ -19,7 +19,7 @@ import type {
   ToolProblem,
   ToolRegistry,
   ToolSource,
-} from './types.ts';
+} from '../types.ts';
 
 export interface RegistryOptions {
   readonly name: string;

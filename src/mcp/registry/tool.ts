@@ -1,6 +1,6 @@
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../../json.ts';
 import { createRegistry } from './registry.ts';
-import type { ToolDefinition, ToolHandler, ToolRegistry } from './types.ts';
+import type { ToolDefinition, ToolHandler, ToolRegistry } from '../types.ts';
 
 /** What a field of a shape gives, by the types that Standard Schema and zod 3 carry. */
 type Output<Schema> = Schema extends { readonly '~standard': { readonly types?: infer Types } }

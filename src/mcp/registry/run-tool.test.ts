@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { call, toArray } from '../../test/tool-source.contract.ts';
-import { verifies } from '../../test/verifies.ts';
-import type { Answer } from '../ask.ts';
+import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { verifies } from '../../../test/verifies.ts';
+import type { Answer } from '../../ask.ts';
 import { createRegistry } from './registry.ts';
 import { tool } from './tool.ts';
-import type { ToolDefinition, ToolEvent, ToolHandler } from './types.ts';
+import type { ToolDefinition, ToolEvent, ToolHandler } from '../types.ts';
 
 const registryOf = (
   handler: ToolHandler<never>,

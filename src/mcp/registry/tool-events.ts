@@ -1,8 +1,8 @@
-import { DuolaneError } from '../errors.ts';
-import { Cancellation } from '../stream/cancellation.ts';
-import { Channel } from '../stream/channel.ts';
-import { type Emit, type LastEvent, MAX_TIMER_MS } from './run.ts';
-import type { CallOptions, ToolCall, ToolEvent } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
+import { Channel } from '../../stream/channel.ts';
+import { type Emit, type LastEvent, MAX_TIMER_MS } from './run-tool.ts';
+import type { CallOptions, ToolCall, ToolEvent } from '../types.ts';
 
 /** Calls back with `timeout` at a Unix time in ms, if the timer is not cleared. */
 export const atDeadline = (

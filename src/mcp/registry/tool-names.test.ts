@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { verifies } from '../../test/verifies.ts';
-import { matchesToolName, parseToolName, toolName } from './names.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { matchesToolName, parseToolName, toolName } from './tool-names.ts';
 
 verifies('S74', 'the model sees mcp__server__tool, and it parses back', () => {
   expect(toolName('cci', 'create_ticket')).toBe('mcp__cci__create_ticket');

@@ -1,4 +1,4 @@
-import { onAbort } from '../stream/abort.ts';
+import { onAbort } from '../../stream/abort.ts';
 
 /**
  * At most `count` holders at a time; the others wait in the order in which they came. One whose

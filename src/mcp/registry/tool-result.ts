@@ -1,6 +1,6 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import type { ToolResult } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { ToolResult } from '../types.ts';
 
 const text = (value: string): JsonObject => ({ type: 'text', text: value });
 

@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 /** Throws `malformed` for what a server calls a tool and nobody could call. */
 export function checkTool({ name, inputSchema }: JsonObject): void {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Slots } from './slots.ts';
+import { Slots } from './concurrency-slots.ts';
 
 test('never more than the limit run, first come first served, whoever gives up', async () => {
   await fc.assert(

@@ -1,11 +1,11 @@
-import type { Answer, InputRequest } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { settledWithin } from '../stream/abort.ts';
-import { Cancellation } from '../stream/cancellation.ts';
-import { errorResult, toResult } from './result.ts';
-import type { Slots } from './slots.ts';
-import type { Returned, ToolCall, ToolContext, ToolEvent, ToolHandler } from './types.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { settledWithin } from '../../stream/abort.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
+import { errorResult, toResult } from './tool-result.ts';
+import type { Slots } from './concurrency-slots.ts';
+import type { Returned, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
 
 /** How long a cancelled call waits for its handler to tidy up; a deaf one is then left behind. */
 const GRACE_MS = 1_000;
