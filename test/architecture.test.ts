@@ -120,8 +120,8 @@ test.each([
 });
 
 test.each([
-  ['mcp/schema.ts', `const { z } = await import('zod')`],
-  ['mcp/schema.ts', `import type { ZodType } from 'zod'`],
+  ['mcp/schema/compile-schema.ts', `const { z } = await import('zod')`],
+  ['mcp/schema/compile-schema.ts', `import type { ZodType } from 'zod'`],
   ['mcp/json-rpc/stdio.ts', `import { startChild } from '../../process/index.ts'`],
   ['adapters/cli-agent.ts', `import { openSession } from '../host/index.ts'`],
   ['cli/modules.ts', 'const agent = await import(pathToFileURL(path).href)'],

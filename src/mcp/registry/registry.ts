@@ -5,7 +5,12 @@ import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { Changes } from '../changes.ts';
 import { errorResult } from './tool-result.ts';
 import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run-tool.ts';
-import { type CompiledSchema, compileSchema, describeProblems, reasonOf } from '../schema.ts';
+import {
+  type CompiledSchema,
+  compileSchema,
+  describeProblems,
+  reasonOf,
+} from '../schema/compile-schema.ts';
 import { Slots } from './concurrency-slots.ts';
 import { toolEvents } from './tool-events.ts';
 import type {

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import * as mini from 'zod/mini';
 import { z as z3 } from 'zod/v3';
-import { verifies } from '../../test/verifies.ts';
-import { compileSchema, describeProblems } from './schema.ts';
+import { verifies } from '../../../test/verifies.ts';
+import { compileSchema, describeProblems } from './compile-schema.ts';
 
 const check = async (schema: unknown, value: unknown): Promise<unknown> => {
   const checked = await compileSchema(schema).check(value);

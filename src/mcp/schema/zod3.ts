@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 
 interface Zod3 {
   readonly _def?: JsonObject;

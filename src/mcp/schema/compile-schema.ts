@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type * as Zod from 'zod';
-import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { zod3ToJsonSchema } from './zod3.ts';
 

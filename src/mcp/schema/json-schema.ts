@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module';
 import type { Ajv, ErrorObject } from 'ajv';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { CompiledSchema, Problem } from './schema.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { CompiledSchema, Problem } from './compile-schema.ts';
 
 const loaded = new Map<string, Ajv>();
 
