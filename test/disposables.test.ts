@@ -8,7 +8,7 @@ import { a2aServer } from '../src/a2a/server/a2a-server.ts';
 import type { Agent } from '../src/event/types.ts';
 import { GrpcClient, listenGrpc, unary } from '../src/grpc/index.ts';
 import { listen } from '../src/http/node-server.ts';
-import { gateway } from '../src/mcp/gateway.ts';
+import { gateway } from '../src/mcp/sources/gateway.ts';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
@@ -18,7 +18,7 @@ import { sseHandler } from '../src/mcp/json-rpc/http/sse-handler.ts';
 import { offerMessages } from '../src/mcp/json-rpc/offer.ts';
 import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
 import { offerStdio } from '../src/mcp/json-rpc/stdio.ts';
-import { sourcePool } from '../src/mcp/pool.ts';
+import { sourcePool } from '../src/mcp/sources/source-pool.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';
 import type { ToolSource } from '../src/mcp/types.ts';
@@ -155,7 +155,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       'mcp/json-rpc/offer.ts',
       'mcp/json-rpc/methods.ts',
       'mcp/json-rpc/watch.ts',
-      'mcp/pages.ts',
+      'mcp/sources/cursor-pages.ts',
     ],
     open: async () => {
       const { source, started } = slowSource();
@@ -260,7 +260,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   gateway: {
-    files: ['mcp/gateway.ts', 'mcp/connection.ts'],
+    files: ['mcp/sources/gateway.ts', 'mcp/sources/lazy-connection.ts'],
     open: async () => {
       const { source } = slowSource();
       const thing = gateway({ a: source });
@@ -268,7 +268,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   'sourcePool, lease': {
-    files: ['mcp/pool.ts'],
+    files: ['mcp/sources/source-pool.ts'],
     open: async (scope) => {
       const [near, far] = messagePair();
       scope.use(serveMessages(slowSource().source, far));

@@ -5,7 +5,7 @@ import { GrpcClient, methodOf, statusOf } from '../src/grpc/index.ts';
 import type { JsonObject } from '../src/json.ts';
 import { Mcp } from '../src/mcp/grpc/gen/mcp/stream/v1/mcp_pb.ts';
 import { Mcp as GoogleMcp } from '../src/mcp/grpc/gen/model_context_protocol/mcp_pb.ts';
-import { StreamingAdapter } from '../src/mcp/collect.ts';
+import { StreamingAdapter } from '../src/mcp/sources/streaming-adapter.ts';
 import { dialGrpc, offerGrpc, openTunnel } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { Changes } from '../src/mcp/changes.ts';
-import { gateway } from '../src/mcp/gateway.ts';
+import { Changes } from '../src/mcp/sources/change-feed.ts';
+import { gateway } from '../src/mcp/sources/gateway.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
 import type { SourceChange, ToolSource } from '../src/mcp/types.ts';

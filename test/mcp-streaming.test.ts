@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { expect } from 'vitest';
 import type { JsonObject } from '../src/json.ts';
-import { StreamingAdapter } from '../src/mcp/collect.ts';
+import { StreamingAdapter } from '../src/mcp/sources/streaming-adapter.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
@@ -96,8 +96,8 @@ verifies('S249', 'only the ends that page, and what hides it, know cursors', () 
   // The host reads what its own JSON-RPC end gave to the CLI.
   expect(knows.toSorted()).toEqual([
     'host/callbacks/mcp-bridge.ts',
-    'mcp/collect.ts',
-    'mcp/pages.ts',
+    'mcp/sources/streaming-adapter.ts',
+    'mcp/sources/cursor-pages.ts',
   ]);
 });
 

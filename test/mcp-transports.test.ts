@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { describe, expect } from 'vitest';
 import type { JsonObject } from '../src/json.ts';
-import { StreamingAdapter } from '../src/mcp/collect.ts';
+import { StreamingAdapter } from '../src/mcp/sources/streaming-adapter.ts';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
 import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';

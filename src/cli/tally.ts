@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import type { PagedItems } from '../mcp/collect.ts';
+import type { PagedItems } from '../mcp/sources/streaming-adapter.ts';
 import type { ToolSource } from '../mcp/index.ts';
 import type { Items, ListOptions } from '../stream/types.ts';
 

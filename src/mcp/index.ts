@@ -1,8 +1,18 @@
-export { type CursorOptions, StreamingAdapter } from './collect.ts';
-export type { Connect } from './connection.ts';
-export { gateway, type Gateway, type GatewayMember, type GatewayOptions } from './gateway.ts';
+export { type CursorOptions, StreamingAdapter } from './sources/streaming-adapter.ts';
+export type { Connect } from './sources/lazy-connection.ts';
+export {
+  gateway,
+  type Gateway,
+  type GatewayMember,
+  type GatewayOptions,
+} from './sources/gateway.ts';
 export { matchesToolName, parseToolName, toolName } from './registry/tool-names.ts';
-export { type Lease, type PoolOptions, sourcePool, type SourcePool } from './pool.ts';
+export {
+  type Lease,
+  type PoolOptions,
+  sourcePool,
+  type SourcePool,
+} from './sources/source-pool.ts';
 export { createRegistry, type RegistryOptions } from './registry/registry.ts';
 export {
   createSdkMcpServer,

@@ -1,7 +1,7 @@
 import type { InputRequest } from '../../src/ask.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { Changes } from '../../src/mcp/changes.ts';
+import { Changes } from '../../src/mcp/sources/change-feed.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { ToolContext, ToolDefinition, ToolEvent, ToolSource } from '../../src/mcp/types.ts';

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../json.ts';
 import type { Items } from '../../stream/types.ts';
-import type { PagedItems } from '../collect.ts';
-import { placeAfter } from '../pages.ts';
+import type { PagedItems } from '../sources/streaming-adapter.ts';
+import { placeAfter } from '../sources/cursor-pages.ts';
 import { BatchWriter } from './items.ts';
 import type { Layout } from './layout.ts';
 

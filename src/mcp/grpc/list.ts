@@ -6,7 +6,7 @@ import { Cancellation } from '../../stream/cancellation.ts';
 import { Puller } from '../../stream/puller.ts';
 import { Reader } from '../../stream/queue-reader.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
-import { parseCheckpoint, toCheckpoint } from '../checkpoint.ts';
+import { parseCheckpoint, toCheckpoint } from '../sources/checkpoint.ts';
 import { failing, fromGrpcError } from './errors.ts';
 import { ListRequestSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
 import { type Batch, decodeBatch } from './items.ts';

@@ -15,7 +15,7 @@ import {
   rpcResult,
 } from '../../wire/json-rpc.ts';
 import { toRpcError } from '../../wire/json-rpc-errors.ts';
-import { Changes } from '../changes.ts';
+import { Changes } from '../sources/change-feed.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../types.ts';
 import type { CallEvents } from './call-events.ts';
 import { META, metaOf } from './era.ts';

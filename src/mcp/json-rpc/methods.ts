@@ -5,7 +5,7 @@ import type { Cancellation } from '../../stream/cancellation.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import type { RpcId } from '../../wire/json-rpc.ts';
-import { Pages } from '../pages.ts';
+import { Pages } from '../sources/cursor-pages.ts';
 import type { MessageEnd, ToolSource } from '../types.ts';
 import { serveAsking } from './asking.ts';
 import { serveCall } from './call.ts';

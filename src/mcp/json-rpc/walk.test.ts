@@ -4,7 +4,7 @@ import { toArray } from '../../../test/tool-source.contract.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
 import { checkTool } from '../registry/check-tool.ts';
-import { StreamingAdapter } from '../collect.ts';
+import { StreamingAdapter } from '../sources/streaming-adapter.ts';
 import type { ToolSource } from '../types.ts';
 import { PageWalk } from './walk.ts';
 

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
-import { Changes } from '../changes.ts';
+import { Changes } from '../sources/change-feed.ts';
 import { errorResult } from './tool-result.ts';
 import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run-tool.ts';
 import {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { onAbort } from '../stream/abort.ts';
-import type { Items, ListOptions } from '../stream/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { onAbort } from '../../stream/abort.ts';
+import type { Items, ListOptions } from '../../stream/types.ts';
 import { toCheckpoint } from './checkpoint.ts';
 
 export interface Page<T> {

@@ -1,9 +1,9 @@
-import { DuolaneError } from '../errors.ts';
-import { onAbort } from '../stream/abort.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { Abortable } from '../stream/types.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import type { SourceChange, ToolSource } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { onAbort } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import type { SourceChange, ToolSource } from '../types.ts';
 
 /** How to reach a server; called again after the connection was lost. */
 export type Connect = (options: Abortable) => Promise<ToolSource & AsyncDisposable>;

@@ -1,8 +1,8 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import type { Abortable, Items, ListOptions } from '../stream/types.ts';
-import type { Page } from './pages.ts';
-import type { Tool, ToolSource } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
+import type { Page } from './cursor-pages.ts';
+import type { Tool, ToolSource } from '../types.ts';
 
 /** Items of one page from a source that has no pages of its own. */
 const PAGE_SIZE = 100;

@@ -1,8 +1,8 @@
-import { DuolaneError } from '../errors.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { Abortable } from '../stream/types.ts';
-import { type Connect, Connection, dialling } from './connection.ts';
-import type { ToolSource } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { type Connect, Connection, dialling } from './lazy-connection.ts';
+import type { ToolSource } from '../types.ts';
 
 export interface PoolOptions {
   /** How long a connection that nobody uses is kept; 5 minutes by default. */

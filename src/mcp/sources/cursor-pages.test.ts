@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
-import type { Items } from '../stream/types.ts';
-import { Seal } from './json-rpc/seal.ts';
-import { Pages } from './pages.ts';
+import type { Items } from '../../stream/types.ts';
+import { Seal } from '../json-rpc/seal.ts';
+import { Pages } from './cursor-pages.ts';
 
 /** Numbers that can be gone on with at any place, if the list says where it is. */
 function numbers(after: string | undefined, checkpoints: boolean): Items<number> {

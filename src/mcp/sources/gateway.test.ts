@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { DuolaneError } from '../errors.ts';
-import { Changes } from './changes.ts';
+import { DuolaneError } from '../../errors.ts';
+import { Changes } from './change-feed.ts';
 import { gateway } from './gateway.ts';
-import { offerMessages } from './json-rpc/offer.ts';
-import { sourcePool } from './pool.ts';
-import { createRegistry } from './registry/registry.ts';
-import { tool } from './registry/tool.ts';
-import type { ToolEvent, ToolSource } from './types.ts';
-import { call, toArray } from '../../test/tool-source.contract.ts';
-import { verifies } from '../../test/verifies.ts';
+import { offerMessages } from '../json-rpc/offer.ts';
+import { sourcePool } from './source-pool.ts';
+import { createRegistry } from '../registry/registry.ts';
+import { tool } from '../registry/tool.ts';
+import type { ToolEvent, ToolSource } from '../types.ts';
+import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { verifies } from '../../../test/verifies.ts';
 
 const say = (name: string): ReturnType<typeof tool> => tool('say', name, {}, () => name);
 const registry = (name: string): ReturnType<typeof createRegistry> =>

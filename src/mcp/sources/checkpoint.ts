@@ -1,4 +1,4 @@
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError } from '../../errors.ts';
 
 /** Marks a place that a server's own mark cannot name: so many items behind it. */
 const MARK = 'duolane+';

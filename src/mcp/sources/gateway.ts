@@ -1,12 +1,12 @@
-import { DuolaneError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
-import { sleep } from '../stream/abort.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { merge } from '../stream/merge.ts';
-import type { Abortable, Items, ListOptions } from '../stream/types.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { Changes } from './changes.ts';
-import { type Connect, Connection, dialling } from './connection.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { sleep } from '../../stream/abort.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { merge } from '../../stream/merge.ts';
+import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { Changes } from './change-feed.ts';
+import { type Connect, Connection, dialling } from './lazy-connection.ts';
 import type {
   AskOptions,
   CallOptions,
@@ -16,7 +16,7 @@ import type {
   ToolCall,
   ToolEvent,
   ToolSource,
-} from './types.ts';
+} from '../types.ts';
 
 /** A source that is there, or how to dial one: then it is dialled again when it is lost. */
 export type GatewayMember = ToolSource | Connect;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { StreamingAdapter } from './collect.ts';
-import { createRegistry } from './registry/registry.ts';
-import { tool } from './registry/tool.ts';
+import { StreamingAdapter } from './streaming-adapter.ts';
+import { createRegistry } from '../registry/registry.ts';
+import { tool } from '../registry/tool.ts';
 
 test('a source without pages of its own is cut into pages by its checkpoints', async () => {
   const registry = createRegistry({ name: 'r' });

@@ -1,6 +1,6 @@
-import { onAbort } from '../stream/abort.ts';
-import type { Abortable } from '../stream/types.ts';
-import type { SourceChange } from './types.ts';
+import { onAbort } from '../../stream/abort.ts';
+import type { Abortable } from '../../stream/types.ts';
+import type { SourceChange } from '../types.ts';
 
 /** Changes that wait for one listener; more single resources than this are told as `resources`. */
 const MAX_WAITING = 1_000;
