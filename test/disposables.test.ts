@@ -10,13 +10,13 @@ import { GrpcClient, listenGrpc, unary } from '../src/grpc/index.ts';
 import { listen } from '../src/http/node-server.ts';
 import { gateway } from '../src/mcp/sources/gateway.ts';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
-import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
+import { dialMessages } from '../src/mcp/json-rpc/client/dial-messages.ts';
 import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
 import { mcpHandler } from '../src/mcp/json-rpc/http/handler.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
 import { sseHandler } from '../src/mcp/json-rpc/http/sse-handler.ts';
-import { offerMessages } from '../src/mcp/json-rpc/offer.ts';
-import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
+import { offerMessages } from '../src/mcp/json-rpc/server/offer-messages.ts';
+import { serveMessages } from '../src/mcp/json-rpc/server/serve-messages.ts';
 import { offerStdio } from '../src/mcp/json-rpc/stdio.ts';
 import { sourcePool } from '../src/mcp/sources/source-pool.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
@@ -152,9 +152,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   offerMessages: {
     files: [
-      'mcp/json-rpc/offer.ts',
-      'mcp/json-rpc/methods.ts',
-      'mcp/json-rpc/watch.ts',
+      'mcp/json-rpc/server/offer-messages.ts',
+      'mcp/json-rpc/server/methods.ts',
+      'mcp/json-rpc/server/resource-watch.ts',
       'mcp/sources/cursor-pages.ts',
     ],
     open: async () => {
@@ -167,7 +167,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   serveMessages: {
-    files: ['mcp/json-rpc/serve.ts'],
+    files: ['mcp/json-rpc/server/serve-messages.ts'],
     open: async () => {
       const { source, started } = slowSource();
       const [near, far] = messagePair();
@@ -189,7 +189,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   dialMessages: {
-    files: ['mcp/json-rpc/client.ts', 'mcp/json-rpc/source.ts'],
+    files: ['mcp/json-rpc/client/mcp-client.ts', 'mcp/json-rpc/client/client-source.ts'],
     open: (scope) =>
       inUse(async (source) => {
         const [near, far] = messagePair();

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../src/json.ts';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
-import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
+import { dialMessages } from '../src/mcp/json-rpc/client/dial-messages.ts';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
 import { asToolSource, type SdkServer } from '../src/mcp/json-rpc/in-process.ts';
-import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
+import { serveMessages } from '../src/mcp/json-rpc/server/serve-messages.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../src/mcp/types.ts';

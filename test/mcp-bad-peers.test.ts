@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
 import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
-import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
+import { dialMessages } from '../src/mcp/json-rpc/client/dial-messages.ts';
 import { dialTransport, offerStdio } from '../src/mcp/json-rpc/stdio.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';

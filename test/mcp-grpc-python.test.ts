@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
-import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
+import { serveMessages } from '../src/mcp/json-rpc/server/serve-messages.ts';
 import { ourCatalogue, TOOL_COUNT } from './support/catalogue.ts';
 import { missing, pythonClient, pythonServer } from './support/grpc-python.ts';
 import { call, toArray } from './tool-source.contract.ts';

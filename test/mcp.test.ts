@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { asToolSource, dialInProcess, sdkPair } from '../src/mcp/json-rpc/in-process.ts';
-import { dialMessages } from '../src/mcp/json-rpc/dial.ts';
-import { serveMessages } from '../src/mcp/json-rpc/serve.ts';
+import { dialMessages } from '../src/mcp/json-rpc/client/dial-messages.ts';
+import { serveMessages } from '../src/mcp/json-rpc/server/serve-messages.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';
 import { BLOCKS, officialCatalogue, ourCatalogue, TOOL_COUNT } from './support/catalogue.ts';

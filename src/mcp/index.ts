@@ -22,7 +22,7 @@ export {
   type ToolArgs,
   type ToolExtras,
 } from './registry/tool.ts';
-export { dialMessages } from './json-rpc/dial.ts';
+export { dialMessages } from './json-rpc/client/dial-messages.ts';
 export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/dial.ts';
 export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/oauth/types.ts';
 export { mcpHandler, type McpHandler, type McpHandlerOptions } from './json-rpc/http/handler.ts';
@@ -33,8 +33,8 @@ export {
   type SdkServer,
   type SdkTransport,
 } from './json-rpc/in-process.ts';
-export { offerMessages } from './json-rpc/offer.ts';
-export { serveMessages, type Serving } from './json-rpc/serve.ts';
+export { offerMessages } from './json-rpc/server/offer-messages.ts';
+export { serveMessages, type Serving } from './json-rpc/server/serve-messages.ts';
 export {
   dialStdio,
   dialTransport,

@@ -1,7 +1,7 @@
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { offerMessages } from '../../mcp/json-rpc/offer.ts';
+import { offerMessages } from '../../mcp/json-rpc/server/offer-messages.ts';
 import { toolName } from '../../mcp/registry/tool-names.ts';
 import type { MessageEnd, ToolProblem, ToolSource } from '../../mcp/types.ts';
 import { onAbort } from '../../stream/abort.ts';

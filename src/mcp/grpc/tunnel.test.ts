@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { dialMessages } from '../json-rpc/dial.ts';
-import { serveMessages } from '../json-rpc/serve.ts';
+import { dialMessages } from '../json-rpc/client/dial-messages.ts';
+import { serveMessages } from '../json-rpc/server/serve-messages.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
 import { call, toArray } from '../../../test/tool-source.contract.ts';

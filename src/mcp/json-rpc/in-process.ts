@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../types.ts';
-import { dialMessages } from './dial.ts';
+import { dialMessages } from './client/dial-messages.ts';
 
 /** The transport interface of the official MCP SDK, v1 and v2, as far as a server uses it. */
 export interface SdkTransport {

@@ -11,8 +11,8 @@ import type {
   OfferMessagesOptions,
   ToolSource,
 } from '../types.ts';
-import { dialMessages } from './dial.ts';
-import { serveMessages, type Serving } from './serve.ts';
+import { dialMessages } from './client/dial-messages.ts';
+import { serveMessages, type Serving } from './server/serve-messages.ts';
 
 export interface LinesOptions {
   /** Lines that are no JSON objects (a server that prints); they are skipped. */

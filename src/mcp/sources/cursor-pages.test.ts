@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Items } from '../../stream/types.ts';
-import { Seal } from '../json-rpc/seal.ts';
+import { Seal } from '../json-rpc/server/signed-token.ts';
 import { Pages } from './cursor-pages.ts';
 
 /** Numbers that can be gone on with at any place, if the list says where it is. */

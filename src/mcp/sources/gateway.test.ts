@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import { Changes } from './change-feed.ts';
 import { gateway } from './gateway.ts';
-import { offerMessages } from '../json-rpc/offer.ts';
+import { offerMessages } from '../json-rpc/server/offer-messages.ts';
 import { sourcePool } from './source-pool.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';

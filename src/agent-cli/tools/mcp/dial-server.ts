@@ -35,7 +35,7 @@ export async function dialHost(
   help: DialHelp,
   signal: AbortSignal,
 ): Promise<ToolSource & AsyncDisposable> {
-  const { dialMessages } = await import('../../../mcp/json-rpc/dial.ts');
+  const { dialMessages } = await import('../../../mcp/json-rpc/client/dial-messages.ts');
   return dialMessages(transport, options(name, help, signal));
 }
 

@@ -1,5 +1,5 @@
 import type { DialMessagesOptions, ToolSource } from '../../types.ts';
-import { dialMessages } from '../dial.ts';
+import { dialMessages } from '../client/dial-messages.ts';
 import type { Authorizer, HttpOptions } from './fetcher.ts';
 import { HttpRoad } from './road.ts';
 import { SseRoad } from './sse-road.ts';

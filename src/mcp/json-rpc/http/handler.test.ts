@@ -5,7 +5,7 @@ import { verifies } from '../../../../test/verifies.ts';
 import { createRegistry } from '../../registry/registry.ts';
 import { tool } from '../../registry/tool.ts';
 import type { ToolSource } from '../../types.ts';
-import { META } from '../era.ts';
+import { META } from '../protocol-versions.ts';
 import { dialHttp } from './dial.ts';
 import { mcpHandler, type McpHandler, type McpHandlerOptions } from './handler.ts';
 import { offerHttp } from './offer.ts';

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../../json.ts';
 import { encodeHeader } from '../../../wire/encoded-header.ts';
-import { META, metaOf } from '../era.ts';
+import { META, metaOf } from '../protocol-versions.ts';
 
 /** Where a request names what it is about; these methods mirror it in `Mcp-Name`. */
 const NAMED: Readonly<Record<string, string>> = {

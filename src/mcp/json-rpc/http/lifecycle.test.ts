@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../json.ts';
 import { createRegistry } from '../../registry/registry.ts';
 import { tool } from '../../registry/tool.ts';
 import type { ToolSource } from '../../types.ts';
-import { META } from '../era.ts';
+import { META } from '../protocol-versions.ts';
 import { mcpHandler, type McpHandler } from './handler.ts';
 import { sseHandler } from './sse-handler.ts';
 

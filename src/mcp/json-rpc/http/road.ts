@@ -6,7 +6,7 @@ import { Channel } from '../../../stream/channel.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import { isRequest, isResponse, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
 import type { MessageTransport } from '../../types.ts';
-import { ERA_ERRORS, rpcCodeOf } from '../era.ts';
+import { ERA_ERRORS, rpcCodeOf } from '../protocol-versions.ts';
 import { answerIn, jsonMessages, mediaType } from './body.ts';
 import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
 import { type Break, follow } from './follow.ts';

@@ -4,7 +4,7 @@ import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
 import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
-import { offerMessages } from '../offer.ts';
+import { offerMessages } from '../server/offer-messages.ts';
 import { EventStream } from './event-stream.ts';
 import { jsonOf, quickAnswer, refuse, streamOf } from './respond.ts';
 

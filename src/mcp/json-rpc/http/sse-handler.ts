@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { MessageEnd, ToolSource } from '../../types.ts';
-import { offerMessages } from '../offer.ts';
+import { offerMessages } from '../server/offer-messages.ts';
 import { EventStream } from './event-stream.ts';
 import { refuseStranger } from './guard.ts';
 import type { McpHandler, McpHandlerOptions } from './handler.ts';

@@ -1,9 +1,9 @@
-import type { Answer, Ask, InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { Client } from './client.ts';
-import { fromWire, keyOf, toResponse, type WireInput } from './input.ts';
-import type { RequestOptions } from './requests.ts';
+import type { Answer, Ask, InputRequest } from '../../../ask.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { Client } from './mcp-client.ts';
+import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
+import type { RequestOptions } from '../pending-requests.ts';
 
 /** Times that a server may ask before it answers. */
 const MAX_ROUNDS = 8;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { InputRequest } from '../../ask.ts';
-import { Questions } from './questions.ts';
+import type { InputRequest } from '../../../ask.ts';
+import { Questions } from './server-questions.ts';
 
 const ask = (questions: Questions, message: string, signal?: AbortSignal) =>
   questions.answer('elicitation/create', { message }, signal ? { signal } : {});

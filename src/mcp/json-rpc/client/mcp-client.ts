@@ -1,8 +1,8 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { Abortable } from '../../stream/types.ts';
-import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import type { Abortable } from '../../../stream/types.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import {
   isNotification,
   isRequest,
@@ -13,17 +13,17 @@ import {
   type RpcNotification,
   type RpcRequest,
   rpcResult,
-} from '../../wire/json-rpc.ts';
-import { toRpcError } from '../../wire/json-rpc-errors.ts';
-import { Changes } from '../sources/change-feed.ts';
-import type { DialMessagesOptions, MessageTransport, SourceChange } from '../types.ts';
+} from '../../../wire/json-rpc.ts';
+import { toRpcError } from '../../../wire/json-rpc-errors.ts';
+import { Changes } from '../../sources/change-feed.ts';
+import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
-import { META, metaOf } from './era.ts';
-import { HeldCalls } from './held.ts';
-import { CAPABILITY } from './input.ts';
-import { PARTIAL_METHOD, toPartial } from './partial.ts';
-import type { AnswerServer } from './questions.ts';
-import { type RequestOptions, Requests } from './requests.ts';
+import { META, metaOf } from '../protocol-versions.ts';
+import { HeldCalls } from './waiting-calls.ts';
+import { CAPABILITY } from '../input-codec.ts';
+import { PARTIAL_METHOD, toPartial } from '../partial-results.ts';
+import type { AnswerServer } from './server-questions.ts';
+import { type RequestOptions, Requests } from '../pending-requests.ts';
 
 /** Requests of the server that we work on at the same time. */
 const MAX_SERVING = 256;

@@ -1,10 +1,10 @@
-import type { Ask } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { Cancellation } from '../../stream/cancellation.ts';
-import { disposeOnce } from '../../stream/dispose-once.ts';
-import { Register } from '../../stream/releasing-map.ts';
-import type { Abortable } from '../../stream/types.ts';
+import type { Ask } from '../../../ask.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { Cancellation } from '../../../stream/cancellation.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import { Register } from '../../../stream/releasing-map.ts';
+import type { Abortable } from '../../../stream/types.ts';
 import {
   isNotification,
   isRequest,
@@ -15,21 +15,27 @@ import {
   type RpcNotification,
   type RpcRequest,
   rpcResult,
-} from '../../wire/json-rpc.ts';
-import { toRpcError } from '../../wire/json-rpc-errors.ts';
+} from '../../../wire/json-rpc.ts';
+import { toRpcError } from '../../../wire/json-rpc-errors.ts';
 import type {
   MessageEnd,
   OfferMessagesOptions,
   ReceiveOptions,
   SourceChange,
   ToolSource,
-} from '../types.ts';
+} from '../../types.ts';
 import { type ClientState, type Methods, methodsOf, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
-import { Requests } from './requests.ts';
-import { Seal } from './seal.ts';
-import { ResourceWatch } from './watch.ts';
-import { complete, isStateless, readClient, SESSION_ONLY, STATELESS_ONLY } from './stateless.ts';
+import { Requests } from '../pending-requests.ts';
+import { Seal } from './signed-token.ts';
+import { ResourceWatch } from './resource-watch.ts';
+import {
+  complete,
+  isStateless,
+  readClient,
+  SESSION_ONLY,
+  STATELESS_ONLY,
+} from './stateless-requests.ts';
 
 const PAGE_SIZE = 1_000;
 

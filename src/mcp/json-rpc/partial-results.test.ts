@@ -6,7 +6,7 @@ import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
 import { dialHttp } from './http/dial.ts';
 import { offerHttp } from './http/offer.ts';
-import { offerMessages } from './offer.ts';
+import { offerMessages } from './server/offer-messages.ts';
 
 const registry = createRegistry({
   name: 'partial',

@@ -1,6 +1,6 @@
-import { DuolaneError } from '../../errors.ts';
-import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { ToolSource } from '../types.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import type { ToolSource } from '../../types.ts';
 
 /** Resources that one client may watch. */
 const MAX_WATCHED = 1_000;

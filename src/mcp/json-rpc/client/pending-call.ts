@@ -1,14 +1,14 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
-import { atDeadline } from '../registry/tool-events.ts';
-import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../types.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import { atDeadline } from '../../registry/tool-events.ts';
+import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../../types.ts';
 import { CallEvents } from './call-events.ts';
-import { CALL_ID } from './call.ts';
-import type { Client } from './client.ts';
-import { bare, META } from './era.ts';
-import { Questions } from './questions.ts';
-import { askedIn, inRounds, toInput, withAnswers } from './rounds.ts';
+import { CALL_ID } from '../server/tools-call.ts';
+import type { Client } from './mcp-client.ts';
+import { bare, META } from '../protocol-versions.ts';
+import { Questions } from './server-questions.ts';
+import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 
 /** Stands in the row of events for whatever is unanswered when it is read. */
 const ASKED: ToolEvent = { type: 'input', requests: [] };

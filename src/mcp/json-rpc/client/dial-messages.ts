@@ -1,11 +1,17 @@
-import { DuolaneError, type ErrorCode } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
-import type { DialMessagesOptions, MessageTransport, ToolSource } from '../types.ts';
-import { Client } from './client.ts';
-import { ERA_ERRORS, META, PROTOCOL_VERSIONS, rpcCodeOf, STATELESS_VERSION } from './era.ts';
-import { withPartial } from './partial.ts';
-import { sourceOf } from './source.ts';
+import { DuolaneError, type ErrorCode } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../types.ts';
+import { Client } from './mcp-client.ts';
+import {
+  ERA_ERRORS,
+  META,
+  PROTOCOL_VERSIONS,
+  rpcCodeOf,
+  STATELESS_VERSION,
+} from '../protocol-versions.ts';
+import { withPartial } from '../partial-results.ts';
+import { sourceOf } from './client-source.ts';
 
 /** How long a server may be silent when it is asked for its era; an old one may ignore the question. */
 const PROBE_MS = 5_000;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { Answer, InputRequest } from '../../ask.ts';
-import type { JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
-import type { Abortable } from '../../stream/types.ts';
-import { fromWire, keyOf, toResponse } from './input.ts';
+import type { Answer, InputRequest } from '../../../ask.ts';
+import type { JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import type { Abortable } from '../../../stream/types.ts';
+import { fromWire, keyOf, toResponse } from '../input-codec.ts';
 
 /** Answers what a server asks before it answers one request of ours. */
 export type AnswerServer = (

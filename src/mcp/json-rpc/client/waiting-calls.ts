@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { OpenCall } from './open-call.ts';
-import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import type { OpenCall } from './pending-call.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 
 /** Calls of one connection that wait for answers; the oldest goes when there are more. */
 const MAX_HELD = 256;

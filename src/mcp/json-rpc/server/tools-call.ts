@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import type { InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { runnerOf } from '../registry/registry.ts';
-import { errorResult } from '../registry/tool-result.ts';
-import type { LastEvent } from '../registry/run-tool.ts';
-import type { ToolCall, ToolEvent, ToolSource } from '../types.ts';
-import { digest, MAX_ROUNDS, obtain, readRound } from './asking.ts';
-import { withoutHop } from './era.ts';
+import type { InputRequest } from '../../../ask.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { runnerOf } from '../../registry/registry.ts';
+import { errorResult } from '../../registry/tool-result.ts';
+import type { LastEvent } from '../../registry/run-tool.ts';
+import type { ToolCall, ToolEvent, ToolSource } from '../../types.ts';
+import { digest, MAX_ROUNDS, obtain, readRound } from './ask-client.ts';
+import { withoutHop } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
-import { PARTIAL_METHOD, wantsPartial } from './partial.ts';
+import { PARTIAL_METHOD, wantsPartial } from '../partial-results.ts';
 
 /** Where an agent CLI puts the model's own id of the call; our own ends do the same. */
 export const CALL_ID = 'claudecode/toolUseId';

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { JsonObject } from '../../json.ts';
-import { ourCatalogue } from '../../../test/support/catalogue.ts';
-import { HELLO, notify, reader, send } from '../../../test/support/end.ts';
-import { verifies } from '../../../test/verifies.ts';
-import { createRegistry } from '../registry/registry.ts';
-import { createSdkMcpServer, tool } from '../registry/tool.ts';
-import type { ToolSource } from '../types.ts';
-import { META } from './era.ts';
-import { offerMessages } from './offer.ts';
+import type { JsonObject } from '../../../json.ts';
+import { ourCatalogue } from '../../../../test/support/catalogue.ts';
+import { HELLO, notify, reader, send } from '../../../../test/support/end.ts';
+import { verifies } from '../../../../test/verifies.ts';
+import { createRegistry } from '../../registry/registry.ts';
+import { createSdkMcpServer, tool } from '../../registry/tool.ts';
+import type { ToolSource } from '../../types.ts';
+import { META } from '../protocol-versions.ts';
+import { offerMessages } from './offer-messages.ts';
 
 const DONE = { content: [{ type: 'text', text: 'done' }] };
 

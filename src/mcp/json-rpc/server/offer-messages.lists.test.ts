@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ourCatalogue } from '../../../test/support/catalogue.ts';
-import { HELLO, notify, reader, send } from '../../../test/support/end.ts';
-import { verifies } from '../../../test/verifies.ts';
-import type { JsonObject } from '../../json.ts';
-import type { RpcId } from '../../wire/json-rpc.ts';
-import { createRegistry } from '../registry/registry.ts';
-import { tool } from '../registry/tool.ts';
-import type { ToolSource } from '../types.ts';
-import { offerMessages } from './offer.ts';
+import { ourCatalogue } from '../../../../test/support/catalogue.ts';
+import { HELLO, notify, reader, send } from '../../../../test/support/end.ts';
+import { verifies } from '../../../../test/verifies.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { RpcId } from '../../../wire/json-rpc.ts';
+import { createRegistry } from '../../registry/registry.ts';
+import { tool } from '../../registry/tool.ts';
+import type { ToolSource } from '../../types.ts';
+import { offerMessages } from './offer-messages.ts';
 
 describe('lists', () => {
   test('come in pages of the size wanted; any cursor may be asked for again', async () => {

@@ -1,12 +1,12 @@
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
-import type { AskOptions } from '../types.ts';
-import type { Client } from './client.ts';
-import { bare } from './era.ts';
-import { keyOf } from './input.ts';
-import { Questions } from './questions.ts';
-import { askedIn, inRounds } from './rounds.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import type { AskOptions } from '../../types.ts';
+import type { Client } from './mcp-client.ts';
+import { bare } from '../protocol-versions.ts';
+import { keyOf } from '../input-codec.ts';
+import { Questions } from './server-questions.ts';
+import { askedIn, inRounds } from './input-rounds.ts';
 
 /**
  * A request with one result. What the server asks before it goes to `onRequest` or to `ask`; what

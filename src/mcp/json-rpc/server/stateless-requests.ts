@@ -1,9 +1,9 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
-import { fromRpcError } from '../../wire/json-rpc-errors.ts';
-import type { ToolSource } from '../types.ts';
-import { ERA_ERRORS, META, metaOf, STATELESS_VERSION } from './era.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { onAbort } from '../../../stream/abort.ts';
+import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
+import type { ToolSource } from '../../types.ts';
+import { ERA_ERRORS, META, metaOf, STATELESS_VERSION } from '../protocol-versions.ts';
 import type { ClientState, RequestContext } from './methods.ts';
 
 /** Answers that a client may keep; ours are always fresh. */

@@ -1,13 +1,13 @@
-import { checkTool } from '../registry/check-tool.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { Items, ListOptions } from '../../stream/types.ts';
-import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../types.ts';
-import { listenerOf } from './changes-of.ts';
-import type { Client } from './client.ts';
-import { OpenCall } from './open-call.ts';
-import { PageWalk } from './walk.ts';
-import { whole } from './whole.ts';
+import { checkTool } from '../../registry/check-tool.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { Items, ListOptions } from '../../../stream/types.ts';
+import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../../types.ts';
+import { listenerOf } from './change-listener.ts';
+import type { Client } from './mcp-client.ts';
+import { OpenCall } from './pending-call.ts';
+import { PageWalk } from './page-walk.ts';
+import { whole } from './request-with-input.ts';
 
 /** The server that a client is connected to, with what its `initialize` answer says it has. */
 export function sourceOf(client: Client, initialized: JsonObject): ToolSource & AsyncDisposable {

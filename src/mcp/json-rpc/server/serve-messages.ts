@@ -1,7 +1,12 @@
-import type { JsonObject } from '../../json.ts';
-import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { MessageEnd, MessageTransport, OfferMessagesOptions, ToolSource } from '../types.ts';
-import { offerMessages } from './offer.ts';
+import type { JsonObject } from '../../../json.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import type {
+  MessageEnd,
+  MessageTransport,
+  OfferMessagesOptions,
+  ToolSource,
+} from '../../types.ts';
+import { offerMessages } from './offer-messages.ts';
 
 /** A source being served to one client. */
 export interface Serving extends AsyncDisposable, Pick<MessageEnd, 'request'> {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { ListOptions } from '../../stream/types.ts';
-import { parseCheckpoint, toCheckpoint } from '../sources/checkpoint.ts';
-import type { PagedItems } from '../sources/streaming-adapter.ts';
-import type { Page } from '../sources/cursor-pages.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { ListOptions } from '../../../stream/types.ts';
+import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
+import type { PagedItems } from '../../sources/streaming-adapter.ts';
+import type { Page } from '../../sources/cursor-pages.ts';
 
 /** Pages in one walk; a server with more is taken for one that never ends. */
 const MAX_PAGES = 10_000;

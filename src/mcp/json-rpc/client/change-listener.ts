@@ -1,8 +1,8 @@
-import { isObject, type JsonObject } from '../../json.ts';
-import { settledWithin } from '../../stream/abort.ts';
-import type { ListenOptions, SourceChange } from '../types.ts';
-import type { Client } from './client.ts';
-import { Subscription } from './subscribe.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { settledWithin } from '../../../stream/abort.ts';
+import type { ListenOptions, SourceChange } from '../../types.ts';
+import type { Client } from './mcp-client.ts';
+import { Subscription } from './subscription.ts';
 
 const TELL_MS = 1_000;
 

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { Answer, Ask, InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { fromRpcError } from '../../wire/json-rpc-errors.ts';
-import { ERA_ERRORS } from './era.ts';
-import { CAPABILITY, keyOf, toAnswer, toWire } from './input.ts';
+import type { Answer, Ask, InputRequest } from '../../../ask.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
+import { ERA_ERRORS } from '../protocol-versions.ts';
+import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
 import type { RequestContext } from './methods.ts';
 
 /** How long a client may take to come back with what a request asked for. */

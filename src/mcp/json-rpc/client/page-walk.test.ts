@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { toArray } from '../../../test/tool-source.contract.ts';
-import { verifies } from '../../../test/verifies.ts';
-import type { JsonObject } from '../../json.ts';
-import { checkTool } from '../registry/check-tool.ts';
-import { StreamingAdapter } from '../sources/streaming-adapter.ts';
-import type { ToolSource } from '../types.ts';
-import { PageWalk } from './walk.ts';
+import { toArray } from '../../../../test/tool-source.contract.ts';
+import { verifies } from '../../../../test/verifies.ts';
+import type { JsonObject } from '../../../json.ts';
+import { checkTool } from '../../registry/check-tool.ts';
+import { StreamingAdapter } from '../../sources/streaming-adapter.ts';
+import type { ToolSource } from '../../types.ts';
+import { PageWalk } from './page-walk.ts';
 
 interface Script {
   readonly pages: ReadonlyArray<readonly JsonObject[]>;

@@ -1,18 +1,18 @@
-import type { Ask } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { Cancellation } from '../../stream/cancellation.ts';
-import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { Items, ListOptions } from '../../stream/types.ts';
-import type { RpcId } from '../../wire/json-rpc.ts';
-import { Pages } from '../sources/cursor-pages.ts';
-import type { MessageEnd, ToolSource } from '../types.ts';
-import { serveAsking } from './asking.ts';
-import { serveCall } from './call.ts';
-import { PROTOCOL_VERSIONS } from './era.ts';
-import type { Seal } from './seal.ts';
-import { discover, serveListen } from './stateless.ts';
-import type { ResourceWatch } from './watch.ts';
+import type { Ask } from '../../../ask.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { Cancellation } from '../../../stream/cancellation.ts';
+import { disposeOnce } from '../../../stream/dispose-once.ts';
+import type { Items, ListOptions } from '../../../stream/types.ts';
+import type { RpcId } from '../../../wire/json-rpc.ts';
+import { Pages } from '../../sources/cursor-pages.ts';
+import type { MessageEnd, ToolSource } from '../../types.ts';
+import { serveAsking } from './ask-client.ts';
+import { serveCall } from './tools-call.ts';
+import { PROTOCOL_VERSIONS } from '../protocol-versions.ts';
+import type { Seal } from './signed-token.ts';
+import { discover, serveListen } from './stateless-requests.ts';
+import type { ResourceWatch } from './resource-watch.ts';
 
 /** What the client told about itself: in this connection, or in this request if it is stateless. */
 export interface ClientState {

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ourCatalogue } from '../../../test/support/catalogue.ts';
-import { messagePair, type Road } from '../../../test/support/message-pair.ts';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
-import { verifies } from '../../../test/verifies.ts';
-import type { JsonObject } from '../../json.ts';
-import { rpcResult, type RpcId } from '../../wire/json-rpc.ts';
-import type { ToolEvent, ToolSource } from '../types.ts';
-import { Client } from './client.ts';
-import { dialMessages } from './dial.ts';
-import { serveMessages } from './serve.ts';
-import { sourceOf } from './source.ts';
+import { ourCatalogue } from '../../../../test/support/catalogue.ts';
+import { messagePair, type Road } from '../../../../test/support/message-pair.ts';
+import { call, toArray } from '../../../../test/tool-source.contract.ts';
+import { verifies } from '../../../../test/verifies.ts';
+import type { JsonObject } from '../../../json.ts';
+import { rpcResult, type RpcId } from '../../../wire/json-rpc.ts';
+import type { ToolEvent, ToolSource } from '../../types.ts';
+import { Client } from './mcp-client.ts';
+import { dialMessages } from './dial-messages.ts';
+import { serveMessages } from '../server/serve-messages.ts';
+import { sourceOf } from './client-source.ts';
 
 const HELLO = {
   protocolVersion: '2025-11-25',

@@ -1,9 +1,9 @@
-import { DuolaneError, type ErrorCode } from '../../errors.ts';
-import { onAbort, sleep } from '../../stream/abort.ts';
-import type { Abortable } from '../../stream/types.ts';
-import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { SourceChange } from '../types.ts';
-import type { Client } from './client.ts';
+import { DuolaneError, type ErrorCode } from '../../../errors.ts';
+import { onAbort, sleep } from '../../../stream/abort.ts';
+import type { Abortable } from '../../../stream/types.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
+import type { SourceChange } from '../../types.ts';
+import type { Client } from './mcp-client.ts';
 
 const FILTER = { toolsListChanged: true, resourcesListChanged: true, promptsListChanged: true };
 const KINDS = ['tools', 'resources', 'prompts'] as const;

@@ -1,5 +1,5 @@
-import { Channel } from '../../stream/channel.ts';
-import type { ToolEvent } from '../types.ts';
+import { Channel } from '../../../stream/channel.ts';
+import type { ToolEvent } from '../../types.ts';
 
 /** Events of one call that wait for its reader. */
 const LIMIT = 256;
