@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { listen } from '../src/http/node-server.ts';
 import type { JsonObject } from '../src/json.ts';
-import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/server/offer-http.ts';
 import { offerStdio } from '../src/mcp/json-rpc/stdio.ts';
 import type { Tool, ToolSource } from '../src/mcp/types.ts';
 

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { JsonObject } from '../src/json.ts';
-import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/client/dial-http.ts';
 import { dialStdio } from '../src/mcp/json-rpc/stdio.ts';
 import type { ToolSource } from '../src/mcp/types.ts';
 import { median, report, type Row } from './support.ts';

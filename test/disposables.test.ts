@@ -11,10 +11,10 @@ import { listen } from '../src/http/node-server.ts';
 import { gateway } from '../src/mcp/sources/gateway.ts';
 import { dialGrpc, offerGrpc } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/client/dial-messages.ts';
-import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
-import { mcpHandler } from '../src/mcp/json-rpc/http/handler.ts';
-import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
-import { sseHandler } from '../src/mcp/json-rpc/http/sse-handler.ts';
+import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/client/dial-http.ts';
+import { mcpHandler } from '../src/mcp/json-rpc/http/server/mcp-handler.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/server/offer-http.ts';
+import { sseHandler } from '../src/mcp/json-rpc/http/server/sse-handler.ts';
 import { offerMessages } from '../src/mcp/json-rpc/server/offer-messages.ts';
 import { serveMessages } from '../src/mcp/json-rpc/server/serve-messages.ts';
 import { offerStdio } from '../src/mcp/json-rpc/stdio.ts';
@@ -198,7 +198,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   mcpHandler: {
-    files: ['mcp/json-rpc/http/handler.ts', 'mcp/json-rpc/http/session.ts'],
+    files: ['mcp/json-rpc/http/server/mcp-handler.ts', 'mcp/json-rpc/http/server/http-session.ts'],
     open: async () => {
       const { source, started } = slowSource();
       const thing = mcpHandler(source);
@@ -216,7 +216,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   sseHandler: {
-    files: ['mcp/json-rpc/http/sse-handler.ts'],
+    files: ['mcp/json-rpc/http/server/sse-handler.ts'],
     open: async () => {
       const thing = sseHandler(slowSource().source);
       const response = await thing.handle(new Request('http://localhost:1/sse'));
@@ -224,7 +224,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     },
   },
   offerHttp: {
-    files: ['mcp/json-rpc/http/offer.ts'],
+    files: ['mcp/json-rpc/http/server/offer-http.ts'],
     open: async () => ({ thing: await offerHttp(slowSource().source, { sse: '/sse' }) }),
   },
   'dialHttp, sessions': {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { dialGrpc, type GrpcSource, offerGrpc } from '../src/mcp/grpc/index.ts';
-import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
-import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/client/dial-http.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/server/offer-http.ts';
 import type { GrpcListening } from '../src/grpc/index.ts';
 import type { Tool, ToolResult, ToolSource } from '../src/mcp/types.ts';
 import { Disposer } from '../src/stream/disposer.ts';

@@ -8,8 +8,8 @@ import { Mcp as GoogleMcp } from '../src/mcp/grpc/gen/model_context_protocol/mcp
 import { StreamingAdapter } from '../src/mcp/sources/streaming-adapter.ts';
 import { dialGrpc, offerGrpc, openTunnel } from '../src/mcp/grpc/index.ts';
 import { dialMessages } from '../src/mcp/json-rpc/client/dial-messages.ts';
-import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
-import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/client/dial-http.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/server/offer-http.ts';
 import { serveMessages } from '../src/mcp/json-rpc/server/serve-messages.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';

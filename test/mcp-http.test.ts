@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/dial.ts';
-import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { dialHttp, dialSse } from '../src/mcp/json-rpc/http/client/dial-http.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/server/offer-http.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';
 import { BLOCKS, officialCatalogue, ourCatalogue, TOOL_COUNT } from './support/catalogue.ts';

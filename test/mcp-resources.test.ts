@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { Changes } from '../src/mcp/sources/change-feed.ts';
 import { gateway } from '../src/mcp/sources/gateway.ts';
-import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
-import { offerHttp } from '../src/mcp/json-rpc/http/offer.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/client/dial-http.ts';
+import { offerHttp } from '../src/mcp/json-rpc/http/server/offer-http.ts';
 import type { SourceChange, ToolSource } from '../src/mcp/types.ts';
 
 /** Resources that change when a test says so, and who listens for which. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { Agent } from '../src/event/types.ts';
-import { dialHttp } from '../src/mcp/json-rpc/http/dial.ts';
+import { dialHttp } from '../src/mcp/json-rpc/http/client/dial-http.ts';
 import { createRegistry } from '../src/mcp/registry/registry.ts';
 import { tool } from '../src/mcp/registry/tool.ts';
 import { serve } from '../src/serve/serve.ts';

@@ -23,10 +23,14 @@ export {
   type ToolExtras,
 } from './registry/tool.ts';
 export { dialMessages } from './json-rpc/client/dial-messages.ts';
-export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/dial.ts';
-export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/oauth/types.ts';
-export { mcpHandler, type McpHandler, type McpHandlerOptions } from './json-rpc/http/handler.ts';
-export { offerHttp, type OfferHttpOptions } from './json-rpc/http/offer.ts';
+export { dialHttp, type DialHttpOptions, dialSse } from './json-rpc/http/client/dial-http.ts';
+export type { OAuthClient, OAuthOptions, OAuthStore } from './json-rpc/http/client/oauth/types.ts';
+export {
+  mcpHandler,
+  type McpHandler,
+  type McpHandlerOptions,
+} from './json-rpc/http/server/mcp-handler.ts';
+export { offerHttp, type OfferHttpOptions } from './json-rpc/http/server/offer-http.ts';
 export {
   asToolSource,
   dialInProcess,

@@ -6,7 +6,7 @@ import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
 import { urlOf } from '../http/node-request.ts';
-import { mcpHandler } from '../mcp/json-rpc/http/handler.ts';
+import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';

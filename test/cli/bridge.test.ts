@@ -3,7 +3,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
-import { offerHttp } from '../../src/mcp/json-rpc/http/offer.ts';
+import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import { call, toArray } from '../tool-source.contract.ts';
 import { suite } from '../verifies.ts';

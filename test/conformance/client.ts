@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../src/errors.ts';
 import { isObject, type JsonObject } from '../../src/json.ts';
-import { dialHttp } from '../../src/mcp/json-rpc/http/dial.ts';
-import type { OAuthClient, OAuthOptions } from '../../src/mcp/json-rpc/http/oauth/types.ts';
+import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
+import type { OAuthClient, OAuthOptions } from '../../src/mcp/json-rpc/http/client/oauth/types.ts';
 import type { ToolCall, ToolSource } from '../../src/mcp/types.ts';
 
 /**

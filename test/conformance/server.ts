@@ -1,6 +1,6 @@
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
-import { dialHttp } from '../../src/mcp/json-rpc/http/dial.ts';
-import { offerHttp } from '../../src/mcp/json-rpc/http/offer.ts';
+import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
+import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { conformanceSource } from './catalogue.ts';

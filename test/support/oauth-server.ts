@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { listen } from '../../src/http/node-server.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { mcpHandler } from '../../src/mcp/json-rpc/http/handler.ts';
+import { mcpHandler } from '../../src/mcp/json-rpc/http/server/mcp-handler.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';
 
 /** What a test may have the servers do otherwise. */

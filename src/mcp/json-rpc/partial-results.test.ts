@@ -4,8 +4,8 @@ import { call, toArray } from '../../../test/tool-source.contract.ts';
 import type { JsonObject } from '../../json.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
-import { dialHttp } from './http/dial.ts';
-import { offerHttp } from './http/offer.ts';
+import { dialHttp } from './http/client/dial-http.ts';
+import { offerHttp } from './http/server/offer-http.ts';
 import { offerMessages } from './server/offer-messages.ts';
 
 const registry = createRegistry({

@@ -77,7 +77,7 @@ async function dialUrl(
 ): Promise<ToolSource & AsyncDisposable> {
   const url = str(config['url']);
   if (!URL.canParse(url)) throw new DuolaneError('invalid', `the server ${name} has no valid url`);
-  const { dialHttp, dialSse } = await import('../../../mcp/json-rpc/http/dial.ts');
+  const { dialHttp, dialSse } = await import('../../../mcp/json-rpc/http/client/dial-http.ts');
   const headers = Object.fromEntries(
     Object.entries(record(config['headers'])).filter(
       (header): header is [string, string] => typeof header[1] === 'string',

@@ -1,4 +1,4 @@
-import { refuse } from './respond.ts';
+import { refuse } from './http-responses.ts';
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 

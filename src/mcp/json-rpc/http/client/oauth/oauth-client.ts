@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { DuolaneError } from '../../../../errors.ts';
-import type { JsonObject } from '../../../../json.ts';
+import { DuolaneError } from '../../../../../errors.ts';
+import type { JsonObject } from '../../../../../json.ts';
 import { supports, type Realm } from './discovery.ts';
 import { type Documents, urlIn } from './documents.ts';
 import type { OAuthClient, OAuthOptions, OAuthStore } from './types.ts';

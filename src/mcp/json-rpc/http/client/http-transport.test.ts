@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../json.ts';
+import type { JsonObject } from '../../../../json.ts';
 import {
   answer,
   event,
@@ -8,10 +8,10 @@ import {
   INITIALIZED,
   json,
   scriptedHttp,
-} from '../../../../test/support/scripted-http.ts';
-import { call, toArray } from '../../../../test/tool-source.contract.ts';
-import { verifies } from '../../../../test/verifies.ts';
-import { dialHttp } from './dial.ts';
+} from '../../../../../test/support/scripted-http.ts';
+import { call, toArray } from '../../../../../test/tool-source.contract.ts';
+import { verifies } from '../../../../../test/verifies.ts';
+import { dialHttp } from './dial-http.ts';
 
 const TOOLS = { tools: [{ name: 'a', inputSchema: { type: 'object' } }] };
 const RESULT = { content: [{ type: 'text', text: 'done' }] };

@@ -1,8 +1,8 @@
-import { DuolaneError } from '../../../errors.ts';
-import { isDeep, TOO_DEEP, type JsonObject } from '../../../json.ts';
-import { readRpc, RPC, type RpcMessage } from '../../../wire/json-rpc.ts';
-import { readText } from './body.ts';
-import { jsonOf, refuse } from './respond.ts';
+import { DuolaneError } from '../../../../errors.ts';
+import { isDeep, TOO_DEEP, type JsonObject } from '../../../../json.ts';
+import { readRpc, RPC, type RpcMessage } from '../../../../wire/json-rpc.ts';
+import { readText } from '../message-body.ts';
+import { jsonOf, refuse } from './http-responses.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../../../json.ts';
-import type { Abortable } from '../../../../stream/types.ts';
+import type { JsonObject } from '../../../../../json.ts';
+import type { Abortable } from '../../../../../stream/types.ts';
 
 /** A client that the authorization server knows already. */
 export interface OAuthClient {

@@ -3,12 +3,12 @@ import {
   lightFetch,
   type LightInit,
   type LightResponse,
-} from '../../../http/light-fetch.ts';
+} from '../../../../http/light-fetch.ts';
 import { setMaxListeners } from 'node:events';
-import { DuolaneError } from '../../../errors.ts';
-import type { JsonObject } from '../../../json.ts';
-import { onAbort } from '../../../stream/abort.ts';
-import { head } from './status.ts';
+import { DuolaneError } from '../../../../errors.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { onAbort } from '../../../../stream/abort.ts';
+import { head } from './http-errors.ts';
 import type { OAuthOptions } from './oauth/types.ts';
 
 /** Gets a client in where it is refused. */

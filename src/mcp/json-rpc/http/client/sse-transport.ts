@@ -1,14 +1,14 @@
-import { DuolaneError } from '../../../errors.ts';
-import type { JsonObject } from '../../../json.ts';
-import { onAbort } from '../../../stream/abort.ts';
-import { Channel } from '../../../stream/channel.ts';
-import type { Abortable } from '../../../stream/types.ts';
-import { reportUnexpected } from '../../../stream/report-unexpected.ts';
-import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
-import type { MessageTransport } from '../../types.ts';
-import { mediaType, messageIn, sseEvents } from './body.ts';
-import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
-import { head, refusal } from './status.ts';
+import { DuolaneError } from '../../../../errors.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { onAbort } from '../../../../stream/abort.ts';
+import { Channel } from '../../../../stream/channel.ts';
+import type { Abortable } from '../../../../stream/types.ts';
+import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
+import { SseDecoder, type SseMessage } from '../../../../wire/sse.ts';
+import type { MessageTransport } from '../../../types.ts';
+import { mediaType, messageIn, sseEvents } from '../message-body.ts';
+import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './http-exchange.ts';
+import { head, refusal } from './http-errors.ts';
 
 /** The client's side of the transport of 2024: one stream for all that comes, POSTs for what goes. */
 export class SseRoad implements MessageTransport {

@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from 'vitest';
-import { listen } from '../../../http/node-server.ts';
-import type { JsonObject } from '../../../json.ts';
-import { createRegistry } from '../../registry/registry.ts';
-import { tool } from '../../registry/tool.ts';
-import type { ToolSource } from '../../types.ts';
-import { META } from '../protocol-versions.ts';
-import { mcpHandler, type McpHandler } from './handler.ts';
+import { listen } from '../../../../http/node-server.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { createRegistry } from '../../../registry/registry.ts';
+import { tool } from '../../../registry/tool.ts';
+import type { ToolSource } from '../../../types.ts';
+import { META } from '../../protocol-versions.ts';
+import { mcpHandler, type McpHandler } from './mcp-handler.ts';
 import { sseHandler } from './sse-handler.ts';
 
 const MCP = 'http://localhost:1/mcp';

@@ -1,15 +1,15 @@
 import { exportPKCS8, generateKeyPair, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { ourCatalogue } from '../../../../../test/support/catalogue.ts';
+import { ourCatalogue } from '../../../../../../test/support/catalogue.ts';
 import {
   type OAuthScript,
   type OAuthWorld,
   oauthWorld,
-} from '../../../../../test/support/oauth-server.ts';
-import { call, toArray } from '../../../../../test/tool-source.contract.ts';
-import type { JsonObject } from '../../../../json.ts';
-import type { ToolSource } from '../../../types.ts';
-import { dialHttp } from '../dial.ts';
+} from '../../../../../../test/support/oauth-server.ts';
+import { call, toArray } from '../../../../../../test/tool-source.contract.ts';
+import type { JsonObject } from '../../../../../json.ts';
+import type { ToolSource } from '../../../../types.ts';
+import { dialHttp } from '../dial-http.ts';
 import { readChallenge } from './challenge.ts';
 import type { OAuthOptions, OAuthStore } from './types.ts';
 

@@ -1,7 +1,7 @@
-import { listen, type ListenOptions } from '../../../http/node-server.ts';
-import { disposeOnce } from '../../../stream/dispose-once.ts';
-import type { ToolSource } from '../../types.ts';
-import { mcpHandler, type McpHandlerOptions } from './handler.ts';
+import { listen, type ListenOptions } from '../../../../http/node-server.ts';
+import { disposeOnce } from '../../../../stream/dispose-once.ts';
+import type { ToolSource } from '../../../types.ts';
+import { mcpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { sseHandler } from './sse-handler.ts';
 
 export interface OfferHttpOptions

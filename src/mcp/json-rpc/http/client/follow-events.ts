@@ -1,8 +1,8 @@
-import type { LightResponse } from '../../../http/light-fetch.ts';
-import { DuolaneError } from '../../../errors.ts';
-import type { JsonObject } from '../../../json.ts';
-import { SseDecoder } from '../../../wire/sse.ts';
-import { messageIn, sseEvents } from './body.ts';
+import type { LightResponse } from '../../../../http/light-fetch.ts';
+import { DuolaneError } from '../../../../errors.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { SseDecoder } from '../../../../wire/sse.ts';
+import { messageIn, sseEvents } from '../message-body.ts';
 
 /** How long we wait before we come back, unless the server has said; doubled with every failure. */
 const WAIT_MS = 1_000;

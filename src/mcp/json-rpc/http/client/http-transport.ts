@@ -1,18 +1,18 @@
-import type { LightResponse } from '../../../http/light-fetch.ts';
-import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
-import { settledWithin, sleep } from '../../../stream/abort.ts';
-import { Channel } from '../../../stream/channel.ts';
-import type { Abortable } from '../../../stream/types.ts';
-import { isRequest, isResponse, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
-import type { MessageTransport } from '../../types.ts';
-import { ERA_ERRORS, rpcCodeOf } from '../protocol-versions.ts';
-import { answerIn, jsonMessages, mediaType } from './body.ts';
-import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './fetcher.ts';
-import { type Break, follow } from './follow.ts';
-import { requestHeaders } from './headers.ts';
-import { ParamHeaders } from './param-headers.ts';
-import { head, refusal } from './status.ts';
+import type { LightResponse } from '../../../../http/light-fetch.ts';
+import { DuolaneError } from '../../../../errors.ts';
+import { isObject, type JsonObject } from '../../../../json.ts';
+import { settledWithin, sleep } from '../../../../stream/abort.ts';
+import { Channel } from '../../../../stream/channel.ts';
+import type { Abortable } from '../../../../stream/types.ts';
+import { isRequest, isResponse, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import type { MessageTransport } from '../../../types.ts';
+import { ERA_ERRORS, rpcCodeOf } from '../../protocol-versions.ts';
+import { answerIn, jsonMessages, mediaType } from '../message-body.ts';
+import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './http-exchange.ts';
+import { type Break, follow } from './follow-events.ts';
+import { requestHeaders } from '../routing-headers.ts';
+import { ParamHeaders } from '../param-headers.ts';
+import { head, refusal } from './http-errors.ts';
 
 /** A notification that is not taken by then is given up: a cancel must not wait for a dead server. */
 const TELL_MS = 5_000;

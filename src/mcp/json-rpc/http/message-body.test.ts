@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { SseDecoder } from '../../../wire/sse.ts';
-import { sseEvents } from './body.ts';
+import { sseEvents } from './message-body.ts';
 
 test('an event that never ends is `too_large` as soon as it passes the limit', async () => {
   let chunks = 0;

@@ -1,9 +1,9 @@
-import { sseResponse, type SseItem } from '../../../http/sse-response.ts';
-import { wholeResponse } from '../../../http/text-response.ts';
-import type { JsonObject } from '../../../json.ts';
-import { keepAlive } from '../../../stream/keep-alive.ts';
-import { type RpcError, rpcError } from '../../../wire/json-rpc.ts';
-import type { EventStream } from './event-stream.ts';
+import { sseResponse, type SseItem } from '../../../../http/sse-response.ts';
+import { wholeResponse } from '../../../../http/text-response.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { keepAlive } from '../../../../stream/keep-alive.ts';
+import { type RpcError, rpcError } from '../../../../wire/json-rpc.ts';
+import type { EventStream } from './resumable-stream.ts';
 
 /** A request that is silent for so long gets its stream, so that nobody takes it for dead. */
 const PATIENCE_MS = 1_000;

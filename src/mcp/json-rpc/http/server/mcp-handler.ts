@@ -1,18 +1,18 @@
-import { type JsonObject } from '../../../json.ts';
-import { disposeOnce } from '../../../stream/dispose-once.ts';
-import { reportUnexpected } from '../../../stream/report-unexpected.ts';
-import { isRequest, RPC } from '../../../wire/json-rpc.ts';
-import type { OfferMessagesOptions, ToolSource } from '../../types.ts';
-import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../protocol-versions.ts';
-import { offerMessages } from '../server/offer-messages.ts';
-import { isStateless } from '../server/stateless-requests.ts';
-import { mediaType } from './body.ts';
-import { type GuardOptions, refuseStranger } from './guard.ts';
-import { ParamHeaders } from './param-headers.ts';
-import { postedMessage } from './posted.ts';
-import { refuse } from './respond.ts';
-import { Session } from './session.ts';
-import { postStateless, type Stateless } from './stateless.ts';
+import { type JsonObject } from '../../../../json.ts';
+import { disposeOnce } from '../../../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
+import { isRequest, RPC } from '../../../../wire/json-rpc.ts';
+import type { OfferMessagesOptions, ToolSource } from '../../../types.ts';
+import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../../protocol-versions.ts';
+import { offerMessages } from '../../server/offer-messages.ts';
+import { isStateless } from '../../server/stateless-requests.ts';
+import { mediaType } from '../message-body.ts';
+import { type GuardOptions, refuseStranger } from './origin-guard.ts';
+import { ParamHeaders } from '../param-headers.ts';
+import { postedMessage } from './read-post.ts';
+import { refuse } from './http-responses.ts';
+import { Session } from './http-session.ts';
+import { postStateless, type Stateless } from './stateless-post.ts';
 
 export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
   /** The largest message that is taken; 16 MiB by default. */

@@ -1,5 +1,5 @@
-import { DuolaneError } from '../../../../errors.ts';
-import type { JsonObject } from '../../../../json.ts';
+import { DuolaneError } from '../../../../../errors.ts';
+import type { JsonObject } from '../../../../../json.ts';
 import type { Challenge } from './challenge.ts';
 import { type Documents, urlIn } from './documents.ts';
 

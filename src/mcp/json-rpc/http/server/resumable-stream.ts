@@ -1,8 +1,8 @@
-import type { SseItem } from '../../../http/sse-response.ts';
-import type { JsonObject } from '../../../json.ts';
-import { onAbort } from '../../../stream/abort.ts';
-import { DONE, Reader } from '../../../stream/queue-reader.ts';
-import type { Abortable } from '../../../stream/types.ts';
+import type { SseItem } from '../../../../http/sse-response.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { onAbort } from '../../../../stream/abort.ts';
+import { DONE, Reader } from '../../../../stream/queue-reader.ts';
+import type { Abortable } from '../../../../stream/types.ts';
 
 /** Bytes that wait for the client before whoever writes must wait too. */
 const WAITING_BYTES = 256 * 1024;

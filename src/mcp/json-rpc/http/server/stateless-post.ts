@@ -1,17 +1,17 @@
-import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
-import { onAbort } from '../../../stream/abort.ts';
-import { Cancellation } from '../../../stream/cancellation.ts';
-import { decodeHeader } from '../../../wire/encoded-header.ts';
-import { isRequest, RPC, rpcError, type RpcRequest } from '../../../wire/json-rpc.ts';
-import { toRpcError } from '../../../wire/json-rpc-errors.ts';
-import type { MessageEnd } from '../../types.ts';
-import { ERA_ERRORS, META, metaOf } from '../protocol-versions.ts';
-import { readClient } from '../server/stateless-requests.ts';
-import { EventStream } from './event-stream.ts';
-import { nameIn } from './headers.ts';
-import type { ParamHeaders } from './param-headers.ts';
-import { jsonOf, quickAnswer, streamOf } from './respond.ts';
+import { DuolaneError } from '../../../../errors.ts';
+import { isObject, type JsonObject } from '../../../../json.ts';
+import { onAbort } from '../../../../stream/abort.ts';
+import { Cancellation } from '../../../../stream/cancellation.ts';
+import { decodeHeader } from '../../../../wire/encoded-header.ts';
+import { isRequest, RPC, rpcError, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import { toRpcError } from '../../../../wire/json-rpc-errors.ts';
+import type { MessageEnd } from '../../../types.ts';
+import { ERA_ERRORS, META, metaOf } from '../../protocol-versions.ts';
+import { readClient } from '../../server/stateless-requests.ts';
+import { EventStream } from './resumable-stream.ts';
+import { nameIn } from '../routing-headers.ts';
+import type { ParamHeaders } from '../param-headers.ts';
+import { jsonOf, quickAnswer, streamOf } from './http-responses.ts';
 
 /** Errors that have an HTTP status of their own. */
 const STATUS: Readonly<Record<number, number>> = {

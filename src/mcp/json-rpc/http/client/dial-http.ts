@@ -1,8 +1,8 @@
-import type { DialMessagesOptions, ToolSource } from '../../types.ts';
-import { dialMessages } from '../client/dial-messages.ts';
-import type { Authorizer, HttpOptions } from './fetcher.ts';
-import { HttpRoad } from './road.ts';
-import { SseRoad } from './sse-road.ts';
+import type { DialMessagesOptions, ToolSource } from '../../../types.ts';
+import { dialMessages } from '../../client/dial-messages.ts';
+import type { Authorizer, HttpOptions } from './http-exchange.ts';
+import { HttpRoad } from './http-transport.ts';
+import { SseRoad } from './sse-transport.ts';
 
 export type DialHttpOptions = HttpOptions & DialMessagesOptions;
 

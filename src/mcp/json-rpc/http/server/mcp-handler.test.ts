@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../../json.ts';
-import { call, toArray } from '../../../../test/tool-source.contract.ts';
-import { verifies } from '../../../../test/verifies.ts';
-import { createRegistry } from '../../registry/registry.ts';
-import { tool } from '../../registry/tool.ts';
-import type { ToolSource } from '../../types.ts';
-import { META } from '../protocol-versions.ts';
-import { dialHttp } from './dial.ts';
-import { mcpHandler, type McpHandler, type McpHandlerOptions } from './handler.ts';
-import { offerHttp } from './offer.ts';
+import type { JsonObject } from '../../../../json.ts';
+import { call, toArray } from '../../../../../test/tool-source.contract.ts';
+import { verifies } from '../../../../../test/verifies.ts';
+import { createRegistry } from '../../../registry/registry.ts';
+import { tool } from '../../../registry/tool.ts';
+import type { ToolSource } from '../../../types.ts';
+import { META } from '../../protocol-versions.ts';
+import { dialHttp } from '../client/dial-http.ts';
+import { mcpHandler, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
+import { offerHttp } from './offer-http.ts';
 
 const URL = 'http://localhost:1/mcp';
 const HEADERS = {

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { disposeOnce } from '../../../stream/dispose-once.ts';
-import { reportUnexpected } from '../../../stream/report-unexpected.ts';
-import type { MessageEnd, ToolSource } from '../../types.ts';
-import { offerMessages } from '../server/offer-messages.ts';
-import { EventStream } from './event-stream.ts';
-import { refuseStranger } from './guard.ts';
-import type { McpHandler, McpHandlerOptions } from './handler.ts';
-import { postedMessage } from './posted.ts';
-import { refuse, streamOf } from './respond.ts';
+import { disposeOnce } from '../../../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
+import type { MessageEnd, ToolSource } from '../../../types.ts';
+import { offerMessages } from '../../server/offer-messages.ts';
+import { EventStream } from './resumable-stream.ts';
+import { refuseStranger } from './origin-guard.ts';
+import type { McpHandler, McpHandlerOptions } from './mcp-handler.ts';
+import { postedMessage } from './read-post.ts';
+import { refuse, streamOf } from './http-responses.ts';
 
 interface Client {
   readonly owner: string | undefined;

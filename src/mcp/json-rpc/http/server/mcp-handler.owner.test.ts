@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { call as callOf, toArray } from '../../../../test/tool-source.contract.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
-import { createRegistry } from '../../registry/registry.ts';
-import { tool } from '../../registry/tool.ts';
-import { dialHttp } from './dial.ts';
-import { type McpHandler, mcpHandler } from './handler.ts';
-import { offerHttp } from './offer.ts';
+import { call as callOf, toArray } from '../../../../../test/tool-source.contract.ts';
+import { isObject, type JsonObject } from '../../../../json.ts';
+import { createRegistry } from '../../../registry/registry.ts';
+import { tool } from '../../../registry/tool.ts';
+import { dialHttp } from '../client/dial-http.ts';
+import { type McpHandler, mcpHandler } from './mcp-handler.ts';
+import { offerHttp } from './offer-http.ts';
 
 const registry = createRegistry({
   name: 'desk',

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { DuolaneError } from '../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../json.ts';
-import { type KnownClient, sign } from './client.ts';
+import { DuolaneError } from '../../../../../errors.ts';
+import { isObject, type JsonObject } from '../../../../../json.ts';
+import { type KnownClient, sign } from './oauth-client.ts';
 import { refused, supports, type Realm } from './discovery.ts';
 import { type Documents, OAuthRefusal, urlIn } from './documents.ts';
 import type { OAuthOptions } from './types.ts';

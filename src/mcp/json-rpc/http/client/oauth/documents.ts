@@ -1,7 +1,7 @@
-import { DuolaneError } from '../../../../errors.ts';
-import { isObject, type JsonObject } from '../../../../json.ts';
-import { addressesOf, isInside } from '../../../../http/public-address.ts';
-import { readText } from '../body.ts';
+import { DuolaneError } from '../../../../../errors.ts';
+import { isObject, type JsonObject } from '../../../../../json.ts';
+import { addressesOf, isInside } from '../../../../../http/public-address.ts';
+import { readText } from '../../message-body.ts';
 
 /** The largest document or answer of an authorization server that is read. */
 const MAX_BYTES = 256 * 1024;

@@ -1,10 +1,10 @@
-import type { LightResponse } from '../../../../http/light-fetch.ts';
-import { DuolaneError } from '../../../../errors.ts';
-import type { JsonObject } from '../../../../json.ts';
-import { onAbort } from '../../../../stream/abort.ts';
-import type { Authorizer } from '../fetcher.ts';
+import type { LightResponse } from '../../../../../http/light-fetch.ts';
+import { DuolaneError } from '../../../../../errors.ts';
+import type { JsonObject } from '../../../../../json.ts';
+import { onAbort } from '../../../../../stream/abort.ts';
+import type { Authorizer } from '../http-exchange.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
-import { clientFor, clientName } from './client.ts';
+import { clientFor, clientName } from './oauth-client.ts';
 import { discover } from './discovery.ts';
 import { Documents, type Fetch, OAuthRefusal } from './documents.ts';
 import {

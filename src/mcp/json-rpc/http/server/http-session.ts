@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { isObject, type JsonObject } from '../../../json.ts';
-import { disposeOnce } from '../../../stream/dispose-once.ts';
-import { onAbort } from '../../../stream/abort.ts';
-import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../wire/json-rpc.ts';
-import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../types.ts';
-import { offerMessages } from '../server/offer-messages.ts';
-import { EventStream } from './event-stream.ts';
-import { jsonOf, quickAnswer, refuse, streamOf } from './respond.ts';
+import { isObject, type JsonObject } from '../../../../json.ts';
+import { disposeOnce } from '../../../../stream/dispose-once.ts';
+import { onAbort } from '../../../../stream/abort.ts';
+import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../../types.ts';
+import { offerMessages } from '../../server/offer-messages.ts';
+import { EventStream } from './resumable-stream.ts';
+import { jsonOf, quickAnswer, refuse, streamOf } from './http-responses.ts';
 
 /** Streams that have ended and are kept for a client that reconnects, and what they may hold. */
 const MAX_KEPT = 16;

@@ -1,7 +1,7 @@
-import type { LightResponse } from '../../../http/light-fetch.ts';
-import { DuolaneError, type ErrorCode } from '../../../errors.ts';
-import { isObject } from '../../../json.ts';
-import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
+import type { LightResponse } from '../../../../http/light-fetch.ts';
+import { DuolaneError, type ErrorCode } from '../../../../errors.ts';
+import { isObject } from '../../../../json.ts';
+import { fromRpcError } from '../../../../wire/json-rpc-errors.ts';
 
 /** What is read of the body of a refusal. */
 const MAX_BODY = 64 * 1024;
