@@ -252,7 +252,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       }),
   },
   'dialGrpc, offerGrpc': {
-    files: ['mcp/grpc/dial.ts'],
+    files: ['mcp/grpc/client/dial-grpc.ts'],
     open: (scope) =>
       inUse(async (source) => {
         const { url } = scope.use(await offerGrpc(source));

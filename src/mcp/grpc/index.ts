@@ -1,4 +1,9 @@
-export type { ResourcePart } from './chunks.ts';
-export { dialGrpc, type DialGrpcOptions, type GrpcSource, type ReadOptions } from './dial.ts';
-export { offerGrpc, type OfferGrpcOptions, sourceRoutes } from './offer.ts';
+export type { ResourcePart } from './codec/resource-chunks.ts';
+export {
+  dialGrpc,
+  type DialGrpcOptions,
+  type GrpcSource,
+  type ReadOptions,
+} from './client/dial-grpc.ts';
+export { offerGrpc, type OfferGrpcOptions, sourceRoutes } from './server/offer-grpc.ts';
 export { openTunnel, type ServeTunnel, type TunnelOptions } from './tunnel.ts';

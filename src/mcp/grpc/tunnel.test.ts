@@ -4,7 +4,7 @@ import { serveMessages } from '../json-rpc/server/serve-messages.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
 import { call, toArray } from '../../../test/tool-source.contract.ts';
-import { offerGrpc } from './offer.ts';
+import { offerGrpc } from './server/offer-grpc.ts';
 import { openTunnel } from './tunnel.ts';
 
 // The end of the client's stream disposes the server's side twice: where the reading ends, and

@@ -1,8 +1,8 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import type { Answer, InputRequest } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
-import type { ToolCall, ToolEvent } from '../types.ts';
-import { fromCallResult, toCallResult } from './content.ts';
+import type { Answer, InputRequest } from '../../../ask.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { ToolCall, ToolEvent } from '../../types.ts';
+import { fromCallResult, toCallResult } from './content-codec.ts';
 import {
   type CallToolEvent,
   CallToolEventSchema,
@@ -12,8 +12,8 @@ import {
   type InputAnswerSchema,
   type InputRequired,
   type InputRequiredSchema,
-} from './gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parse, parseObject, text } from './json.ts';
+} from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { member, parse, parseObject, text } from './json-text.ts';
 
 export function toCallRequest({
   id,

@@ -1,7 +1,7 @@
-import { DuolaneError } from '../../errors.ts';
-import { GrpcStatus, STATUS, STATUS_OF, statusOf } from '../../grpc/index.ts';
-import { RPC } from '../../wire/json-rpc.ts';
-import { fromRpcError, RPC_CODE, toRpcError } from '../../wire/json-rpc-errors.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { GrpcStatus, STATUS, STATUS_OF, statusOf } from '../../../grpc/index.ts';
+import { RPC } from '../../../wire/json-rpc.ts';
+import { fromRpcError, RPC_CODE, toRpcError } from '../../../wire/json-rpc-errors.ts';
 
 const CODE = 'mcp-error-code';
 const DATA = 'mcp-error-data-bin';

@@ -1,7 +1,7 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { isWellFormed } from './json.ts';
-import { EXTRA_TAG, type Layout, tagOf } from './layout.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { isWellFormed } from './json-text.ts';
+import { EXTRA_TAG, type Layout, tagOf } from './field-layout.ts';
 
 const ITEM_TAG = tagOf(1);
 const CHECKPOINT_TAG = tagOf(2);

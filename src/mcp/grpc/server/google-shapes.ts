@@ -1,6 +1,6 @@
 import type { JsonObject as ProtoJson, MessageInitShape } from '@bufbuild/protobuf';
-import { isObject, type JsonObject } from '../../json.ts';
-import { toBytes } from './content.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { toBytes } from '../codec/content-codec.ts';
 import type {
   CallToolResponse_ContentSchema,
   PromptMessageSchema,
@@ -9,8 +9,8 @@ import type {
   ResourceSchema,
   ResourceTemplateSchema,
   ToolSchema,
-} from './gen/model_context_protocol/mcp_pb.ts';
-import { Role } from './gen/model_context_protocol/mcp_pb.ts';
+} from '../gen/model_context_protocol/mcp_pb.ts';
+import { Role } from '../gen/model_context_protocol/mcp_pb.ts';
 
 /** The members of an object that are text, under the names that the message has for them. */
 const texts = <K extends string>(

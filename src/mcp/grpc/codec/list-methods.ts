@@ -1,10 +1,10 @@
-import type { Codec, Method } from '../../grpc/index.ts';
-import { methodOf } from '../../grpc/index.ts';
-import type { JsonObject } from '../../json.ts';
-import { checkTool } from '../registry/check-tool.ts';
-import type { ToolSource } from '../types.ts';
-import { type ListRequest, Mcp } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './layout.ts';
+import type { Codec, Method } from '../../../grpc/index.ts';
+import { methodOf } from '../../../grpc/index.ts';
+import type { JsonObject } from '../../../json.ts';
+import { checkTool } from '../../registry/check-tool.ts';
+import type { ToolSource } from '../../types.ts';
+import { type ListRequest, Mcp } from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './field-layout.ts';
 
 /** Bytes that are read and written elsewhere. */
 export const RAW: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };

@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
-import { GrpcClient, type GrpcClientOptions, methodOf } from '../../grpc/index.ts';
-import type { JsonObject } from '../../json.ts';
-import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { GrpcClient, type GrpcClientOptions, methodOf } from '../../../grpc/index.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import type {
   AskOptions,
   CallOptions,
@@ -12,11 +12,11 @@ import type {
   ToolCall,
   ToolEvent,
   ToolSource,
-} from '../types.ts';
-import { Answering } from './asking.ts';
-import { joined, type ResourcePart, toPart } from './chunks.ts';
-import { failing, fromGrpcError } from './errors.ts';
-import { fromCallEvent, toCallRequest } from './events.ts';
+} from '../../types.ts';
+import { Answering } from '../input-required.ts';
+import { joined, type ResourcePart, toPart } from '../codec/resource-chunks.ts';
+import { failing, fromGrpcError } from '../codec/grpc-errors.ts';
+import { fromCallEvent, toCallRequest } from '../codec/call-codec.ts';
 import {
   CompleteRequestSchema,
   type DiscoverResponse,
@@ -25,11 +25,11 @@ import {
   ListenRequestSchema,
   Mcp,
   ReadResourceRequestSchema,
-} from './gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parseObject } from './json.ts';
-import { ListItems } from './list.ts';
-import { LISTS } from './methods.ts';
-import { mirrorOf } from './mirror.ts';
+} from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { member, parseObject } from '../codec/json-text.ts';
+import { ListItems } from './list-items.ts';
+import { LISTS } from '../codec/list-methods.ts';
+import { mirrorOf } from '../routing-metadata.ts';
 
 export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
   /** `grpc://host:port`, or `grpcs://` for TLS. */

@@ -1,10 +1,10 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { JsonObject } from '../../json.ts';
-import { ToolBatchSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { BatchWriter, decodeBatch } from './items.ts';
-import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './layout.ts';
+import type { JsonObject } from '../../../json.ts';
+import { ToolBatchSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { BatchWriter, decodeBatch } from './batch-codec.ts';
+import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './field-layout.ts';
 
 const LAYOUTS: readonly Layout[] = [TOOL, RESOURCE, RESOURCE_TEMPLATE, PROMPT];
 

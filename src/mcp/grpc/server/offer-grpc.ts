@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError } from '../../../errors.ts';
 import {
   type CallContext,
   type GrpcListening,
@@ -7,13 +7,13 @@ import {
   type ListenGrpcOptions,
   type Route,
   standardRoutes,
-} from '../../grpc/index.ts';
-import type { ToolSource } from '../types.ts';
-import { Mcp, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { Mcp as GoogleMcp } from './gen/model_context_protocol/mcp_pb.ts';
-import { googleRoutes } from './google.ts';
-import { mcpRoutes } from './routes.ts';
-import { type ServeTunnel, tunnelRoute } from './tunnel.ts';
+} from '../../../grpc/index.ts';
+import type { ToolSource } from '../../types.ts';
+import { Mcp, Tunnel } from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { Mcp as GoogleMcp } from '../gen/model_context_protocol/mcp_pb.ts';
+import { googleRoutes } from './google-routes.ts';
+import { mcpRoutes } from './mcp-routes.ts';
+import { type ServeTunnel, tunnelRoute } from '../tunnel.ts';
 
 export interface OfferGrpcOptions extends Omit<ListenGrpcOptions, 'authorize'> {
   /** Calls must bear it as `authorization: Bearer <token>`; or a check that throws to refuse one. */

@@ -1,5 +1,5 @@
-import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
 
 /** Any value as JSON text; `undefined` for what JSON has no form for. */
 export const text = (value: unknown): string | undefined =>

@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
-import { toBase64, toBytes } from './content.ts';
-import { type ResourceChunk, ResourceChunkSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed, member, parseObject } from './json.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { toBase64, toBytes } from './content-codec.ts';
+import { type ResourceChunk, ResourceChunkSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { isWellFormed, member, parseObject } from './json-text.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 

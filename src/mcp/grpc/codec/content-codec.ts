@@ -1,13 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { ToolResult } from '../types.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { ToolResult } from '../../types.ts';
 import {
   type CallToolResult,
   CallToolResultSchema,
   type Content,
   type ContentSchema,
-} from './gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed, member, parse, parseObject, text } from './json.ts';
+} from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { isWellFormed, member, parse, parseObject, text } from './json-text.ts';
 
 /** Base64 as bytes; `undefined` for what would not come back letter by letter. */
 export function toBytes(base64: unknown): Uint8Array | undefined {

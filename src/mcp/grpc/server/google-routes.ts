@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { create, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError } from '../../../errors.ts';
 import {
   type CallContext,
   type Codec,
@@ -9,11 +9,11 @@ import {
   type Route,
   serverStream,
   unary,
-} from '../../grpc/index.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import type { Items, ListOptions } from '../../stream/types.ts';
-import type { ToolSource } from '../types.ts';
-import { orStatus, toGrpcError } from './errors.ts';
+} from '../../../grpc/index.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import type { Items, ListOptions } from '../../../stream/types.ts';
+import type { ToolSource } from '../../types.ts';
+import { orStatus, toGrpcError } from '../codec/grpc-errors.ts';
 import {
   type CallToolResponse,
   CallToolResponseSchema,
@@ -27,7 +27,7 @@ import {
   ListToolsResponseSchema,
   Mcp,
   ReadResourceResponseSchema,
-} from './gen/model_context_protocol/mcp_pb.ts';
+} from '../gen/model_context_protocol/mcp_pb.ts';
 import {
   toGoogleContent,
   toGoogleContents,

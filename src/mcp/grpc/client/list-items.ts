@@ -1,17 +1,17 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
-import type { GrpcClient } from '../../grpc/index.ts';
-import type { JsonObject } from '../../json.ts';
-import { Cancellation } from '../../stream/cancellation.ts';
-import { Puller } from '../../stream/puller.ts';
-import { Reader } from '../../stream/queue-reader.ts';
-import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
-import { parseCheckpoint, toCheckpoint } from '../sources/checkpoint.ts';
-import { failing, fromGrpcError } from './errors.ts';
-import { ListRequestSchema } from './gen/mcp/stream/v1/mcp_pb.ts';
-import { type Batch, decodeBatch } from './items.ts';
-import { member } from './json.ts';
-import type { ListMethod } from './methods.ts';
+import { DuolaneError } from '../../../errors.ts';
+import type { GrpcClient } from '../../../grpc/index.ts';
+import type { JsonObject } from '../../../json.ts';
+import { Cancellation } from '../../../stream/cancellation.ts';
+import { Puller } from '../../../stream/puller.ts';
+import { Reader } from '../../../stream/queue-reader.ts';
+import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
+import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
+import { failing, fromGrpcError } from '../codec/grpc-errors.ts';
+import { ListRequestSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { type Batch, decodeBatch } from '../codec/batch-codec.ts';
+import { member } from '../codec/json-text.ts';
+import type { ListMethod } from '../codec/list-methods.ts';
 
 const NONE: Batch = { items: [], checkpoint: undefined };
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { JsonObject } from '../../json.ts';
-import type { Items } from '../../stream/types.ts';
-import { batchesOf } from './batches.ts';
-import { decodeBatch } from './items.ts';
-import { TOOL } from './layout.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { Items } from '../../../stream/types.ts';
+import { batchesOf } from './list-batches.ts';
+import { decodeBatch } from '../codec/batch-codec.ts';
+import { TOOL } from '../codec/field-layout.ts';
 
 const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

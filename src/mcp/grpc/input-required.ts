@@ -2,7 +2,12 @@ import { create } from '@bufbuild/protobuf';
 import type { Answer, Ask, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { fromInputAnswer, fromInputRequired, toInputAnswer, toInputRequired } from './events.ts';
+import {
+  fromInputAnswer,
+  fromInputRequired,
+  toInputAnswer,
+  toInputRequired,
+} from './codec/call-codec.ts';
 import {
   type InputAnswer,
   InputAnswerSchema,

@@ -1,9 +1,9 @@
-import type { JsonObject } from '../../json.ts';
-import type { Items } from '../../stream/types.ts';
-import type { PagedItems } from '../sources/streaming-adapter.ts';
-import { placeAfter } from '../sources/cursor-pages.ts';
-import { BatchWriter } from './items.ts';
-import type { Layout } from './layout.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { Items } from '../../../stream/types.ts';
+import type { PagedItems } from '../../sources/streaming-adapter.ts';
+import { placeAfter } from '../../sources/cursor-pages.ts';
+import { BatchWriter } from '../codec/batch-codec.ts';
+import type { Layout } from '../codec/field-layout.ts';
 
 /** Has passed when all that was there without waiting has come. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

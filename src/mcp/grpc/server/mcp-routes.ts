@@ -1,16 +1,22 @@
 import { create } from '@bufbuild/protobuf';
-import { DuolaneError } from '../../errors.ts';
-import { type CallContext, methodOf, type Route, serverStream, unary } from '../../grpc/index.ts';
-import type { JsonObject } from '../../json.ts';
-import type { Items } from '../../stream/types.ts';
-import { parseCheckpoint } from '../sources/checkpoint.ts';
-import type { PagedItems } from '../sources/streaming-adapter.ts';
-import type { ToolSource } from '../types.ts';
-import { Asking } from './asking.ts';
-import { batchesOf, pageBatchesOf } from './batches.ts';
-import { chunksOf } from './chunks.ts';
-import { failing, orStatus, toGrpcError } from './errors.ts';
-import { fromCallRequest, toCallEvent } from './events.ts';
+import { DuolaneError } from '../../../errors.ts';
+import {
+  type CallContext,
+  methodOf,
+  type Route,
+  serverStream,
+  unary,
+} from '../../../grpc/index.ts';
+import type { JsonObject } from '../../../json.ts';
+import type { Items } from '../../../stream/types.ts';
+import { parseCheckpoint } from '../../sources/checkpoint.ts';
+import type { PagedItems } from '../../sources/streaming-adapter.ts';
+import type { ToolSource } from '../../types.ts';
+import { Asking } from '../input-required.ts';
+import { batchesOf, pageBatchesOf } from './list-batches.ts';
+import { chunksOf } from '../codec/resource-chunks.ts';
+import { failing, orStatus, toGrpcError } from '../codec/grpc-errors.ts';
+import { fromCallRequest, toCallEvent } from '../codec/call-codec.ts';
 import {
   type CallToolEvent,
   type CallToolRequest,
@@ -24,10 +30,10 @@ import {
   type ReadResourceRequest,
   type ResourceChunk,
   ResourceChunkSchema,
-} from './gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parseObject } from './json.ts';
-import { type ListMethod, LISTS, OPTIONAL } from './methods.ts';
-import { checkMirror } from './mirror.ts';
+} from '../gen/mcp/stream/v1/mcp_pb.ts';
+import { member, parseObject } from '../codec/json-text.ts';
+import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
+import { checkMirror } from '../routing-metadata.ts';
 
 /** The typed streaming service of a source: what it has, and nothing else. */
 export function mcpRoutes(source: ToolSource): Route[] {
