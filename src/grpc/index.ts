@@ -14,10 +14,10 @@
  */
 export type { CallContext } from './call.ts';
 export { GrpcClient, type GrpcCallOptions, type GrpcClientOptions } from './client.ts';
-export { type Detail, detailedStatus, detailsIn } from './details.ts';
+export { type Detail, detailedStatus, detailsIn } from './error-details.ts';
 export type { Metadata } from './metadata.ts';
 export { type Codec, codecOf, type Method, methodOf } from './method.ts';
 export { bidiStream, clientStream, type Route, serverStream, unary } from './route.ts';
 export { type GrpcListening, listenGrpc, type ListenGrpcOptions } from './server.ts';
-export { standardRoutes } from './standard.ts';
+export { standardRoutes } from './standard-services.ts';
 export { GrpcStatus, STATUS, STATUS_OF, statusOf } from './status.ts';

@@ -16,7 +16,7 @@ import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
 import { keepAlive, type KeepAliveOptions, limitPings } from './keep-alive.ts';
 import type { Route } from './route.ts';
-import type { StandardOptions } from './standard.ts';
+import type { StandardOptions } from './standard-services.ts';
 
 export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, StandardOptions {
   readonly host?: string;

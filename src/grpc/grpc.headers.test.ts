@@ -3,7 +3,7 @@ import { DurationSchema, TimestampSchema } from '@bufbuild/protobuf/wkt';
 import type { IncomingHttpHeaders } from 'node:http2';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { detailedStatus, detailsIn } from './details.ts';
+import { detailedStatus, detailsIn } from './error-details.ts';
 import { decodeMessage, encodeMessage, fromHeaders, toHeaders } from './metadata.ts';
 import { fromTrailers, GrpcStatus, statusOf, toTrailers } from './status.ts';
 import { decodeTimeout, encodeTimeout } from './timeout.ts';

@@ -9,7 +9,7 @@ import type { Codec } from './method.ts';
 import { Outbound } from './outbound.ts';
 import { bidiStream, serverStream, unary } from './route.ts';
 import { type GrpcListening, listenGrpc, type ListenGrpcOptions } from './server.ts';
-import { standardRoutes } from './standard.ts';
+import { standardRoutes } from './standard-services.ts';
 
 const text: Codec<string> = {
   encode: (message) => Buffer.from(message),
