@@ -1,5 +1,5 @@
 import type { Frame } from '../event/types.ts';
-import { frameDescriber } from '../trace/describe.ts';
+import { frameDescriber } from '../trace/describe-frame.ts';
 import { plain } from './printer.ts';
 import type { Channel } from './terminal.ts';
 

@@ -5,7 +5,7 @@ import type { Frame } from '../event/types.ts';
 import { Trace } from '../host/frames/trace-writer.ts';
 import { buildEnv, spawnProcess, type ProcessTransport } from '../process/index.ts';
 import { WriteGate } from '../process/write-gate.ts';
-import { PipeTap } from '../trace/tap.ts';
+import { PipeTap } from '../trace/pipe-tap.ts';
 import { EXIT, signalOf, textFlag, type Command } from './command.ts';
 import { lanePrinter } from './lanes.ts';
 import type { Channel } from './terminal.ts';

@@ -4,7 +4,12 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { checkHeaders, checkStream, checkTiming, type Finding } from '../../trace/index.ts';
 import { finding } from '../../trace/rules.ts';
-import { isTerminal, readState, readStreamEvent, type StreamEvent } from '../../trace/a2a.ts';
+import {
+  isTerminal,
+  readState,
+  readStreamEvent,
+  type StreamEvent,
+} from '../../trace/a2a-events.ts';
 import { Caller, type Heard } from './caller.ts';
 
 export interface ProbeOptions {

@@ -1,8 +1,8 @@
-import { checkEntries } from './entries.ts';
-import { checkPipe } from './pipe.ts';
-import { type TraceItem } from './read.ts';
+import { checkEntries } from './check-entries.ts';
+import { checkPipe } from './check-pipe.ts';
+import { type TraceItem } from './read-trace.ts';
 import { finding } from './rules.ts';
-import { checkStream } from './stream.ts';
+import { checkStream } from './check-stream.ts';
 import type { Finding } from './types.ts';
 
 /** What stands in a file, counted, beside its findings. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { checkTrace } from './check.ts';
-import { readTrace, type TraceItem } from './read.ts';
+import { checkTrace } from './check-trace.ts';
+import { readTrace, type TraceItem } from './read-trace.ts';
 
 async function* bytes(text: string, cuts: readonly number[] = []): AsyncGenerator<Uint8Array> {
   const all = Buffer.from(text);

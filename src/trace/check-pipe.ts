@@ -1,8 +1,8 @@
 import type { Frame } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { requestWords } from './describe.ts';
+import { requestWords } from './describe-frame.ts';
 import { finding } from './rules.ts';
-import { turnRules } from './turns.ts';
+import { turnRules } from './turn-rules.ts';
 import type { Checker, Finding } from './types.ts';
 
 interface Open {

@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { cut } from '../event/truncate-event.ts';
 import type { AgentEvent, Entry, Frame, Part, TaskEvent } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import type { TraceItem } from './read.ts';
+import type { TraceItem } from './read-trace.ts';
 
 /** One recorded task: entries of a log as they were, or what the frames of one turn tell. */
 export interface RecordedTask {

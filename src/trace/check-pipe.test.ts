@@ -3,8 +3,8 @@ import { verifies } from '../../test/verifies.ts';
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { isControl } from '../wire/control-peer.ts';
-import { checkPipe } from './pipe.ts';
-import { frameDescriber } from './describe.ts';
+import { checkPipe } from './check-pipe.ts';
+import { frameDescriber } from './describe-frame.ts';
 
 type Line = readonly [Frame['direction'], JsonObject, { readonly lost: true }?];
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
-import { checkStream, type StreamOptions } from './stream.ts';
-import { checkHeaders, checkTiming } from './timing.ts';
+import { checkStream, type StreamOptions } from './check-stream.ts';
+import { checkHeaders, checkTiming } from './check-timing.ts';
 
 const place = { taskId: 'T', contextId: 'C' };
 const task = (state: string): JsonObject => ({

@@ -1,5 +1,5 @@
 import { isObject } from '../json.ts';
-import { isTerminal, isWaiting, readStreamEvent, type StreamEvent } from './a2a.ts';
+import { isTerminal, isWaiting, readStreamEvent, type StreamEvent } from './a2a-events.ts';
 import { finding } from './rules.ts';
 import type { Checker, Finding, StreamRecord } from './types.ts';
 

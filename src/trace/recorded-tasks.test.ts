@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { AgentEvent, Entry, Frame } from '../event/types.ts';
-import type { TraceItem } from './read.ts';
-import { recordedTasks } from './tasks.ts';
+import type { TraceItem } from './read-trace.ts';
+import { recordedTasks } from './recorded-tasks.ts';
 
 const frame = (direction: Frame['direction'], data: Frame['data']): TraceItem => ({
   kind: 'frame',
