@@ -5,8 +5,8 @@ import { converse } from '../task/run/complete-turn.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
-import { runOf } from './run.ts';
-import { scoresOf } from './scores.ts';
+import { runOf } from './eval-run.ts';
+import { scoresOf } from './default-scores.ts';
 import type { EvalCase, EvalRun, Evaluated, Score, Scorer } from './types.ts';
 
 export interface EvaluateOptions {
