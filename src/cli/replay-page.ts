@@ -3,11 +3,11 @@ import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import { listen } from '../http/node-server.ts';
 import { readRoutes, type ReadableLog } from '../serve/api.ts';
-import { createGuard } from '../serve/guard.ts';
+import { createGuard } from '../serve/auth/guard.ts';
 import { stderrLogger } from '../serve/logger.ts';
 import { pageRoutes } from '../serve/page.ts';
 import { createRouter } from '../serve/router.ts';
-import { createSessions } from '../serve/session.ts';
+import { createSessions } from '../serve/auth/login-session.ts';
 import { type RecordedTask, recordedTasks, type TraceItem } from '../trace/index.ts';
 
 const HOST = '127.0.0.1';

@@ -3,7 +3,7 @@ import { disposeOnce } from '../stream/dispose-once.ts';
 import { CARD_PATHS } from '../a2a/protocol/agent-card.ts';
 import { urlOf } from '../http/node-request.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
-import { authSchemes, authScopes } from './guard.ts';
+import { authSchemes, authScopes } from './auth/guard.ts';
 import type { ServerLimits } from './limits.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 

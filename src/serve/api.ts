@@ -14,7 +14,7 @@ import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
 import { checkForm, readJson, readTurn } from './body.ts';
 import { answered, reportFailure } from './failure.ts';
-import { forOperators, type IsOperator } from './operators.ts';
+import { forOperators, type IsOperator } from './auth/operators.ts';
 import type { Call, Route } from './router.ts';
 
 /** What of a log the page reads. */

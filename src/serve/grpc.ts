@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { listenA2A, type FindAgent } from '../a2a/grpc/index.ts';
 import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../grpc/index.ts';
 import type { MountedAgents } from './agents.ts';
-import type { Guard } from './guard.ts';
+import type { Guard } from './auth/guard.ts';
 import type { ServerLimits } from './limits.ts';
 import type { ServeOptions } from './types.ts';
 

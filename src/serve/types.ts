@@ -5,11 +5,11 @@ import type { JsonObject } from '../json.ts';
 import type { ToolSource } from '../mcp/types.ts';
 import type { BlobStore } from '../task/blob-store.ts';
 import type { TaskLog } from '../task/types.ts';
-import type { AuditOptions } from './audit.ts';
-import type { Auth } from './guard.ts';
+import type { AuditOptions } from './auth/audit-log.ts';
+import type { Auth } from './auth/guard.ts';
 import type { Limits } from './limits.ts';
 import type { Retention } from './retention.ts';
-import type { SessionOptions } from './session.ts';
+import type { SessionOptions } from './auth/login-session.ts';
 
 export interface ServeOptions {
   readonly host?: string;

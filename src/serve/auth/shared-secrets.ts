@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError } from '../../errors.ts';
 
 /** Secrets by the name of who holds them; a single one is for a single owner, named after the scheme. */
 export type Secrets = string | Readonly<Record<string, string>>;

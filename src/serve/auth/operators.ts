@@ -1,7 +1,7 @@
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError } from '../../errors.ts';
 import type { Auth } from './guard.ts';
-import type { Route } from './router.ts';
-import { secretSchemes } from './secrets.ts';
+import type { Route } from '../router.ts';
+import { secretSchemes } from './shared-secrets.ts';
 
 /** Whether a caller may see what concerns the server and all its callers: metrics, replicas, the audit log. */
 export type IsOperator = (owner: string | undefined) => boolean;

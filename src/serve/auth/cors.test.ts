@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { memoryLog } from '../task/memory/memory-log.ts';
-import { serve, type Served } from './serve.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
+import { serve, type Served } from '../serve.ts';
 
 const ORIGIN = 'https://app.example.com';
 

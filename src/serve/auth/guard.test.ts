@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { memoryLog } from '../task/memory/memory-log.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
 import { createGuard } from './guard.ts';
-import { serve } from './serve.ts';
+import { serve } from '../serve.ts';
 
 const at = (host: string, headers: Record<string, string> = {}): Request =>
   new Request(`http://${host}/a2a`, { method: 'POST', headers });

@@ -1,12 +1,12 @@
 import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
-import { DuolaneError } from '../errors.ts';
-import { headerOf } from '../http/node-request.ts';
+import { DuolaneError } from '../../errors.ts';
+import { headerOf } from '../../http/node-request.ts';
 import type { Auth } from './guard.ts';
-import type { SessionHead } from './page-types.ts';
+import type { SessionHead } from '../page-types.ts';
 import type { IsOperator } from './operators.ts';
-import { memoryRevocations, type Revocations } from './revocations.ts';
-import { plain, type Route } from './router.ts';
-import { bearerOf, readApiKeys } from './secrets.ts';
+import { memoryRevocations, type Revocations } from './session-revocations.ts';
+import { plain, type Route } from '../router.ts';
+import { bearerOf, readApiKeys } from './shared-secrets.ts';
 
 /** How browsers stay signed in. */
 export interface SessionOptions {

@@ -1,13 +1,13 @@
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { reportUnexpected } from '../stream/report-unexpected.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
-import { DuolaneError } from '../errors.ts';
-import type { Logger, Turn } from '../event/types.ts';
-import type { Runner } from '../task/types.ts';
-import { plain, type Route } from './router.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Logger, Turn } from '../../event/types.ts';
+import type { Runner } from '../../task/types.ts';
+import { plain, type Route } from '../router.ts';
 
 /** What happened, who did it, to what, and how it ended. Records are only ever added. */
 export interface AuditRecord {

@@ -1,8 +1,8 @@
 import type { JWTPayload, JWTVerifyGetKey } from 'jose';
-import { DuolaneError } from '../errors.ts';
-import { isObject } from '../json.ts';
-import { isLoopback } from './address.ts';
-import { isOwner } from './secrets.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import { isLoopback } from './loopback.ts';
+import { isOwner } from './shared-secrets.ts';
 
 /** Tokens of an authorization server (OAuth 2, OpenID Connect), checked here against its public keys. */
 export interface JwtAuth {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { memoryLog } from '../task/memory/memory-log.ts';
-import { memoryRevocations } from './revocations.ts';
-import { serve } from './serve.ts';
-import { createSessions } from './session.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
+import { memoryRevocations } from './session-revocations.ts';
+import { serve } from '../serve.ts';
+import { createSessions } from './login-session.ts';
 import type { Auth } from './guard.ts';
 
 const SECRETS = { ada: 'alpha', bob: 'beta' };

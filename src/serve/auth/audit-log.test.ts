@@ -2,12 +2,12 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectA2A } from '../a2a/index.ts';
-import type { Agent } from '../event/types.ts';
-import { memoryLog } from '../task/memory/memory-log.ts';
-import { type AuditRecord, openAudit } from './audit.ts';
-import { serve, type Served } from './serve.ts';
-import type { ServeOptions } from './types.ts';
+import { connectA2A } from '../../a2a/index.ts';
+import type { Agent } from '../../event/types.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
+import { type AuditRecord, openAudit } from './audit-log.ts';
+import { serve, type Served } from '../serve.ts';
+import type { ServeOptions } from '../types.ts';
 
 /** Asks once for an approval. */
 const asks: Agent = async function* (_turn, ctx) {

@@ -1,9 +1,9 @@
-import type { SecurityScheme } from '../a2a/index.ts';
-import { DuolaneError } from '../errors.ts';
-import { headerOf, urlOf } from '../http/node-request.ts';
-import { isLoopback } from './address.ts';
+import type { SecurityScheme } from '../../a2a/index.ts';
+import { DuolaneError } from '../../errors.ts';
+import { headerOf, urlOf } from '../../http/node-request.ts';
+import { isLoopback } from './loopback.ts';
 import { openIdUrl, tokenChecker, type Checked, type JwtAuth } from './jwt.ts';
-import { RESOURCE_PATH } from './resource.ts';
+import { RESOURCE_PATH } from './protected-resource.ts';
 import {
   bearerOf,
   checkOwner,
@@ -12,7 +12,7 @@ import {
   secretSchemes,
   type ApiKeys,
   type Secrets,
-} from './secrets.ts';
+} from './shared-secrets.ts';
 
 /** How callers are told apart. With several, any one lets a caller in. */
 export interface Auth {

@@ -1,5 +1,5 @@
 import type { JwtAuth } from './jwt.ts';
-import type { Route } from './router.ts';
+import type { Route } from '../router.ts';
 
 /** Where the MCP endpoint says who gives tokens for it (RFC 9728). */
 export const RESOURCE_PATH = '/.well-known/oauth-protected-resource/mcp';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { memoryLog } from '../task/memory/memory-log.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
 import type { Auth } from './guard.ts';
 import { createGuard } from './guard.ts';
-import { serve } from './serve.ts';
+import { serve } from '../serve.ts';
 
 const agent = async function* () {};
 const PATHS = ['/metrics', '/api/replicas'];

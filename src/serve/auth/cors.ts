@@ -1,5 +1,5 @@
-import { DuolaneError } from '../errors.ts';
-import { headerOf } from '../http/node-request.ts';
+import { DuolaneError } from '../../errors.ts';
+import { headerOf } from '../../http/node-request.ts';
 
 /** What a page of another origin may read besides the body. */
 const READABLE = 'a2a-extensions, x-a2a-extensions, www-authenticate, content-range, retry-after';

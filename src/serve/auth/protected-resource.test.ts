@@ -1,10 +1,10 @@
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
-import { call, toArray } from '../../test/tool-source.contract.ts';
-import { listen } from '../http/node-server.ts';
-import { createRegistry, dialHttp, tool } from '../mcp/index.ts';
-import { memoryLog } from '../task/memory/memory-log.ts';
-import { serve, type Served } from './index.ts';
+import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { listen } from '../../http/node-server.ts';
+import { createRegistry, dialHttp, tool } from '../../mcp/index.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
+import { serve, type Served } from '../index.ts';
 
 /** An authorization server that gives a token to any client. */
 async function issuerOf(audience: string): Promise<string> {
