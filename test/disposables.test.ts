@@ -309,7 +309,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'serve, connectA2A': {
     files: [
       'serve/serve.ts',
-      'serve/agents.ts',
+      'serve/routes/mount-agents.ts',
       'a2a/client/a2a-client.ts',
       'a2a/client/http-transport.ts',
       'a2a/client/a2a-stream.ts',

@@ -3,7 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import { untilAborted } from '../stream/abort.ts';
 import { openStore, serve, type Auth } from '../serve/index.ts';
 import { queueLimit, type StoreOptions } from '../serve/serve.ts';
-import { blobsOf, removerOf } from '../serve/modules.ts';
+import { blobsOf, removerOf } from '../serve/server-options.ts';
 import type { AgentModule, ServeOptions } from '../serve/types.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import type { TaskLog } from '../task/types.ts';

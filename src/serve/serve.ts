@@ -10,26 +10,26 @@ import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
-import { apiRoutes } from './api.ts';
+import { apiRoutes } from './routes/page-api.ts';
 import { auditAnswers, openAudit, type AuditEntry } from './auth/audit-log.ts';
-import { isCardPath, mountAgents, type MountedAgents } from './agents.ts';
-import { blobRoutes } from './blobs.ts';
+import { isCardPath, mountAgents, type MountedAgents } from './routes/mount-agents.ts';
+import { blobRoutes } from './routes/blob-routes.ts';
 import { createCors } from './auth/cors.ts';
-import { failureResponse } from './failure.ts';
+import { failureResponse } from './failure-response.ts';
 import { createGuard } from './auth/guard.ts';
-import { readLimits, type Limits } from './limits.ts';
-import { stderrLogger } from './logger.ts';
-import { blobsOf, removerOf, serverOptions } from './modules.ts';
-import { observe } from './observe.ts';
+import { readLimits, type Limits } from './server-limits.ts';
+import { stderrLogger } from './stderr-logger.ts';
+import { blobsOf, removerOf, serverOptions } from './server-options.ts';
+import { observe } from './routes/metrics-route.ts';
 import { createOperators, forOperators } from './auth/operators.ts';
-import { outputRoutes } from './outputs.ts';
+import { outputRoutes } from './routes/front-ends.ts';
 import { createReadiness } from './readiness.ts';
 import { startRetention } from './retention.ts';
-import { isPage, pageRoutes } from './page.ts';
+import { isPage, pageRoutes } from './routes/page-files.ts';
 import { RESOURCE_PATH, resourceRoute } from './auth/protected-resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
 import { createSessions, SESSION_PATH } from './auth/login-session.ts';
-import { withSkills } from './skills.ts';
+import { withSkills } from './routes/tool-skills.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
 export interface Served extends AsyncDisposable {
@@ -175,7 +175,7 @@ async function open(
   );
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
-    const { listenAgents } = await import('./grpc.ts');
+    const { listenAgents } = await import('./routes/grpc-listener.ts');
     return opened.use(await listenAgents(host, options, limits, guard, () => ready));
   };
   const grpc = options.grpc && (await openGrpc());

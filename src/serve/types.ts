@@ -7,7 +7,7 @@ import type { BlobStore } from '../task/blob-store.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { AuditOptions } from './auth/audit-log.ts';
 import type { Auth } from './auth/guard.ts';
-import type { Limits } from './limits.ts';
+import type { Limits } from './server-limits.ts';
 import type { Retention } from './retention.ts';
 import type { SessionOptions } from './auth/login-session.ts';
 

@@ -8,7 +8,7 @@ import type {
   SessionHead,
   StreamHead,
   TaskRow,
-} from '../../src/serve/page-types.ts';
+} from '../../src/serve/page-api-types.ts';
 
 export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow };
 

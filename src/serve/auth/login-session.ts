@@ -2,7 +2,7 @@ import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypt
 import { DuolaneError } from '../../errors.ts';
 import { headerOf } from '../../http/node-request.ts';
 import type { Auth } from './guard.ts';
-import type { SessionHead } from '../page-types.ts';
+import type { SessionHead } from '../page-api-types.ts';
 import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './session-revocations.ts';
 import { plain, type Route } from '../router.ts';

@@ -1,10 +1,10 @@
-import { DuolaneError } from '../errors.ts';
-import { listenA2A, type FindAgent } from '../a2a/grpc/index.ts';
-import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../grpc/index.ts';
-import type { MountedAgents } from './agents.ts';
-import type { Guard } from './auth/guard.ts';
-import type { ServerLimits } from './limits.ts';
-import type { ServeOptions } from './types.ts';
+import { DuolaneError } from '../../errors.ts';
+import { listenA2A, type FindAgent } from '../../a2a/grpc/index.ts';
+import { GrpcStatus, STATUS, type CallContext, type GrpcListening } from '../../grpc/index.ts';
+import type { MountedAgents } from './mount-agents.ts';
+import type { Guard } from '../auth/guard.ts';
+import type { ServerLimits } from '../server-limits.ts';
+import type { ServeOptions } from '../types.ts';
 
 /** Health and reflection say who is here and whether it is well, as the card and `/healthz` do. */
 const OPEN = /^\/grpc\.(health|reflection)\./;

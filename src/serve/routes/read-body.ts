@@ -1,11 +1,11 @@
-import type { Answer } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import type { Part } from '../event/types.ts';
-import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../json.ts';
+import type { Answer } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Part } from '../../event/types.ts';
+import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../../json.ts';
 
 /** Throws `invalid`, naming each field that does not fit the form of the agent. */
 export async function checkForm(form: JsonObject, data: unknown): Promise<void> {
-  const { compileJsonSchema } = await import('../mcp/schema/json-schema.ts');
+  const { compileJsonSchema } = await import('../../mcp/schema/json-schema.ts');
   const checked = await compileJsonSchema(form).check(data);
   if (checked.ok) return;
   const words = checked.problems.map(

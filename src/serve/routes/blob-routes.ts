@@ -1,7 +1,7 @@
-import { DuolaneError } from '../errors.ts';
-import { isFresh } from '../http/etag.ts';
-import type { BlobInfo, BlobRange, BlobStore } from '../task/blob-store.ts';
-import { plain, type Call, type Route } from './router.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isFresh } from '../../http/etag.ts';
+import type { BlobInfo, BlobRange, BlobStore } from '../../task/blob-store.ts';
+import { plain, type Call, type Route } from '../router.ts';
 
 /**
  * `GET /blobs/:id`: the bytes that an artifact points to, whole or by a range, to whoever may read

@@ -1,5 +1,5 @@
-import { headerOf, urlOf } from '../http/node-request.ts';
-import { watchStream } from '../http/sse-response.ts';
+import { headerOf, urlOf } from '../../http/node-request.ts';
+import { watchStream } from '../../http/sse-response.ts';
 import {
   observeAll,
   observeRuns,
@@ -7,9 +7,9 @@ import {
   openTelemetry,
   Registry,
   type StreamMeter,
-} from '../metrics/index.ts';
-import type { RunObserver } from '../task/types.ts';
-import type { Route } from './router.ts';
+} from '../../metrics/index.ts';
+import type { RunObserver } from '../../task/types.ts';
+import type { Route } from '../router.ts';
 
 /** What a server says about itself. */
 export interface Observed {

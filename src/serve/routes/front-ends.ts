@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { readAnswers } from '../a2a/server/match-answers.ts';
-import type { Place, Streams } from '../a2a/server/stream-registry.ts';
-import { DuolaneError } from '../errors.ts';
-import { isFinal } from '../event/fold/entry-rules.ts';
-import { parseId } from '../event/event-id.ts';
-import type { Logger, Snapshot, Turn } from '../event/types.ts';
-import { sseResponse, streamResponse } from '../http/sse-response.ts';
-import { traceHeaders } from '../http/trace-context.ts';
-import type { JsonObject } from '../json.ts';
+import { readAnswers } from '../../a2a/server/match-answers.ts';
+import type { Place, Streams } from '../../a2a/server/stream-registry.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isFinal } from '../../event/fold/entry-rules.ts';
+import { parseId } from '../../event/event-id.ts';
+import type { Logger, Snapshot, Turn } from '../../event/types.ts';
+import { sseResponse, streamResponse } from '../../http/sse-response.ts';
+import { traceHeaders } from '../../http/trace-context.ts';
+import type { JsonObject } from '../../json.ts';
 import {
   agUiEncoder,
   answersTo,
@@ -18,14 +18,14 @@ import {
   readUiPost,
   streamJsonEncoder,
   uiMessageEncoder,
-} from '../outputs/index.ts';
-import { keepAlive } from '../stream/keep-alive.ts';
-import { timeOrderedId } from '../task/uuid-v7.ts';
-import type { Runner, TaskLog } from '../task/types.ts';
-import { readJson } from './body.ts';
-import { answered, RETRY_AFTER_MS } from './failure.ts';
-import { follow, type Line, messageStart } from './follow.ts';
-import type { Call, Route } from './router.ts';
+} from '../../outputs/index.ts';
+import { keepAlive } from '../../stream/keep-alive.ts';
+import { timeOrderedId } from '../../task/uuid-v7.ts';
+import type { Runner, TaskLog } from '../../task/types.ts';
+import { readJson } from './read-body.ts';
+import { answered, RETRY_AFTER_MS } from '../failure-response.ts';
+import { follow, type Line, messageStart } from './front-end-stream.ts';
+import type { Call, Route } from '../router.ts';
 
 export interface OutputsOptions {
   readonly agents: readonly string[];

@@ -1,6 +1,6 @@
-import type { Skill } from '../a2a/index.ts';
-import type { ToolSource } from '../mcp/types.ts';
-import type { AgentModule } from './types.ts';
+import type { Skill } from '../../a2a/index.ts';
+import type { ToolSource } from '../../mcp/types.ts';
+import type { AgentModule } from '../types.ts';
 
 /** Tools that a card names; a caller who wants all of them asks over MCP. */
 const MAX_SKILLS = 100;

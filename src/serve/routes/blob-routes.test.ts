@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type BlobInfo, type BlobStore, fileBlobs } from '../task/blob-store.ts';
-import { blobRoutes } from './blobs.ts';
-import { createRouter } from './router.ts';
+import { type BlobInfo, type BlobStore, fileBlobs } from '../../task/blob-store.ts';
+import { blobRoutes } from './blob-routes.ts';
+import { createRouter } from '../router.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'duolane-blobs-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

@@ -1,8 +1,8 @@
-import { belongsTo } from '../event/fold/entry-rules.ts';
-import { parseId, resume, withIds } from '../event/event-id.ts';
-import type { Entry, Snapshot } from '../event/types.ts';
-import type { Message, Output } from '../outputs/index.ts';
-import type { TaskLog } from '../task/types.ts';
+import { belongsTo } from '../../event/fold/entry-rules.ts';
+import { parseId, resume, withIds } from '../../event/event-id.ts';
+import type { Entry, Snapshot } from '../../event/types.ts';
+import type { Message, Output } from '../../outputs/index.ts';
+import type { TaskLog } from '../../task/types.ts';
 
 /** One message of a stream. What only ends the stream at a wait has no id: it is not in the log. */
 export interface Line {

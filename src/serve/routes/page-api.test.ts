@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { DuolaneError } from '../errors.ts';
-import type { Agent } from '../event/types.ts';
-import { memoryLog } from '../task/index.ts';
-import type { TaskLog } from '../task/types.ts';
-import { serve } from './index.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Agent } from '../../event/types.ts';
+import { memoryLog } from '../../task/index.ts';
+import type { TaskLog } from '../../task/types.ts';
+import { serve } from '../index.ts';
 
 const hello: Agent = async function* () {
   yield { type: 'text.delta', id: 't', delta: 'hello' };

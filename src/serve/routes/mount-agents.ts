@@ -1,11 +1,11 @@
-import { a2aServer, type A2AServer, type AgentDescription } from '../a2a/index.ts';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import { CARD_PATHS } from '../a2a/protocol/agent-card.ts';
-import { urlOf } from '../http/node-request.ts';
-import type { Runner, TaskLog } from '../task/types.ts';
-import { authSchemes, authScopes } from './auth/guard.ts';
-import type { ServerLimits } from './limits.ts';
-import type { AgentModule, ServeOptions } from './types.ts';
+import { a2aServer, type A2AServer, type AgentDescription } from '../../a2a/index.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import { CARD_PATHS } from '../../a2a/protocol/agent-card.ts';
+import { urlOf } from '../../http/node-request.ts';
+import type { Runner, TaskLog } from '../../task/types.ts';
+import { authSchemes, authScopes } from '../auth/guard.ts';
+import type { ServerLimits } from '../server-limits.ts';
+import type { AgentModule, ServeOptions } from '../types.ts';
 
 /** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a`, its card also at the root. */
 export interface MountedAgents extends AsyncDisposable {

@@ -2,10 +2,10 @@ import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { plain, type Call, type Route } from './router.ts';
+import { plain, type Call, type Route } from '../router.ts';
 
 /** Folders that may hold the built page: the first when installed, the second in a checkout. */
-const FOLDERS = ['../web/', '../../dist/web/'].map((path) =>
+const FOLDERS = ['../../web/', '../../../dist/web/'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 

@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import type { Streams } from '../a2a/server/stream-registry.ts';
-import { DuolaneError } from '../errors.ts';
-import { isFinal } from '../event/fold/entry-rules.ts';
-import { encodeEntry } from '../event/entry-codec.ts';
-import type { Entry, Logger, Part, Snapshot } from '../event/types.ts';
-import { sseResponse, type SseItem } from '../http/sse-response.ts';
-import { traceHeaders } from '../http/trace-context.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { keepAlive } from '../stream/keep-alive.ts';
-import type { Abortable } from '../stream/types.ts';
-import { timeOrderedId } from '../task/uuid-v7.ts';
-import type { ReplicaInfo, Runner, TaskLog } from '../task/types.ts';
-import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from './page-types.ts';
-import { checkForm, readJson, readTurn } from './body.ts';
-import { answered, reportFailure } from './failure.ts';
-import { forOperators, type IsOperator } from './auth/operators.ts';
-import type { Call, Route } from './router.ts';
+import type { Streams } from '../../a2a/server/stream-registry.ts';
+import { DuolaneError } from '../../errors.ts';
+import { isFinal } from '../../event/fold/entry-rules.ts';
+import { encodeEntry } from '../../event/entry-codec.ts';
+import type { Entry, Logger, Part, Snapshot } from '../../event/types.ts';
+import { sseResponse, type SseItem } from '../../http/sse-response.ts';
+import { traceHeaders } from '../../http/trace-context.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import { keepAlive } from '../../stream/keep-alive.ts';
+import type { Abortable } from '../../stream/types.ts';
+import { timeOrderedId } from '../../task/uuid-v7.ts';
+import type { ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
+import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api-types.ts';
+import { checkForm, readJson, readTurn } from './read-body.ts';
+import { answered, reportFailure } from '../failure-response.ts';
+import { forOperators, type IsOperator } from '../auth/operators.ts';
+import type { Call, Route } from '../router.ts';
 
 /** What of a log the page reads. */
 export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'replicas'> {
