@@ -5,7 +5,7 @@ import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../mcp/in
 import { type Command, EXIT, textFlag } from './command.ts';
 import { dialSource, SOURCES } from './source.ts';
 import { type Counts, Tally } from './tally.ts';
-import type { Channel } from './terminal.ts';
+import type { Channel } from './terminal/terminal.ts';
 
 export const bridge: Command = {
   usage: '<from> <to> [options]',

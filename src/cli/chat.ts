@@ -3,10 +3,10 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { localConversation, type Conversation } from './conversation.ts';
-import { channelLogger } from './logger.ts';
+import { channelLogger } from './terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
-import { decide, readLine } from './person.ts';
-import { Printer } from './printer.ts';
+import { decide, readLine } from './terminal/prompt-user.ts';
+import { Printer } from './terminal/entry-printer.ts';
 import { remoteConversation } from './remote.ts';
 
 export const chat: Command = {

@@ -6,7 +6,7 @@ import { converse, type ConverseOptions } from '../task/run/complete-turn.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { TaskLog } from '../task/types.ts';
-import type { Shown } from './printer.ts';
+import type { Shown } from './terminal/entry-printer.ts';
 
 export type SayOptions = Required<ConverseOptions>;
 

@@ -6,10 +6,10 @@ import type { TaskLog } from '../task/types.ts';
 import { breakIt, FAULTS } from './break/break.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
 import { localConversation } from './conversation.ts';
-import { channelLogger } from './logger.ts';
+import { channelLogger } from './terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
-import { decide, enter } from './person.ts';
-import { Printer } from './printer.ts';
+import { decide, enter } from './terminal/prompt-user.ts';
+import { Printer } from './terminal/entry-printer.ts';
 
 const DEFAULT = 'ai-doctor';
 

@@ -14,9 +14,9 @@ import {
 import type { JsonObject } from '../json.ts';
 import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from './command.ts';
 import { readCases, samplesOf } from './eval-cases.ts';
-import { channelLogger } from './logger.ts';
+import { channelLogger } from './terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
-import type { Channel } from './terminal.ts';
+import type { Channel } from './terminal/terminal.ts';
 
 export const evalCommand: Command = {
   usage: '<module or sample> [cases] [options]',

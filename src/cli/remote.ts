@@ -12,7 +12,7 @@ import type { Outcome, Part } from '../event/types.ts';
 import { isObject } from '../json.ts';
 import { onAbort } from '../stream/abort.ts';
 import type { Conversation, SayOptions } from './conversation.ts';
-import type { Shown } from './printer.ts';
+import type { Shown } from './terminal/entry-printer.ts';
 
 export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;

@@ -3,11 +3,11 @@ import { DuolaneError } from '../errors.ts';
 import { encodeEntry } from '../event/entry-codec.ts';
 import { sleep, untilAborted } from '../stream/abort.ts';
 import { readTrace, type TraceItem } from '../trace/index.ts';
-import { openBrowser } from './browser.ts';
+import { openBrowser } from './terminal/open-browser.ts';
 import { EXIT, isReadable, numberFlag, type Command } from './command.ts';
-import { lanePrinter } from './lanes.ts';
-import { plain, Printer } from './printer.ts';
-import type { Channel } from './terminal.ts';
+import { lanePrinter } from './terminal/frame-printer.ts';
+import { plain, Printer } from './terminal/entry-printer.ts';
+import type { Channel } from './terminal/terminal.ts';
 
 /** A night between two turns is not waited for. */
 const LONGEST_PAUSE_MS = 10_000;

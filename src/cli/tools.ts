@@ -4,10 +4,10 @@ import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { ToolEvent, ToolResult, ToolSource } from '../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
-import { decide } from './person.ts';
-import { plain } from './printer.ts';
+import { decide } from './terminal/prompt-user.ts';
+import { plain } from './terminal/entry-printer.ts';
 import { dialSource, SOURCES } from './source.ts';
-import type { Channel } from './terminal.ts';
+import type { Channel } from './terminal/terminal.ts';
 
 export const tools: Command = {
   usage: '<source> [tool [arguments as JSON]] [options]',

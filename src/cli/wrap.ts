@@ -7,8 +7,8 @@ import { buildEnv, spawnProcess, type ProcessTransport } from '../process/index.
 import { WriteGate } from '../process/write-gate.ts';
 import { PipeTap } from '../trace/pipe-tap.ts';
 import { EXIT, signalOf, textFlag, type Command } from './command.ts';
-import { lanePrinter } from './lanes.ts';
-import type { Channel } from './terminal.ts';
+import { lanePrinter } from './terminal/frame-printer.ts';
+import type { Channel } from './terminal/terminal.ts';
 
 export const wrap: Command = {
   usage: '[options] -- <command> [arguments …]',

@@ -1,7 +1,7 @@
 import { RULES } from '../../trace/index.ts';
 import { EXIT } from '../command.ts';
-import { plain } from '../printer.ts';
-import type { Channel } from '../terminal.ts';
+import { plain } from '../terminal/entry-printer.ts';
+import type { Channel } from '../terminal/terminal.ts';
 import type { Fault, Side } from './fault.ts';
 
 /** By the name on the command line; loaded when asked for. */

@@ -1,6 +1,6 @@
 import type { Finding, Severity } from '../../trace/index.ts';
-import { plain } from '../printer.ts';
-import type { Channel } from '../terminal.ts';
+import { plain } from '../terminal/entry-printer.ts';
+import type { Channel } from '../terminal/terminal.ts';
 import type { Check } from './installation.ts';
 
 const MARK = {

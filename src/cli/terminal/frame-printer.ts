@@ -1,6 +1,6 @@
-import type { Frame } from '../event/types.ts';
-import { frameDescriber } from '../trace/describe-frame.ts';
-import { plain } from './printer.ts';
+import type { Frame } from '../../event/types.ts';
+import { frameDescriber } from '../../trace/describe-frame.ts';
+import { plain } from './entry-printer.ts';
 import type { Channel } from './terminal.ts';
 
 /** Prints frames of both lanes, one per line, with the seconds since the first. */

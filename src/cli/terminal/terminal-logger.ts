@@ -1,5 +1,5 @@
-import type { Logger } from '../event/types.ts';
-import { plain } from './printer.ts';
+import type { Logger } from '../../event/types.ts';
+import { plain } from './entry-printer.ts';
 import type { Channel } from './terminal.ts';
 
 /** The file and line of the first stack frame that has them: `at run (file:///a/b.ts:3:7)`. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { channelLogger } from './logger.ts';
+import { channelLogger } from './terminal-logger.ts';
 import type { Channel } from './terminal.ts';
 
 const heard = (): { readonly lines: string[]; readonly channel: Channel } => {

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { DuolaneError } from '../errors.ts';
+import { DuolaneError } from '../../errors.ts';
 
 type Style = Parameters<typeof styleText>[0];
 

@@ -1,4 +1,4 @@
-import { buildEnv, spawnProcess } from '../process/index.ts';
+import { buildEnv, spawnProcess } from '../../process/index.ts';
 
 /** Opens an address in the person's browser; false where there is none. */
 export function openBrowser(url: string): boolean {

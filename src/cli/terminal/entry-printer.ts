@@ -1,4 +1,4 @@
-import type { Entry } from '../event/types.ts';
+import type { Entry } from '../../event/types.ts';
 import type { Channel } from './terminal.ts';
 
 /** What can be printed: an entry of a log, or what another server says, in the same words. */

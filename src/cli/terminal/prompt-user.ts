@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import type { Answer, InputRequest } from '../ask.ts';
-import { decisionOf } from '../event/text/parse-decision.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import { decisionOf } from '../../event/text/parse-decision.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
