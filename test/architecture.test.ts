@@ -124,7 +124,7 @@ test.each([
   ['mcp/schema/compile-schema.ts', `import type { ZodType } from 'zod'`],
   ['mcp/json-rpc/stdio.ts', `import { startChild } from '../../process/index.ts'`],
   ['adapters/cli-agent.ts', `import { openSession } from '../host/index.ts'`],
-  ['cli/modules.ts', 'const agent = await import(pathToFileURL(path).href)'],
+  ['cli/agents/load-agent.ts', 'const agent = await import(pathToFileURL(path).href)'],
   ['process/child.ts', `import { spawn } from 'node:child_process'`],
   ['task/sqlite/sqlite-log.ts', `import { DatabaseSync } from '@photostructure/sqlite'`],
 ])('the rules allow, in %s: %s', (file, source) => {

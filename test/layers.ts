@@ -63,7 +63,10 @@ export const PACKAGES: Readonly<
 };
 
 /** Files that load what a user names: a module, a plug-in. Nobody else computes what it imports. */
-export const LOADERS: readonly string[] = ['agent-cli/models/index', 'cli/modules'];
+export const LOADERS: readonly string[] = [
+  'agent-cli/models/choose-model',
+  'cli/agents/load-agent',
+];
 
 /** Parts that are pure: bytes and messages in and out, so they import no I/O of Node at all. */
 export const PURE: readonly string[] = ['errors', 'json', 'ask', 'wire', 'outputs'];

@@ -2,12 +2,12 @@ import { createInterface } from 'node:readline';
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
-import { localConversation, type Conversation } from './conversation.ts';
+import { localConversation, type Conversation } from './agents/local-chat.ts';
 import { channelLogger } from './terminal/terminal-logger.ts';
-import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
+import { exampleNames, loadAgent, SAMPLES } from './agents/load-agent.ts';
 import { decide, readLine } from './terminal/prompt-user.ts';
 import { Printer } from './terminal/entry-printer.ts';
-import { remoteConversation } from './remote.ts';
+import { remoteConversation } from './agents/remote-chat.ts';
 
 export const chat: Command = {
   usage: '<address, module or sample> [message …] [options]',

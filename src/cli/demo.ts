@@ -5,9 +5,9 @@ import type { AgentModule } from '../serve/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { breakIt, FAULTS } from './break/break.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from './command.ts';
-import { localConversation } from './conversation.ts';
+import { localConversation } from './agents/local-chat.ts';
 import { channelLogger } from './terminal/terminal-logger.ts';
-import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
+import { exampleNames, loadAgent, SAMPLES } from './agents/load-agent.ts';
 import { decide, enter } from './terminal/prompt-user.ts';
 import { Printer } from './terminal/entry-printer.ts';
 

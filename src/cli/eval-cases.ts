@@ -3,7 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import type { EvalCase, Scorer } from '../eval/index.ts';
 import { isObject } from '../json.ts';
 import type { AgentModule } from '../serve/types.ts';
-import { importFile } from './modules.ts';
+import { importFile } from './agents/load-agent.ts';
 
 export interface EvalCases {
   readonly cases: readonly EvalCase[];

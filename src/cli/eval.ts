@@ -15,7 +15,7 @@ import type { JsonObject } from '../json.ts';
 import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from './command.ts';
 import { readCases, samplesOf } from './eval-cases.ts';
 import { channelLogger } from './terminal/terminal-logger.ts';
-import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
+import { exampleNames, loadAgent, SAMPLES } from './agents/load-agent.ts';
 import type { Channel } from './terminal/terminal.ts';
 
 export const evalCommand: Command = {

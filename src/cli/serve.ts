@@ -10,8 +10,8 @@ import type { TaskLog } from '../task/types.ts';
 import { openBrowser } from './terminal/open-browser.ts';
 import { EXIT, numberFlag, textFlag, type Command, type Flags } from './command.ts';
 import { channelLogger } from './terminal/terminal-logger.ts';
-import { exampleNames, loadAgent, SAMPLES } from './modules.ts';
-import { reloadable } from './reload.ts';
+import { exampleNames, loadAgent, SAMPLES } from './agents/load-agent.ts';
+import { reloadable } from './agents/reloadable-agent.ts';
 import { readSecret, secretSetting } from './secret.ts';
 
 const DEFAULT_STORE = '.duolane/tasks.sqlite';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ROOT, run, runNpm } from '../../scripts/setup.mjs';
-import { exampleNames } from '../../src/cli/modules.ts';
+import { exampleNames } from '../../src/cli/agents/load-agent.ts';
 import { createRegistry, offerHttp, tool } from '../../src/mcp/index.ts';
 import { all, Caller, textOf } from '../a2a/support.ts';
 import { expectNoStack, PATH_AGENT, Place } from './support.ts';

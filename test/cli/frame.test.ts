@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { exampleNames } from '../../src/cli/modules.ts';
+import { exampleNames } from '../../src/cli/agents/load-agent.ts';
 import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
 import { survivors } from '../support/processes.ts';
 import { COMMAND, expectNoStack, PATH_AGENT, Place } from './support.ts';

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
 import { officialCli } from '../../host/launch/cli-launch.ts';
 import { listen } from '../../http/node-server.ts';
-import { exampleNames } from '../modules.ts';
+import { exampleNames } from '../agents/load-agent.ts';
 
 /** One thing that this installation has, or lacks. */
 export interface Check {

@@ -1,9 +1,9 @@
 import { watch } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { DuolaneError } from '../errors.ts';
-import type { Agent } from '../event/types.ts';
-import { importAgent, type LoadedAgent } from './modules.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Agent } from '../../event/types.ts';
+import { importAgent, type LoadedAgent } from './load-agent.ts';
 
 const SETTLE_MS = 100;
 

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { DuolaneError } from '../errors.ts';
-import type { AgentModule } from '../serve/types.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { AgentModule } from '../../serve/types.ts';
 
 export interface LoadedAgent {
   readonly name: string;
@@ -13,7 +13,7 @@ export interface LoadedAgent {
 }
 
 /** The samples that come with the package, built beside it. */
-const EXAMPLES = ['../examples/', '../../dist/examples/'].map((path) =>
+const EXAMPLES = ['../../examples/', '../../../dist/examples/'].map((path) =>
   fileURLToPath(new URL(path, import.meta.url)),
 );
 

@@ -4,15 +4,15 @@ import {
   type A2AClient,
   type A2APart,
   type A2AStream,
-} from '../a2a/index.ts';
-import { INTERRUPTED, TERMINAL, type A2AState } from '../a2a/protocol/model.ts';
-import type { Answer, InputRequest } from '../ask.ts';
-import { DuolaneError } from '../errors.ts';
-import type { Outcome, Part } from '../event/types.ts';
-import { isObject } from '../json.ts';
-import { onAbort } from '../stream/abort.ts';
-import type { Conversation, SayOptions } from './conversation.ts';
-import type { Shown } from './terminal/entry-printer.ts';
+} from '../../a2a/index.ts';
+import { INTERRUPTED, TERMINAL, type A2AState } from '../../a2a/protocol/model.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
+import { DuolaneError } from '../../errors.ts';
+import type { Outcome, Part } from '../../event/types.ts';
+import { isObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
+import type { Conversation, SayOptions } from './local-chat.ts';
+import type { Shown } from '../terminal/entry-printer.ts';
 
 export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;

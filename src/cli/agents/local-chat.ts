@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { disposeOnce } from '../stream/dispose-once.ts';
-import type { Logger, Part } from '../event/types.ts';
-import type { AgentModule } from '../serve/types.ts';
-import { converse, type ConverseOptions } from '../task/run/complete-turn.ts';
-import { memoryLog } from '../task/memory/memory-log.ts';
-import { createRunner } from '../task/run/runner.ts';
-import type { TaskLog } from '../task/types.ts';
-import type { Shown } from './terminal/entry-printer.ts';
+import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Logger, Part } from '../../event/types.ts';
+import type { AgentModule } from '../../serve/types.ts';
+import { converse, type ConverseOptions } from '../../task/run/complete-turn.ts';
+import { memoryLog } from '../../task/memory/memory-log.ts';
+import { createRunner } from '../../task/run/runner.ts';
+import type { TaskLog } from '../../task/types.ts';
+import type { Shown } from '../terminal/entry-printer.ts';
 
 export type SayOptions = Required<ConverseOptions>;
 
