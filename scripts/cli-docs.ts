@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { helpOf } from '../src/cli/command.ts';
-import { COMMANDS } from '../src/cli/commands.ts';
+import { COMMANDS } from '../src/cli/command-table.ts';
 import { type Rule, RULES } from '../src/trace/index.ts';
 
 const CLI = new URL('../docs/cli.md', import.meta.url);

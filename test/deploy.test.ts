@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { serveCommand } from '../src/cli/serve.ts';
+import { serveCommand } from '../src/cli/commands/serve.ts';
 import { peer } from './peers.ts';
 import { suite } from './verifies.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { FAULTS } from '../src/cli/break/break.ts';
+import { FAULTS } from '../src/cli/commands/demo/run-fault.ts';
 import { verifies } from './verifies.ts';
 
 const ROOT = join(import.meta.dirname, '..');

@@ -140,7 +140,7 @@ describe('who knows what', () => {
             (folder === 'json-rpc' && one.target === 'mcp/index.ts' && one.kind !== 'type')),
       );
     const both = files.filter((file) => knows(file, 'grpc') && knows(file, 'json-rpc'));
-    expect(both.toSorted()).toEqual(['cli/bridge.ts', 'cli/source.ts']);
+    expect(both.toSorted()).toEqual(['cli/commands/bridge.ts', 'cli/commands/dial-source.ts']);
   });
 
   verifies('S264', 'whoever needs no gRPC never loads it: it has a door of its own', () => {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { EXIT, helpOf, readArgs, signalOf } from './command.ts';
-import { COMMANDS } from './commands.ts';
+import { COMMANDS } from './command-table.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

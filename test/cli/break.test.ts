@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { FAULTS } from '../../src/cli/break/break.ts';
-import type { Side } from '../../src/cli/break/fault.ts';
+import { FAULTS } from '../../src/cli/commands/demo/run-fault.ts';
+import type { Side } from '../../src/cli/commands/demo/fault-types.ts';
 import { verifies } from '../verifies.ts';
 import { expectNoStack, Place } from './support.ts';
 

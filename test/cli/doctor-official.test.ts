@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { probe } from '../../src/cli/doctor/probe.ts';
+import { probe } from '../../src/cli/commands/doctor/probe-server.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 

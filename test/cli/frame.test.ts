@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { COMMANDS } from '../../src/cli/command-table.ts';
 import { exampleNames } from '../../src/cli/agents/load-agent.ts';
 import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
 import { survivors } from '../support/processes.ts';

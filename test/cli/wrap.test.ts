@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { chmod, readFile } from 'node:fs/promises';
-import { wrap } from '../../src/cli/wrap.ts';
+import { wrap } from '../../src/cli/commands/wrap.ts';
 import { openTerminal } from '../../src/cli/terminal/terminal.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { checkTrace, readTrace } from '../../src/trace/index.ts';

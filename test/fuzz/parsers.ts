@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { connectA2A } from '../../src/a2a/index.ts';
 import { parseFlags } from '../../src/agent-cli/command-line/flags.ts';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { COMMANDS } from '../../src/cli/command-table.ts';
 import { readArgs } from '../../src/cli/command.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { readEvent } from '../../src/event/run/parse-event.ts';

@@ -1,0 +1,56 @@
+import type { Command } from './command.ts';
+
+export interface CommandEntry {
+  /** One line, without a full stop. */
+  readonly summary: string;
+  /** Loaded when called: the overview and the version cost nothing. */
+  readonly load: () => Promise<Command>;
+}
+
+/** Every command, in the order of the overview. */
+export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  demo: {
+    summary: 'Run a sample agent here in the terminal, offline, with no key',
+    load: async () => (await import('./commands/demo/demo.ts')).demo,
+  },
+  serve: {
+    summary: 'Serve agents over A2A 0.3 and 1.0, with the page that shows both lanes',
+    load: async () => (await import('./commands/serve.ts')).serveCommand,
+  },
+  chat: {
+    summary: 'Talk to an agent: any A2A server, a module, or a sample',
+    load: async () => (await import('./commands/chat.ts')).chat,
+  },
+  wrap: {
+    summary: 'Watch or record both lanes between a host and its stream-json CLI',
+    load: async () => (await import('./commands/wrap.ts')).wrap,
+  },
+  doctor: {
+    summary: 'Check this installation, a recorded trace, or a running A2A server',
+    load: async () => (await import('./commands/doctor/doctor.ts')).doctor,
+  },
+  eval: {
+    summary: 'Run cases against an agent, score its streams, export them as traces',
+    load: async () => (await import('./commands/eval.ts')).evalCommand,
+  },
+  replay: {
+    summary: 'Show a recorded trace again, 1 to 50 times as fast',
+    load: async () => (await import('./commands/replay.ts')).replay,
+  },
+  tools: {
+    summary: 'List and call the tools of an MCP server',
+    load: async () => (await import('./commands/tools.ts')).tools,
+  },
+  bridge: {
+    summary: 'Offer an MCP server on another wire: stdio, HTTP, SSE, gRPC',
+    load: async () => (await import('./commands/bridge.ts')).bridge,
+  },
+  new: {
+    summary: 'Make a small agent with one tool and one test',
+    load: async () => (await import('./commands/new/new-agent.ts')).newAgent,
+  },
+  completion: {
+    summary: 'Print the completion script of your shell',
+    load: async () => (await import('./commands/completion.ts')).completion,
+  },
+};

@@ -1,0 +1,140 @@
+import { DuolaneError } from '../../errors.ts';
+import { untilAborted } from '../../stream/abort.ts';
+import { offerGrpc } from '../../mcp/grpc/index.ts';
+import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../../mcp/index.ts';
+import { type Command, EXIT, textFlag } from '../command.ts';
+import { dialSource, SOURCES } from './dial-source.ts';
+import { type Counts, Tally } from './counting-source.ts';
+import type { Channel } from '../terminal/terminal.ts';
+
+export const bridge: Command = {
+  usage: '<from> <to> [options]',
+  most: 2,
+  options: {
+    token: { value: 'bearer', text: 'sent to <from> as its bearer token' },
+    'require-token': { value: 'bearer', text: 'what clients of a gRPC <to> must bear' },
+    json: { text: 'print the address and then the counters as JSON, one per line' },
+  },
+  details: [
+    `<from> is ${SOURCES}.`,
+    '<to> is where it is offered: grpc://host:port, http://host:port for Streamable HTTP, sse://host:port\n' +
+      'for the transport before it as well, or stdio: for this process itself, as a server that a client\n' +
+      'starts. Port 0 is a free one.',
+    'Lists are handed on as they come, pages as streams and streams as pages; progress, questions,\n' +
+      'errors and cancels pass in both directions. Tokens of clients are not handed on.\n' +
+      'Counters are shown on stderr, live on a terminal. Ctrl-C stops.',
+  ],
+  examples: [
+    "duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
+    'duolane bridge grpc://127.0.0.1:50051 http://127.0.0.1:3000',
+    'duolane bridge http://127.0.0.1:3000/mcp stdio:',
+  ],
+  async run({ args, flags, terminal, signal }) {
+    const [from, to] = args;
+    if (from === undefined || to === undefined)
+      throw new DuolaneError(
+        'invalid',
+        "from where to where? duolane bridge 'stdio:node server.js' grpc://127.0.0.1:50051",
+      );
+    const offer = readTarget(to, textFlag(flags, 'require-token'));
+    const { out, err } = terminal;
+    const token = textFlag(flags, 'token');
+    await using source = await dialSource(from, { token, signal, capabilities: PASSED_ON });
+    const tally = new Tally(source, () => shown.changed());
+    const report = flags['json']
+      ? (counts: Counts) => out.line(JSON.stringify(counts))
+      : (counts: Counts) => err.line(err.style('dim', describe(counts)));
+    using shown = new Shown(err, () => tally.counts, Boolean(flags['json']), report);
+    await using offered = await offer(tally.source);
+    const { url = 'stdio:', done } = offered;
+    if (flags['json'] && url !== 'stdio:')
+      out.line(JSON.stringify({ url, from, name: source.info.name }));
+    else err.line(`${err.style('bold', url)}  ${source.info.name}, from ${from}`);
+    await Promise.race([untilAborted(signal), done ?? new Promise(() => {})]);
+    return EXIT.ok;
+  },
+};
+
+/** What a server may ask, because the client at the other end is asked in turn. */
+const PASSED_ON = { elicitation: {}, sampling: {}, roots: {} };
+
+type Offered = AsyncDisposable & { readonly url?: string; readonly done?: Promise<void> };
+
+/** How to offer a source at a place; `invalid` before anything is started, if there is no such place. */
+function readTarget(
+  to: string,
+  requireToken: string | undefined,
+): (source: ToolSource) => Promise<Offered> {
+  if (to === 'stdio:') return async (source) => offerStdio(source);
+  const url = URL.canParse(to) ? new URL(to) : undefined;
+  const { hostname: host = '', port = '' } = url ?? {};
+  const place = { host: host.replace(/^\[|\]$/g, ''), port: Number(port) };
+  if (!url || port === '' || !['grpc:', 'http:', 'sse:'].includes(url.protocol))
+    // A port that is the scheme's own is not in a URL.
+    throw new DuolaneError(
+      'invalid',
+      `${to} is no place to offer at: write grpc://host:port, http://host:port, sse://host:port or stdio:`,
+    );
+  if (url.protocol === 'grpc:')
+    return (source) =>
+      offerGrpc(source, {
+        ...place,
+        ...(requireToken !== undefined && { token: requireToken }),
+        tunnel: (road) => serveMessages(source, road),
+      });
+  if (requireToken !== undefined)
+    throw new DuolaneError(
+      'invalid',
+      '--require-token is for a gRPC <to>; put a proxy before HTTP',
+    );
+  if (url.protocol === 'http:') return (source) => offerHttp(source, place);
+  return async (source) => {
+    const offered = await offerHttp(source, { ...place, sse: '/sse' });
+    const { host: bound } = new URL(offered.url);
+    const url = `sse://${bound}/sse`;
+    return { url, [Symbol.asyncDispose]: () => offered[Symbol.asyncDispose]() };
+  };
+}
+
+const EVERY_MS = 1_000;
+const LIVE_MS = 100;
+
+/** The counters: drawn over themselves for a person who looks on, else a line when they have changed. */
+class Shown implements Disposable {
+  readonly #err: Channel;
+  readonly #counts: () => Counts;
+  readonly #live: boolean;
+  readonly #report: (counts: Counts) => void;
+  readonly #timer: NodeJS.Timeout;
+  #fresh = false;
+
+  constructor(err: Channel, counts: () => Counts, json: boolean, report: (counts: Counts) => void) {
+    this.#err = err;
+    this.#counts = counts;
+    this.#live = err.live && !json;
+    this.#report = report;
+    this.#timer = setInterval(() => this.#show(), this.#live ? LIVE_MS : EVERY_MS);
+  }
+
+  changed(): void {
+    this.#fresh = true;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    this.#show();
+    if (this.#live) this.#err.line();
+  }
+
+  #show(): void {
+    if (!this.#fresh) return;
+    this.#fresh = false;
+    if (this.#live)
+      this.#err.write(`\r\x1b[2K${describe(this.#counts()).slice(0, this.#err.width - 1)}`);
+    else this.#report(this.#counts());
+  }
+}
+
+const describe = ({ lists, items, calls, events, open, canceled, failed }: Counts): string =>
+  `lists ${lists} (${items} items)  calls ${calls} (${events} events)  ` +
+  `running ${open}  cancelled ${canceled}  failed ${failed}`;

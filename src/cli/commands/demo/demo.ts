@@ -1,0 +1,90 @@
+import { DuolaneError } from '../../../errors.ts';
+import { encodeEntry } from '../../../event/entry-codec.ts';
+import type { Entry } from '../../../event/types.ts';
+import type { AgentModule } from '../../../serve/types.ts';
+import type { TaskLog } from '../../../task/types.ts';
+import { breakIt, FAULTS } from './run-fault.ts';
+import { EXIT, textFlag, type Command, type CommandCall } from '../../command.ts';
+import { localConversation } from '../../agents/local-chat.ts';
+import { channelLogger } from '../../terminal/terminal-logger.ts';
+import { exampleNames, loadAgent, SAMPLES } from '../../agents/load-agent.ts';
+import { decide, enter } from '../../terminal/prompt-user.ts';
+import { Printer } from '../../terminal/entry-printer.ts';
+
+const DEFAULT = 'ai-doctor';
+
+export const demo: Command = {
+  usage: '[sample or module] [options]',
+  most: 1,
+  words: exampleNames,
+  options: {
+    break: {
+      value: 'fault',
+      text: 'run a common mistake, then the same with Duolane, side by side',
+      choices: FAULTS,
+    },
+    json: { text: 'print the entries of the task log, one JSON object per line' },
+  },
+  details: [
+    SAMPLES,
+    'Without a terminal, what the agent asks a person counts as approved, and the run says so.',
+    'At a terminal the page with this run is served until Enter or Ctrl-C.',
+  ],
+  examples: [
+    'duolane demo',
+    'duolane demo --json | jq -r .type',
+    'duolane demo --break string-prompt',
+  ],
+  async run(call) {
+    const { args, flags, terminal, signal } = call;
+    const fault = textFlag(flags, 'break');
+    if (fault !== undefined) {
+      return breakIt(fault, terminal.out, { json: flags['json'] === true, signal });
+    }
+    const [wanted = DEFAULT] = args;
+    const { name, module } = await loadAgent(wanted);
+    const [sample] = (module.options?.form?.['examples'] as unknown[] | undefined) ?? [];
+    if (sample === undefined) {
+      throw new DuolaneError(
+        'invalid',
+        `${wanted} has no sample to run: give its options.form some examples (samples: ${exampleNames().join(', ')})`,
+      );
+    }
+    await using talk = localConversation(name, module, channelLogger(terminal.err));
+    const { out } = terminal;
+    const printer = flags['json'] ? undefined : new Printer(out);
+    const text = typeof sample === 'string' ? sample : JSON.stringify(sample);
+    let outcome = 'failed';
+    let task = '';
+    for await (const event of talk.say([{ text }], {
+      ask: (request) => decide(request, terminal, { signal, otherwise: 'accept' }),
+      signal,
+    })) {
+      if (printer) printer.event(event);
+      else out.line(encodeEntry(event as Entry));
+      if (event.type === 'turn.submitted') task = event.turn.task;
+      if (event.type === 'run.finished') outcome = event.outcome;
+    }
+    signal.throwIfAborted();
+    if (outcome !== 'completed') return EXIT.failed;
+    if (printer && terminal.interactive)
+      await showPage(name, module, { log: talk.log, task }, call);
+    else if (printer) out.line(`\nThe same with both lanes to watch: duolane serve ${name}`);
+    return EXIT.ok;
+  },
+};
+
+/** The run that has just ended, with both lanes, and a form to run it again; until the person has seen enough. */
+async function showPage(
+  name: string,
+  module: AgentModule,
+  { log, task }: { readonly log: TaskLog; readonly task: string },
+  { terminal: { out }, signal }: CommandCall,
+): Promise<void> {
+  const { resources: _, ...options } = module.options ?? {}; // they belong to the conversation
+  const { serve } = await import('../../../serve/serve.ts'); // the run needs none of it
+  await using served = await serve({ [name]: { ...module, options } }, { log });
+  out.line(`\nBoth lanes of this run: ${out.style('bold', `${served.url}/#${task}`)}`);
+  out.line('Enter ends.');
+  await enter(signal);
+}

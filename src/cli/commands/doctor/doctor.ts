@@ -1,0 +1,88 @@
+import { createReadStream } from 'node:fs';
+import { DuolaneError } from '../../../errors.ts';
+import { checkTrace, readTrace } from '../../../trace/index.ts';
+import {
+  EXIT,
+  isReadable,
+  numberFlag,
+  textFlag,
+  type Command,
+  type CommandCall,
+} from '../../command.ts';
+import { checkInstallation } from './check-installation.ts';
+import { probe } from './probe-server.ts';
+import { isBroken, printChecks, printFindings, summary } from './print-report.ts';
+
+export const doctor: Command = {
+  usage: '[trace file or address] [options]',
+  most: 1,
+  options: {
+    message: { value: 'text', text: 'what is said to a running agent ("Hello")' },
+    token: { value: 'bearer', text: 'sent to a running agent as its bearer token' },
+    timeout: { value: 'seconds', text: 'how long a run of a running agent may take (60)' },
+    port: { value: 'number', text: 'whether this port is free' },
+    store: { value: 'file', text: 'whether tasks can be kept there (.duolane/tasks.sqlite)' },
+    json: { text: 'print the findings as JSON' },
+  },
+  details: [
+    'Without a word: is everything here that the commands need?',
+    'With a file: a trace of duolane wrap, entries of duolane demo --json, or an A2A stream as\n' +
+      'curl -N saves it. Every broken rule comes with its line, what happened and the fix.',
+    'With an address: the streaming contract against a running A2A server. The agent runs twice.',
+    'Exit code 1 if something required is missing or a rule is broken.',
+  ],
+  examples: [
+    'duolane doctor',
+    'duolane doctor run.jsonl',
+    'duolane doctor http://127.0.0.1:8003 --message "What is the time?"',
+  ],
+  async run(call) {
+    const [what] = call.args;
+    if (what === undefined) return installation(call);
+    return /^https?:\/\//.test(what) ? server(call, what) : file(call, what);
+  },
+};
+
+async function installation({ flags, terminal }: CommandCall): Promise<number> {
+  const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
+  const store = textFlag(flags, 'store') ?? '.duolane/tasks.sqlite';
+  const checks = await checkInstallation({ port, store });
+  if (flags['json']) terminal.out.line(JSON.stringify({ checks }));
+  else printChecks(terminal.out, checks);
+  return checks.some(({ state }) => state === 'missing') ? EXIT.failed : EXIT.ok;
+}
+
+async function file({ flags, terminal }: CommandCall, path: string): Promise<number> {
+  if (!isReadable(path)) {
+    throw new DuolaneError('not_found', `there is no file ${path}; an address begins with http://`);
+  }
+  const { out } = terminal;
+  const verdict = await checkTrace(readTrace(createReadStream(path)));
+  if (flags['json']) out.line(JSON.stringify({ file: path, ...verdict }));
+  else {
+    printFindings(out, path, verdict.findings);
+    out.line(`${path}: ${verdict.records} ${WORDS[verdict.kind]}, ${summary(verdict.findings)}`);
+  }
+  return isBroken(verdict.findings) ? EXIT.failed : EXIT.ok;
+}
+
+const WORDS = { frames: 'frames', entries: 'entries of a log', stream: 'events of a stream' };
+
+async function server({ flags, terminal, signal }: CommandCall, url: string): Promise<number> {
+  const { out } = terminal;
+  const token = textFlag(flags, 'token');
+  const seconds = numberFlag(flags, 'timeout', { min: 1, max: 86_400, otherwise: 60 });
+  const { findings, facts } = await probe(url, {
+    message: textFlag(flags, 'message') ?? 'Hello',
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    timeoutMs: seconds * 1000,
+    signal,
+  });
+  if (flags['json']) out.line(JSON.stringify({ url, facts, findings }));
+  else {
+    for (const fact of facts) out.line(`${out.style('green', '✓')} ${fact}`);
+    printFindings(out, 'event', findings);
+    out.line(`${url}: ${summary(findings)}`);
+  }
+  return isBroken(findings) ? EXIT.failed : EXIT.ok;
+}

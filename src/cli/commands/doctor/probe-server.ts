@@ -1,0 +1,259 @@
+import { chooseInterface, type Interface } from '../../../a2a/client/choose-interface.ts';
+import { TaskFold, type StreamEvent as A2AEvent } from '../../../a2a/index.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { checkHeaders, checkStream, checkTiming, type Finding } from '../../../trace/index.ts';
+import { finding } from '../../../trace/rules.ts';
+import {
+  isTerminal,
+  readState,
+  readStreamEvent,
+  type StreamEvent,
+} from '../../../trace/a2a-events.ts';
+import { Caller, type Heard } from './raw-client.ts';
+
+export interface ProbeOptions {
+  readonly message: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface Probe {
+  readonly findings: readonly Finding[];
+  /** What was measured, in words, in the order of the probe. */
+  readonly facts: readonly string[];
+}
+
+/**
+ * Runs the contract against a server: reads its card, sends a message and reads the stream to its
+ * end, reads the task, asks for one that does not exist, then sends a second message, cuts the
+ * connection and comes back. So the agent runs twice.
+ */
+export async function probe(url: string, options: ProbeOptions): Promise<Probe> {
+  const findings: Finding[] = [];
+  const facts: string[] = [];
+  const { card, found } = await readCard(url, options);
+  findings.push(...found);
+  if (!card) return { findings, facts };
+  const place = choose(card, url);
+  facts.push(
+    `the card of ${JSON.stringify(card['name'])} offers A2A ${place.version} at ${place.url}`,
+  );
+  const caller = new Caller(place, options.headers);
+  const run = { caller, place, options, findings, facts };
+  await wholeRun(run);
+  await unknownTask(run);
+  await cutRun(run);
+  return { findings, facts };
+}
+
+interface Run {
+  readonly caller: Caller;
+  readonly place: Interface;
+  readonly options: ProbeOptions;
+  readonly findings: Finding[];
+  readonly facts: string[];
+}
+
+const limit = ({ signal, timeoutMs }: ProbeOptions): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+
+async function readCard(
+  url: string,
+  options: ProbeOptions,
+): Promise<{ readonly card?: JsonObject; readonly found: Finding[] }> {
+  const base = url.replace(/(?<!\/)\/+$/, '');
+  const addresses = base.endsWith('.json')
+    ? [base]
+    : [
+        ...new Set([
+          `${base}/.well-known/agent-card.json`,
+          `${new URL(base).origin}/.well-known/agent-card.json`,
+        ]),
+      ];
+  const told: string[] = [];
+  for (const address of addresses) {
+    const response = await fetch(address, {
+      headers: { accept: 'application/json', 'a2a-version': '1.0', ...options.headers },
+      signal: limit(options),
+    }).catch((cause: unknown) => {
+      throw new DuolaneError('network', `${address} cannot be reached: is the server running?`, {
+        cause,
+      });
+    });
+    // A body that is not JSON is no card, which is reported below.
+    const card: unknown = await response.json().catch(() => undefined);
+    if (!response.ok || !isObject(card)) {
+      told.push(`${address} (${response.status})`);
+      continue;
+    }
+    const { streaming } = isObject(card['capabilities'])
+      ? card['capabilities']
+      : ({} as JsonObject);
+    const found =
+      streaming === true
+        ? []
+        : [finding('server-streaming', 0, 'capabilities.streaming is not true')];
+    return { card, found };
+  }
+  return { found: [finding('server-card', 0, `no agent card at ${told.join(', ')}`)] };
+}
+
+function choose(card: JsonObject, url: string): Interface {
+  const place = chooseInterface(card, { binding: 'JSONRPC' });
+  const asked = new URL(url);
+  // The doctor has credentials in its headers: they go where the person pointed, nowhere else.
+  if (new URL(place.url).origin === asked.origin) return place;
+  throw new DuolaneError(
+    'invalid',
+    `the card points to ${place.url}, another place than ${asked.origin}; give that address, or correct the card`,
+  );
+}
+
+async function wholeRun({ caller, place, options, findings, facts }: Run): Promise<void> {
+  const signal = limit(options);
+  const heard = await caller.listen('stream', caller.message(options.message), { signal });
+  const events = eventsOf(heard);
+  findings.push(...checkHeaders(heard.headers), ...judge(heard, { requestId: caller.lastId }));
+  const timed = heard.records.map(({ at }, i) => {
+    const event = events[i];
+    const stamp = event && 'stamp' in event ? event.stamp : undefined;
+    return { at, ...(stamp !== undefined && { stamp }) };
+  });
+  findings.push(...checkTiming({ sentAt: heard.sentAt, silentMs: heard.silentMs, events: timed }));
+  facts.push(describe(heard));
+  const last = stateOf(events);
+  const task = taskOf(events);
+  if (task === undefined) return;
+  const { result } = await caller.call('get', { id: task }, signal);
+  const stored = statusState(result, place.version);
+  if (last !== undefined && stored !== last)
+    findings.push(
+      finding('server-get', 0, `the stream ended as ${last}, the task reads ${String(stored)}`),
+    );
+  else facts.push(`the task reads ${String(stored)} afterwards, as the stream said`);
+}
+
+async function unknownTask({ caller, options, findings, facts }: Run): Promise<void> {
+  const id = `no-such-task-${Date.now()}`;
+  const { error } = await caller.call('get', { id }, limit(options));
+  const code = isObject(error) ? error['code'] : undefined;
+  if (code === -32001) facts.push('an unknown task is -32001');
+  else
+    findings.push(
+      finding('server-not-found', 0, `an unknown task gives ${JSON.stringify(code ?? 'no error')}`),
+    );
+}
+
+/** Cuts the connection after the second event and comes back. */
+async function cutRun({ caller, place, options, findings, facts }: Run): Promise<void> {
+  const signal = limit(options);
+  const before = await caller.listen('stream', caller.message(options.message), {
+    signal,
+    limit: 2,
+  });
+  const task = taskOf(eventsOf(before));
+  if (task === undefined || isTerminal(stateOf(eventsOf(before)))) {
+    facts.push('the agent ends too fast to be cut off: resuming was not tried');
+    return;
+  }
+  const after = before.records.at(-1)?.id;
+  const rest = await caller.listen(
+    'subscribe',
+    { id: task },
+    {
+      signal,
+      ...(after !== undefined && { after }),
+    },
+  );
+  const { result } = await caller.call('get', { id: task }, signal);
+  const state = statusState(result, place.version);
+  const refused = eventsOf(rest).every(({ kind }) => kind === 'unknown');
+  // A task that has ended meanwhile cannot be subscribed to in 1.0; it can be read.
+  if (refused && isTerminal(state)) {
+    facts.push(`cut off, the task had ended (${String(state)}) before the client was back`);
+    return;
+  }
+  const end = stateOf(eventsOf(rest));
+  if (refused || end === undefined || end !== state) {
+    findings.push(
+      finding(
+        'server-resubscribe',
+        0,
+        `cut off and back, the stream gave ${refused ? firstWords(rest) : `the end ${String(end)}`}; the task is ${String(state)}`,
+      ),
+    );
+    return;
+  }
+  findings.push(...judge(rest, { requestId: caller.lastId - 1, resumed: true }));
+  const seen = new Set(before.records.flatMap(({ id }) => id ?? []));
+  const twice = rest.records.flatMap(({ id }) => id ?? []).filter((id) => seen.has(id));
+  if (twice.length > 0)
+    findings.push(
+      finding(
+        'server-resume-gap',
+        0,
+        `the events ${twice.join(', ')} came again behind Last-Event-ID ${String(after)}`,
+      ),
+    );
+  const missing = place.version === '1.0' && differs([before, rest], result);
+  if (missing) findings.push(finding('server-resume-gap', 0, missing));
+  const told = after === undefined ? 'without an event id' : `behind the event ${after}`;
+  facts.push(`cut off and back ${told}: ${rest.records.length} further events to the end`);
+}
+
+/** Whether a client that put the two halves together has another text than the server. */
+function differs(halves: readonly Heard[], task: unknown): string | undefined {
+  const fold = new TaskFold();
+  for (const { records } of halves) {
+    for (const [at, { data }] of records.entries())
+      fold.apply(resultOf(data) as A2AEvent, at === 0);
+  }
+  const stored = new TaskFold();
+  stored.apply({ task } as A2AEvent);
+  if (fold.text === stored.text) return undefined;
+  return `put together, the two halves have ${fold.text.length} characters, the task ${stored.text.length}`;
+}
+
+function judge(heard: Heard, options: Parameters<typeof checkStream>[0]): Finding[] {
+  const checker = checkStream(options);
+  const found = heard.records.flatMap((record, at) => [...checker.see(record, at + 1)]);
+  return [...found, ...checker.end()];
+}
+
+function describe({ records, sentAt, silentMs }: Heard): string {
+  const [first, last] = [records[0], records.at(-1)];
+  if (!first || !last) return 'the stream had no event';
+  return `first event after ${first.at - sentAt} ms, ${records.length} events in ${last.at - sentAt} ms, longest silence ${silentMs} ms`;
+}
+
+const eventsOf = ({ records }: Heard): StreamEvent[] =>
+  records.map(({ data }) => readStreamEvent(resultOf(data)));
+
+function resultOf(data: string): unknown {
+  try {
+    const value: unknown = JSON.parse(data);
+    return isObject(value) ? value['result'] : undefined;
+  } catch {
+    // An event that is not JSON has no result; the checks report it.
+    return undefined;
+  }
+}
+
+const taskOf = (events: readonly StreamEvent[]): string | undefined => {
+  const found = events.find((event) => 'taskId' in event);
+  return found && 'taskId' in found && typeof found.taskId === 'string' ? found.taskId : undefined;
+};
+
+const stateOf = (events: readonly StreamEvent[]): string | undefined => {
+  const last = events.findLast((event) => 'state' in event);
+  return last && 'state' in last ? last.state : undefined;
+};
+
+function statusState(task: unknown, version: Interface['version']): string | undefined {
+  const status = isObject(task) ? task['status'] : undefined;
+  return readState(version, isObject(status) ? status['state'] : undefined);
+}
+
+const firstWords = ({ records }: Heard): string => records[0]?.data.slice(0, 200) ?? 'nothing';

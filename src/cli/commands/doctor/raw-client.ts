@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import type { Interface } from '../../../a2a/client/choose-interface.ts';
+import { DuolaneError } from '../../../errors.ts';
+import { isObject, type JsonObject } from '../../../json.ts';
+import { Noise, SseDecoder } from '../../../wire/index.ts';
+import type { StreamRecord } from '../../../trace/index.ts';
+
+/** What came back on one stream, as it came. */
+export interface Heard {
+  readonly headers: Headers;
+  readonly sentAt: number;
+  readonly records: readonly (StreamRecord & { readonly at: number })[];
+  /** The longest time without a byte. */
+  readonly silentMs: number;
+}
+
+const METHODS = {
+  '0.3': { stream: 'message/stream', get: 'tasks/get', subscribe: 'tasks/resubscribe' },
+  '1.0': { stream: 'SendStreamingMessage', get: 'GetTask', subscribe: 'SubscribeToTask' },
+} as const;
+
+/**
+ * Talks to a server on the wire itself: our client would mend what the doctor looks for. Requests
+ * have the ids 1, 2, …
+ */
+export class Caller {
+  readonly #place: Interface;
+  readonly #headers: Readonly<Record<string, string>>;
+  #ids = 0;
+
+  constructor(place: Interface, headers: Readonly<Record<string, string>>) {
+    this.#place = place;
+    this.#headers = headers;
+  }
+
+  get lastId(): number {
+    return this.#ids;
+  }
+
+  message(text: string): JsonObject {
+    const parts = this.#place.version === '1.0' ? [{ text }] : [{ kind: 'text', text }];
+    const role = this.#place.version === '1.0' ? 'ROLE_USER' : 'user';
+    const kind = this.#place.version === '1.0' ? {} : { kind: 'message' };
+    return { message: { ...kind, messageId: randomUUID(), role, parts } };
+  }
+
+  /** The answer to a plain call. */
+  async call(operation: 'get', params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
+    const response = await this.#post(operation, params, {}, signal);
+    // A body that is not JSON is reported as an empty response.
+    const body: unknown = await response.json().catch(() => undefined);
+    return isObject(body) ? body : {};
+  }
+
+  /** Reads a stream to its end, or until it has `limit` events. */
+  async listen(
+    operation: 'stream' | 'subscribe',
+    params: JsonObject,
+    options: { readonly signal: AbortSignal; readonly limit?: number; readonly after?: string },
+  ): Promise<Heard> {
+    const { signal, limit = Infinity, after } = options;
+    const leave = new AbortController();
+    const headers: Record<string, string> = after === undefined ? {} : { 'last-event-id': after };
+    const sentAt = Date.now();
+    const response = await this.#post(
+      operation,
+      params,
+      headers,
+      AbortSignal.any([signal, leave.signal]),
+    );
+    const records: (StreamRecord & { readonly at: number })[] = [];
+    let silentMs = 0;
+    let heardAt = sentAt;
+    if (!/^text\/event-stream/i.test(response.headers.get('content-type') ?? '')) {
+      records.push({ data: await response.text(), at: Date.now() });
+      return { headers: response.headers, sentAt, records, silentMs };
+    }
+    const decoder = new SseDecoder();
+    let id = '';
+    try {
+      for await (const chunk of response.body ?? []) {
+        const at = Date.now();
+        silentMs = Math.max(silentMs, at - heardAt);
+        heardAt = at;
+        for (const event of decoder.decode(chunk)) {
+          if (event instanceof Noise) continue;
+          // The id stays in force until the next one: only a new one is this event's own.
+          const own = event.lastEventId !== id;
+          id = event.lastEventId;
+          records.push({ data: event.data, at, ...(own && { id }) });
+        }
+        if (records.length >= limit) break;
+      }
+    } catch (cause) {
+      // A connection that broke is a stream that closed: the rules say what is missing.
+      if (signal.aborted) throw tooLong(signal, cause);
+    } finally {
+      leave.abort();
+    }
+    return { headers: response.headers, sentAt, records: records.slice(0, limit), silentMs };
+  }
+
+  async #post(
+    operation: keyof (typeof METHODS)['0.3'],
+    params: JsonObject,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const { url, version } = this.#place;
+    this.#ids += 1;
+    try {
+      return await fetch(url, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: operation === 'get' ? 'application/json' : 'text/event-stream',
+          'a2a-version': version,
+          ...this.#headers,
+          ...headers,
+        },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: this.#ids,
+          method: METHODS[version][operation],
+          params,
+        }),
+        signal,
+      });
+    } catch (cause) {
+      if (signal.aborted) throw tooLong(signal, cause);
+      throw new DuolaneError('network', `${url} cannot be reached`, { cause });
+    }
+  }
+}
+
+const tooLong = ({ reason }: AbortSignal, cause: unknown): DuolaneError =>
+  reason instanceof DuolaneError
+    ? reason
+    : new DuolaneError('timeout', 'the server took too long; give it more with --timeout', {
+        cause,
+      });

@@ -1,0 +1,48 @@
+import { open } from 'node:fs/promises';
+import { DuolaneError } from '../../errors.ts';
+import { textFlag, type Flags } from '../command.ts';
+
+/** No secret is longer; a larger file is the wrong one. */
+const MAX_SECRET_BYTES = 64 * 1024;
+
+/**
+ * A setting that holds a secret: the flag, or else the variable of the environment. The variable is
+ * removed, so that no agent, tool or process that this one starts inherits it.
+ */
+export function secretSetting(
+  flags: Flags,
+  name: string,
+  variable: string,
+): { readonly value: string; readonly from: string } | undefined {
+  const variableValue = process.env[variable];
+  delete process.env[variable];
+  const flag = textFlag(flags, name);
+  if (flag !== undefined) return { value: flag, from: `--${name}` };
+  return variableValue === undefined ? undefined : { value: variableValue, from: variable };
+}
+
+/** The value itself, or with `@<file>` what is in the file, without the line break at its end. */
+export async function readSecret(value: string, from: string): Promise<string> {
+  if (!value.startsWith('@')) return value;
+  const path = value.slice(1);
+  let text: string;
+  try {
+    await using file = await open(path);
+    const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(MAX_SECRET_BYTES + 1) });
+    if (bytesRead > MAX_SECRET_BYTES)
+      throw new DuolaneError('invalid', `it has more than ${MAX_SECRET_BYTES} bytes`);
+    text = buffer.toString('utf8', 0, bytesRead).replace(/\r?\n$/, '');
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new DuolaneError(
+      'invalid',
+      `cannot read the secret of ${from} from "${path}": ${reason}`,
+      {
+        cause,
+      },
+    );
+  }
+  if (text === '')
+    throw new DuolaneError('invalid', `the file "${path}" of ${from} is empty: expected a secret`);
+  return text;
+}

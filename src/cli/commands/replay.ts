@@ -1,0 +1,88 @@
+import { createReadStream } from 'node:fs';
+import { DuolaneError } from '../../errors.ts';
+import { encodeEntry } from '../../event/entry-codec.ts';
+import { sleep, untilAborted } from '../../stream/abort.ts';
+import { readTrace, type TraceItem } from '../../trace/index.ts';
+import { openBrowser } from '../terminal/open-browser.ts';
+import { EXIT, isReadable, numberFlag, type Command } from '../command.ts';
+import { lanePrinter } from '../terminal/frame-printer.ts';
+import { plain, Printer } from '../terminal/entry-printer.ts';
+import type { Channel } from '../terminal/terminal.ts';
+
+/** A night between two turns is not waited for. */
+const LONGEST_PAUSE_MS = 10_000;
+
+export const replay: Command = {
+  usage: '<trace file> [options]',
+  most: 1,
+  options: {
+    speed: { value: 'factor', text: 'from 1 to 50 times as fast as it happened (1)' },
+    json: { text: 'print the records as JSON, one per line, at the same pace' },
+    page: { text: 'show it on the page instead, until Ctrl-C' },
+    port: { value: 'number', text: 'of the page; a free one by default' },
+    open: { text: 'as --page, and open the browser, if there is one' },
+  },
+  details: [
+    'Takes what duolane doctor takes: frames are shown as both lanes, entries of a log as the run\n' +
+      `that they tell. Pauses are cut at ${LONGEST_PAUSE_MS / 1000} s before the speed is applied.`,
+  ],
+  examples: ['duolane replay run.jsonl --speed 10', 'duolane replay run.jsonl --open'],
+  async run({ args, flags, terminal, signal }) {
+    const [file] = args;
+    if (file === undefined) throw new DuolaneError('invalid', 'replay what? Give a trace file');
+    if (!isReadable(file)) throw new DuolaneError('not_found', `there is no file ${file}`);
+    const speed = numberFlag(flags, 'speed', { min: 1, max: 50, otherwise: 1 });
+    if (flags['page'] || flags['open']) {
+      const { replayOnPage } = await import('./replay-page.ts');
+      const port = numberFlag(flags, 'port', { min: 0, max: 65_535, otherwise: 0 });
+      await using shown = await replayOnPage(readTrace(createReadStream(file)), { speed, port });
+      if (flags['json']) terminal.out.line(JSON.stringify({ url: shown.url }));
+      else terminal.out.line(`${terminal.out.style('bold', shown.url)}  Ctrl-C stops`);
+      if (flags['open'] && !openBrowser(shown.url))
+        terminal.err.line('There is no browser here to open.');
+      await untilAborted(signal);
+      return EXIT.ok;
+    }
+    const show = flags['json'] ? asJson(terminal.out) : asText(terminal.out);
+    let last: number | undefined;
+    for await (const item of readTrace(createReadStream(file))) {
+      const at = timeOf(item) ?? last;
+      const pauseMs = Math.min((at ?? 0) - (last ?? at ?? 0), LONGEST_PAUSE_MS) / speed;
+      if (pauseMs >= 1) await sleep(pauseMs, signal);
+      signal.throwIfAborted();
+      last = at;
+      show(item);
+    }
+    return EXIT.ok;
+  },
+};
+
+function timeOf(item: TraceItem): number | undefined {
+  if (item.kind === 'frame') return item.frame.at;
+  return item.kind === 'entry' ? item.entry.at : undefined;
+}
+
+function asText(out: Channel): (item: TraceItem) => void {
+  const lanes = lanePrinter(out);
+  const run = new Printer(out);
+  return (item) => {
+    switch (item.kind) {
+      case 'frame':
+        return lanes(item.frame);
+      case 'entry':
+        return run.event(item.entry);
+      case 'event':
+        return out.line(plain(item.event.data));
+      case 'unreadable':
+        return out.line(out.style('red', `line ${item.line}: ${plain(item.why)}`));
+    }
+  };
+}
+
+const asJson =
+  (out: Channel) =>
+  (item: TraceItem): void => {
+    if (item.kind === 'entry') out.line(encodeEntry(item.entry));
+    else if (item.kind === 'frame') out.line(JSON.stringify(item.frame));
+    else if (item.kind === 'event') out.line(item.event.data);
+  };
