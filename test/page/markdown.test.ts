@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { MarkdownSlices } from '../../web/src/markdown-slices.ts';
-import { sourcesIn } from '../../web/src/sources.ts';
+import { MarkdownSlices } from '../../web/src/ui/markdown-slices.ts';
+import { sourcesIn } from '../../web/src/state/cited-sources.ts';
 
 const read = (text: string) => new MarkdownSlices(() => 0).read(text);
 

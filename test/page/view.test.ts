@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { advance } from '../../src/event/fold/advance.ts';
 import type { Entry, Frame, Snapshot, TaskEvent } from '../../src/event/types.ts';
-import { schedule, Replay } from '../../web/src/replay.ts';
-import { sourcesIn } from '../../web/src/sources.ts';
-import { humanize, seriesOf } from '../../web/src/table.ts';
-import { TaskView } from '../../web/src/view.ts';
+import { schedule, Replay } from '../../web/src/state/replay.ts';
+import { sourcesIn } from '../../web/src/state/cited-sources.ts';
+import { humanize, seriesOf } from '../../web/src/ui/table-data.ts';
+import { TaskView } from '../../web/src/state/task-view.ts';
 import { lawfulLog, numbered, turnOf } from '../arbitraries.ts';
 
 const viewOf = (entries: readonly Entry[], old = false): TaskView => {

@@ -10,12 +10,12 @@ import {
   type SessionHead,
   type TaskRow,
 } from './api.ts';
-import { poll } from './poll.ts';
-import { Replicas } from './replicas.tsx';
-import { RunForm } from './run-form.tsx';
-import { SignIn } from './sign-in.tsx';
-import { TaskList } from './task-list.tsx';
-import { Task } from './task.tsx';
+import { poll } from './state/poll.ts';
+import { Replicas } from './side/replica-list.tsx';
+import { RunForm } from './side/run-form.tsx';
+import { SignIn } from './side/sign-in.tsx';
+import { TaskList } from './side/task-list.tsx';
+import { Task } from './task/task-page.tsx';
 
 const POLL_MS = 1000;
 

@@ -1,7 +1,7 @@
-import { advance } from '../../src/event/fold/advance.ts';
-import { isFinal } from '../../src/event/fold/entry-rules.ts';
-import type { Entry, Snapshot } from '../../src/event/types.ts';
-import { toolName } from './frames.ts';
+import { advance } from '../../../src/event/fold/advance.ts';
+import { isFinal } from '../../../src/event/fold/entry-rules.ts';
+import type { Entry, Snapshot } from '../../../src/event/types.ts';
+import { toolName } from './frame-facts.ts';
 
 export interface Rule {
   readonly name: string;

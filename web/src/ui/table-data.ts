@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../src/json.ts';
+import { isObject, type JsonObject } from '../../../src/json.ts';
 
 /** The rows of a table, if the value is one: a list of records. */
 export function rowsOf(value: unknown): readonly JsonObject[] | undefined {

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Answer, InputRequest } from '../../src/ask.ts';
-import { Refused, sendAnswer } from './api.ts';
-import { contentOf, draftOf, Fields, fieldsOf, type Field } from './fields.tsx';
+import type { Answer, InputRequest } from '../../../src/ask.ts';
+import { Refused, sendAnswer } from '../api.ts';
+import { contentOf, draftOf, Fields, fieldsOf, type Field } from '../ui/form-fields.tsx';
 
 const WORDS = {
   approval: { title: 'Your approval is needed', yes: 'Approve', no: 'Reject' },

@@ -1,9 +1,9 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { isObject } from '../../src/json.ts';
+import { isObject } from '../../../src/json.ts';
 import { Dialog } from './dialog.tsx';
-import type { Source } from './sources.ts';
-import { columnsOf, humanize, isWide, rowsOf, seriesOf, type Series } from './table.ts';
+import type { Source } from '../state/cited-sources.ts';
+import { columnsOf, humanize, isWide, rowsOf, seriesOf, type Series } from './table-data.ts';
 
 type Sources = ReadonlyMap<string, Source>;
 

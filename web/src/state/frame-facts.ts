@@ -1,5 +1,5 @@
-import type { Frame } from '../../src/event/types.ts';
-import { isObject, type JsonObject } from '../../src/json.ts';
+import type { Frame } from '../../../src/event/types.ts';
+import { isObject, type JsonObject } from '../../../src/json.ts';
 
 /** What a control frame is, in the words of the timeline. `id` joins a request and its answer. */
 export interface FrameFacts {

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { listReplicas, type ReplicaRow } from './api.ts';
-import { poll } from './poll.ts';
-import { duration } from './view.ts';
+import { listReplicas, type ReplicaRow } from '../api.ts';
+import { poll } from '../state/poll.ts';
+import { duration } from '../state/task-view.ts';
 
 const POLL_MS = 3000;
 /** Three heartbeats: from then on others may take what it ran. */

@@ -1,7 +1,7 @@
-import type { Entry, Frame, Part, Snapshot } from '../../src/event/types.ts';
-import { Contract } from './contract.ts';
-import { readFrame, shortName, toolName } from './frames.ts';
-import { sourcesIn, type Source } from './sources.ts';
+import type { Entry, Frame, Part, Snapshot } from '../../../src/event/types.ts';
+import { Contract } from './contract-check.ts';
+import { readFrame, shortName, toolName } from './frame-facts.ts';
+import { sourcesIn, type Source } from './cited-sources.ts';
 
 /** One line of the timeline. Text grows in place: a block is one row, however many deltas. */
 export interface Row {

@@ -1,4 +1,4 @@
-import { isObject } from '../../src/json.ts';
+import { isObject } from '../../../src/json.ts';
 
 /** A passage that an answer may cite by its id. */
 export interface Source {

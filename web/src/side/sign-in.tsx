@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { signIn } from './api.ts';
+import { signIn } from '../api.ts';
 
 /** Asks for the secret of a server that wants one. */
 export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {

@@ -1,5 +1,5 @@
-import type { Entry } from '../../src/event/types.ts';
-import { TaskView } from './view.ts';
+import type { Entry } from '../../../src/event/types.ts';
+import { TaskView } from './task-view.ts';
 
 /** A wait for a person can take days; nobody wants to watch that. */
 const LONGEST_GAP_MS = 2000;

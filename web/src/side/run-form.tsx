@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { startTask, type AgentCardLite } from './api.ts';
-import { nameOf } from './table.ts';
+import { startTask, type AgentCardLite } from '../api.ts';
+import { nameOf } from '../ui/table-data.ts';
 
 interface Sample {
   readonly name: string;

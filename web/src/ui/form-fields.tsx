@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
-import { isObject, type JsonObject } from '../../src/json.ts';
-import { humanize } from './table.ts';
+import { isObject, type JsonObject } from '../../../src/json.ts';
+import { humanize } from './table-data.ts';
 
 /** One thing that a person fills in. */
 export interface Field {

@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
-import type { TaskRow } from './api.ts';
-import { duration } from './view.ts';
+import type { TaskRow } from '../api.ts';
+import { duration } from '../state/task-view.ts';
 
 export function TaskList({
   tasks,

@@ -1,7 +1,7 @@
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { readTrace, subscribe, type Subscription } from './api.ts';
+import { readTrace, subscribe, type Subscription } from '../api.ts';
 import { Replay, type Speed } from './replay.ts';
-import { TaskView } from './view.ts';
+import { TaskView } from './task-view.ts';
 
 export type Line = 'opening' | 'live' | 'lost' | 'failed' | 'cut' | 'ended' | 'gone';
 

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { shortName } from './frames.ts';
-import { duration, type Bar, type Row, type TaskView } from './view.ts';
+import { shortName } from '../state/frame-facts.ts';
+import { duration, type Bar, type Row, type TaskView } from '../state/task-view.ts';
 
 const ROW_PX = 28;
 const EXTRA_ROWS = 10;

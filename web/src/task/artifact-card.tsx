@@ -1,9 +1,9 @@
 import type { VNode } from 'preact';
-import type { Artifact as ArtifactValue, Part } from '../../src/event/types.ts';
-import { isObject } from '../../src/json.ts';
-import { Data } from './data.tsx';
-import { Markdown } from './markdown.tsx';
-import type { Source } from './sources.ts';
+import type { Artifact as ArtifactValue, Part } from '../../../src/event/types.ts';
+import { isObject } from '../../../src/json.ts';
+import { Data } from '../ui/data-view.tsx';
+import { Markdown } from '../ui/markdown.tsx';
+import type { Source } from '../state/cited-sources.ts';
 
 type Sources = ReadonlyMap<string, Source>;
 

@@ -1,15 +1,15 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Answer } from './answer.tsx';
-import { cancelTask, tracePath } from './api.ts';
-import type { Rule } from './contract.ts';
-import { Dialog } from './dialog.tsx';
-import { nearestSpeed, SPEEDS, type Speed } from './replay.ts';
-import { State } from './task-list.tsx';
+import { Answer } from './conversation-pane.tsx';
+import { cancelTask, tracePath } from '../api.ts';
+import type { Rule } from '../state/contract-check.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { nearestSpeed, SPEEDS, type Speed } from '../state/replay.ts';
+import { State } from '../side/task-list.tsx';
 import { describeRow, Timeline, wordsOf } from './timeline.tsx';
-import { useTask, type Line, type LiveTask } from './use-task.ts';
-import { duration, type Row } from './view.ts';
-import { Waiting } from './waiting.tsx';
+import { useTask, type Line, type LiveTask } from '../state/use-task.ts';
+import { duration, type Row } from '../state/task-view.ts';
+import { Waiting } from './question-card.tsx';
 
 const LINES: Readonly<Record<Line, string>> = {
   opening: 'connecting',

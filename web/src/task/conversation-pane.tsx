@@ -1,10 +1,10 @@
 import type { RefObject, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { Artifact } from './artifact.tsx';
-import { Data } from './data.tsx';
-import { Markdown } from './markdown.tsx';
-import { nameOf } from './table.ts';
-import type { Bar, TaskView } from './view.ts';
+import { Artifact } from './artifact-card.tsx';
+import { Data } from '../ui/data-view.tsx';
+import { Markdown } from '../ui/markdown.tsx';
+import { nameOf } from '../ui/table-data.ts';
+import type { Bar, TaskView } from '../state/task-view.ts';
 
 const NEAR_PX = 40;
 const LONG_CHARS = 200;
