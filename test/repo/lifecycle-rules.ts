@@ -1,6 +1,6 @@
 import { parseAst } from 'vite';
-import type { Node } from './source.ts';
-import { walk } from './source.ts';
+import type { Node } from '../source.ts';
+import { walk } from '../source.ts';
 
 /** A place that breaks a rule, as `file:line: what is wrong`. */
 export type Violation = string;

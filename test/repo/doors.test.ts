@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { exportsOf, sourceFiles } from './source.ts';
+import { exportsOf, sourceFiles } from '../source.ts';
 
 /**
  * The public surface: for each door of package.json, every name that it exports, types included.
@@ -793,7 +793,7 @@ const MAY_LOAD: Readonly<Record<string, readonly string[]>> = {
 const MAY_SPAWN: readonly string[] = ['./mcp', './process'];
 
 const { exports: entries } = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 ) as { exports: Record<string, string> };
 const doors = Object.keys(entries).filter((door) => door !== './package.json');
 
@@ -813,7 +813,7 @@ const REGISTER = `
 `;
 
 async function loadedBy(door: string): Promise<string[]> {
-  const entry = new URL(`../${entries[door] ?? ''}`, import.meta.url).href;
+  const entry = new URL(`../../${entries[door] ?? ''}`, import.meta.url).href;
   const { stdout } = await promisify(execFile)(process.execPath, [
     '--import',
     `data:text/javascript,${encodeURIComponent(REGISTER)}`,
@@ -839,7 +839,7 @@ test.each(doors)('the door %s exports exactly its pinned names', (door) => {
 
 test.each(doors)('importing the door %s loads no package that it may not', async (door) => {
   const loaded = await loadedBy(door);
-  expect(loaded).toContain(new URL(`../${entries[door] ?? ''}`, import.meta.url).href);
+  expect(loaded).toContain(new URL(`../../${entries[door] ?? ''}`, import.meta.url).href);
   const packages = loaded.flatMap(
     (url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? [],
   );

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { peer } from './peers.ts';
-import { testIf } from './verifies.ts';
+import { peer } from '../peers.ts';
+import { testIf } from '../verifies.ts';
 
 const official = await peer('agent-sdk');
 

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { importsOf } from './source.ts';
-import { verifies } from './verifies.ts';
+import { importsOf } from '../source.ts';
+import { verifies } from '../verifies.ts';
 
-const text = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8');
+const text = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 interface Layer {
   readonly layer: string;

@@ -4,8 +4,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { publint } from 'publint';
 import { expect, test } from 'vitest';
-import { ROOT, runNpm } from '../scripts/setup.mjs';
-import { suite } from './verifies.ts';
+import { ROOT, runNpm } from '../../scripts/setup.mjs';
+import { suite } from '../verifies.ts';
 
 function read(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');

@@ -8,9 +8,9 @@ import {
   prove,
   type Proof,
   standingOf,
-} from '../scripts/proof.ts';
-import { GROUPS, REQUIREMENTS, type RequirementId } from './requirements.ts';
-import { suite, testIf, verifies } from './verifies.ts';
+} from '../../scripts/proof.ts';
+import { GROUPS, REQUIREMENTS, type RequirementId } from '../requirements.ts';
+import { suite, testIf, verifies } from '../verifies.ts';
 
 const NOTHING: Pinned = { always: [], suites: {} };
 
@@ -165,7 +165,7 @@ describe('the update', () => {
   });
 
   test('has left only rows that exist in test/proven.json', () => {
-    const text = readFileSync(new URL('proven.json', import.meta.url), 'utf8');
+    const text = readFileSync(new URL('../proven.json', import.meta.url), 'utf8');
     const { always, suites } = JSON.parse(text) as Pinned;
     const known: readonly string[] = REQUIREMENTS.map(({ id }) => id);
     const pinned = [...always, ...Object.values(suites).flat()];

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ROOT } from '../scripts/setup.mjs';
+import { ROOT } from '../../scripts/setup.mjs';
 
 const page = readFileSync(join(ROOT, 'docs/security.md'), 'utf8');
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');

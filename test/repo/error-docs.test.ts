@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { RETRYABLE } from '../src/errors.ts';
+import { RETRYABLE } from '../../src/errors.ts';
 
 const rows = [
-  ...readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8').matchAll(
+  ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8').matchAll(
     /^\| `(\w+)` \| (.+) \| (.+) \| (yes|no) \|$/gm,
   ),
 ];

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const read = (path: string): string =>
-  readFileSync(new URL(`../${path}`, import.meta.url), 'utf8').trimEnd();
+  readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8').trimEnd();
 
 /** A block of code that says which file it is: `<!-- path -->` on the line before it. */
 const BLOCK = /<!-- (\S+) -->\n```\w+\n(.*?)\n```/gs;

@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { FAULTS } from '../src/cli/commands/demo/run-fault.ts';
-import { verifies } from './verifies.ts';
+import { FAULTS } from '../../src/cli/commands/demo/run-fault.ts';
+import { verifies } from '../verifies.ts';
 
-const ROOT = join(import.meta.dirname, '..');
+const ROOT = join(import.meta.dirname, '../..');
 const pages = [
   'README.md',
   'CONTRIBUTING.md',

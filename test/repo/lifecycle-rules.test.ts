@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { LIFECYCLE_RULES } from './lifecycle-rules.ts';
-import { readSource, sourceFiles } from './source.ts';
+import { readSource, sourceFiles } from '../source.ts';
 
 const written = sourceFiles().filter((file) => !file.includes('/gen/'));
 const found = written.flatMap((file) => {

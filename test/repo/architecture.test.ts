@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { LAYERS, LOADERS, PACKAGES, PURE, STRANGERS } from './layers.ts';
-import { type Import, importsOf, readSource, sourceFiles } from './source.ts';
+import { LAYERS, LOADERS, PACKAGES, PURE, STRANGERS } from '../layers.ts';
+import { type Import, importsOf, readSource, sourceFiles } from '../source.ts';
 
 const IO = /^node:(fs|net|tls|http|https|http2|dgram|dns|worker_threads)\b/;
 const imports = sourceFiles().flatMap((file) => importsOf(file));

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { serveCommand } from '../src/cli/commands/serve.ts';
-import { peer } from './peers.ts';
-import { suite } from './verifies.ts';
+import { serveCommand } from '../../src/cli/commands/serve.ts';
+import { peer } from '../peers.ts';
+import { suite } from '../verifies.ts';
 
 // The form of the files alone: no container engine and no cluster runs here.
 const yaml = await peer('yaml');
@@ -22,7 +22,7 @@ interface Container {
 }
 
 const read = (file: string): string =>
-  readFileSync(new URL(`../deploy/${file}`, import.meta.url), 'utf8');
+  readFileSync(new URL(`../../deploy/${file}`, import.meta.url), 'utf8');
 
 /** The flags that a command line gives, each of which the command has to know. */
 function expectKnownFlags(text: string): void {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { stale } from '../scripts/proto.ts';
-import { peer } from './peers.ts';
-import { suite } from './verifies.ts';
+import { stale } from '../../scripts/proto.ts';
+import { peer } from '../peers.ts';
+import { suite } from '../verifies.ts';
 
 const generator = await peer('protobuf');
 
