@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
-import { postgresMissing, startPostgres } from '../test/support/postgres.ts';
+import { postgresMissing, startPostgres } from '../test/support/task/postgres.ts';
 
 const seconds = Number(process.argv[2] ?? 3);
 const program = fileURLToPath(new URL('./fixtures/scale-replica.mjs', import.meta.url));

@@ -1,7 +1,7 @@
 // Replicas on one PostgreSQL under random kills and cuts: `npx tsx scripts/soak.ts [minutes] [replicas] [streams]`.
 // Needs `npm run build`. Exits with 1 when an event was lost, doubled or reordered, or a task has not one end.
-import { postgresMissing } from '../test/support/postgres.ts';
-import { soak, soakLine } from '../test/support/soak.ts';
+import { postgresMissing } from '../test/support/task/postgres.ts';
+import { soak, soakLine } from '../test/support/task/soak.ts';
 
 const [minutes = 10, replicas = 4, streams = 200] = process.argv.slice(2).map(Number);
 

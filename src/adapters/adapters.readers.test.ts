@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { contextFor } from '../../test/agent.contract.ts';
-import { turnOf } from '../../test/arbitraries.ts';
+import { contextFor } from '../../test/contracts/agent.contract.ts';
+import { turnOf } from '../../test/support/arbitraries.ts';
 import { DuolaneError } from '../errors.ts';
 import { checkLaws, lawful } from '../event/index.ts';
 import type { AgentEvent } from '../event/types.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { lawfulLog, numbered } from '../../test/arbitraries.ts';
+import { lawfulLog, numbered } from '../../test/support/arbitraries.ts';
 import { cut, ENTRY_BYTES, FRAME_BYTES } from './truncate-event.ts';
 import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { AgentEvent, Entry } from './types.ts';

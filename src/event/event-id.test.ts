@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { numbered } from '../../test/arbitraries.ts';
+import { numbered } from '../../test/support/arbitraries.ts';
 import { compareIds, parseId, resume, withIds } from './event-id.ts';
 import type { Encoder } from './types.ts';
 

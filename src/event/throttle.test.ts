@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { numbered } from '../../test/arbitraries.ts';
+import { numbered } from '../../test/support/arbitraries.ts';
 import { verifies } from '../../test/verifies.ts';
 import { textUpdates, throttle, type TextUpdate, type TextUpdatesOptions } from './throttle.ts';
 import type { AgentEvent, Encoder, Entry } from './types.ts';

@@ -9,8 +9,8 @@ import {
 } from '../../src/a2a/index.ts';
 import { joinChunks } from '../../src/a2a/push/merge-chunks.ts';
 import type { TaskEvent } from '../../src/event/types.ts';
-import { lawfulLog } from '../arbitraries.ts';
-import { encoderContract } from '../encoder.contract.ts';
+import { lawfulLog } from '../support/arbitraries.ts';
+import { encoderContract } from '../contracts/encoder.contract.ts';
 import { verifies } from '../verifies.ts';
 
 encoderContract('A2A', () => a2aEncoder().encode);

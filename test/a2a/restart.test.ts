@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { connectA2A } from '../../src/a2a/index.ts';
 import { compareIds } from '../../src/event/index.ts';
 import { verifies } from '../verifies.ts';
-import { startServer } from './process.ts';
+import { startServer } from './server-process.ts';
 import { all, Caller, taskIdOf, textOf, wordOf, type Seen } from './support.ts';
 
 let folder: string;

@@ -7,8 +7,8 @@ import type { Agent, TaskEvent } from '../../src/event/types.ts';
 import { toA2A, type Served, type ToA2AOptions } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
 import { all, Caller } from '../a2a/support.ts';
-import { contextFor } from '../agent.contract.ts';
-import { numbered, turnOf } from '../arbitraries.ts';
+import { contextFor } from '../contracts/agent.contract.ts';
+import { numbered, turnOf } from '../support/arbitraries.ts';
 import { verifies } from '../verifies.ts';
 
 /** An event of protocol 0.3, as far as the patterns of the text are concerned. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../src/json.ts';
 import { peer } from '../peers.ts';
-import { everything } from '../support/everything.ts';
+import { everything } from '../support/mcp/everything-server.ts';
 import { suite, verifies } from '../verifies.ts';
 import { RawHost, Workspace } from './workspace.ts';
 

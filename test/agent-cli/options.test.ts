@@ -45,7 +45,7 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   additionalDirectories: 'test/agent-cli/tools.test.ts',
   allowDangerouslySkipPermissions: 'src/agent-cli/command-line/flags.test.ts',
   allowedTools: 'test/agent-cli/notices.test.ts',
-  ask: 'test/host-agent.test.ts',
+  ask: 'test/host/own-cli.test.ts',
   canUseTool: 'test/agent-cli/scenarios-control.test.ts',
   continue: 'test/agent-cli/scenarios-ends.test.ts',
   disallowedTools: 'test/agent-cli/options.test.ts',

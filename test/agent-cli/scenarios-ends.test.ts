@@ -15,7 +15,7 @@ import {
   server,
   toolResults,
 } from './drivers.ts';
-import { missing, serverV1 } from '../support/mcp-sdk.ts';
+import { missing, serverV1 } from '../support/mcp/mcp-sdk.ts';
 import { suite, verifies } from '../verifies.ts';
 import { Workspace } from './workspace.ts';
 

@@ -5,7 +5,7 @@ import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
-import { call, toArray } from '../tool-source.contract.ts';
+import { call, toArray } from '../contracts/tool-source.contract.ts';
 import { suite } from '../verifies.ts';
 import { expectNoStack, missingPty, Place } from './support.ts';
 

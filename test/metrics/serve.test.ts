@@ -7,7 +7,7 @@ import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import { type Served, serve, type ServeOptions } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
-import { openKitchen } from '../outputs/kitchen.ts';
+import { openKitchen } from '../outputs/scripted-agent.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Served } from '../../src/serve/index.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
-import { openKitchen } from './kitchen.ts';
+import { openKitchen } from './scripted-agent.ts';
 
 interface AgUiMessage {
   readonly id: string;

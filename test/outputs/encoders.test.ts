@@ -9,8 +9,8 @@ import {
   streamJsonEncoder,
   uiMessageEncoder,
 } from '../../src/outputs/index.ts';
-import { lawfulLog, numbered, turnOf } from '../arbitraries.ts';
-import { encoderContract } from '../encoder.contract.ts';
+import { lawfulLog, numbered, turnOf } from '../support/arbitraries.ts';
+import { encoderContract } from '../contracts/encoder.contract.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { agUiReaders, readUi } from './readers.ts';

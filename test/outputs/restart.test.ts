@@ -7,7 +7,7 @@ import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { openChat, type UiMessage } from './chat.ts';
-import { openKitchen } from './kitchen.ts';
+import { openKitchen } from './scripted-agent.ts';
 
 const frontEnds = await peer('front-ends');
 

@@ -5,7 +5,7 @@ import { frameReader } from '../../src/adapters/stream-json/frame-reader.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { Served } from '../../src/serve/index.ts';
 import { SseDecoder } from '../../src/wire/sse.ts';
-import { openKitchen } from './kitchen.ts';
+import { openKitchen } from './scripted-agent.ts';
 
 let served: Served;
 let guarded: Served;

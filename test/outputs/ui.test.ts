@@ -3,7 +3,7 @@ import type { Served } from '../../src/serve/index.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { type Chat, type ChatOptions, openChat, type UiPart } from './chat.ts';
-import { openKitchen } from './kitchen.ts';
+import { openKitchen } from './scripted-agent.ts';
 
 const frontEnds = await peer('front-ends');
 let served: Served;

@@ -6,7 +6,7 @@ import { schedule, Replay } from '../../web/src/state/replay.ts';
 import { sourcesIn } from '../../web/src/state/cited-sources.ts';
 import { humanize, seriesOf } from '../../web/src/ui/table-data.ts';
 import { TaskView } from '../../web/src/state/task-view.ts';
-import { lawfulLog, numbered, turnOf } from '../arbitraries.ts';
+import { lawfulLog, numbered, turnOf } from '../support/arbitraries.ts';
 
 const viewOf = (entries: readonly Entry[], old = false): TaskView => {
   const view = new TaskView();

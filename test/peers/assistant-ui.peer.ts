@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Served } from '../../src/serve/index.ts';
-import { openKitchen } from '../outputs/kitchen.ts';
+import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { listen } from '../../src/http/index.ts';
 import type { Served } from '../../src/serve/index.ts';
-import { openKitchen } from '../outputs/kitchen.ts';
+import { openKitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 

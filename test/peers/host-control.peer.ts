@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { openSession, query } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { collect } from '../support/fake-cli.ts';
-import { calc, call, eachRealCli, results } from './host-place.ts';
+import { calc, call, eachRealCli, results } from './host-fixture.ts';
 
 await eachRealCli('control', (placed) => {
   test('permissions: allow, changed, deny', async () => {

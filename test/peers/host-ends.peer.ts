@@ -9,7 +9,7 @@ import {
 import type { JsonObject } from '../../src/json.ts';
 import { collect, keptLogger } from '../support/fake-cli.ts';
 import type { ModelReply } from '../support/model-server.ts';
-import { ANY, call, eachRealCli, results } from './host-place.ts';
+import { ANY, call, eachRealCli, results } from './host-fixture.ts';
 
 await eachRealCli('ends', (placed) => {
   test('closing during a call aborts the handler and leaves quietly', async () => {

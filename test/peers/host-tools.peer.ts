@@ -10,7 +10,7 @@ import {
 } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { collect } from '../support/fake-cli.ts';
-import { ANY, calc, call, eachRealCli, results } from './host-place.ts';
+import { ANY, calc, call, eachRealCli, results } from './host-fixture.ts';
 
 await eachRealCli('tools', (placed) => {
   test('a text prompt with an in-process tool', async () => {

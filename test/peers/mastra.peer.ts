@@ -5,8 +5,8 @@ import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { all } from '../a2a/support.ts';
 import { adapterContract, only, type Scene } from '../adapters/adapter.contract.ts';
-import { contextFor } from '../agent.contract.ts';
-import { turnOf } from '../arbitraries.ts';
+import { contextFor } from '../contracts/agent.contract.ts';
+import { turnOf } from '../support/arbitraries.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Agent } from '../../src/event/types.ts';
 import { type Served, serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
-import { kitchen } from '../outputs/kitchen.ts';
+import { kitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 

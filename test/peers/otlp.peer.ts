@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { evaluate, type Evaluated, otlpOf } from '../../src/eval/index.ts';
 import { spansOf } from '../../src/eval/spans.ts';
-import { kitchen } from '../outputs/kitchen.ts';
+import { kitchen } from '../outputs/scripted-agent.ts';
 import { peer } from '../peers.ts';
 import { suite, verifies } from '../verifies.ts';
 

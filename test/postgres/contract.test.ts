@@ -2,9 +2,9 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
 import { METHODS, type Store, storeCalls } from '../../src/task/index.ts';
 import { postgresDatabase } from '../../src/task/postgres/postgres-log.ts';
-import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
-import { taskLogContract } from '../task-log.contract.ts';
-import { taskRunsContract } from '../task-runs.contract.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
+import { taskLogContract } from '../contracts/task-log.contract.ts';
+import { taskRunsContract } from '../contracts/task-runs.contract.ts';
 import { suite } from '../verifies.ts';
 
 suite('postgres contract', postgresMissing, () => {

@@ -9,8 +9,8 @@ import {
   type PostgresLogOptions,
 } from '../../src/task/postgres/postgres-log.ts';
 import { peer } from '../peers.ts';
-import { freePort, postgresMissing, startPostgres } from '../support/postgres.ts';
-import { claimed, collect, completed, say, started } from '../task-world.ts';
+import { freePort, postgresMissing, startPostgres } from '../support/task/postgres.ts';
+import { claimed, collect, completed, say, started } from '../task/replica-world.ts';
 import { suite } from '../verifies.ts';
 
 const nats = await peer('nats');

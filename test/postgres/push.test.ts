@@ -3,7 +3,7 @@ import { PushConfigs } from '../../src/a2a/push/push-configs.ts';
 import type { Bookmark, Claim, TaskLog } from '../../src/task/index.ts';
 import { postgresLog } from '../../src/task/postgres/postgres-log.ts';
 import { httpServer } from '../a2a/support.ts';
-import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
 import { suite } from '../verifies.ts';
 
 suite('push notifications of replicas on postgres', postgresMissing, () => {

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkLaws, isFinal } from '../../src/event/index.ts';
 import type { Entry } from '../../src/event/types.ts';
 import { Caller } from '../a2a/support.ts';
-import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
-import { collect, follow, Replica, type ReplicaOptions } from '../support/replicas.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
+import { collect, follow, Replica, type ReplicaOptions } from '../support/task/replicas.ts';
 import { tcpProxy } from '../support/tcp-proxy.ts';
-import { shape, textOf, manyWords } from '../task-world.ts';
+import { shape, textOf, manyWords } from '../task/replica-world.ts';
 import { suite, verifies } from '../verifies.ts';
 import { slowness } from '../support/busy.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectA2A, replicaFetch } from '../../src/a2a/index.ts';
 import { checkLaws } from '../../src/event/index.ts';
-import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
-import { collect, Replica, type ReplicaOptions } from '../support/replicas.ts';
-import { manyWords } from '../task-world.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
+import { collect, Replica, type ReplicaOptions } from '../support/task/replicas.ts';
+import { manyWords } from '../task/replica-world.ts';
 import { suite } from '../verifies.ts';
 
 suite('rolling restart on postgres', postgresMissing, () => {

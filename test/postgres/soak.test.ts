@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { postgresMissing } from '../support/postgres.ts';
-import { soak, soakLine } from '../support/soak.ts';
+import { postgresMissing } from '../support/task/postgres.ts';
+import { soak, soakLine } from '../support/task/soak.ts';
 import { suite } from '../verifies.ts';
 
 suite('soak on postgres', postgresMissing, () => {

@@ -15,7 +15,7 @@ import {
   postgresLog,
   type PostgresLogOptions,
 } from '../../src/task/postgres/postgres-log.ts';
-import { type Postgres, postgresMissing, startPostgres } from '../support/postgres.ts';
+import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
 import {
   claimed,
   collect,
@@ -28,7 +28,7 @@ import {
   turn,
   until,
   words,
-} from '../task-world.ts';
+} from '../task/replica-world.ts';
 import { suite, verifies } from '../verifies.ts';
 
 suite('postgres store', postgresMissing, () => {

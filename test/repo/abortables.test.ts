@@ -24,8 +24,8 @@ import { Channel } from '../../src/stream/channel.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
-import { messagePair } from '../support/message-pair.ts';
-import { call, toArray } from '../tool-source.contract.ts';
+import { messagePair } from '../support/mcp/message-pair.ts';
+import { call, toArray } from '../contracts/tool-source.contract.ts';
 
 type Start = (signal: AbortSignal) => Promise<unknown>;
 

@@ -30,10 +30,10 @@ import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { createRunner } from '../../src/task/run/runner.ts';
 import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
-import { send } from '../support/end.ts';
+import { send } from '../support/mcp/message-endpoint.ts';
 import { playedSession } from '../support/fake-cli.ts';
-import { messagePair } from '../support/message-pair.ts';
-import { call, toArray } from '../tool-source.contract.ts';
+import { messagePair } from '../support/mcp/message-pair.ts';
+import { call, toArray } from '../contracts/tool-source.contract.ts';
 import { readSource, sourceFiles } from '../source.ts';
 
 /** Something to dispose, and work that uses it meanwhile: it must settle, either way. */

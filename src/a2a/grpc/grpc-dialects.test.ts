@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { lawfulLog } from '../../../test/arbitraries.ts';
+import { lawfulLog } from '../../../test/support/arbitraries.ts';
 import type { JsonObject } from '../../json.ts';
 import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
 import type { Dialect, Operation } from '../protocol/dialect.ts';

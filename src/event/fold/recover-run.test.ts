@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { quiet, script, thrownBy } from '../../../test/arbitraries.ts';
+import { quiet, script, thrownBy } from '../../../test/support/arbitraries.ts';
 import { advance, needsRun, nextTurn } from './advance.ts';
 import { Laws } from '../run/run-state-machine.ts';
 import { amend, settle, STOPPED } from './recover-run.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, expect, test, vi } from 'vitest';
-import { contextFor } from '../../../test/agent.contract.ts';
-import { turnOf } from '../../../test/arbitraries.ts';
+import { contextFor } from '../../../test/contracts/agent.contract.ts';
+import { turnOf } from '../../../test/support/arbitraries.ts';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
 import { checkLaws } from '../check-laws.ts';

@@ -1,8 +1,8 @@
 import { setImmediate as macrotask, setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { contextFor, foldRun, newTask } from '../../../test/agent.contract.ts';
-import { quiet, script, scriptedAgent, turnOf } from '../../../test/arbitraries.ts';
+import { contextFor, foldRun, newTask } from '../../../test/contracts/agent.contract.ts';
+import { quiet, script, scriptedAgent, turnOf } from '../../../test/support/arbitraries.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { Answer, Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';

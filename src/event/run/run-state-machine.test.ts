@@ -12,7 +12,7 @@ import {
   script,
   thrownBy,
   turnOf,
-} from '../../../test/arbitraries.ts';
+} from '../../../test/support/arbitraries.ts';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { advance } from '../fold/advance.ts';

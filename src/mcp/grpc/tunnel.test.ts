@@ -3,7 +3,7 @@ import { dialMessages } from '../json-rpc/client/dial-messages.ts';
 import { serveMessages } from '../json-rpc/server/serve-messages.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { offerGrpc } from './server/offer-grpc.ts';
 import { openTunnel } from './tunnel.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { send } from '../../../test/support/end.ts';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { send } from '../../../test/support/mcp/message-endpoint.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import type { JsonObject } from '../../json.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';

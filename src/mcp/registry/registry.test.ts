@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, expectTypeOf, test, vi } from 'vitest';
 import { z } from 'zod';
 import { z as z3 } from 'zod/v3';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../test/verifies.ts';
 import { createRegistry } from './registry.ts';
 import { createSdkMcpServer, tool } from './tool.ts';

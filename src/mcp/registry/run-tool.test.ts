@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../test/verifies.ts';
 import type { Answer } from '../../ask.ts';
 import { createRegistry } from './registry.ts';

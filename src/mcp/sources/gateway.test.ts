@@ -7,7 +7,7 @@ import { sourcePool } from './source-pool.ts';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
 import type { ToolEvent, ToolSource } from '../types.ts';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../test/verifies.ts';
 
 const say = (name: string): ReturnType<typeof tool> => tool('say', name, {}, () => name);

@@ -1,6 +1,6 @@
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
-import { call, toArray } from '../../../test/tool-source.contract.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
 import { listen } from '../../http/node-server.ts';
 import { createRegistry, dialHttp, tool } from '../../mcp/index.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';

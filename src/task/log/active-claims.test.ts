@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { setImmediate as macrotask } from 'node:timers/promises';
-import { turnOf } from '../../../test/arbitraries.ts';
+import { turnOf } from '../../../test/support/arbitraries.ts';
 import { HeldClaims } from './active-claims.ts';
 import { memoryDatabase } from '../memory/memory-log.ts';
 import { encodeEvent, numberLine } from '../store/line-codec.ts';

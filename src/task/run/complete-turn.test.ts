@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { turnOf } from '../../../test/arbitraries.ts';
+import { turnOf } from '../../../test/support/arbitraries.ts';
 import type { Agent, Entry } from '../../event/types.ts';
 import { converse } from './complete-turn.ts';
 import { createRunner, memoryLog } from '../index.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { turnOf } from '../../../test/arbitraries.ts';
+import { turnOf } from '../../../test/support/arbitraries.ts';
 import { createRunner, memoryLog } from '../index.ts';
 import type { Agent, Turn } from '../../event/types.ts';
 import type { TaskLog } from '../types.ts';

@@ -7,7 +7,7 @@ import {
   type Output,
   uiMessageEncoder,
 } from '../../../src/outputs/index.ts';
-import { numbered, turnOf } from '../../arbitraries.ts';
+import { numbered, turnOf } from '../../support/arbitraries.ts';
 import { agUiReaders, readUi } from '../../outputs/readers.ts';
 import { peer } from '../../peers.ts';
 

@@ -4,8 +4,8 @@ import type { Ask } from '../../../src/ask.ts';
 import { checkLaws, lawful, withRetry } from '../../../src/event/index.ts';
 import type { Agent, AgentEvent, Snapshot } from '../../../src/event/types.ts';
 import type { JsonObject } from '../../../src/json.ts';
-import { contextFor, foldRun, newTask } from '../../agent.contract.ts';
-import { turnOf } from '../../arbitraries.ts';
+import { contextFor, foldRun, newTask } from '../../contracts/agent.contract.ts';
+import { turnOf } from '../../support/arbitraries.ts';
 import {
   startModelServer,
   type ModelReply,

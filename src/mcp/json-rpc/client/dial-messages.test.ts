@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ourCatalogue } from '../../../../test/support/catalogue.ts';
-import { messagePair, type Road } from '../../../../test/support/message-pair.ts';
-import { call, toArray } from '../../../../test/tool-source.contract.ts';
+import { ourCatalogue } from '../../../../test/support/mcp/catalogue.ts';
+import { messagePair, type Road } from '../../../../test/support/mcp/message-pair.ts';
+import { call, toArray } from '../../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../../test/verifies.ts';
 import type { JsonObject } from '../../../json.ts';
 import { rpcResult, type RpcId } from '../../../wire/json-rpc.ts';

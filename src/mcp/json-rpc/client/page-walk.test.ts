@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { toArray } from '../../../../test/tool-source.contract.ts';
+import { toArray } from '../../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../../test/verifies.ts';
 import type { JsonObject } from '../../../json.ts';
 import { checkTool } from '../../registry/check-tool.ts';

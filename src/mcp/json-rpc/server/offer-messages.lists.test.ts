@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ourCatalogue } from '../../../../test/support/catalogue.ts';
-import { HELLO, notify, reader, send } from '../../../../test/support/end.ts';
+import { ourCatalogue } from '../../../../test/support/mcp/catalogue.ts';
+import { HELLO, notify, reader, send } from '../../../../test/support/mcp/message-endpoint.ts';
 import { verifies } from '../../../../test/verifies.ts';
 import type { JsonObject } from '../../../json.ts';
 import type { RpcId } from '../../../wire/json-rpc.ts';

@@ -8,8 +8,8 @@ import {
   INITIALIZED,
   json,
   scriptedHttp,
-} from '../../../../../test/support/scripted-http.ts';
-import { call, toArray } from '../../../../../test/tool-source.contract.ts';
+} from '../../../../../test/support/mcp/scripted-http.ts';
+import { call, toArray } from '../../../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../../../test/verifies.ts';
 import { dialHttp } from './dial-http.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { call as callOf, toArray } from '../../../../../test/tool-source.contract.ts';
+import { call as callOf, toArray } from '../../../../../test/contracts/tool-source.contract.ts';
 import { isObject, type JsonObject } from '../../../../json.ts';
 import { createRegistry } from '../../../registry/registry.ts';
 import { tool } from '../../../registry/tool.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../../../json.ts';
-import { call, toArray } from '../../../../../test/tool-source.contract.ts';
+import { call, toArray } from '../../../../../test/contracts/tool-source.contract.ts';
 import { verifies } from '../../../../../test/verifies.ts';
 import { createRegistry } from '../../../registry/registry.ts';
 import { tool } from '../../../registry/tool.ts';

@@ -1,12 +1,12 @@
 import { exportPKCS8, generateKeyPair, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { ourCatalogue } from '../../../../../../test/support/catalogue.ts';
+import { ourCatalogue } from '../../../../../../test/support/mcp/catalogue.ts';
 import {
   type OAuthScript,
   type OAuthWorld,
   oauthWorld,
-} from '../../../../../../test/support/oauth-server.ts';
-import { call, toArray } from '../../../../../../test/tool-source.contract.ts';
+} from '../../../../../../test/support/mcp/oauth-server.ts';
+import { call, toArray } from '../../../../../../test/contracts/tool-source.contract.ts';
 import type { JsonObject } from '../../../../../json.ts';
 import type { ToolSource } from '../../../../types.ts';
 import { dialHttp } from '../dial-http.ts';

@@ -1,0 +1,30 @@
+import { afterEach, beforeEach, describe } from 'vitest';
+import type { RunnerOptions, Store } from '../../src/task/index.ts';
+import { canceledRuns } from './task-runs/cancels.ts';
+import { mortalRuns } from './task-runs/crashes.ts';
+import { askingRuns } from './task-runs/questions.ts';
+import type { Place } from './task-runs/fixture.ts';
+import { streamedRuns } from './task-runs/turns.ts';
+import { World } from '../task/replica-world.ts';
+
+/** What runners do on a log, on one replica and on several, whatever dies. */
+export function taskRunsContract(
+  name: string,
+  open: () => Promise<Store>,
+  defaults: Pick<RunnerOptions, 'parkMs'> = {},
+): void {
+  describe(`task runs: ${name}`, () => {
+    let world: World;
+    beforeEach(async () => void (world = new World(await open())));
+    afterEach(() => world[Symbol.asyncDispose]());
+
+    const place: Place = {
+      replica: (options) => world.replica(options),
+      start: (replica, agents, options) => replica.runner(agents, { ...defaults, ...options }),
+    };
+    streamedRuns(place);
+    canceledRuns(place);
+    mortalRuns(place);
+    askingRuns(place);
+  });
+}

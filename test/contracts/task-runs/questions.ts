@@ -1,0 +1,177 @@
+import { expect, test } from 'vitest';
+import type { DuolaneError } from '../../../src/errors.ts';
+import type { Agent, Snapshot } from '../../../src/event/types.ts';
+import type { Runner, TaskLog } from '../../../src/task/index.ts';
+import {
+  answer,
+  askingAgent,
+  MORTAL,
+  say,
+  shape,
+  textOf,
+  ticketAgent,
+  turn,
+  until,
+  words,
+} from '../../task/replica-world.ts';
+import { type Place, sleeps, waits, whole } from './fixture.ts';
+
+/** Runs that wait for a person: awake, asleep, or taken over by another replica. */
+export function askingRuns({ replica, start }: Place): void {
+  const modes = [
+    'live',
+    'killed',
+    'parked',
+    'drained',
+    'answered before takeover',
+    'other replica alive',
+  ] as const;
+  for (const mode of modes)
+    test(`a ticket is approved once and filed once: ${mode}`, async () => {
+      const tickets = new Map<string, string>();
+      const agents = { cli: ticketAgent(tickets) };
+      const a = replica(mode === 'killed' || mode.startsWith('answered') ? MORTAL : {});
+      const first = start(a, agents, mode === 'parked' ? { parkMs: 10 } : {});
+      await first.submit(turn('cli', 't'));
+      await until(a.log, 't', waits);
+      let second: { log: TaskLog; runner: Runner } | undefined;
+      const another = (): void => {
+        const other = replica();
+        second = { log: other.log, runner: start(other, agents) };
+      };
+      if (mode === 'killed' || mode === 'answered before takeover') a.kill();
+      if (mode === 'drained') await first[Symbol.asyncDispose]();
+      if (mode !== 'live' && mode !== 'parked') another();
+      const { log, runner } = second ?? { log: a.log, runner: first };
+      if (mode === 'killed' || mode === 'parked' || mode === 'drained')
+        await until(log, 't', sleeps);
+      const { pending } = (await log.get('t')) as Snapshot;
+      expect(pending).toMatchObject([{ id: 'toolu_1/review' }]);
+      await runner.submit(answer('cli', 't', 'toolu_1/review'));
+      const entries = await whole(log, 't');
+      const types = shape(entries);
+      expect(types.at(-1)).toBe('run.finished:completed');
+      expect(textOf(entries)).toBe('Let me file that. Filed as TKT-42.');
+      expect([...tickets]).toEqual([['toolu_1', 'TKT-42']]);
+      for (const once of ['tool.called', 'tool.completed', 'input.required'])
+        expect(types.filter((type) => type === once)).toHaveLength(1);
+    });
+
+  for (const kill of [false, true])
+    test(`an agent that asks starts over and its text is not doubled (killed: ${kill})`, async () => {
+      const a = replica(kill ? MORTAL : {});
+      await start(a, { a: askingAgent }).submit(turn('a', 't'));
+      const { pending } = await until(a.log, 't', waits);
+      if (kill) a.kill();
+      const b = replica();
+      const runner = start(b, { a: askingAgent });
+      await runner.submit(answer('a', 't', pending[0]?.id ?? '', 'yes'));
+      expect(textOf(await whole(b.log, 't'))).toBe('Checking. You said yes.');
+    });
+
+  test('a parked wait can be canceled when nobody has it', async () => {
+    const a = replica();
+    await start(a, { a: askingAgent }, { parkMs: 5 }).submit(turn('a', 't'));
+    await until(a.log, 't', sleeps);
+    expect(await a.log.requestCancel('t')).toMatchObject({ state: 'canceled', pending: [] });
+  });
+
+  test('a wait that is alive can be canceled', async () => {
+    const a = replica();
+    await start(a, { a: askingAgent }).submit(turn('a', 't'));
+    await until(a.log, 't', waits);
+    await a.log.requestCancel('t');
+    expect(shape(await whole(a.log, 't')).at(-1)).toBe('run.finished:canceled');
+  });
+
+  test('a run that waits for a person takes no place of the cap', async () => {
+    const a = replica();
+    const runner = start(a, { a: askingAgent, w: words(3, 1) }, { maxRuns: 1, parkMs: 60_000 });
+    await runner.submit(turn('a', 'asks'));
+    const { pending } = await until(a.log, 'asks', waits);
+    await runner.submit(turn('w', 'other'));
+    expect(shape(await whole(a.log, 'other')).at(-1)).toBe('run.finished:completed');
+    expect(await a.log.get('asks')).toMatchObject({ running: true });
+    await runner.submit(answer('a', 'asks', pending[0]?.id ?? '', 'yes'));
+    expect(shape(await whole(a.log, 'asks')).at(-1)).toBe('run.finished:completed');
+  });
+
+  test('when too many wait awake, the next one sleeps', async () => {
+    const a = replica();
+    const runner = start(a, { a: askingAgent }, { maxRuns: 1, parkMs: 60_000 });
+    const names = Array.from({ length: 12 }, (_, index) => `t${index}`);
+    for (const task of names) {
+      await runner.submit(turn('a', task));
+      await until(a.log, task, waits);
+    }
+    await until(a.log, 't11', sleeps);
+    expect(await a.log.get('t0')).toMatchObject({ running: true });
+    const { pending } = (await a.log.get('t11')) as Snapshot;
+    await runner.submit(answer('a', 't11', pending[0]?.id ?? '', 'yes'));
+    expect(shape(await whole(a.log, 't11')).at(-1)).toBe('run.finished:completed');
+  });
+
+  test('a question that the agent gave up is not waited for', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const tired = AbortSignal.timeout(5);
+      const id = `${given.messageId}/impatient`;
+      await ctx.ask({ id, kind: 'question' }, { signal: tired }).catch(() => {});
+      yield* askingAgent(given, ctx);
+    };
+    const runner = start(a, { q: agent }, { parkMs: 200 });
+    await runner.submit(turn('q', 't'));
+    const { pending } = await until(a.log, 't', sleeps);
+    expect(pending.map(({ id }) => id.split('/')[1])).toEqual(['ok']);
+  });
+
+  test('two asks of one run with the same id both get the answer', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const ask = () => ctx.ask({ id: `${given.messageId}/same`, kind: 'approval', data: 1 });
+      const answers = await Promise.all([ask(), ask()]);
+      yield say(answers.map(({ action }) => action).join(' '));
+    };
+    const runner = start(a, { a: agent });
+    await runner.submit(turn('a', 't'));
+    const { pending } = await until(a.log, 't', waits);
+    expect(pending).toHaveLength(1);
+    await runner.submit(answer('a', 't', pending[0]?.id ?? ''));
+    expect(textOf(await whole(a.log, 't'))).toBe('accept accept');
+  });
+
+  test('one of two askers that gives up leaves the question to the other', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const request = { id: `${given.messageId}/same`, kind: 'question' } as const;
+      const first = ctx.ask(request);
+      const stop = new AbortController();
+      const second = ctx.ask(request, { signal: stop.signal }).catch(() => 'gave up');
+      stop.abort();
+      yield say(`${String(await second)}, `);
+      yield say((await first).action);
+    };
+    const runner = start(a, { a: agent });
+    await runner.submit(turn('a', 't'));
+    const { pending } = await until(a.log, 't', waits);
+    await runner.submit(answer('a', 't', pending[0]?.id ?? ''));
+    expect(textOf(await whole(a.log, 't'))).toBe('gave up, accept');
+  });
+
+  test('an ask with the id of an open question and other content is refused', async () => {
+    const a = replica();
+    const agent: Agent = async function* (given, ctx) {
+      const id = `${given.messageId}/ok`;
+      const one = ctx.ask({ id, kind: 'approval', data: { name: 'list' } });
+      const other = ctx.ask({ id, kind: 'approval', data: { name: 'delete' } });
+      const refused = await other.catch((error: unknown) => (error as DuolaneError).code);
+      await one;
+      yield say(String(refused));
+    };
+    const runner = start(a, { a: agent });
+    await runner.submit(turn('a', 't'));
+    const { pending } = await until(a.log, 't', waits);
+    await runner.submit(answer('a', 't', pending[0]?.id ?? ''));
+    expect(textOf(await whole(a.log, 't'))).toBe('invalid');
+  });
+}

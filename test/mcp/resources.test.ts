@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest';
+import { Changes } from '../../src/mcp/sources/change-feed.ts';
+import { gateway } from '../../src/mcp/sources/gateway.ts';
+import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
+import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
+import type { SourceChange, ToolSource } from '../../src/mcp/types.ts';
+
+/** Resources that change when a test says so, and who listens for which. */
+function watched(): { source: ToolSource; changes: Changes; wanted: string[][] } {
+  const changes = new Changes();
+  const wanted: string[][] = [];
+  const source: ToolSource = {
+    info: { name: 'watched', version: '1' },
+    async *listTools() {},
+    async *callTool() {},
+    async *listResources() {
+      yield { uri: 'a://1', name: 'one' };
+    },
+    async *readResource(uri) {
+      yield { uri, text: 'x' };
+    },
+    listen(options = {}) {
+      wanted.push([...(options.resources ?? [])]);
+      return changes.listen(options);
+    },
+  };
+  return { source, changes, wanted };
+}
+
+/** Tells each change as soon as it listens; ends with the first change of the lists. */
+async function hear(
+  source: ToolSource,
+  resources: readonly string[],
+  ready: () => void,
+): Promise<SourceChange[]> {
+  const heard: SourceChange[] = [];
+  for await (const change of source.listen!({ resources })) {
+    if (change.type === 'listening') ready();
+    else heard.push(change);
+    if (change.type === 'resources') break;
+  }
+  return heard;
+}
+
+describe('the changes of a single resource', () => {
+  const eras = ['legacy', 'modern'] as const;
+  for (const far of eras)
+    for (const near of eras)
+      test(`reach who asked for it and nobody else: ${far} server, ${near} client`, async () => {
+        const { source, changes, wanted } = watched();
+        await using behind = await offerHttp(source);
+        await using middle = await dialHttp({ url: behind.url, era: far });
+        await using front = await offerHttp(middle);
+        await using dialled = await dialHttp({ url: front.url, era: near });
+        const listeners = [['a://1'], ['a://2'], []];
+        const runs: Promise<SourceChange[]>[] = [];
+        for (const uris of listeners)
+          await new Promise<void>((ready) => runs.push(hear(dialled, uris, ready)));
+        changes.tell({ type: 'resource', uri: 'a://1' });
+        changes.tell({ type: 'resource', uri: 'a://3' });
+        await expect.poll(() => wanted.flat()).toContain('a://1');
+        changes.tell({ type: 'resources' });
+        const [mine, ...others] = await Promise.all(runs);
+        expect(mine).toContainEqual({ type: 'resource', uri: 'a://1' });
+        expect(others.flat().map(({ uri }) => uri)).not.toContain('a://1');
+      });
+
+  test('come through a gateway from whoever has it', async () => {
+    const [one, two] = [watched(), watched()];
+    await using both = gateway({ one: one.source, two: two.source });
+    const heard = hear(both, ['a://1'], () => {
+      two.changes.tell({ type: 'resource', uri: 'a://1' });
+      two.changes.tell({ type: 'resources' });
+    });
+    expect(await heard).toContainEqual({ type: 'resource', uri: 'a://1' });
+  });
+});

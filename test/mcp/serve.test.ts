@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import type { Agent } from '../../src/event/types.ts';
+import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
+import { createRegistry } from '../../src/mcp/registry/registry.ts';
+import { tool } from '../../src/mcp/registry/tool.ts';
+import { serve } from '../../src/serve/serve.ts';
+import { memoryLog } from '../../src/task/memory/memory-log.ts';
+import { call, toArray } from '../contracts/tool-source.contract.ts';
+import { verifies } from '../verifies.ts';
+
+const silent: Agent = async function* () {};
+const tools = createRegistry({
+  name: 'desk',
+  tools: [tool('echo', 'Gives the text back', { text: z.string() }, ({ text }) => text)],
+});
+
+verifies('S232', 'the tools of a served agent can be dialled over MCP, in both eras', async () => {
+  await using served = await serve(silent, { log: memoryLog(), tools });
+  for (const era of ['legacy', 'modern'] as const) {
+    await using source = await dialHttp({ url: `${served.url}/mcp`, era });
+    expect(source.info.name).toBe('desk');
+    expect(await toArray(source.callTool(call('echo', { text: era })))).toEqual([
+      { type: 'result', result: { content: [{ type: 'text', text: era }] } },
+    ]);
+  }
+});
+
+test('who may not ask the agent may not ask its tools', async () => {
+  await using served = await serve(silent, {
+    log: memoryLog(),
+    tools,
+    auth: { bearer: 'secret' },
+  });
+  const url = `${served.url}/mcp`;
+  await expect(dialHttp({ url })).rejects.toMatchObject({ code: 'unauthorized', status: 401 });
+  await using source = await dialHttp({ url, headers: { authorization: 'Bearer secret' } });
+  expect(await toArray(source.listTools())).toHaveLength(1);
+});
+
+test('without tools there is no such endpoint', async () => {
+  await using served = await serve(silent, { log: memoryLog() });
+  await expect(dialHttp({ url: `${served.url}/mcp` })).rejects.toMatchObject({ status: 404 });
+});
+
+test('the tools of an agent are the skills of its card, unless the card names its own', async () => {
+  const cardOf = async (url: string): Promise<unknown> =>
+    (await fetch(`${url}/.well-known/agent-card.json`)).json();
+  await using served = await serve(silent, { log: memoryLog(), tools });
+  expect(await cardOf(served.url)).toMatchObject({
+    skills: [{ id: 'echo', name: 'echo', description: 'Gives the text back', tags: ['tool'] }],
+  });
+  const skills = [{ id: 'own', name: 'Own', description: 'Its own' }];
+  await using named = await serve(silent, { log: memoryLog(), tools, card: { skills } });
+  expect(await cardOf(named.url)).toMatchObject({ skills: [{ id: 'own' }] });
+});

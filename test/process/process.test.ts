@@ -1,0 +1,310 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { DuolaneError } from '../../src/errors.ts';
+import {
+  buildEnv,
+  spawnProcess,
+  type ProcessOptions,
+  type ProcessTransport,
+} from '../../src/process/index.ts';
+import { LineHost } from '../support/json-lines.ts';
+import { isAlive, survivors, tidy } from '../support/processes.ts';
+import { prompt, stub } from '../support/stub-cli.ts';
+import { noWindows, suite, verifies } from '../verifies.ts';
+
+const env = buildEnv();
+const node = (code: string, options: Partial<ProcessOptions> = {}): ProcessTransport =>
+  spawnProcess({ command: process.execPath, args: ['-e', code], env, ...options });
+
+const SLEEPER = [process.execPath, '-e', 'setInterval(() => {}, 1000)'];
+const DEAF = [
+  process.execPath,
+  '-e',
+  "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)",
+];
+
+/** The pids that the stub said after `spawn` steps. */
+function said(host: LineHost): number[] {
+  const pids = host.seen.flatMap((line) => /"text":"(\d+)"/.exec(line)?.[1] ?? []).map(Number);
+  tidy(pids);
+  return pids;
+}
+
+describe('a start that fails', () => {
+  const cases: [string, Partial<ProcessOptions>, string, RegExp][] = [
+    ['an unknown name', { command: 'no-such-program' }, 'not_found', /no-such-program.*PATH=/],
+    ['a missing file', { command: '/no/such/program' }, 'not_found', /\/no\/such\/program/],
+    ['a missing script', { command: './no/such.mjs' }, 'not_found', /no\/such\.mjs/],
+    ['a missing cwd', { cwd: '/no/such/place' }, 'not_found', /cwd \/no\/such\/place/],
+    ['a cwd that is a file', { cwd: process.execPath }, 'invalid', /not a directory/],
+    ['a directory as command', { command: '/' }, 'invalid', /may not be executed/],
+    ['a zero byte in an argument', { args: ['a\0b'] }, 'invalid', /null bytes/],
+  ];
+  for (const [name, options, code, text] of cases) {
+    verifies('S13', `${name} is told at once, with what to look at`, async () => {
+      await using peer = spawnProcess({ command: 'node', args: [], env, ...options });
+      const { startError, ...exit } = await peer.exited;
+      expect(startError).toMatchObject({ code, message: expect.stringMatching(text) });
+      expect(exit).toEqual({ code: null, stderr: '' });
+      expect(peer.pid).toBeUndefined();
+      expect(() => peer.write('x')).toThrow(DuolaneError);
+      for await (const chunk of peer.output) expect(chunk).toBeUndefined();
+    });
+  }
+
+  test('a file without the right to execute, and one whose interpreter is missing', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'duolane-'));
+    const file = join(folder, 'tool');
+    writeFileSync(file, '#!/no/such/interpreter\n');
+    chmodSync(file, 0o644);
+    const refused = await spawnProcess({ command: file, args: [], env }).exited;
+    chmodSync(file, 0o755);
+    const missing = await spawnProcess({ command: file, args: [], env }).exited;
+    rmSync(folder, { recursive: true });
+    expect(refused.startError?.message).toContain('chmod +x');
+    expect(missing.startError?.message).toContain('interpreter');
+  });
+});
+
+verifies(
+  'S4',
+  'the transport knows no prompt: it passes arguments and environment on as they are',
+  async () => {
+    const print = 'console.log(JSON.stringify([process.argv.slice(1), process.env]))';
+    const args = ['-e', print, '--', '--a=b c', '', '"quoted"'];
+    await using peer = spawnProcess({
+      command: process.execPath,
+      args,
+      env: { 'odd-name.x': 'kept', EMPTY: '' },
+    });
+    const host = new LineHost(peer);
+    expect(JSON.parse((await host.line()) ?? '')).toEqual([
+      ['--a=b c', '', '"quoted"'],
+      { 'odd-name.x': 'kept', EMPTY: '' },
+    ]);
+  },
+);
+
+describe('pipes', () => {
+  test('writes come back, and end of input ends a child that reads', async () => {
+    await using peer = spawnProcess({ command: 'cat', args: [], env });
+    peer.write('grüß ');
+    peer.write('dich\n');
+    peer.endInput();
+    peer.endInput();
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of peer.output) chunks.push(chunk);
+    expect(Buffer.concat(chunks).toString()).toBe('grüß dich\n');
+    expect(await peer.exited).toEqual({ code: 0, stderr: '' });
+  });
+
+  verifies('S13', 'exit codes and signals are told with the stderr before them', async () => {
+    const exits = await Promise.all([
+      node("process.stderr.write('why'); process.exitCode = 7").exited,
+      node("process.kill(process.pid, 'SIGKILL'); setInterval(() => {}, 1000)").exited,
+    ]);
+    expect(exits).toEqual([
+      { code: 7, stderr: 'why' },
+      { code: null, signal: 'SIGKILL', stderr: '' },
+    ]);
+  });
+
+  test('a child that has gone fails the write with `closed`, and all that wait for room', async () => {
+    await using peer = spawnProcess(stub('stop-reading'));
+    while (peer.write('x'.repeat(100_000)));
+    const waiting = [peer.drained(), peer.drained(), peer.drained()];
+    process.kill(peer.pid!, 'SIGKILL');
+    for (const wait of waiting) await expect(wait).rejects.toMatchObject({ code: 'closed' });
+    await peer.exited;
+    expect(() => peer.write('x')).toThrow(expect.objectContaining({ code: 'closed' }));
+    await expect(peer.drained()).rejects.toMatchObject({ code: 'closed' });
+  });
+
+  test('a child that closes its stdin and lives turns writes into `closed`, not into a crash', async () => {
+    const code = "require('fs').closeSync(0); console.log('x'); setInterval(() => {}, 1000)";
+    await using peer = node(code, { graceMs: 50 });
+    const reader = peer.output[Symbol.asyncIterator]();
+    await reader.next();
+    peer.write('into the void');
+    await expect
+      .poll(() => {
+        try {
+          return peer.write('again');
+        } catch (error) {
+          return error;
+        }
+      })
+      .toMatchObject({ code: 'closed' });
+  });
+
+  test('drained resolves when the child reads again', async () => {
+    await using peer = node('setTimeout(() => process.stdin.resume(), 100)');
+    while (peer.write('x'.repeat(100_000)));
+    await peer.drained();
+    expect(peer.write('more')).toBe(true);
+    peer.endInput();
+    expect(await peer.exited).toMatchObject({ code: 0 });
+  });
+
+  test('a reader that is behind holds the child back, and then gets every byte', async () => {
+    const total = 20_000_000;
+    let done = false;
+    await using peer = node(
+      `process.stdout.write('x'.repeat(${total}), () => process.stderr.write('done'))`,
+      { onStderr: () => (done = true) },
+    );
+    const reader = peer.output[Symbol.asyncIterator]();
+    const first = await reader.next();
+    await sleep(300);
+    expect(done).toBe(false);
+    let bytes: number = first.value?.length ?? 0;
+    for (let next = await reader.next(); !next.done; next = await reader.next()) {
+      bytes += next.value.length;
+    }
+    expect(bytes).toBe(total);
+    expect(await peer.exited).toEqual({ code: 0, stderr: 'done' });
+  });
+
+  test('of a stderr flood the last 64 KiB are kept, and the tap sees all of it', async () => {
+    let tapped = 0;
+    await using peer = node(
+      "for (let i = 0; i < 2000; i++) process.stderr.write('é'.repeat(5000)); process.stderr.write('end')",
+      { onStderr: (text) => (tapped += text.length) },
+    );
+    const { stderr } = await peer.exited;
+    expect(tapped).toBe(2000 * 5000 + 3);
+    expect(Buffer.byteLength(stderr)).toBeLessThanOrEqual(64 * 1024);
+    expect(Buffer.byteLength(stderr)).toBeGreaterThan(64 * 1024 - 4);
+    expect(stderr).toMatch(/^é+end$/);
+  });
+
+  test('the output ends although a process that left the group holds the pipe', async () => {
+    await using peer = spawnProcess(stub());
+    const host = new LineHost(peer);
+    host.prompt(
+      prompt({ spawn: SLEEPER, detached: true }, { say: 'bye' }, { result: true }, { exit: 0 }),
+    );
+    await host.rest();
+    expect(said(host).filter(isAlive)).toHaveLength(1);
+    expect(host.seen.at(-1)).toContain('"result":"bye"');
+    expect(await peer.exited).toMatchObject({ code: 0 });
+  });
+});
+
+describe('the end', () => {
+  const limits = { graceMs: 100, killMs: 100 };
+
+  verifies('S116', 'dispose lets a child leave by itself', async () => {
+    const peer = spawnProcess(stub());
+    await peer[Symbol.asyncDispose]();
+    await peer[Symbol.asyncDispose]();
+    expect(await peer.exited).toEqual({ code: 0, stderr: '' });
+  });
+
+  verifies('S116', 'dispose ends one that ignores end of file with SIGTERM', async () => {
+    const peer = spawnProcess({ ...stub('ignore-eof'), ...limits, killMs: 20_000 });
+    const host = new LineHost(peer);
+    host.prompt('hi');
+    await host.until({ type: 'result' });
+    await peer[Symbol.asyncDispose]();
+    expect(await peer.exited).toMatchObject({ signal: 'SIGTERM' });
+  });
+
+  verifies(
+    'S116',
+    'dispose kills one that is deaf, with its whole tree, in bounded time',
+    async () => {
+      const peer = spawnProcess({ ...stub('ignore-all'), ...limits });
+      const host = new LineHost(peer);
+      host.prompt(prompt({ spawn: DEAF }, { spawn: DEAF, detached: true }));
+      await host.until({ type: 'result' });
+      const tree = said(host);
+      expect(tree.filter(isAlive)).toHaveLength(2);
+      await peer[Symbol.asyncDispose]();
+      expect(await peer.exited).toMatchObject({ signal: 'SIGKILL' });
+      expect([peer.pid!, ...tree].filter(isAlive)).toEqual([]);
+    },
+  );
+
+  verifies('S116', 'a grandchild that outlives the child is ended with it', async () => {
+    await using peer = spawnProcess({ ...stub(), ...limits });
+    const host = new LineHost(peer);
+    host.prompt(prompt({ spawn: DEAF }));
+    await host.until({ type: 'result' });
+    peer.endInput();
+    expect(await peer.exited).toMatchObject({ code: 0 });
+    expect(await survivors(said(host), 5000)).toEqual([]);
+  });
+
+  test('a child that writes what nobody reads can still leave by itself', async () => {
+    let started = (): void => {};
+    const flooding = new Promise<void>((resolve) => (started = resolve));
+    const peer = spawnProcess({ ...stub(), graceMs: 20_000, onStderr: () => started() });
+    const content = prompt({ stderr: 'go' }, { flood: { count: 20_000, bytes: 500 } });
+    peer.write(`${JSON.stringify({ type: 'user', message: { role: 'user', content } })}\n`);
+    await flooding;
+    await peer[Symbol.asyncDispose]();
+    expect(await peer.exited).toMatchObject({ code: 0 });
+  });
+
+  test('100 children at once: one exit hook, no warning, all gone', async () => {
+    const warnings: Error[] = [];
+    const warn = (warning: Error): number => warnings.push(warning);
+    process.on('warning', warn);
+    const before = process.listenerCount('exit');
+    const peers = Array.from({ length: 100 }, () =>
+      spawnProcess({ command: 'cat', args: [], env, ...limits }),
+    );
+    expect(process.listenerCount('exit')).toBe(before + 1);
+    await Promise.all(peers.map((peer) => peer[Symbol.asyncDispose]()));
+    await new Promise(setImmediate);
+    process.off('warning', warn);
+    expect(process.listenerCount('exit')).toBe(before);
+    expect(warnings).toEqual([]);
+    expect(peers.map(({ pid }) => pid!).filter(isAlive)).toEqual([]);
+  });
+});
+
+suite('the death of the host', noWindows, () => {
+  const HOST = fileURLToPath(new URL('../fixtures/process-host.ts', import.meta.url));
+
+  async function hostWithTree(mode: string) {
+    const host = spawn(process.execPath, ['--import', 'tsx', HOST, mode], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const exited = once(host, 'exit');
+    const lines = createInterface({ input: host.stdout });
+    const [line] = (await once(lines, 'line')) as [string];
+    const tree = JSON.parse(line) as number[];
+    tidy([host.pid!, ...tree]);
+    return { host, exited, tree };
+  }
+
+  verifies('S116', 'kill -9 leaves nothing of a deaf tree', async () => {
+    const { host, exited, tree } = await hostWithTree('wait');
+    expect(tree.filter(isAlive)).toHaveLength(3);
+    host.kill('SIGKILL');
+    await exited;
+    expect(await survivors(tree, 3000)).toEqual([]);
+  });
+
+  test('SIGTERM has its usual effect on the host, and nothing is left', async () => {
+    const { host, exited, tree } = await hostWithTree('wait');
+    host.kill('SIGTERM');
+    expect(await exited).toEqual([null, 'SIGTERM']);
+    expect(await survivors(tree, 3000)).toEqual([]);
+  });
+
+  test.each(['exit', 'exit-during-dispose'])('%s leaves nothing', async (mode) => {
+    const { exited, tree } = await hostWithTree(mode);
+    expect(await exited).toEqual([0, null]);
+    expect(await survivors(tree, 3000)).toEqual([]);
+  });
+});

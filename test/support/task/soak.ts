@@ -1,0 +1,246 @@
+import { randomUUID } from 'node:crypto';
+import { Pool } from 'pg';
+import { checkLaws } from '../../../src/event/index.ts';
+import type { Entry } from '../../../src/event/types.ts';
+import { manyWords, textOf } from '../../task/replica-world.ts';
+import { startPostgres } from './postgres.ts';
+import { collect, follow, type Replica } from './replicas.ts';
+import {
+  begin,
+  FAULTS,
+  type FaultName,
+  HEARTBEAT_MS,
+  type Node,
+  pause,
+  shuffled,
+} from './soak-faults.ts';
+import { tcpProxy } from '../tcp-proxy.ts';
+
+export interface SoakOptions {
+  /** At least so long; longer if by then not every kind of fault has come. */
+  readonly ms: number;
+  readonly replicas: number;
+  /** Always so many at once, each with a task of its own. */
+  readonly streams: number;
+  /** About so long between two words of a stream. */
+  readonly wordMs: number;
+  /** About so long between two faults. */
+  readonly faultMs: number;
+  readonly onProgress?: (report: SoakReport) => void;
+}
+
+export interface SoakReport extends Record<FaultName, number> {
+  tasks: number;
+  /** Entries that a client saw live and that were compared with the log. */
+  events: number;
+  completed: number;
+  canceled: number;
+  interrupted: number;
+  /** Submissions that were made again under the same message id, since the answer did not come. */
+  repeats: number;
+  /** What was lost, doubled, reordered, unlawful or without its end, in words. Must stay empty. */
+  readonly losses: string[];
+}
+
+/** One line for people: how much was checked, through which faults, and what was lost. */
+export function soakLine({ losses, ...counts }: SoakReport): string {
+  const shown = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+  return [...shown, `${losses.length} losses`].join(', ');
+}
+
+/** What is open when the faults are over has to end within this. */
+const END_MS = 180_000;
+
+/**
+ * Replicas on one PostgreSQL, each behind a network of its own, with clients that always follow so
+ * many tasks, while replicas are killed, stopped, restarted and cut off and the database crashes.
+ * Every stream is compared with the log when its task has ended, and the log has no other task.
+ */
+export async function soak(options: SoakOptions): Promise<SoakReport> {
+  const report: SoakReport = {
+    tasks: 0,
+    events: 0,
+    completed: 0,
+    canceled: 0,
+    interrupted: 0,
+    repeats: 0,
+    kills: 0,
+    stops: 0,
+    cuts: 0,
+    stalls: 0,
+    restarts: 0,
+    crashes: 0,
+    losses: [],
+  };
+  await using database = await startPostgres();
+  const nodes: Node[] = [];
+  const alive = (): Replica[] => nodes.flatMap(({ replica }) => replica ?? []);
+  await using _end = {
+    async [Symbol.asyncDispose]() {
+      await Promise.all(alive().map((replica) => replica[Symbol.asyncDispose]()));
+      await Promise.all(nodes.map(({ proxy }) => proxy[Symbol.asyncDispose]()));
+    },
+  };
+  for (let index = 0; index < options.replicas; index++) {
+    const proxy = await tcpProxy(database.port);
+    const settings = {
+      log: {
+        connectionString: database.url.replace(`:${database.port}/`, `:${proxy.port}/`),
+        heartbeatMs: HEARTBEAT_MS,
+        pollMs: HEARTBEAT_MS,
+        answerMs: 2 * HEARTBEAT_MS,
+      },
+      maxRuns: options.streams,
+      graceMs: 500,
+    };
+    nodes.push({ proxy, settings, replica: undefined });
+  }
+  // One after the other would do; all at once also tries the migration.
+  await Promise.all(nodes.map(begin));
+
+  const over = new AbortController();
+  const followed = new Set<string>();
+  let troubled = true;
+  const client = async (): Promise<void> => {
+    while (troubled) {
+      const seen = new Client(alive, report, over.signal);
+      try {
+        followed.add(await seen.follow(options.wordMs));
+      } catch (error) {
+        if (over.signal.aborted) return;
+        report.losses.push(String(error));
+      }
+    }
+  };
+  const trouble = async (): Promise<void> => {
+    const deadline = Date.now() + options.ms;
+    for (let dealt = 0; dealt < FAULTS.length || Date.now() < deadline;) {
+      // As from a deck of cards: by chance, and none is missing for long.
+      for (const [name, make] of shuffled(FAULTS)) {
+        await pause(options.faultMs * (0.5 + Math.random()));
+        report[name]++;
+        dealt++;
+        await make({ nodes, database });
+        options.onProgress?.(report);
+        if (dealt >= FAULTS.length && Date.now() >= deadline) break;
+      }
+    }
+  };
+  const clients = Promise.all(Array.from({ length: options.streams }, client));
+  try {
+    await trouble();
+  } catch (error) {
+    over.abort(error); // a replica cannot be had any more, so nobody waits for one
+    throw error;
+  } finally {
+    troubled = false;
+  }
+  // Everybody is well again; what is open has to end.
+  const late = setTimeout(() => {
+    report.losses.push(`some streams did not end within ${END_MS / 1000} s`);
+    over.abort(new Error('too late'));
+  }, END_MS);
+  await clients;
+  clearTimeout(late);
+  for (const task of await tasksIn(database.url))
+    if (!followed.has(task)) report.losses.push(`task ${task}: made, though nobody was told of it`);
+  return report;
+}
+
+/** Somebody who submits one task, follows it through everything, and compares it with the log. */
+class Client {
+  readonly #alive: () => readonly Replica[];
+  readonly #report: SoakReport;
+  readonly #signal: AbortSignal;
+
+  constructor(alive: () => readonly Replica[], report: SoakReport, signal: AbortSignal) {
+    this.#alive = alive;
+    this.#report = report;
+    this.#signal = signal;
+  }
+
+  /** Gives the task's id when it has ended. */
+  async follow(wordMs: number): Promise<string> {
+    const words = 5 + Math.floor(Math.random() * 25);
+    const agent = Math.random() < 0.5 ? 'again' : 'count';
+    const cancelAt = Math.random() < 0.2 ? 2 + Math.floor(Math.random() * 10) : Infinity;
+    const ms = Math.ceil(wordMs * (0.2 + 1.6 * Math.random()));
+    const messageId = randomUUID();
+    const send = (replica: Replica): Promise<string> =>
+      replica.submit(agent, `${words} words of ${ms} ms`, messageId);
+    const task = await this.#again(send, () => this.#report.repeats++);
+    // Some do not see the answer, and ask somebody else.
+    if (Math.random() < 0.05) {
+      this.#report.repeats++;
+      const same = await this.#again(send);
+      if (same !== task) this.#report.losses.push(`task ${task}: sent again it is ${same}`);
+    }
+    this.#report.tasks++;
+    const seen: Entry[] = [];
+    for await (const entry of follow(() => shuffled(this.#alive()), task, this.#signal)) {
+      seen.push(entry);
+      // Cancel anywhere; a replica that is down or a task that has ended refuses, which is fine.
+      if (entry.seq === cancelAt)
+        this.#somebody()
+          ?.cancel(task)
+          .catch(() => {});
+    }
+    const stored = await this.#again((replica) => collect(replica.read(task)));
+    for (const what of problemsOf(words, seen, stored))
+      this.#report.losses.push(`task ${task}: ${what}`);
+    this.#count(seen, stored.at(-1));
+    return task;
+  }
+
+  #count(seen: readonly Entry[], end: Entry | undefined): void {
+    this.#report.events += seen.length;
+    if (end?.type !== 'run.finished') return;
+    if (end.outcome === 'completed' || end.outcome === 'canceled') this.#report[end.outcome]++;
+    else this.#report.interrupted++;
+  }
+
+  #somebody(): Replica | undefined {
+    return shuffled(this.#alive())[0];
+  }
+
+  /** Until it works, each time with whoever is there. */
+  async #again<T>(run: (replica: Replica) => Promise<T>, failed?: () => void): Promise<T> {
+    for (;;) {
+      this.#signal.throwIfAborted();
+      const replica = this.#somebody();
+      try {
+        if (replica) return await run(replica);
+      } catch {
+        failed?.();
+      }
+      await pause(100);
+    }
+  }
+}
+
+function problemsOf(words: number, seen: readonly Entry[], stored: readonly Entry[]): string[] {
+  const problems: string[] = [];
+  if (JSON.stringify(seen) !== JSON.stringify(stored)) problems.push('the stream is not the log');
+  if (seen.some(({ seq }, index) => seq !== index + 1))
+    problems.push('numbers are missing or doubled');
+  for (const law of checkLaws(stored)) problems.push(JSON.stringify(law));
+  const ends = stored.filter((entry) => entry.type === 'run.finished');
+  if (ends.length !== 1) problems.push(`it has ${ends.length} ends`);
+  const end = stored.at(-1);
+  if (end?.type !== 'run.finished') return [...problems, 'its end is not the last'];
+  const said = textOf(stored);
+  if (!manyWords(words).startsWith(said)) problems.push('it said what it did not say');
+  if (end.outcome === 'completed' && said !== manyWords(words))
+    problems.push('its text is not what was said');
+  if (end.outcome === 'failed' && end.error?.code === 'interrupted') return problems;
+  if (end.outcome !== 'completed' && end.outcome !== 'canceled')
+    problems.push(`it ended as ${JSON.stringify(end)}`);
+  return problems;
+}
+
+async function tasksIn(connectionString: string): Promise<readonly string[]> {
+  const pool = new Pool({ connectionString });
+  const { rows } = await pool.query<{ id: string }>('select id from duolane.tasks');
+  await pool.end();
+  return rows.map(({ id }) => id);
+}

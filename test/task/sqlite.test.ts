@@ -1,0 +1,319 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Worker } from 'node:worker_threads';
+import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
+import { type Claim, createRunner, openLog, sqliteLog } from '../../src/task/index.ts';
+import { encodeSnapshot } from '../../src/task/store/line-codec.ts';
+import { sqliteThread } from '../../src/task/sqlite/sqlite-log.ts';
+import { threadStore } from '../../src/task/sqlite/thread-store.ts';
+import { manyWords, words } from './replica-world.ts';
+import { openDatabase } from '../../src/task/sqlite/driver.ts';
+
+let folder: string;
+let file: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'duolane-'));
+  file = join(folder, 'new', 'tasks.db');
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const turn = (task: string): Turn => ({
+  agent: 'a',
+  task,
+  context: 'c',
+  messageId: task,
+  parts: [{ text: 'hi' }],
+});
+
+/** As the version before wrote it: an entry a row, and turns that go with their task by themselves. */
+function toSchema3(file: string): void {
+  const db = openDatabase(file);
+  const rows = db.prepare('select task, seq, note, line from entries').all();
+  db.exec('delete from entries');
+  const insert = db.prepare('insert into entries values(?, ?, ?, ?)');
+  for (const { task, seq, note, line } of rows)
+    for (const [index, each] of String(line).split('\n').entries())
+      insert.run(Number(task), Number(seq) + index, Number(note), each);
+  db.exec(`create table old_turns(
+      owner text not null, agent text not null, message_id text not null,
+      task integer not null references tasks(key) on delete cascade, seq integer not null,
+      primary key(owner, agent, message_id)) without rowid;
+    insert into old_turns select * from turns;
+    drop table turns;
+    alter table old_turns rename to turns;
+    create index turns_task on turns(task);
+    delete from migrations where version > 3`);
+  db.close();
+}
+
+describe('sqlite log', () => {
+  test('a file that cannot be locked is not said to be in use', async () => {
+    await mkdir(join(folder, 'new'));
+    await writeFile(`${file}-lock`, 'this is no database. '.repeat(500));
+    await expect(sqliteLog({ file })).rejects.toMatchObject({
+      code: 'server',
+      message: expect.stringContaining('must be writable') as string,
+    });
+  });
+
+  test('a damaged task that has ended is pruned', async () => {
+    const first = await sqliteLog({ file });
+    for (const task of ['good', 'bad']) {
+      await first.submit(turn(task));
+      await first.requestCancel(task);
+    }
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(
+      `update entries set line = '{"type":' where task = (select key from tasks where id = 'bad')`,
+    );
+    db.close();
+    await using log = await sqliteLog({ file });
+    expect(await log.prune({ deltasEndedBefore: Date.now() + 1000 })).toBe(2);
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(2);
+    expect(await log.count({})).toBe(0);
+    expect((await log.submit(turn('bad'))).entry.seq).toBe(1);
+  });
+
+  test('one damaged task is left out of lists and claims, and reported once', async () => {
+    const first = await sqliteLog({ file });
+    for (const task of ['good1', 'bad', 'good2']) await first.submit(turn(task));
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(
+      `update entries set line = '{"type":' where task = (select key from tasks where id = 'bad')`,
+    );
+    db.close();
+    const reports: unknown[] = [];
+    const logger = {
+      debug() {},
+      info() {},
+      warn() {},
+      error: (...all: unknown[]) => void reports.push(all),
+    };
+    await using log = await sqliteLog({ file, logger });
+    for (let times = 0; times < 2; times++) {
+      const listed: string[] = [];
+      for await (const { task } of log.list({})) listed.push(task);
+      expect(listed).toEqual(['good2', 'good1']);
+    }
+    const claimed: string[] = [];
+    for await (const { task } of log.claims('w', { agents: ['a'] }))
+      if (claimed.push(task) === 2) break;
+    expect(claimed).toEqual(['good1', 'good2']);
+    await expect(log.get('bad')).rejects.toMatchObject({ code: 'malformed' });
+    expect(reports).toMatchObject([[expect.stringContaining('cannot be read'), { task: 'bad' }]]);
+  });
+
+  test('a second log on the file is refused until the first is closed', async () => {
+    const first = await sqliteLog({ file });
+    await expect(sqliteLog({ file })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining(`in use by process ${process.pid} on`) as string,
+    });
+    await first[Symbol.asyncDispose]();
+    await first[Symbol.asyncDispose]();
+    await using again = await sqliteLog({ file });
+    expect(await again.get('t')).toBeUndefined();
+  });
+
+  test('after closing, a call says so', async () => {
+    const log = await sqliteLog({ file });
+    await log[Symbol.asyncDispose]();
+    await expect(log.get('t')).rejects.toMatchObject({ code: 'closed' });
+    await expect(log.submit(turn('t'))).rejects.toMatchObject({ code: 'closed' });
+  });
+
+  test('closing first does what was asked before', async () => {
+    const log = await sqliteLog({ file });
+    const submitted = log.submit(turn('t'));
+    await log[Symbol.asyncDispose]();
+    expect((await submitted).entry.seq).toBe(1);
+  });
+
+  test('what cannot travel to the thread is refused, and nothing else', async () => {
+    await using log = await sqliteLog({ file });
+    const data = { handler: () => {} } as never;
+    const [there, refused] = await Promise.allSettled([
+      log.submit(turn('t')),
+      log.bookmark({ task: 't', name: 'n', after: 1, data }),
+    ]);
+    expect(there).toMatchObject({ status: 'fulfilled' });
+    expect(refused).toMatchObject({ status: 'rejected', reason: { code: 'invalid' } });
+    expect(await log.count({})).toBe(1);
+  });
+
+  test('a file of a newer schema is refused', async () => {
+    await (await sqliteLog({ file }))[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec('insert into migrations values(99, 0)');
+    db.close();
+    await expect(sqliteLog({ file })).rejects.toMatchObject({ code: 'unsupported' });
+  });
+
+  test('a file of schema 1 is brought up to date, with the tenants of its tasks', async () => {
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit({ ...turn('t'), tenant: 'x' }, { worker: 'A' });
+    await first.append(claim as Claim, 1, [{ type: 'run.started' }]);
+    const snapshot = (await first.get('t')) as Snapshot;
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    // It kept a snapshot of every task, however short.
+    db.prepare('insert into snapshots values(1, 2, ?)').run(encodeSnapshot(snapshot));
+    db.exec(`drop index tasks_owner; alter table tasks drop column tenant;
+      create index tasks_owner on tasks(owner, changed_at, key);
+      alter table tasks rename column changed_seq to seq;
+      create index turns_task on turns(task);
+      delete from migrations where version > 1`);
+    db.close();
+    await using log = await sqliteLog({ file });
+    expect(await log.count({ tenant: 'x' })).toBe(1);
+    expect(await log.count({ tenant: '' })).toBe(0);
+    const again = await log.submit({ ...turn('other'), messageId: 't', tenant: 'x' });
+    expect(again.entry).toMatchObject({ seq: 1, turn: { task: 't' } });
+  });
+
+  test('a file with a row for each entry is read, gone on with, compacted and pruned', async () => {
+    const deltas = (from: number): { type: 'text.delta'; id: string; delta: string }[] =>
+      Array.from({ length: 40 }, (_, index) => ({
+        type: 'text.delta',
+        id: 'x',
+        delta: `${from + index}\n`,
+      }));
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    await first.append(claim as Claim, 1, [{ type: 'run.started' }, ...deltas(0)]);
+    await first[Symbol.asyncDispose]();
+    toSchema3(file);
+
+    const log = await sqliteLog({ file });
+    for await (const resumed of log.claims('B', { agents: ['a'] })) {
+      expect(resumed.snapshot).toMatchObject({ seq: 42, running: true });
+      const at = await log.append(resumed, 42, deltas(40));
+      const text = [...deltas(0), ...deltas(40)].map(({ delta }) => delta).join('');
+      await log.append(resumed, at, [
+        { type: 'text.end', id: 'x', text },
+        { type: 'run.finished', outcome: 'completed', text },
+      ]);
+      break;
+    }
+    const seqs = async (after: number): Promise<number[]> => {
+      const found: number[] = [];
+      for await (const { seq } of log.read('t', after)) found.push(seq);
+      return found;
+    };
+    const all = Array.from({ length: 84 }, (_, index) => index + 1);
+    for (const after of [0, 1, 41, 42, 43, 60, 83])
+      expect(await seqs(after)).toEqual(all.slice(after));
+    expect((await log.submit({ ...turn('u'), messageId: 't' })).entry).toMatchObject({ seq: 1 });
+    expect(await log.get('u')).toBeUndefined();
+
+    expect(await log.prune({ deltasEndedBefore: Date.now() + 1000 })).toBe(1);
+    expect(await seqs(0)).toEqual([1, 2, 83, 84]);
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(1);
+    await log[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    for (const table of ['tasks', 'entries', 'turns', 'snapshots'])
+      expect([table, db.prepare(`select * from ${table}`).all()]).toEqual([table, []]);
+    db.close();
+  });
+
+  test('a task that is pruned takes its message ids along, and only its own', async () => {
+    const log = await sqliteLog({ file });
+    for (const task of ['t', 'u']) {
+      const { claim } = await log.submit(
+        { ...turn(task), owner: 'o', tenant: 'x' },
+        { worker: 'A' },
+      );
+      if (task === 't')
+        await log.append(claim as Claim, 1, [
+          { type: 'run.started' },
+          { type: 'run.finished', outcome: 'completed', text: '' },
+        ]);
+    }
+    expect(await log.prune({ tasksEndedBefore: Date.now() + 1000 })).toBe(1);
+    await log[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    expect(db.prepare('select message_id from turns').all()).toMatchObject([{ message_id: 'u' }]);
+    db.close();
+  });
+
+  test('a short task that was compacted is whole when the file is opened again', async () => {
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    await first.append(claim as Claim, 1, [
+      { type: 'run.started' },
+      { type: 'text.delta', id: 'b', delta: 'Hello ' },
+      { type: 'text.delta', id: 'b', delta: 'world' },
+      { type: 'text.end', id: 'b', text: 'Hello world' },
+      { type: 'run.finished', outcome: 'completed', text: 'Hello world' },
+    ]);
+    const before = await first.get('t');
+    await first.prune({ deltasEndedBefore: Date.now() + 1000 });
+    await first[Symbol.asyncDispose]();
+    await using log = await sqliteLog({ file });
+    expect(before).toMatchObject({ state: 'completed', text: 'Hello world' });
+    expect(await log.get('t')).toEqual(before);
+  });
+
+  for (const at of [1, 6])
+    test(`a thread that crashes is started again, and the run goes on (at entry ${at})`, async () => {
+      const threads: Worker[] = [];
+      const store = await threadStore((again) => {
+        const thread = sqliteThread(file)(again);
+        threads.push(thread.worker);
+        return thread;
+      });
+      await using log = openLog(store);
+      await using runner = createRunner({ log, agents: { a: words(20, 2) } });
+      await runner.submit(turn('t'));
+      const seen: Entry[] = [];
+      for await (const entry of log.read('t', 0)) {
+        seen.push(entry);
+        if (entry.seq === at) void threads.at(-1)?.terminate();
+      }
+      expect(threads).toHaveLength(2);
+      expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, index) => index + 1));
+      expect(await log.get('t')).toMatchObject({ state: 'completed', text: manyWords(20) });
+      expect(seen.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'completed' });
+    });
+
+  test('a thread that keeps crashing is given up, and everybody is told', async () => {
+    const threads: Worker[] = [];
+    const store = await threadStore((again) => {
+      const thread = sqliteThread(file)(again);
+      threads.push(thread.worker);
+      if (again) void thread.worker.terminate();
+      return thread;
+    });
+    await using log = openLog(store);
+    const { claim } = await log.submit(turn('t'), { worker: 'A' });
+    const reading = log.read('t', 1).next();
+    void threads[0]?.terminate();
+    await expect(reading).rejects.toMatchObject({ code: 'closed' });
+    expect(claim?.signal.aborted).toBe(true);
+    await expect(log.get('t')).rejects.toThrow('crashed 5 times');
+  });
+
+  test('what cannot be opened says why', async () => {
+    await expect(sqliteLog({ file: folder })).rejects.toMatchObject({ code: 'server' });
+  });
+
+  test('a restart finds tasks, folds what came after the last snapshot, and frees every claim', async () => {
+    const first = await sqliteLog({ file });
+    const { claim } = await first.submit(turn('t'), { worker: 'A' });
+    if (!claim) throw new Error('not free');
+    await first.append(claim, 1, [{ type: 'run.started' }]);
+    await first.append(claim, 2, [{ type: 'text.delta', id: 't', delta: 'hello' }]);
+    const before = await first.get('t');
+    await first[Symbol.asyncDispose]();
+    await using log = await sqliteLog({ file });
+    expect(await log.get('t')).toEqual(before);
+    for await (const next of log.claims('B', { agents: ['a'] })) {
+      expect(next).toMatchObject({ task: 't', epoch: claim.epoch + 1, snapshot: before });
+      break;
+    }
+  });
+});
