@@ -18,7 +18,7 @@ import {
   start,
   stream,
   type Streamed,
-} from './a2a-load.ts';
+} from './fixtures/a2a-load.ts';
 import { median } from './support.ts';
 
 const quick = process.argv.includes('--quick');

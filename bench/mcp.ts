@@ -21,7 +21,7 @@ const LISTS = 5;
 const LONG = 200_000;
 const ROUNDS = Number(/--rounds=(\d+)/.exec(process.argv.join(' '))?.[1] ?? 3);
 
-const server = fileURLToPath(new URL('./mcp-server.ts', import.meta.url));
+const server = fileURLToPath(new URL('./fixtures/mcp-server.ts', import.meta.url));
 const load = createRequire(new URL('../peers/mcp-sdk/package.json', import.meta.url));
 const argsOf = (who: string, road: string, tools: number): string[] => [
   '--import',

@@ -4,7 +4,15 @@
  * The processor's time of the server is what counts; rates are this machine's. Exits with 1 when a
  * limit is missed.
  */
-import { agent, countTask, inParallel, oneStream, shortTasks, start, stream } from './a2a-load.ts';
+import {
+  agent,
+  countTask,
+  inParallel,
+  oneStream,
+  shortTasks,
+  start,
+  stream,
+} from './fixtures/a2a-load.ts';
 import { median, report } from './support.ts';
 
 const quick = process.argv.includes('--quick');
