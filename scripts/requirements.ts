@@ -13,8 +13,8 @@ import {
   type Row,
   type Standing,
   standingOf,
-} from './proof.ts';
-import type { TestReport } from './report.mjs';
+} from './requirement-proof.ts';
+import type { TestReport } from './test-report.mjs';
 import { ROOT, runTool } from './setup.mjs';
 
 const HELP = `npm run requirements -- [option]

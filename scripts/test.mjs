@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePeer, everydayPeers } from './peers.mjs';
-import { describeSkips, finalLine, summarize } from './report.mjs';
+import { describeSkips, finalLine, summarize } from './test-report.mjs';
 import { build, endChildrenOnSignal, install, ROOT, runTool, say } from './setup.mjs';
 
 const args = process.argv.slice(2);

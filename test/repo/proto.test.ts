@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { stale } from '../../scripts/proto.ts';
+import { stale } from '../../scripts/generate-proto.ts';
 import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 

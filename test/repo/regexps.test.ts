@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findRegExps, judgeRegExps, readReviewed, regExpsOf } from '../../scripts/regexps.ts';
+import { findRegExps, judgeRegExps, readReviewed, regExpsOf } from '../../scripts/check-regexps.ts';
 
 test('no regular expression takes long on hostile input, but for reviewed exceptions', () => {
   const uses = findRegExps();

@@ -8,7 +8,7 @@ import {
   prove,
   type Proof,
   standingOf,
-} from '../../scripts/proof.ts';
+} from '../../scripts/requirement-proof.ts';
 import { GROUPS, REQUIREMENTS, type RequirementId } from '../requirements.ts';
 import { suite, testIf, verifies } from '../verifies.ts';
 

@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { describeSkips, finalLine, summarize, type TestReport } from '../../scripts/report.mjs';
+import {
+  describeSkips,
+  finalLine,
+  summarize,
+  type TestReport,
+} from '../../scripts/test-report.mjs';
 
 type File = TestReport['testResults'][number];
 

@@ -9,7 +9,7 @@ import { type Rule, RULES } from '../src/trace/index.ts';
 
 const CLI = new URL('../docs/cli.md', import.meta.url);
 const TRACE = new URL('../docs/trace-format.md', import.meta.url);
-const MARKS = ['<!-- rules: made by scripts/cli-docs.ts -->', '<!-- /rules -->'] as const;
+const MARKS = ['<!-- rules: made by scripts/generate-cli-docs.ts -->', '<!-- /rules -->'] as const;
 
 /** Both pages as they have to be. */
 export async function pages(): Promise<ReadonlyMap<URL, string>> {
@@ -30,7 +30,7 @@ async function commandPage(): Promise<string> {
   );
   return `${[
     '# The command',
-    '<!-- made by scripts/cli-docs.ts from the help texts: change those, then run it -->',
+    '<!-- made by scripts/generate-cli-docs.ts from the help texts: change those, then run it -->',
     'Plain text always; colours only at a terminal and without `NO_COLOR`; `--json` wherever data is printed. Messages about the\ncommand itself go to stderr, what you asked for to stdout.',
     [
       '| | |',

@@ -1,4 +1,4 @@
-// `npx tsx scripts/recording.ts`: the terminal of the README, from a real run of the command in a
+// `npx tsx scripts/record-terminal.ts`: the terminal of the README, from a real run of the command in a
 // pseudo terminal, as an SVG that plays once. Waits are cut short, nothing else is changed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

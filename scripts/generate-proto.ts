@@ -1,4 +1,4 @@
-// The TypeScript of `proto/`, which is checked in: `npx tsx scripts/proto.ts` writes it, and with
+// The TypeScript of `proto/`, which is checked in: `npx tsx scripts/generate-proto.ts` writes it, and with
 // `--check` says whether what is there is current.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -22,7 +22,8 @@ const HOMES: Readonly<Record<string, string>> = {
 
 const homeOf = (file: string): string => {
   const home = HOMES[file.split('/', 1)[0]!];
-  if (home === undefined) throw new Error(`proto/${file} has no home: add one to scripts/proto.ts`);
+  if (home === undefined)
+    throw new Error(`proto/${file} has no home: add one to scripts/generate-proto.ts`);
   return `${home}/${file}`;
 };
 
@@ -108,7 +109,8 @@ async function write(): Promise<void> {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (process.argv.includes('--check')) {
     const files = await stale();
-    for (const file of files) console.error(`${file} is not current: npx tsx scripts/proto.ts`);
+    for (const file of files)
+      console.error(`${file} is not current: npx tsx scripts/generate-proto.ts`);
     process.exitCode = files.length > 0 ? 1 : 0;
   } else await write();
 }

@@ -4,7 +4,7 @@ import {
   type Requirement,
   type RequirementId,
 } from '../test/requirements.ts';
-import { splitTitle, type TestReport } from './report.mjs';
+import { splitTitle, type TestReport } from './test-report.mjs';
 
 /** `failed`: a test that cites the row failed. `skipped`: all that cite it were skipped. */
 export type RowState = 'proven' | 'failed' | 'skipped' | 'uncited';
