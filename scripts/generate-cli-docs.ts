@@ -1,5 +1,5 @@
 /**
- * Writes docs/cli.md, and the list of rules in docs/trace-format.md, from the code itself.
+ * Writes docs/reference/cli.md, and the list of rules in docs/reference/trace-format.md, from the code itself.
  * `--check` writes nothing and fails if one of them is not what it would write.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -7,8 +7,8 @@ import { helpOf } from '../src/cli/command.ts';
 import { COMMANDS } from '../src/cli/command-table.ts';
 import { type Rule, RULES } from '../src/trace/index.ts';
 
-const CLI = new URL('../docs/cli.md', import.meta.url);
-const TRACE = new URL('../docs/trace-format.md', import.meta.url);
+const CLI = new URL('../docs/reference/cli.md', import.meta.url);
+const TRACE = new URL('../docs/reference/trace-format.md', import.meta.url);
 const MARKS = ['<!-- rules: made by scripts/generate-cli-docs.ts -->', '<!-- /rules -->'] as const;
 
 /** Both pages as they have to be. */
@@ -83,7 +83,8 @@ Then \`duolane doctor run.jsonl\` says what is wrong, and \`duolane replay run.j
 
 function tracePage(text: string): string {
   const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];
-  if (from === -1 || to < from) throw new Error(`docs/trace-format.md lacks ${MARKS.join(' … ')}`);
+  if (from === -1 || to < from)
+    throw new Error(`docs/reference/trace-format.md lacks ${MARKS.join(' … ')}`);
   const rows = Object.entries<Rule>(RULES).map(
     ([id, { severity, holds, fix }]) => `| \`${id}\` | ${severity} | ${holds} | ${cell(fix)} |`,
   );

@@ -1,7 +1,7 @@
 /**
  * Records test/protocol/recorded: each story held by our host and our CLI, as a trace file.
  * `npx tsx scripts/record-protocol.ts` after `npm run build`. Other programs may replay them:
- * docs/control-protocol.md.
+ * docs/reference/control-protocol.md.
  */
 import { writeFile } from 'node:fs/promises';
 import type { Frame } from '../src/event/types.ts';

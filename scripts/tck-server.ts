@@ -1,5 +1,5 @@
 // The system under test of the A2A compatibility kit: `npx tsx scripts/tck-server.ts [port] [hybrid]`.
-// See docs/conformance.md. The kit reuses message ids, so sending one twice makes two tasks here, and
+// See docs/reference/conformance.md. The kit reuses message ids, so sending one twice makes two tasks here, and
 // its webhook receiver is on this machine.
 import { memoryLog } from '../src/task/index.ts';
 import { serve } from '../src/serve/index.ts';

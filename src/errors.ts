@@ -1,6 +1,6 @@
 /**
  * What went wrong, as a closed list: one for what we throw, what an event reports and what each
- * wire maps. `docs/errors.md` says for each what happened and what to do.
+ * wire maps. `docs/reference/errors.md` says for each what happened and what to do.
  */
 export type ErrorCode =
   // the life of a run or a call

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 
-/** What one server takes on at most. docs/operations.md has one table of them. */
+/** What one server takes on at most. docs/guides/operations.md has one table of them. */
 export interface Limits {
   /** Connections at once on each listener; further ones are closed unanswered. 10,000 by default. */
   readonly maxConnections?: number;

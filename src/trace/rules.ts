@@ -7,7 +7,7 @@ export interface Rule {
   readonly fix: string;
 }
 
-/** Every rule that `doctor` knows. docs/trace-format.md lists them; a test compares the two. */
+/** Every rule that `doctor` knows. docs/reference/trace-format.md lists them; a test compares the two. */
 export const RULES = {
   // the pipe between a host and its CLI
   'tool-answer-lost': {

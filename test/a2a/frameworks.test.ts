@@ -12,11 +12,11 @@ import { mountAgent } from './support.ts';
 
 const frameworks = await peer('web-frameworks');
 
-/** The mount path of docs/a2a.md. */
+/** The mount path of docs/guides/a2a.md. */
 const PATH = '/agents/echo';
 type Handle = (request: Request) => Promise<Response>;
 
-/** Each as docs/a2a.md says; an ordinary route stands beside it. */
+/** Each as docs/guides/a2a.md says; an ordinary route stands beside it. */
 const MOUNTS: Readonly<Record<string, (handle: Handle) => Promise<Server>>> = {
   async 'node:http'(handle) {
     const server = createServer(nodeHandler(handle)).listen(0, '127.0.0.1');

@@ -275,7 +275,7 @@ describe('denies a call:', () => {
 });
 
 test('the docs name everything that is announced or refused', () => {
-  const docs = readFileSync(new URL('../../docs/agent-cli.md', import.meta.url), 'utf8');
+  const docs = readFileSync(new URL('../../docs/reference/agent-cli.md', import.meta.url), 'utf8');
   for (const name of [...Object.keys(ANNOUNCED), ...Object.keys(REFUSED)])
     expect(docs).toContain(`\`${name}\``);
 });

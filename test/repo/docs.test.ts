@@ -50,22 +50,28 @@ verifies('S269', 'the index leads to every page, and the guides to each other', 
   const index = linksOf('docs/README.md');
   const guides = readdirSync(join(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
   for (const guide of guides) if (guide !== 'README.md') expect(index).toContain(`docs/${guide}`);
-  expect(linksOf('docs/rag.md')).toEqual(
-    expect.arrayContaining(['docs/tools.md', 'docs/host.md', 'examples/ai-doctor/README.md']),
-  );
-  expect(linksOf('docs/tools.md')).toEqual(
+  expect(linksOf('docs/guides/rag.md')).toEqual(
     expect.arrayContaining([
-      'docs/host.md',
-      'docs/mcp.md',
-      'docs/rag.md',
+      'docs/guides/tools.md',
+      'docs/guides/host.md',
+      'examples/ai-doctor/README.md',
+    ]),
+  );
+  expect(linksOf('docs/guides/tools.md')).toEqual(
+    expect.arrayContaining([
+      'docs/guides/host.md',
+      'docs/guides/mcp.md',
+      'docs/guides/rag.md',
       'examples/tickets/README.md',
     ]),
   );
-  expect(linksOf('docs/mcp.md')).toContain('docs/tools.md');
+  expect(linksOf('docs/guides/mcp.md')).toContain('docs/guides/tools.md');
 });
 
 verifies('S270', 'each misconception has its row, and each fault can be watched', () => {
-  const [pictures = '', table = ''] = read('docs/mental-models.md').split('## The misconceptions');
+  const [pictures = '', table = ''] = read('docs/guides/mental-models.md').split(
+    '## The misconceptions',
+  );
   for (const words of [
     'does not call a model',
     'two lanes',

@@ -3,16 +3,16 @@ import { expect, test } from 'vitest';
 import { RETRYABLE } from '../../src/errors.ts';
 
 const rows = [
-  ...readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8').matchAll(
+  ...readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8').matchAll(
     /^\| `(\w+)` \| (.+) \| (.+) \| (yes|no) \|$/gm,
   ),
 ];
 
-test('docs/errors.md explains every code, in the order of the source', () => {
+test('docs/reference/errors.md explains every code, in the order of the source', () => {
   expect(rows.map(([, code]) => code)).toEqual(Object.keys(RETRYABLE));
 });
 
-test('docs/errors.md says of each code whether trying again may help', () => {
+test('docs/reference/errors.md says of each code whether trying again may help', () => {
   expect(Object.fromEntries(rows.map(([, code, , , again]) => [code, again === 'yes']))).toEqual(
     RETRYABLE,
   );

@@ -13,8 +13,8 @@ interface Layer {
   readonly tests: string;
 }
 
-/** The table of docs/host.md, from the top layer to the lowest. */
-const LAYERS: readonly Layer[] = text('docs/host.md')
+/** The table of docs/guides/host.md, from the top layer to the lowest. */
+const LAYERS: readonly Layer[] = text('docs/guides/host.md')
   .split('\n')
   .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')))
   .filter((cells) => /^src\/.*\.ts$/.test(cells[3] ?? ''))

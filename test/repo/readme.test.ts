@@ -7,7 +7,7 @@ const read = (path: string): string =>
 /** A block of code that says which file it is: `<!-- path -->` on the line before it. */
 const BLOCK = /<!-- (\S+) -->\n```\w+\n(.*?)\n```/gs;
 
-test.each(['README.md', 'docs/host.md', 'docs/tools.md'])(
+test.each(['README.md', 'docs/guides/host.md', 'docs/guides/tools.md'])(
   'code in %s is code that runs',
   (page) => {
     for (const [, file = '', code] of read(page).matchAll(BLOCK)) expect(code).toBe(read(file));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../../scripts/setup.mjs';
 
-const page = readFileSync(join(ROOT, 'docs/security.md'), 'utf8');
+const page = readFileSync(join(ROOT, 'docs/guides/security.md'), 'utf8');
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 
 /** The cells of the rows of one section's table, without its head. */
@@ -24,7 +24,7 @@ const cited = [...page.matchAll(/`((?:src|test)\/[^`]+\.ts)`: "([^"]+)"/g)].map(
   ([, file = '', name = '']) => [file, name] as const,
 );
 
-test.each(cited)('the test that docs/security.md names is there: %s, %s', (file, name) => {
+test.each(cited)('the test that docs/guides/security.md names is there: %s, %s', (file, name) => {
   expect(existsSync(join(ROOT, file))).toBe(true);
   expect(read(file).replaceAll(/\s+/g, ' ')).toContain(name);
 });

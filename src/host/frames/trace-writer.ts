@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Frame } from '../../event/types.ts';
 import { Redactor } from './redact-secrets.ts';
 
-/** The first line of a trace file. docs/trace-format.md describes the rest. */
+/** The first line of a trace file. docs/reference/trace-format.md describes the rest. */
 export interface TraceHeader {
   readonly format: 'duolane-trace';
   readonly version: 1;

@@ -203,7 +203,7 @@ export interface HostOptions {
   readonly lanes?: 'message' | 'both';
   /** A sync tap, both lanes and directions, as a line is parsed or written; must be quick. */
   readonly onFrame?: (frame: Frame) => void;
-  /** A file that gets every frame as a line, secrets redacted: docs/trace-format.md. */
+  /** A file that gets every frame as a line, secrets redacted: docs/reference/trace-format.md. */
   readonly trace?: string;
   readonly logger?: Logger;
   /** Closes stdin right after the input, whatever still runs. Refused with tools, hooks or callbacks. */

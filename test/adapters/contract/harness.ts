@@ -22,7 +22,7 @@ export interface Scene {
   readonly output?: JsonObject;
 }
 
-/** What a framework may not tell us; `docs/adapters.md` has the table. */
+/** What a framework may not tell us; `docs/guides/adapters.md` has the table. */
 export type Gap =
   | 'reasoning'
   | 'arguments'
