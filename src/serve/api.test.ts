@@ -40,6 +40,22 @@ test('a message that is sent again answers with the task that it made, and makes
   expect(runs).toBe(1);
 });
 
+test.each(['-1', '0.5', '0', 'x', '1e9', 'Infinity'])(
+  'a list of tasks has a limit, also for ?limit=%s',
+  async (limit) => {
+    const log = memoryLog();
+    for (let i = 0; i < 201; i++) {
+      const turn = { agent: 'agent', task: `t${i}`, context: 'c', messageId: `m${i}` };
+      await log.submit({ ...turn, parts: [{ text: 'hi' }] });
+    }
+    await using served = await serve(hello, { log, page: false, maxRuns: 0 });
+    const response = await fetch(`${served.url}/api/tasks?limit=${limit}`);
+    const { tasks, after } = (await response.json()) as { tasks: unknown[]; after?: string };
+    expect(tasks).toHaveLength(limit === '1e9' ? 200 : 50);
+    expect(after).toBeDefined();
+  },
+);
+
 describe('a failing store', () => {
   const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';
   const entries: [string, string, string, unknown?][] = [
