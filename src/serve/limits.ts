@@ -30,6 +30,8 @@ export interface Limits {
   readonly maxWatches?: number;
 }
 
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+
 /** Limits whose defaults are those of the runner and of the log. */
 const ELSEWHERE = ['maxRunsPerOwner', 'maxQueuedPerOwner'] as const;
 type Elsewhere = (typeof ELSEWHERE)[number];
@@ -44,7 +46,7 @@ export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
     headersMs: 20_000,
     requestMs: 120_000,
     stallMs: 30_000,
-    maxBodyBytes: 16 * 1024 * 1024,
+    maxBodyBytes: MAX_BODY_BYTES,
     maxStreamsPerOwner: hasAuth ? 1000 : 5000,
     maxCalls: 20_000,
     maxWatches: 1000,

@@ -80,7 +80,7 @@ export class Ledger implements StoreMethods {
         'invalid',
         `task ${turn.task} belongs to agent ${head.snapshot.agent}; a turn for ${turn.agent} needs a task of its own`,
       );
-    if (head) refuseSecondAnswer(head.snapshot, turn);
+    refuseLostAnswers(head?.snapshot, turn);
     const { to, rows } = this.#fold(turn.task, head, [note], asFirst);
     if (!head) this.#refuseBeyond(maxQueued, to.snapshot);
     // A claim whose lease has ended is taken by `claim` alone, which knows whether its owner is gone.
@@ -332,14 +332,32 @@ export const writeRules = (tables: TaskTables): WriteRules =>
   new Ledger(tables as Tables);
 
 /**
- * The first answer to a question counts. A later one, as from a second browser tab, is refused: its
- * sender must not believe that it decided. A question that is asked again under its id is open again.
+ * Refuses a turn with an answer that would not count: its sender must not believe that it decided, and an
+ * audit log must not say so. The first answer to a question counts; a later one, as from a second browser
+ * tab, does not, nor one to a question that was never asked. A question that is asked again under its
+ * id is open again.
  */
-function refuseSecondAnswer({ task, pending, answers, turns }: Snapshot, turn: Turn): void {
+function refuseLostAnswers(
+  snapshot: Snapshot | undefined,
+  { task, messageId, ...turn }: Turn,
+): void {
+  const { pending = [], answers = [], turns = [] } = snapshot ?? {};
+  const open = new Set(pending.map(({ id }) => id));
+  const seen = new Set<string>();
   for (const { id } of turn.answers ?? []) {
-    if (pending.some((question) => question.id === id)) continue;
+    if (seen.has(id))
+      throw new DuolaneError(
+        'invalid',
+        `message "${messageId}" answers question "${id}" twice; send one answer`,
+      );
+    seen.add(id);
+    if (open.has(id)) continue;
     const first = turns.find((earlier) => earlier.answers?.some((answer) => answer.id === id));
-    if (!first && !answers.some((answer) => answer.id === id)) continue;
+    if (!first && !answers.some((answer) => answer.id === id))
+      throw new DuolaneError(
+        'invalid',
+        `no question "${id}" of task "${task}" waits for an answer`,
+      );
     const by = first?.owner === undefined ? '' : ` by "${first.owner}"`;
     const where = first ? `${by} with message "${first.messageId}"` : '';
     throw new DuolaneError(
