@@ -278,7 +278,7 @@ function settingsOf(session: Session): JsonObject {
   };
 }
 
-function permissionsOf({ choices: { policy } }: Session): JsonObject {
+function permissionsOf({ policy }: Session): JsonObject {
   const { allow, deny, ask, mode } = policy;
   return {
     allow: allow.map(formatRule),

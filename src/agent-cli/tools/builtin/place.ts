@@ -8,7 +8,11 @@ import type { CallFacts } from '../types.ts';
 /** Where the built-in tools may work. `directories` may grow while the session runs. */
 export interface Place {
   readonly cwd: string;
-  /** The working directory first, then those that were added. */
+  /**
+   * The working directory first, then those that were added; real paths, as they were when they
+   * were granted. To follow their links again for each call would let a command that changes a link
+   * choose what is granted.
+   */
   directories(): readonly string[];
   /** Of which the deny and ask rules of `Read` hold for every file that a search looks into. */
   policy(): Policy;
@@ -25,7 +29,7 @@ export function pathFacts(place: Place, path: string, edit: boolean): CallFacts 
   const { cwd, env } = place;
   const given = locate(place, path);
   const real = realPath(given);
-  const inside = place.directories().some((directory) => isInside(realPath(directory), real));
+  const inside = place.directories().some((directory) => isInside(directory, real));
   return {
     path: { cwd, given, real, home: env['HOME'] },
     edit: edit && inside,
