@@ -75,5 +75,11 @@ export function encodeSnapshot(snapshot: Snapshot): string {
   return free || !turns.every(isWords) ? encodeEntry(entry) : JSON.stringify(entry);
 }
 
-export const decodeSnapshot = (line: string): Snapshot =>
-  (decodeEntry(line) as Extract<Entry, { readonly type: 'custom' }>).data as Snapshot;
+/** Throws `malformed` for a line that is an entry and no snapshot. */
+export function decodeSnapshot(line: string): Snapshot {
+  const entry = decodeEntry(line);
+  const data = entry.type === 'custom' ? (entry.data as Partial<Snapshot> | undefined) : undefined;
+  if (data === null || typeof data?.task !== 'string' || data.seq !== entry.seq)
+    throw new DuolaneError('malformed', 'a stored snapshot is none; the store is damaged');
+  return data as Snapshot;
+}
