@@ -1,3 +1,4 @@
+import { disposeOnce } from '../stream/dispose-once.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
@@ -128,10 +129,10 @@ export async function openAudit(
       if (required) await kept;
     },
     routes: options.file === undefined ? [] : [readRoute(options.file)],
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       await Promise.all(pending);
       await file?.[Symbol.asyncDispose]();
-    },
+    }),
   };
 }
 
@@ -257,11 +258,11 @@ async function openAuditFile(path: string): Promise<AuditFile> {
       last = done.catch(() => {}); // the caller gets the failure
       return done;
     },
-    async [Symbol.asyncDispose]() {
+    [Symbol.asyncDispose]: disposeOnce(async () => {
       await last;
       await handle?.close();
       handle = undefined;
-    },
+    }),
   };
 }
 
@@ -303,6 +304,7 @@ function atOf(line: string): number {
   try {
     return Date.parse((JSON.parse(line) as Partial<AuditRecord>).at ?? '');
   } catch {
+    // A crash or a full disk may have left half a line.
     return Number.NaN;
   }
 }
