@@ -30,6 +30,9 @@ export interface Limits {
   readonly maxWatches?: number;
 }
 
+/** A timer with a longer time fires at once: with `Infinity`, each client would be cut immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /** Limits whose defaults are those of the runner and of the log. */
@@ -59,6 +62,11 @@ export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
       throw new DuolaneError(
         'invalid',
         `invalid limits.${name} "${value}": expected a positive number`,
+      );
+    if (name.endsWith('Ms') && value !== undefined && value > MAX_TIMER_MS)
+      throw new DuolaneError(
+        'invalid',
+        `invalid limits.${name} "${value}": expected at most ${MAX_TIMER_MS}`,
       );
   }
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
