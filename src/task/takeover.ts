@@ -29,7 +29,9 @@ export class Takeovers {
   #arm(task: string, note: string, ms: number, pauseMs: number): void {
     const take = (): void => {
       this.#store.cancel(task, note, true).then(
-        () => void this.#timers.take(task),
+        () => {
+          this.#timers.take(task);
+        },
         (error: unknown) => {
           const isArmed = this.#timers.take(task) !== undefined;
           // Refused: the task has ended or is pruned. A store that fails is asked again, since the
