@@ -4,7 +4,8 @@ import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
-import { encodeLine, JsonlDecoder, Noise } from '../../wire/jsonl.ts';
+import { encodeRpc } from '../../wire/json-rpc.ts';
+import { JsonlDecoder, Noise } from '../../wire/jsonl.ts';
 import type {
   DialMessagesOptions,
   MessageTransport,
@@ -36,7 +37,7 @@ export async function dialTransport(
     {
       incoming: fromPeer(transport, options),
       async send(message) {
-        if (!transport.write(encodeLine(message))) await transport.drained();
+        if (!transport.write(`${encodeRpc(message)}\n`)) await transport.drained();
       },
       close: async () => transport[Symbol.asyncDispose](),
     },
@@ -99,7 +100,7 @@ function streamRoad(input: Readable, output: Writable, options: LinesOptions): M
     incoming: lines(input, options),
     async send(message) {
       if (output.destroyed) throw new DuolaneError('closed', 'the client has gone');
-      if (output.write(encodeLine(message))) return;
+      if (output.write(`${encodeRpc(message)}\n`)) return;
       // One for all who wait: each would listen on the same stream.
       await (room ??= once(output, 'drain').finally(() => (room = undefined)));
     },

@@ -3,6 +3,7 @@ import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { MessageEnd, ToolSource } from '../../types.ts';
 import { offerMessages } from '../offer.ts';
+import { sendOutgoing } from '../serve.ts';
 import { EventStream } from './event-stream.ts';
 import { refuseStranger } from './guard.ts';
 import type { McpHandler, McpHandlerOptions } from './handler.ts';
@@ -63,7 +64,7 @@ class SseHandler implements McpHandler {
     const end = offerMessages(this.#source, this.#options);
     const stream = new EventStream();
     this.#clients.set(id, { owner, end, stream });
-    pump(end, stream).catch(this.#onError);
+    sendOutgoing(end, (message) => stream.push(message)).catch(this.#onError);
     const address = `${new URL(url).pathname}?session=${id}`;
     return streamOf(
       stream.read({
@@ -95,9 +96,4 @@ class SseHandler implements McpHandler {
     client?.stream.end();
     await client?.end[Symbol.asyncDispose]();
   }
-}
-
-/** Ends with the endpoint or with the stream, whichever comes first. */
-async function pump(end: MessageEnd, stream: EventStream): Promise<void> {
-  for await (const message of end.outgoing) await stream.push(message);
 }
