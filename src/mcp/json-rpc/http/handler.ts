@@ -49,6 +49,9 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   return new Handler(source, options);
 }
 
+/** What a handler that has been disposed answers to new clients. */
+export const CLOSING = 'The server is closing; try again later';
+
 class Handler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
@@ -56,6 +59,7 @@ class Handler implements McpHandler {
   readonly #sessions = new Map<string, Session>();
   readonly #sweeper: NodeJS.Timeout;
   readonly #onError: (error: unknown) => void;
+  #disposed = false;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
@@ -83,6 +87,7 @@ class Handler implements McpHandler {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
+    this.#disposed = true;
     clearInterval(this.#sweeper);
     const sessions = [...this.#sessions.keys()];
     await Promise.all(sessions.map((id) => this.#close(id)));
@@ -134,6 +139,8 @@ class Handler implements McpHandler {
   ): Promise<Response> {
     if (!(await this.#makeRoom()))
       return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
+    // After the wait for room: a session that is made behind `dispose` would never be closed.
+    if (this.#disposed) return refuse(503, CLOSING, RPC.internalError);
     const session = new Session(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
     const response = await session.post(message, signal);

@@ -6,7 +6,7 @@ import { offerMessages } from '../offer.ts';
 import { sendOutgoing } from '../serve.ts';
 import { EventStream } from './event-stream.ts';
 import { refuseStranger } from './guard.ts';
-import type { McpHandler, McpHandlerOptions } from './handler.ts';
+import { CLOSING, type McpHandler, type McpHandlerOptions } from './handler.ts';
 import { postedMessage } from './posted.ts';
 import { refuse, streamOf } from './respond.ts';
 
@@ -30,6 +30,7 @@ class SseHandler implements McpHandler {
   readonly #options: McpHandlerOptions;
   readonly #clients = new Map<string, Client>();
   readonly #onError: (error: unknown) => void;
+  #disposed = false;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
@@ -54,10 +55,12 @@ class SseHandler implements McpHandler {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
+    this.#disposed = true;
     await Promise.all([...this.#clients.keys()].map((id) => this.#close(id)));
   }
 
   #open({ url, signal }: Request, owner: string | undefined): Response {
+    if (this.#disposed) return refuse(503, CLOSING);
     if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
       return refuse(503, 'All sessions are in use; try again later');
     const id = randomUUID();
