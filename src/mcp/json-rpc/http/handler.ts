@@ -52,6 +52,9 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   return new Handler(source, options);
 }
 
+/** What a handler that has been disposed answers to new clients. */
+export const CLOSING = 'The server is closing; try again later';
+
 class Handler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
@@ -59,6 +62,7 @@ class Handler implements McpHandler {
   readonly #sessions = new Map<string, Session>();
   readonly #sweeper: NodeJS.Timeout;
   readonly #onError: (error: unknown) => void;
+  #disposed = false;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
@@ -86,6 +90,7 @@ class Handler implements McpHandler {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
+    this.#disposed = true;
     clearInterval(this.#sweeper);
     const sessions = [...this.#sessions.keys()];
     await Promise.all(sessions.map((id) => this.#close(id)));
@@ -137,6 +142,8 @@ class Handler implements McpHandler {
   ): Promise<Response> {
     if (!(await this.#makeRoom(owner)))
       return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
+    // After the wait for room: a session that is made behind `dispose` would never be closed.
+    if (this.#disposed) return refuse(503, CLOSING, RPC.internalError);
     const session = new Session(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
     const response = await session.post(message, signal);
