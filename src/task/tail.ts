@@ -38,8 +38,7 @@ class Tail {
   since: Seq = Infinity;
   /** What is being read from the store, by place: readers that wake together ask once. */
   readonly reading: Map<Seq, Promise<ReadResult | undefined>> = new Map();
-  #rows: Row[] = [];
-  #entries: (Entry | undefined)[] = [];
+  #rows: KeptRow[] = [];
   #bytes = 0;
   readonly #budget: Budget;
 
@@ -56,8 +55,7 @@ class Tail {
     if (gap || unread) this.#drop(this.#rows.length);
     else this.#drop(this.#passed());
     for (const row of rows) {
-      this.#rows.push(row);
-      this.#entries.push(row.entry);
+      this.#rows.push(keptRow(row));
       this.#add(row.line.length);
     }
     // When all tails together are too long, new rows are not kept: readers ask the store.
@@ -65,7 +63,7 @@ class Tail {
     let drop = 0;
     for (let bytes = this.#bytes; ; drop++) {
       if (this.#rows.length - drop <= RING_ROWS && bytes <= ringBytes) break;
-      bytes -= this.#rows[drop]?.line.length ?? 0;
+      bytes -= this.#rows[drop]?.bytes ?? 0;
     }
     this.#drop(drop);
     this.since = Math.min(this.since, head - rows.length);
@@ -93,8 +91,7 @@ class Tail {
 
   #drop(count: number): void {
     if (count === 0) return;
-    for (const row of this.#rows.splice(0, count)) this.#add(-row.line.length);
-    this.#entries.splice(0, count);
+    for (const row of this.#rows.splice(0, count)) this.#add(-row.bytes);
   }
 
   /** The head is known to be here, by whatever way. */
@@ -110,8 +107,26 @@ class Tail {
     const row = this.#rows[index];
     // A missed announcement leaves a gap; then the numbers do not fit and the store has the answer.
     if (row?.seq !== seq) return undefined;
-    return (this.#entries[index] ??= decodeEntry(row.line));
+    return entryOf(row);
   }
+}
+
+/** A row, with its line until its entry is known: both would be the same text twice. */
+interface KeptRow {
+  readonly seq: Seq;
+  readonly bytes: number;
+  value: { readonly entry: Entry } | { readonly line: string };
+}
+
+const keptRow = ({ seq, line, entry }: Row): KeptRow => ({
+  seq,
+  bytes: line.length,
+  value: entry ? { entry } : { line },
+});
+
+function entryOf(row: KeptRow): Entry {
+  if ('line' in row.value) row.value = { entry: decodeEntry(row.value.line) };
+  return row.value.entry;
 }
 
 /** Somebody who reads a task. */
