@@ -96,8 +96,7 @@ export class Blocks {
       return events;
     }
     // Thinking that the provider hides has no text, only a signature to hand back.
-    if (signature === undefined || totalOf(source) !== '' || source.ended)
-      return events;
+    if (signature === undefined || totalOf(source) !== '' || source.ended) return events;
     const before = this.close(event.path);
     this.#begin(type, event, source);
     return [...before, ...this.close(event.path, signature)];

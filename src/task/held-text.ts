@@ -125,8 +125,7 @@ export class HeldText {
         ),
       );
     else if (this.#all > this.#maxAll) {
-      if (this.#ending.size > 0)
-        return new Promise((resolve) => this.#waiting.set(run, resolve));
+      if (this.#ending.size > 0) return new Promise((resolve) => this.#waiting.set(run, resolve));
       this.#refuse(run);
     }
     return undefined;
@@ -144,7 +143,8 @@ export class HeldText {
     this.#all -= run.chars;
     this.#ending.delete(run);
     this.#resume(run);
-    if (this.#all <= this.#maxAll) for (const waiting of this.#waiting.keys()) this.#resume(waiting);
+    if (this.#all <= this.#maxAll)
+      for (const waiting of this.#waiting.keys()) this.#resume(waiting);
     const [first] = this.#waiting.keys();
     if (first && this.#ending.size === 0) this.#refuse(first);
   }
