@@ -87,7 +87,7 @@ export class HeldText {
   /** Whether another run may begin beside so many: half is left for those that are under way. */
   hasRoomBeside(runs: number): boolean {
     if (this.#all >= this.#maxAll / 2) return false;
-    const expected = Math.max(this.#typical, Math.min(RUN_CHARS, this.#maxAll / 64));
+    const expected = Math.max(this.#typical, Math.min(RUN_CHARS, this.#maxAll / 32));
     return runs === 0 || (runs + 1) * expected <= this.#maxAll;
   }
 

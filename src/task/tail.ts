@@ -18,6 +18,9 @@ const UNREAD_BYTES = 64 << 10;
 /** How long a reader waits for a store that fails, before it is told. */
 const PATIENCE_MS = 15_000;
 const RETRY_MS = 100;
+/** What a reader asks the store for at a time, at least and at most. */
+const MIN_CHUNK_BYTES = 16 << 10;
+const MAX_CHUNK_BYTES = 1 << 20;
 
 /** How many bytes the tails of a log may still hold before they become short. */
 interface Budget {
@@ -150,10 +153,20 @@ export class Tails {
   closed: DuolaneError | undefined;
   readonly #tails = new Register<string, Tail>();
   readonly #budget: Budget;
+  readonly #maxBytes: number;
+  /** Of all tails. */
+  #users = 0;
 
   constructor(store: Store, maxBytes: number = heapShare()) {
     this.#budget = { left: maxBytes };
+    this.#maxBytes = maxBytes;
     this.store = store;
+  }
+
+  /** How much a reader should ask the store for, so that all of them together hold no more than that. */
+  get chunkBytes(): number {
+    const share = Math.floor(this.#maxBytes / Math.max(1, this.#users));
+    return Math.max(MIN_CHUNK_BYTES, Math.min(share, MAX_CHUNK_BYTES));
   }
 
   commit(commit: Commit): void {
@@ -188,10 +201,12 @@ export class Tails {
     let tail = this.#tails.get(task);
     if (!tail) this.#tails.set(task, (tail = new Tail(this.#budget)));
     tail.users++;
+    this.#users++;
     return tail;
   }
 
   leave(task: string, tail: Tail): void {
+    this.#users--;
     if (--tail.users !== 0) return;
     this.#tails.take(task);
     tail.close();
@@ -309,7 +324,11 @@ class Readings implements Source<Entry>, Follower {
     // Some of it may have come by announcement meanwhile.
     while ((this.#rows[this.#given]?.seq ?? Infinity) <= this.#place) this.#given++;
     const row = this.#rows[this.#given];
-    if (!row) return undefined;
+    if (!row) {
+      this.#rows = [];
+      this.#given = 0;
+      return undefined;
+    }
     return tail.at(row.seq) ?? decodeEntry(row.line);
   }
 
@@ -317,7 +336,8 @@ class Readings implements Source<Entry>, Follower {
     const [task, place] = [this.#task, this.#place];
     this.#fetching = true;
     try {
-      const reading = tail.reading.get(place) ?? this.#tails.store.read(task, place);
+      const reading =
+        tail.reading.get(place) ?? this.#tails.store.read(task, place, this.#tails.chunkBytes);
       tail.reading.set(place, reading);
       const found = await reading.finally(() => tail.reading.delete(place));
       this.#failingSince = Infinity;
