@@ -30,12 +30,16 @@ function encodeShallow(event: TaskEvent): string {
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
   }
-  if (line !== undefined && ('delta' in event || !isDeep(line))) return line;
+  if (line !== undefined && (isFlat(event) || !isDeep(line))) return line;
   throw new DuolaneError(
     'too_large',
     `a ${event.type} entry is nested more than ${MAX_DEPTH} levels deep; make it flatter`,
   );
 }
+
+/** The longest events are nothing but words, and need not be searched for nested values. */
+const isFlat = (event: TaskEvent): boolean =>
+  'delta' in event || event.type === 'text.end' || event.type === 'reasoning.end';
 
 /**
  * What `decodeEntry` will make of the event's line, if it is plain to see: an event of words and numbers, with nothing

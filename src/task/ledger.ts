@@ -187,10 +187,10 @@ export class Ledger implements StoreMethods {
     });
   }
 
-  read(task: string, after: Seq): ReadResult | undefined {
+  read(task: string, after: Seq, maxBytes: number = CHUNK_BYTES): ReadResult | undefined {
     const head = this.#tables.load(task);
     if (!head) return undefined;
-    const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);
+    const rows = this.#tables.rows(task, after, CHUNK_ROWS, Math.min(maxBytes, CHUNK_BYTES));
     return { rows, head: head.snapshot.seq, ended: isFinal(head.snapshot.state) };
   }
 

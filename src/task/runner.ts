@@ -117,7 +117,7 @@ class LogRunner implements Runner {
   get #hasRoom(): boolean {
     const busy = this.#active.size + this.#reserved - this.#waiting;
     const { aborted } = this.#stopping.signal;
-    return !aborted && busy < this.#maxRuns && this.#runOptions.held.hasRoom;
+    return !aborted && busy < this.#maxRuns && this.#runOptions.held.hasRoomBeside(busy);
   }
 
   /** Claims tasks until the runner is disposed of; an error of the log is reported and tried again. */
