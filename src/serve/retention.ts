@@ -1,4 +1,3 @@
-import { disposeOnce } from '../stream/dispose-once.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Logger } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
