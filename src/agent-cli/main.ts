@@ -9,9 +9,12 @@ import { type Flags, parseFlags } from './command-line/flags.ts';
 import { type ChosenModel, chooseModel } from './models/choose-model.ts';
 import { openStored, placeOf } from './session/open-session.ts';
 import { Output } from './command-line/line-output.ts';
+import type { Policy } from './permissions/permission-policy.ts';
 import { printer } from './command-line/text-printer.ts';
+import { formatRule } from './permissions/permission-rules.ts';
 import type { Sandbox } from './sandbox/bubblewrap.ts';
 import { jsonArgument, readSettings } from './command-line/settings.ts';
+import { BUILTIN_NAMES } from './tools/builtin/builtin-tools.ts';
 import { VERSION } from './version.ts';
 
 const USAGE = `duolane-agent ${VERSION}: an agent behind the stream-json protocol, with any model
@@ -91,6 +94,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   ]);
   const { others, notices } = await furtherSettings(given, flags, cwd);
   const settings = readSettings(given, flags, env, others);
+  notices.push(...rulesWithoutTool(settings.policy));
   const sandbox = await openSandbox(given, flags, cwd);
   const model = await firstModel(flags, { cwd, env });
   if (
@@ -129,6 +133,12 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   }
 }
 
+/** Deny and ask rules that guard nothing, such as one with a misspelt name. */
+const rulesWithoutTool = ({ deny, ask }: Policy): string[] =>
+  [...deny, ...ask]
+    .filter(({ tool }) => !/^mcp__|\*/.test(tool) && !BUILTIN_NAMES.some((name) => name === tool))
+    .map((rule) => `the rule ${formatRule(rule)} has no effect: this CLI has no such tool`);
+
 /** The sandbox that the settings ask for. Throws where it cannot be had: nothing runs without it then. */
 async function openSandbox(
   given: JsonObject,
@@ -165,7 +175,7 @@ async function furtherSettings(
   const [refused] = flags.refused;
   if (refused !== undefined) throw new DuolaneError('unsupported', refused);
   const { ignoredSettings } = await import('./command-line/unsupported-options.ts');
-  const ignored = [...ignoredSettings(given, '--settings', { sandbox: true })];
+  const ignored = [...ignoredSettings(given, '--settings', { main: true })];
   const others: JsonObject[] = [];
   if (flags.managedSettings !== undefined) {
     const managed = await jsonArgument('managed-settings', flags.managedSettings, cwd);

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { EXIT, helpOf, readArgs, signalOf } from './command.ts';
 import { COMMANDS } from './command-table.ts';
+import { plain } from './terminal/entry-printer.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -80,7 +81,7 @@ const version = (): string =>
 function complain(error: unknown): number {
   if (stop.signal.aborted) return stopped();
   const { code, message } = DuolaneError.from(error);
-  terminal.err.line(`duolane: ${message}`);
+  terminal.err.line(`duolane: ${plain(message)}`); // a server may have written it
   if (process.env['DUOLANE_DEBUG'] && error instanceof Error) terminal.err.line(error.stack);
   return code === 'invalid' || code === 'not_found' ? EXIT.usage : EXIT.failed;
 }

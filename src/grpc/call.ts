@@ -151,7 +151,7 @@ export class ServerCall extends Cancellation implements CallContext {
   /** The one status of the call; only the first counts. An error also aborts the handler. */
   end(error?: unknown): void {
     if (this.#over) return;
-    this.#trailers = error === undefined ? { 'grpc-status': 0 } : toTrailers(error);
+    this.#trailers = error === undefined ? { 'grpc-status': 0 } : trailersOf(error);
     clearTimeout(this.#timer);
     if (error !== undefined) this.#abort(error);
     if (this.stream.headersSent) this.stream.end();
@@ -183,5 +183,14 @@ export class ServerCall extends Cancellation implements CallContext {
   #abort(reason: unknown): void {
     this.abort(reason);
     this.#outbound.fail(reason);
+  }
+}
+
+/** Never throws: trailers that no header can carry must not cost the call its one status. */
+function trailersOf(error: unknown): OutgoingHttpHeaders {
+  try {
+    return toTrailers(error);
+  } catch (cause) {
+    return toTrailers(new DuolaneError('internal', 'the status has unusable trailers', { cause }));
   }
 }

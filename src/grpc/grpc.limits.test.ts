@@ -1,3 +1,4 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { EventEmitter, once } from 'node:events';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
@@ -5,6 +6,10 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../errors.ts';
 import { sleep } from '../stream/abort.ts';
 import { encodeFrame } from './frames.ts';
+import {
+  ServerReflectionRequestSchema,
+  ServerReflectionResponseSchema,
+} from './gen/grpc/reflection/v1/reflection_pb.ts';
 import type { Codec } from './method.ts';
 import { Outbound } from './outbound.ts';
 import { bidiStream, serverStream, unary } from './route.ts';
@@ -182,6 +187,41 @@ describe('a server has room for', () => {
         return seen;
       })
       .toBe('watching');
+  });
+
+  test('maxWatches reflection streams, which need no credentials either', async () => {
+    const session = client(await server());
+    const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+    const reflect = (): ClientHttp2Stream => {
+      const stream = call(session, path);
+      stream.write(encodeFrame(Buffer.from([0x3a, 0]))); // list_services
+      return stream;
+    };
+    const first = reflect();
+    const second = reflect();
+    await Promise.all([once(first, 'data'), once(second, 'data')]);
+    expect(await statusOf(reflect())).toBe(8);
+    first.end();
+    expect(await statusOf(first)).toBe(0);
+    const third = reflect();
+    await once(third, 'data');
+  });
+
+  test('the length of a symbol that reflection looks up', async () => {
+    const stream = call(
+      client(await server()),
+      '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
+    );
+    const request = create(ServerReflectionRequestSchema, {
+      messageRequest: { case: 'fileContainingSymbol', value: '.'.repeat(1_001) },
+    });
+    stream.end(encodeFrame(toBinary(ServerReflectionRequestSchema, request)));
+    const [frame] = (await once(stream, 'data')) as [Buffer];
+    const { messageResponse } = fromBinary(
+      ServerReflectionResponseSchema,
+      new Uint8Array(frame.subarray(5)),
+    );
+    expect(messageResponse).toMatchObject({ case: 'errorResponse', value: { errorCode: 3 } });
   });
 
   test('maxConnections connections', async () => {

@@ -144,6 +144,30 @@ describe('a status', () => {
     expect(statusOf(error)).toMatchObject({ status: 9, message: 'no tea', trailers });
   });
 
+  test('words that no trailer can carry are cut, and the status arrives', async () => {
+    await using at = await world([
+      unary(method('Fail'), (character) => {
+        throw new DuolaneError('not_found', character.repeat(1_000_000));
+      }),
+    ]);
+    for (const character of ['x', '☕']) {
+      const error: unknown = await at.client.unary(method('Fail'), character).catch((e) => e);
+      expect(error).toMatchObject({ code: 'not_found' });
+      expect((error as Error).message).toMatch(new RegExp(`^${character}{1000,} … \\(cut\\)$`));
+    }
+  });
+
+  test('trailers that no header can carry cost the call neither its status nor the server', async () => {
+    const trailers = { 'x-name': 'é\n' };
+    await using at = await world([
+      unary(method('Fail'), () => {
+        throw new DuolaneError('server', 'inner', { cause: new GrpcStatus(9, 'no', trailers) });
+      }),
+    ]);
+    const error: unknown = await at.client.unary(method('Fail'), '').catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: 'internal' });
+  });
+
   test('what is no DuolaneError stays inside, and is told to the server', async () => {
     const told: unknown[] = [];
     await using at = await world(

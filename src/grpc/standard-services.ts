@@ -21,11 +21,20 @@ import { bidiStream, type Route, serverStream, unary } from './route.ts';
 import { STATUS } from './status.ts';
 
 export interface StandardOptions {
-  /** Open health watches of all clients together; 1,000 by default. The next one is `rate_limited`. */
+  /**
+   * Open health watches of all clients together, and as many reflection streams; 1,000 by default. The
+   * next one is `rate_limited`.
+   */
   readonly maxWatches?: number;
 }
 
 const MAX_WATCHES = 1_000;
+
+/**
+ * The longest name that reflection looks up. It looks up every prefix of a name, and reflection needs no
+ * credentials: a name of some thousand dots would stop the whole process for a second.
+ */
+const MAX_SYMBOL_CHARS = 1_000;
 
 /**
  * What every gRPC server has beside its services: health (they serve, as long as the server does),
@@ -37,7 +46,7 @@ export function standardRoutes(
 ): Route[] {
   return [
     ...healthRoutes(services, maxWatches),
-    ...reflectionRoutes([...services, Health, ServerReflection]),
+    ...reflectionRoutes([...services, Health, ServerReflection], maxWatches),
   ];
 }
 
@@ -67,7 +76,8 @@ function healthRoutes(services: readonly DescService[], maxWatches: number): Rou
 
 type Answer = ServerReflectionResponse['messageResponse'];
 
-function reflectionRoutes(services: readonly DescService[]): Route[] {
+function reflectionRoutes(services: readonly DescService[], maxStreams: number): Route[] {
+  let streams = 0;
   const files = new Map<string, DescFile>();
   const symbols = new Map<string, DescFile>();
   const add = (file: DescFile): void => {
@@ -98,6 +108,11 @@ function reflectionRoutes(services: readonly DescService[]): Route[] {
   };
   const answer = ({ messageRequest: { case: kind, value } }: ServerReflectionRequest): Answer => {
     if (kind === 'fileByFilename') return described(files.get(value), value);
+    if (kind === 'fileContainingSymbol' && value.length > MAX_SYMBOL_CHARS)
+      return refused(
+        STATUS.invalidArgument,
+        `invalid symbol: expected at most ${MAX_SYMBOL_CHARS} characters, got ${value.length}`,
+      );
     if (kind === 'fileContainingSymbol') return described(containing(symbols, value), value);
     if (kind === 'listServices') {
       const service = services.map(({ typeName }) => ({ name: typeName }));
@@ -113,12 +128,23 @@ function reflectionRoutes(services: readonly DescService[]): Route[] {
   const older = { ...method, path: method.path.replace('.v1.', '.v1alpha.') };
   return [method, older].map((version) =>
     bidiStream(version, async function* (requests) {
-      for await (const request of requests)
-        yield create(ServerReflectionResponseSchema, {
-          validHost: request.host,
-          originalRequest: request,
-          messageResponse: answer(request),
-        });
+      // Anyone may ask, without credentials, and a stream without a request lasts as its client likes.
+      if (streams >= maxStreams)
+        throw new DuolaneError(
+          'rate_limited',
+          `reflection streams exceed maxWatches (${maxStreams})`,
+        );
+      streams += 1;
+      try {
+        for await (const request of requests)
+          yield create(ServerReflectionResponseSchema, {
+            validHost: request.host,
+            originalRequest: request,
+            messageResponse: answer(request),
+          });
+      } finally {
+        streams -= 1;
+      }
     }),
   );
 }

@@ -93,6 +93,22 @@ export class GrpcStatus extends Error {
 export const statusOf = (error: unknown): GrpcStatus | undefined =>
   error instanceof DuolaneError && error.cause instanceof GrpcStatus ? error.cause : undefined;
 
+/**
+ * Characters of an encoded `grpc-message`. Node resets a stream whose trailers exceed 64 KiB, and the
+ * client then learns neither status nor words.
+ */
+const MAX_MESSAGE = 16_384;
+/** A character takes at most nine when it is encoded. */
+const CUT_MESSAGE = 1_500;
+
+function toMessage(text: string): string {
+  // Encoding makes no text shorter, and takes a second for a megabyte.
+  const encoded = text.length <= MAX_MESSAGE ? encodeMessage(text) : undefined;
+  return encoded !== undefined && encoded.length <= MAX_MESSAGE
+    ? encoded
+    : encodeMessage(`${text.slice(0, CUT_MESSAGE)} … (cut)`);
+}
+
 /** Any failure as trailers. Of what went wrong inside (`internal`) only that it did leaves the process. */
 export function toTrailers(reason: unknown): OutgoingHttpHeaders {
   const error = DuolaneError.from(reason);
@@ -101,12 +117,12 @@ export function toTrailers(reason: unknown): OutgoingHttpHeaders {
     return {
       ...toHeaders(given.trailers),
       'grpc-status': given.status,
-      'grpc-message': encodeMessage(given.message),
+      'grpc-message': toMessage(given.message),
     };
   const message = error.code === 'internal' ? 'internal error' : error.message;
   return {
     'grpc-status': STATUS_OF[error.code],
-    'grpc-message': encodeMessage(message),
+    'grpc-message': toMessage(message),
     [CODE_KEY]: error.code,
   };
 }

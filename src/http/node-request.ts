@@ -98,6 +98,8 @@ function locationOf(incoming: IncomingMessage): URL | undefined {
   const { originalUrl, url = '/' } = incoming as { originalUrl?: string; url?: string };
   const target = originalUrl ?? url;
   const path = target.startsWith('/') ? target : withoutHost(target);
+  // Put before the path, such a Host would replace it: a proxy that admits some paths saw another one.
+  if (/[/\\?#@]/.test(incoming.headers.host ?? '')) return undefined;
   const href = `http://${incoming.headers.host ?? 'localhost'}${path}`;
   try {
     if (href !== last.href) last = { href, location: new URL(href) };

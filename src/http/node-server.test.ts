@@ -1,11 +1,12 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { createServer, ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { listen, nodeHandler, type Handler, type Listening } from './node-server.ts';
 import { sleep } from '../stream/abort.ts';
-import { sseResponse, type SseItem } from './sse-response.ts';
+import { sseResponse, streamResponse, type SseItem } from './sse-response.ts';
+import { wholeResponse } from './text-response.ts';
 
 let listening: Listening | undefined;
 afterEach(async () => {
@@ -268,6 +269,10 @@ describe('a raw client', () => {
   test.each([
     ['two Host headers', 'Host: a\r\nHost: b\r\n'],
     ['two equal Host headers', 'Host: a\r\nhost: a\r\n'],
+    ['a Host that holds a path', 'Host: a/metrics?\r\n'],
+    ['a Host that hides the path', 'Host: a#\r\n'],
+    ['a Host with a backslash', 'Host: a\\b\r\n'],
+    ['a Host with a user', 'Host: localhost@a\r\n'],
     ['another transfer coding', 'Host: a\r\nTransfer-Encoding: xchunked, chunked\r\n'],
   ])('with %s is refused with 400', async (_, headers) => {
     let handled = 0;
@@ -308,4 +313,72 @@ describe('a raw client', () => {
         });
     },
   );
+});
+
+describe('a client on a slow line', () => {
+  /** A response whose socket is full after every write; `read` takes so many bytes out of it. */
+  function slowLine() {
+    const line = { destroyed: false, ended: false, bytes: 0 };
+    let waiting = 0;
+    const outgoing = Object.assign(new EventEmitter(), {
+      writeHead() {},
+      flushHeaders() {},
+      write(chunk: string | Uint8Array) {
+        waiting += chunk.length;
+        return false;
+      },
+      end: () => (line.ended = true),
+      destroy: () => {
+        line.destroyed = true;
+        outgoing.emit('close');
+      },
+    });
+    const read = (bytes: number): void => {
+      line.bytes += Math.min(bytes, waiting);
+      waiting -= Math.min(bytes, waiting);
+      if (waiting === 0) outgoing.emit('drain');
+    };
+    return { line, read, outgoing };
+  }
+  const incoming = { method: 'GET', url: '/', headers: { host: 'a' }, rawHeaders: ['host', 'a'] };
+  const LONG = 'x'.repeat(1_000_000);
+  const responses: [string, () => Response][] = [
+    ['of a JSON text', () => new Response(LONG)],
+    ['of an event', () => streamResponse(oneText(LONG), {})],
+    ['that is written at once', () => wholeResponse(LONG, 200, {})],
+  ];
+  async function* oneText(text: string): AsyncGenerator<string, void, undefined> {
+    yield text;
+  }
+
+  test.each(responses)('gets all %s: each piece that goes out counts', async (_, respond) => {
+    vi.useFakeTimers();
+    try {
+      const { line, read, outgoing } = slowLine();
+      nodeHandler(async () => respond(), { stallMs: 1000 })(incoming as never, outgoing as never);
+      for (let i = 0; i < 100 && !line.ended && !line.destroyed; i++) {
+        await vi.advanceTimersByTimeAsync(900);
+        read(64 * 1024);
+      }
+      expect(line).toEqual({ destroyed: false, ended: true, bytes: LONG.length });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test.each(responses)('is cut when it reads nothing %s', async (_, respond) => {
+    vi.useFakeTimers();
+    try {
+      const errors: unknown[] = [];
+      const { line, outgoing } = slowLine();
+      const onError = (error: unknown): number => errors.push(error);
+      const handler = nodeHandler(async () => respond(), { stallMs: 1000, onError });
+      handler(incoming as never, outgoing as never);
+      await vi.advanceTimersByTimeAsync(3000);
+      expect(line.destroyed).toBe(true);
+      expect(errors).toEqual([expect.objectContaining({ code: 'timeout' })]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
 });

@@ -181,7 +181,11 @@ async function serveOne(
       ...Object.fromEntries(response.headers),
       'content-length': Buffer.byteLength(whole),
     });
-    outgoing.end(whole);
+    if (whole.length <= PIECE_BYTES) {
+      outgoing.end(whole);
+      return;
+    }
+    if (await writePieces(whole, outgoing, gone, options)) outgoing.end();
     return;
   }
   const stream = streamSource(response);
@@ -254,20 +258,54 @@ async function pipe(
   source: AsyncIterator<string | Uint8Array>,
   outgoing: ServerResponse,
   gone: Cancellation,
-  { stallMs, onError }: Required<NodeHandlerOptions>,
+  options: Required<NodeHandlerOptions>,
   begun: () => void = () => {},
 ): Promise<void> {
   for await (const chunk of { [Symbol.asyncIterator]: () => source }) {
     begun();
     if (gone.aborted) return;
-    if (outgoing.write(chunk)) continue;
-    if (await drained(outgoing, gone, stallMs)) continue;
-    if (gone.aborted) return;
-    // Reported here and not thrown: the destroyed response ends `untilGone` before a throw would.
-    onError(new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`));
-    outgoing.destroy();
-    return;
+    if (chunk.length <= PIECE_BYTES) {
+      if (outgoing.write(chunk) || (await hasRoom(outgoing, gone, options))) continue;
+      return;
+    }
+    if (!(await writePieces(chunk, outgoing, gone, options))) return;
   }
+}
+
+/**
+ * How much is written before we look whether the client reads. Of a long chunk every piece counts as
+ * progress; otherwise a client on a slow line would be cut in the middle of it, each time it comes back.
+ */
+const PIECE_BYTES = 64 * 1024;
+
+/** False if the client has left or was cut. */
+async function writePieces(
+  chunk: string | Uint8Array,
+  outgoing: ServerResponse,
+  gone: Cancellation,
+  options: Required<NodeHandlerOptions>,
+): Promise<boolean> {
+  const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    if (gone.aborted) return false;
+    if (outgoing.write(bytes.subarray(at, at + PIECE_BYTES))) continue;
+    if (!(await hasRoom(outgoing, gone, options))) return false;
+  }
+  return true;
+}
+
+/** Waits for room; false if the client has left, or read nothing for too long and was cut. */
+async function hasRoom(
+  outgoing: ServerResponse,
+  gone: Cancellation,
+  { stallMs, onError }: Required<NodeHandlerOptions>,
+): Promise<boolean> {
+  if (await drained(outgoing, gone, stallMs)) return true;
+  if (gone.aborted) return false;
+  // Reported here and not thrown: the destroyed response ends `untilGone` before a throw would.
+  onError(new DuolaneError('timeout', `a client read nothing for ${stallMs} ms and was cut`));
+  outgoing.destroy();
+  return false;
 }
 
 /** Whether there is room again, before the client leaves or the time is over. */

@@ -9,6 +9,8 @@ const PRIVATE_4 = [
   '127.0.0.0/8',
   '169.254.0.0/16',
   '172.16.0.0/12',
+  // Public by its number, but every virtual machine of one cloud reaches its own host there.
+  '168.63.129.16/32',
   '192.0.0.0/24',
   '192.168.0.0/16',
   '198.18.0.0/15',

@@ -246,8 +246,8 @@ export interface OfferMessagesOptions {
   /** Signs cursors and states that clients give back; give all instances the same. Random by default. */
   readonly secret?: string | Uint8Array;
   /**
-   * `subscriptions/listen` requests that are open at the same time; 10,000 by default. They do not
-   * count against the 1,024 other requests of one endpoint.
+   * `subscriptions/listen` requests of one owner that are open at the same time; 10,000 by default. They
+   * do not count against the 1,024 other requests of an owner at one endpoint.
    */
   readonly maxSubscriptions?: number;
 }

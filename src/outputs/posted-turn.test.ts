@@ -5,6 +5,40 @@ import { answersTo, filePart } from './posted-turn.ts';
 const answer = (kind: InputRequest['kind'], content: unknown): unknown =>
   answersTo([{ id: 'c/ok', kind, callId: 'c' }], [{ id: 'c', content }])[0];
 
+describe('what was given', () => {
+  const question = (id: string, callId?: string): InputRequest => ({
+    id,
+    kind: 'question',
+    ...(callId !== undefined && { callId }),
+  });
+  test.each<[string, InputRequest, readonly string[], string | undefined]>([
+    ['its own id before that of its call', question('c/1'), ['c', 'c/1'], 'c/1'],
+    ['the first of its calls', question('a/b/c', 'x'), ['a/b', 'x', 'a'], 'a/b'],
+    ['the call that it names', question('q', 'x'), ['y', 'x'], 'x'],
+    ['no call whose id only begins alike', question('call/1'), ['ca', 'call/'], undefined],
+    ['the first of two that are equal', question('q'), ['q', 'q'], 'q'],
+  ])('answers a question by %s', (_, request, ids, expected) => {
+    const given = ids.map((id, index) => ({ id, content: `${id} ${index}` }));
+    const [found] = answersTo([request], given);
+    expect(found?.content).toBe(
+      expected === undefined ? undefined : `${expected} ${ids.indexOf(expected)}`,
+    );
+  });
+
+  test('is read once, however many questions wait', () => {
+    let reads = 0;
+    const given = Array.from({ length: 1000 }, (_, n) => ({
+      get id() {
+        reads++;
+        return `old${n}`;
+      },
+    }));
+    const pending = Array.from({ length: 1000 }, (_, n) => question(`call/${n}`));
+    expect(answersTo(pending, given)).toEqual([]);
+    expect(reads).toBe(1000);
+  });
+});
+
 describe('an approval that a front end posts', () => {
   test.each<[unknown, object]>([
     [true, { action: 'accept' }],

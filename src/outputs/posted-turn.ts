@@ -1,6 +1,5 @@
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import { belongsTo } from '../event/fold/entry-rules.ts';
 import { decisionOf } from '../event/text/parse-decision.ts';
 import type { Part } from '../event/types.ts';
 import { isDeep, isObject, type JsonObject } from '../json.ts';
@@ -36,12 +35,25 @@ export function answersTo(
   pending: readonly InputRequest[],
   given: readonly Given[],
 ): readonly Answer[] {
+  // Read once: a run may have a thousand questions, and a front end may post a hundred thousand results.
+  const places = new Map<string, number>();
+  for (const [place, { id }] of given.entries()) if (!places.has(id)) places.set(id, place);
   return pending.flatMap((request): Answer[] => {
-    const found =
-      given.find(({ id }) => id === request.id) ??
-      given.find(({ id }) => id === request.callId || belongsTo(request.id, id));
+    const exact = places.get(request.id);
+    const near = [request.callId, ...callsOf(request.id)].flatMap(
+      (id) => (id === undefined ? undefined : places.get(id)) ?? [],
+    );
+    const found = given[exact ?? Math.min(...near)];
     return found ? [answer(request, found)] : [];
   });
+}
+
+/** The calls that a question may belong to (see `belongsTo`): its id up to each of its slashes. */
+function callsOf(id: string): readonly string[] {
+  const calls: string[] = [];
+  for (let at = id.indexOf('/'); at !== -1; at = id.indexOf('/', at + 1))
+    calls.push(id.slice(0, at));
+  return calls;
 }
 
 function answer({ id, kind }: InputRequest, { action, content }: Given): Answer {

@@ -1,7 +1,10 @@
-import { disposeOnce } from '../stream/dispose-once.ts';
 import { DuolaneError } from '../errors.ts';
 import type { Logger } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
+import { disposeOnce } from '../stream/dispose-once.ts';
+
+/** A timer with a longer time fires at once, and pruning would never pause. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** How long tasks are kept after their end. Tasks that run or wait are never deleted. */
 export interface Retention {
@@ -49,13 +52,16 @@ export function startRetention(
   let closed = false;
   const wait = (ms: number): void => {
     if (closed) return;
-    timer = setTimeout(() => {
-      looking = look()
-        .catch((error: unknown) =>
-          logger.error('ended tasks cannot be pruned', { error: String(error) }),
-        )
-        .finally(() => wait(everyMs));
-    }, ms);
+    timer = setTimeout(
+      () => {
+        looking = look()
+          .catch((error: unknown) =>
+            logger.error('ended tasks cannot be pruned', { error: String(error) }),
+          )
+          .finally(() => wait(everyMs));
+      },
+      Math.min(ms, MAX_TIMER_MS),
+    );
     timer.unref();
   };
   wait(Math.min(FIRST_MS, everyMs));

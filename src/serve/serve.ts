@@ -183,7 +183,15 @@ async function open(
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
   )?.tools;
-  const mcp = tools && opened.use(mcpHandler(tools, { hosts: ['*'] }));
+  const mcp =
+    tools &&
+    opened.use(
+      mcpHandler(tools, {
+        hosts: ['*'],
+        maxBodyBytes: limits.maxBodyBytes,
+        onError: (error) => logger.error('an MCP request failed', { error: String(error) }),
+      }),
+    );
   const described = await withSkills(modules);
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);

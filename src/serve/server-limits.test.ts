@@ -4,6 +4,7 @@ import type { Agent } from '../event/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import type { LogHealth } from '../task/types.ts';
+import { readLimits } from './server-limits.ts';
 import { createReadiness } from './readiness.ts';
 import { serve } from './serve.ts';
 
@@ -162,4 +163,8 @@ describe('readiness', () => {
     await Promise.all([readiness(), readiness(), readiness()]);
     expect(asked).toBe(1);
   });
+});
+
+test.each(['headersMs', 'requestMs', 'stallMs'])('no timer is as long as %s: Infinity', (name) => {
+  expect(() => readLimits({ [name]: Infinity })).toThrow(`invalid limits.${name} "Infinity"`);
 });

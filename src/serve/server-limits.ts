@@ -30,6 +30,11 @@ export interface Limits {
   readonly maxWatches?: number;
 }
 
+/** A timer with a longer time fires at once: with `Infinity`, each client would be cut immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+
 /** Limits whose defaults are those of the runner and of the log. */
 const ELSEWHERE = ['maxRunsPerOwner', 'maxQueuedPerOwner'] as const;
 type Elsewhere = (typeof ELSEWHERE)[number];
@@ -44,7 +49,7 @@ export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
     headersMs: 20_000,
     requestMs: 120_000,
     stallMs: 30_000,
-    maxBodyBytes: 16 * 1024 * 1024,
+    maxBodyBytes: MAX_BODY_BYTES,
     maxStreamsPerOwner: hasAuth ? 1000 : 5000,
     maxCalls: 20_000,
     maxWatches: 1000,
@@ -57,6 +62,11 @@ export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
       throw new DuolaneError(
         'invalid',
         `invalid limits.${name} "${value}": expected a positive number`,
+      );
+    if (name.endsWith('Ms') && value !== undefined && value > MAX_TIMER_MS)
+      throw new DuolaneError(
+        'invalid',
+        `invalid limits.${name} "${value}": expected at most ${MAX_TIMER_MS}`,
       );
   }
   const set = Object.entries(given).filter(([, value]) => value !== undefined);

@@ -20,8 +20,9 @@ export interface TaskLog extends AsyncDisposable {
   /**
    * Appends `turn.submitted`, creating the task; a known messageId gives the entry that is there,
    * and is `invalid` in another task; `closed` after the end. A second answer to a question is a
-   * `conflict` that names the first; a new task beyond `maxQueuedPerOwner` is `overloaded`. With `worker`, also claims the task in the same commit if it
-   * is free.
+   * `conflict` that names the first, and an answer to one that is not open is `invalid`; a new task
+   * beyond `maxQueuedPerOwner` is `overloaded`. With `worker`, also claims the task in the same
+   * commit if it is free.
    */
   submit(
     turn: Turn,

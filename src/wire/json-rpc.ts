@@ -1,3 +1,4 @@
+import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 
 /** `0` and `''` are legal: compare with `undefined`, never by truth. */
@@ -111,3 +112,26 @@ export const rpcError = (
   id,
   error: { code, message, ...(data !== undefined && { data }) },
 });
+
+/** The error response in place of one that JSON cannot hold. */
+export const unwritable = (id: RpcId | null): RpcError =>
+  rpcError(
+    id,
+    RPC.internalError,
+    'Internal error: the response cannot be written as JSON (a BigInt, a cycle, too deep or too long)',
+  );
+
+/**
+ * A message as JSON text. A tool may return what JSON cannot hold; such a response becomes the error
+ * response to the same request, because a client that gets nothing waits for ever. Any other message
+ * that cannot be written throws `invalid`.
+ */
+export function encodeRpc(message: JsonObject): string {
+  try {
+    return JSON.stringify(message);
+  } catch (cause) {
+    const { id } = message;
+    if (isResponse(message) && isRpcId(id)) return JSON.stringify(unwritable(id));
+    throw new DuolaneError('invalid', 'a JSON-RPC message cannot be written as JSON', { cause });
+  }
+}

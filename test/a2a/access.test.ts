@@ -410,6 +410,24 @@ test('a page token is for the list that it was given for', async () => {
   expect(await rest.json()).toMatchObject({ totalSize: 2, tasks: [{ artifacts: [{}] }, {}] });
 });
 
+test('a page of long tasks ends early, and the next goes on', async () => {
+  const log = memoryLog();
+  for (let i = 0; i < 12; i++) {
+    const turn = { agent: 'agent', task: `t${i}`, context: 'c', messageId: `m${i}` };
+    await log.submit({ ...turn, parts: [{ text: 'x'.repeat(1_000_000) }] });
+  }
+  await using served = await serve(hello, { log, page: false, maxRuns: 0 });
+  const caller = new Caller(served.url);
+  const pages: number[] = [];
+  for (let pageToken: string | undefined; pageToken !== '';) {
+    const params = { pageSize: 100, historyLength: 1, ...(pageToken && { pageToken }) };
+    const page = (await caller.call('ListTasks', params))['result'] as TaskPage;
+    pages.push(page.tasks.length);
+    pageToken = page.nextPageToken;
+  }
+  expect(pages).toEqual([9, 3]);
+});
+
 test('no answer has more of the history than the server gives', async () => {
   await using served = await serve(hello, {
     log: memoryLog(),

@@ -123,6 +123,7 @@ test.each([
   'http://[fe80::1]/',
   'http://[fd00::1]/',
   'http://user@10.1.2.3/',
+  'http://168.63.129.16/machine',
   'http://169.254.169.254/latest/meta-data',
   'file:///etc/passwd',
 ])('%s is nobody that a stranger may have told', async (url) => {

@@ -43,6 +43,7 @@ const REFUSED: Partial<Record<Name, readonly [value: unknown, words: string]>> =
 /** In force, with the test that shows it. */
 const IN_FORCE: Partial<Record<Name, string>> = {
   additionalDirectories: 'test/agent-cli/tools.test.ts',
+  approvalEdits: 'src/host/callbacks/permission-handler.test.ts',
   allowDangerouslySkipPermissions: 'src/agent-cli/command-line/flags.test.ts',
   allowedTools: 'test/agent-cli/notices.test.ts',
   ask: 'test/host/own-cli.test.ts',
@@ -196,6 +197,18 @@ describe('is refused, and nothing runs:', () => {
       { hooks: { PermissionRequest: [{ hooks: [() => ({})] }] } },
       'PermissionRequest',
     ],
+    [
+      'deny rules that are no list',
+      { settings: { permissions: { deny: 'Bash' } } },
+      'invalid setting "permissions.deny"',
+    ],
+    [
+      'permissions that are no object',
+      { managedSettings: { permissions: ['Bash'] } },
+      'invalid setting "permissions"',
+    ],
+    ['a rule that is not closed', { allowedTools: ['Bash(git *'] }, 'invalid permission rule'],
+    ['a rule that is not closed', { disallowedTools: ['Read(a'] }, 'invalid permission rule'],
     ['an Elicitation hook', { hooks: { Elicitation: [{ hooks: [() => ({})] }] } }, 'Elicitation'],
   ])('%s', async (_, options, words) => {
     await using ws = await Workspace.open();
@@ -232,6 +245,48 @@ describe('is refused, and nothing runs:', () => {
     host.request('a', 'apply_flag_settings', { settings: { hooks: hook } });
     expect(await host.answered('a')).toMatchObject({ subtype: 'error' });
   });
+});
+
+describe('of apply_flag_settings:', () => {
+  test.each([
+    ['deny rules that are no list', { permissions: { deny: 'Bash' } }],
+    ['a rule that is not closed', { permissions: { deny: ['Bash(rm *'] } }],
+  ])('%s are refused, and nothing of it is in force', async (_, settings) => {
+    await using ws = await Workspace.open();
+    await using host = new RawHost(ws, ['--model', await ws.script([])]);
+    host.request('a', 'apply_flag_settings', { settings: { effortLevel: 'low', ...settings } });
+    expect(await host.answered('a')).toMatchObject({ subtype: 'error' });
+    host.request('b', 'get_settings');
+    expect(await host.answered('b')).toMatchObject({ response: { applied: { effort: null } } });
+  });
+
+  test('what is not in force is announced', async () => {
+    await using ws = await Workspace.open();
+    await using host = new RawHost(ws, ['--model', await ws.script([{ text: 'x' }])]);
+    const permissions = { defaultMode: 'plan', additionalDirectories: ['/srv'] };
+    host.request('a', 'apply_flag_settings', { settings: { permissions, passEnv: ['A'] } });
+    expect(await host.answered('a')).toMatchObject({ subtype: 'success' });
+    host.prompt('go');
+    await host.result();
+    const said = JSON.stringify(host.seen);
+    for (const name of ['permissions.defaultMode', 'permissions.additionalDirectories', 'passEnv'])
+      expect(said).toContain(`${name} of apply_flag_settings is not supported`);
+  });
+});
+
+test.each<[string, JsonObject, string]>([
+  [
+    'a default mode that does not exist',
+    { settings: { permissions: { defaultMode: 'Plan' } } },
+    'permissions.defaultMode of --settings',
+  ],
+  ['passEnv of managedSettings', { managedSettings: { passEnv: ['A'] } }, 'passEnv of --managed'],
+  ['a deny rule for no tool', { disallowedTools: ['bash(rm *)'] }, 'the rule bash(rm *) has no'],
+])('is announced: %s', async (_, options, words) => {
+  await using ws = await Workspace.open();
+  const result = await run(ws, options);
+  expect(hasRun(result)).toBe(true);
+  expect(JSON.stringify(result.messages)).toContain(words);
 });
 
 describe('denies a call:', () => {

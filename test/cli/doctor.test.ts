@@ -120,6 +120,17 @@ test('the entries of a run are a sound log, and can be shown again', async () =>
   expect(replayed.stdout).toContain('The tool says: lane: one of two\ncompleted\n');
 });
 
+test('a damaged entry does not end the replay of the others', async () => {
+  const entries = [
+    { seq: 1, at: 1, type: 'status' },
+    { seq: 2, at: 2, type: 'status', message: 'still here' },
+  ];
+  await place.write('damaged.jsonl', entries.map((entry) => JSON.stringify(entry)).join('\n'));
+  const ended = await place.run(['replay', 'damaged.jsonl', '--speed', '50']);
+  expect(ended).toMatchObject({ code: 0 });
+  expect(ended.stdout).toBe('line 1: the entry is damaged; see duolane doctor\nstill here\n');
+});
+
 test('a trace of our own host is sound, too', async () => {
   await using workspace = await Workspace.open();
   const script = [{ tools: [{ name: 'mcp__calc__add', input: {} }] }, { text: 'it is {{last}}' }];

@@ -146,6 +146,23 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
         expect(await log.get('t')).toMatchObject({ seq: 4, answers: [{ action: 'accept' }] });
       });
 
+      test('an answer to a question that is not open is invalid, and so are two in one message', async () => {
+        const claim = await claimed(log, 't');
+        const asks = { type: 'input.required', request: { id: 'q', kind: 'approval' } } as const;
+        const invalid = { code: 'invalid', message: expect.stringContaining('"q"') as string };
+        await expect(log.submit(answer('a', 't', 'q'))).rejects.toMatchObject(invalid);
+        await log.append(claim, 1, [started, asks]);
+        const both = [
+          { id: 'q', action: 'decline' },
+          { id: 'q', action: 'accept' },
+        ] as const;
+        const twice = turn('a', 't', { parts: [], answers: both });
+        await expect(log.submit(twice)).rejects.toMatchObject(invalid);
+        await log.append(claim, 3, [completed]);
+        await expect(log.submit(answer('a', 't', 'q'))).rejects.toMatchObject({ code: 'closed' });
+        expect(await log.get('t')).toMatchObject({ seq: 4, answers: [], state: 'completed' });
+      });
+
       test('a question that is asked again under its id can be answered again', async () => {
         const claim = await claimed(log, 't');
         const asks = { type: 'input.required', request: { id: 'q', kind: 'question' } } as const;

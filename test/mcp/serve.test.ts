@@ -38,6 +38,25 @@ test('who may not ask the agent may not ask its tools', async () => {
   expect(await toArray(source.listTools())).toHaveLength(1);
 });
 
+test('a body beyond limits.maxBodyBytes is refused, as everywhere', async () => {
+  const limits = { maxBodyBytes: 1000 };
+  await using served = await serve(silent, { log: memoryLog(), tools, limits });
+  const response = await fetch(`${served.url}/mcp`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'ping',
+      params: { x: 'y'.repeat(1000) },
+    }),
+  });
+  expect(response.status).toBe(413);
+});
+
 test('without tools there is no such endpoint', async () => {
   await using served = await serve(silent, { log: memoryLog() });
   await expect(dialHttp({ url: `${served.url}/mcp` })).rejects.toMatchObject({ status: 404 });

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { frameReader } from '../../src/adapters/stream-json/frame-reader.ts';
 import type { JsonObject } from '../../src/json.ts';
-import type { Served } from '../../src/serve/index.ts';
+import { type Served, serve } from '../../src/serve/index.ts';
+import { memoryLog } from '../../src/task/index.ts';
 import { SseDecoder } from '../../src/wire/sse.ts';
 import { openKitchen } from './scripted-agent.ts';
 
@@ -32,6 +33,11 @@ const uiPost = (text: string, id: string): object => ({
   id,
   trigger: 'submit-message',
   messages: [{ id: `m-${id}`, role: 'user', parts: [{ type: 'text', text }] }],
+});
+const uiUser = (text: string): object => ({
+  id: 'answer',
+  role: 'user',
+  parts: [{ type: 'text', text }],
 });
 const agUiPost = (text: string, threadId: string): object => ({
   threadId,
@@ -113,6 +119,43 @@ test.each([
     all.map(({ data }) => data),
   );
 });
+
+const agUiResume = (id: string): object => ({
+  ...agUiPost('', 'twice'),
+  runId: 'answer',
+  messages: [],
+  resume: [{ interruptId: id, payload: { approved: true } }],
+});
+
+test.each([
+  ['/ui/agent', uiPost('go', 'twice'), { ...uiPost('ok', 'twice'), messages: [uiUser('ok')] }],
+  ['/ag-ui/agent', agUiPost('go', 'twice'), { ...agUiPost('ok', 'twice'), runId: 'answer' }],
+  ['/ag-ui/agent', agUiPost('go', 'twice'), agUiResume('twice/run-twice/0')],
+  ['/stream-json/agent', user('go', 'twice', { uuid: 'a' }), user('ok', 'twice', { uuid: 'b' })],
+] as const)(
+  '%s: an answer that is posted again is told again, also when the next question is open',
+  async (path, question, answer) => {
+    await using asking = await serve(
+      async function* (turn, ctx) {
+        for (const key of [0, 1])
+          await ctx.ask({ id: `${turn.messageId}/${key}`, kind: 'approval', message: `${key}?` });
+        yield* [];
+      },
+      { log: memoryLog(), page: false },
+    );
+    const say = async (body: object): Promise<[number, string]> => {
+      const response = await post(path, body, {}, asking);
+      // The line that only says where the stream stops has a random uuid.
+      return [response.status, (await response.text()).replace(/"uuid":"[^"]*"/g, '')];
+    };
+    await say(question);
+    const first = await say(answer);
+    expect(first[0]).toBe(200);
+    expect(await say(answer)).toEqual(first);
+    for await (const { turns, pending } of asking.log.list({}))
+      expect([turns.length, pending.length]).toEqual([2, 1]);
+  },
+);
 
 test('stream-json resumes behind the uuid of any line', async () => {
   const body = user('everything', 'r3', { uuid: 'once' });

@@ -138,6 +138,45 @@ suite('postgres store', postgresMissing, () => {
       expect(all.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
     });
 
+    test.each([
+      ['is not JSON', "update S set line = 'x'"],
+      ['is no snapshot', `update S set line = '{"type":"text.end","id":"t","seq":1,"at":1}'`],
+      ['is gone', 'delete from S'],
+    ])('a task whose snapshot %s is reported once, and hides no other', async (_, damage) => {
+      const schema = server.schema();
+      const pool = new Pool({ connectionString: server.url });
+      const first = await open(schema);
+      for (const task of ['bad', 'good1', 'good2']) await first.submit(turn('a', task));
+      await first[Symbol.asyncDispose]();
+      const statement = damage.replace('S', `${schema}.snapshots`);
+      await pool.query(
+        `${statement} where task = (select key from ${schema}.tasks where id = 'bad')`,
+      );
+      const reports: unknown[] = [];
+      const error = (...all: unknown[]): void => void reports.push(all);
+      const short = { heartbeatMs: 50, leaseMs: 200, pollMs: 50 };
+      await using log = await open(schema, { ...short, logger: { ...SILENT, error } });
+      await using runner = createRunner({ log, agents: { a: words(1, 0) }, logger: SILENT });
+      for (const task of ['good1', 'good2']) await collect(log.read(task, 0));
+      const free = async (): Promise<unknown> =>
+        (
+          await pool.query(
+            `select lease_until + lease_ms < extract(epoch from clock_timestamp()) * 1000 as free
+             from ${schema}.tasks where id = 'bad'`,
+          )
+        ).rows[0];
+      // Its claim has run out, and others are claimed meanwhile; it is not claimed again.
+      await expect.poll(free).toEqual({ free: true });
+      await runner.submit(turn('a', 'good3'));
+      await collect(log.read('good3', 0));
+      expect(await free()).toEqual({ free: true });
+      expect((await collect(log.list({}))).map(({ task }) => task)).toHaveLength(3);
+      await expect(log.get('bad')).rejects.toMatchObject({ code: 'malformed' });
+      expect(reports).toMatchObject([[expect.anything(), { task: 'bad' }]]);
+      expect(await log.health()).toEqual({ ok: true });
+      await pool.end();
+    });
+
     test('after closing, a call says so; closing first does what was asked before', async () => {
       const log = await open(server.schema());
       const submitted = log.submit(turn('a', 't'));

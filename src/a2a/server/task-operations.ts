@@ -31,6 +31,12 @@ export interface OperationsOptions {
   readonly text?: TextOptions;
 }
 
+/**
+ * From this size on a page of a list takes no further task. A hundred tasks with their histories and artifacts
+ * may have gigabytes, and the caller of a small request chooses that.
+ */
+const MAX_PAGE_CHARS = 8 * 1024 * 1024;
+
 /** A turn that is in the log, with its entry there. */
 export interface Submitted {
   readonly task: string;
@@ -159,7 +165,7 @@ export class Operations {
     return { ended: isFinal(state), events };
   }
 
-  /** Newest change first. The first page counts all that match; later ones carry the count along. */
+  /** Newest change first. A page ends early when its tasks are long. The first page counts all that match; later ones carry the count along. */
   async list(request: ListRequest, caller: Caller): Promise<TaskPage> {
     const { pageSize, artifacts, pageToken, historyLength: length, ...filter } = request;
     const historyLength = Math.min(length, this.#maxHistory);
@@ -172,10 +178,14 @@ export class Operations {
     const tasks: A2ATask[] = [];
     let place: string | undefined;
     let more = false;
+    let chars = 0;
     for await (const snapshot of items) {
-      more = tasks.length === pageSize;
+      more = tasks.length === pageSize || chars >= MAX_PAGE_CHARS;
       if (more) break;
-      tasks.push(encodeTask(snapshot, { historyLength, artifacts, text: this.#text }));
+      const task = encodeTask(snapshot, { historyLength, artifacts, text: this.#text });
+      tasks.push(task);
+      // Without both, a task is some hundred characters.
+      if (historyLength > 0 || artifacts) chars += JSON.stringify(task).length;
       place = items.checkpoint;
     }
     return {

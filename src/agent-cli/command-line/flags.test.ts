@@ -139,6 +139,6 @@ test('thinking can be switched off or given a budget', () => {
 
 test('lists are parted by commas and spaces, but not inside parentheses', () => {
   expect(splitList('a,b  c , Bash(git log, x y),')).toEqual(['a', 'b', 'c', 'Bash(git log, x y)']);
-  expect(splitList('Bash(a (b) c), d(e')).toEqual(['Bash(a (b)', 'c)', 'd', 'e']);
-  expect(splitList('(((')).toEqual([]);
+  expect(splitList('Bash(a (b) c), d(e, f')).toEqual(['Bash(a (b) c)', 'd(e, f']);
+  expect(splitList('(((')).toEqual(['(((']);
 });

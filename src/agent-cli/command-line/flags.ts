@@ -317,10 +317,14 @@ function check(flags: Flags): void {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** `a,b c(d, e)`: commas and spaces part the items, but not inside parentheses. */
+/**
+ * `a,b c(d, e)`: commas and spaces part the items, but not inside parentheses. A parenthesis that is
+ * never closed keeps the rest of the text: `Bash(git *` parted at its space would be the rule `Bash`,
+ * for every command. `parseRule` refuses it.
+ */
 export function splitList(text: string): string[] {
   const items: string[] = [];
-  const lastClose = text.lastIndexOf(')');
+  let open = 0;
   let start: number | undefined;
   const end = (at: number): void => {
     if (start !== undefined) items.push(text.slice(start, at).trim());
@@ -328,12 +332,10 @@ export function splitList(text: string): string[] {
   };
   for (let at = 0; at < text.length; at += 1) {
     const char = text.charAt(at);
-    // A parenthesis that is never closed parts the items too.
-    if (char === '(' ? at > lastClose : /[\s,]/.test(char)) end(at);
-    else {
-      start ??= at;
-      if (char === '(') at = text.indexOf(')', at);
-    }
+    if (char === '(') open += 1;
+    else if (char === ')' && open > 0) open -= 1;
+    if (open === 0 && /[\s,]/.test(char)) end(at);
+    else start ??= at;
   }
   end(text.length);
   return items;

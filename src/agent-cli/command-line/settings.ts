@@ -4,7 +4,7 @@ import { type Flags, isPermissionMode } from './flags.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import type { Usage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
-import { record, texts } from '../read.ts';
+import { record } from '../read.ts';
 import { parseRule } from '../permissions/permission-rules.ts';
 
 /** USD per million tokens. */
@@ -61,8 +61,9 @@ export function readSettings(
   env: Env,
   others: readonly JsonObject[] = [],
 ): Settings {
-  const permissions = [given, ...others].map((each) => record(each['permissions']));
-  const all = (name: string): string[] => permissions.flatMap((each) => texts(each[name]));
+  const permissions = [given, ...others].map(permissionsOf);
+  const all = (name: string): string[] =>
+    permissions.flatMap((each) => readNames(`permissions.${name}`, each[name]));
   const defaultMode = permissions
     .map((each) => each['defaultMode'])
     .find((mode) => isPermissionMode(mode));
@@ -87,7 +88,15 @@ export function readSettings(
   };
 }
 
-function readNames(name: string, value: unknown): readonly string[] {
+/** Throws `invalid` for what is no object: a rule in it that denies something would be lost. */
+export function permissionsOf(settings: JsonObject): JsonObject {
+  const { permissions = {} } = settings;
+  if (isObject(permissions)) return permissions;
+  throw new DuolaneError('invalid', 'invalid setting "permissions": expected an object');
+}
+
+/** A list of texts, or none. Throws `invalid` for anything else. */
+export function readNames(name: string, value: unknown): readonly string[] {
   if (value === undefined) return [];
   if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
   throw new DuolaneError('invalid', `invalid setting "${name}": expected a list of names`);

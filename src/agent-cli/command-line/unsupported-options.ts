@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { isPermissionMode } from './flags.ts';
 import { list, record } from '../read.ts';
 
 /**
@@ -9,6 +10,8 @@ import { list, record } from '../read.ts';
 
 /** Settings that are in force here. */
 const SETTINGS = new Set(['passEnv', 'permissions', 'prices', 'retry', 'sandbox']);
+/** And those that are in force in other settings than `--settings`. */
+const SETTINGS_ELSEWHERE = new Set(['permissions']);
 const PERMISSIONS = new Set(['allow', 'deny', 'ask', 'defaultMode', 'additionalDirectories']);
 /** Settings that guard something and are not in force. */
 const GUARDS = new Set(['hooks']);
@@ -44,13 +47,21 @@ const isSet = (value: unknown): boolean =>
 export const refuse = (what: string, fix: string): DuolaneError =>
   new DuolaneError('unsupported', `${what} is not supported by duolane-agent; ${fix}`);
 
+/** Where settings come from, which decides what of them is in force. */
+interface SettingsKind {
+  /** `--settings`: all that this CLI knows, the sandbox included. Elsewhere, permissions alone. */
+  readonly main?: boolean;
+  /** `apply_flag_settings`: of the permissions, the rules alone. */
+  readonly rulesOnly?: boolean;
+}
+
 /** Throws `unsupported` for a guard; returns the names of the other settings without effect. */
 export function ignoredSettings(
   given: JsonObject,
   where: string,
-  { sandbox = false }: { readonly sandbox?: boolean } = {},
+  { main = false, rulesOnly = false }: SettingsKind = {},
 ): readonly string[] {
-  if (!sandbox && isSet(given['sandbox']))
+  if (!main && isSet(given['sandbox']))
     throw refuse(`sandbox of ${where}`, 'give it as the option sandbox, or with --settings');
   for (const [name, value] of Object.entries(record(given['permissions'])))
     if (!PERMISSIONS.has(name) && isSet(value))
@@ -58,9 +69,19 @@ export function ignoredSettings(
   for (const [name, value] of Object.entries(given))
     if (GUARDS.has(name) && isSet(value))
       throw refuse(`${name} of ${where}`, 'register hooks through the host');
-  return Object.entries(given)
-    .filter(([name, value]) => !SETTINGS.has(name) && isSet(value))
-    .map(([name]) => `${name} of ${where}`);
+  const { defaultMode, additionalDirectories } = record(given['permissions']);
+  const isModeIgnored =
+    isSet(defaultMode) &&
+    (rulesOnly || !isPermissionMode(defaultMode) || defaultMode === 'bypassPermissions');
+  return [
+    ...(isModeIgnored ? [`permissions.defaultMode of ${where}`] : []),
+    ...(rulesOnly && isSet(additionalDirectories)
+      ? [`permissions.additionalDirectories of ${where}`]
+      : []),
+    ...Object.entries(given)
+      .filter(([name, value]) => !(main ? SETTINGS : SETTINGS_ELSEWHERE).has(name) && isSet(value))
+      .map(([name]) => `${name} of ${where}`),
+  ];
 }
 
 /** The fields of `initialize` without effect here. */

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
@@ -9,7 +10,7 @@ import { Lane } from '../session/control-link.ts';
 import { type ChosenModel, chooseModel } from '../models/choose-model.ts';
 import type { Block } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
-import type { Policy } from '../permissions/permission-policy.ts';
+import { realPath } from '../permissions/path-rules.ts';
 import { idsOf, type Priority, type Prompt, PromptQueue } from '../session/prompt-queue.ts';
 import { record, str } from '../read.ts';
 import type { Rule } from '../permissions/permission-rules.ts';
@@ -112,8 +113,8 @@ export class Agent implements Conductor {
     transcript.continueFrom(stored.entries, { copy: stored.copy });
     const choices = {
       model,
-      policy: withClosedPaths(settings.policy, options.sandbox),
-      directories: [cwd, ...settings.directories],
+      policy: settings.policy,
+      directories: [cwd, ...settings.directories].map((path) => realPath(resolve(cwd, path))),
       thinkingTokens: flags.maxThinkingTokens,
       systemPrompt: [flags.systemPrompt, flags.appendSystemPrompt].filter(Boolean).join('\n\n'),
       effort: flags.effort,
@@ -122,7 +123,7 @@ export class Agent implements Conductor {
       cwd,
       env: childEnv,
       directories: () => choices.directories,
-      policy: () => choices.policy,
+      policy: () => this.session.policy,
       sandbox: options.sandbox,
     };
     const builtins = loadBuiltins(flags.tools, place);
@@ -155,6 +156,7 @@ export class Agent implements Conductor {
         ? () => chooseModel(flags.fallbackModel, { cwd, env })
         : undefined,
       builtins,
+      guards: () => closedPaths(options.sandbox, choices.directories),
       write: options.write,
       drained: options.drained,
       tellState: env['CLAUDE_CODE_SDK_READS_SESSION_STATE'] === '1',
@@ -312,19 +314,18 @@ export class Agent implements Conductor {
 }
 
 /** What a command in the sandbox may not touch, the file tools of this process may not either. */
-function withClosedPaths(policy: Policy, sandbox: Sandbox | undefined): Policy {
-  if (!sandbox) return policy;
-  const { readOnly, hidden } = sandbox.closed();
+function closedPaths(
+  sandbox: Sandbox | undefined,
+  directories: readonly string[],
+): readonly Rule[] {
+  if (!sandbox) return [];
+  const { readOnly, hidden } = sandbox.closed(directories);
   const rules = (tool: string, paths: readonly string[]): Rule[] =>
     paths.map((content) => ({ tool, content }));
-  return {
-    ...policy,
-    deny: [
-      ...policy.deny,
-      ...rules('Read', hidden),
-      ...['Write', 'Edit'].flatMap((tool) => rules(tool, [...readOnly, ...hidden])),
-    ],
-  };
+  return [
+    ...rules('Read', hidden),
+    ...['Write', 'Edit'].flatMap((tool) => rules(tool, [...readOnly, ...hidden])),
+  ];
 }
 
 async function loadBuiltins(names: readonly string[], place: Place): Promise<readonly AgentTool[]> {

@@ -4,10 +4,11 @@ import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import { blocksOf } from '../models/types.ts';
-import { applyUpdate } from '../permissions/permission-policy.ts';
+import { applyUpdate, type PermissionUpdate } from '../permissions/permission-policy.ts';
 import { record, str, texts } from '../read.ts';
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
 import type { Session } from '../session/cli-session.ts';
+import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
 import { CAPABILITIES, userMessage } from '../turn/sdk-messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
@@ -233,31 +234,35 @@ async function mcpCall(request: ControlRequest, { session }: Conductor): Promise
 
 /** What may change in a running session: the effort, and further permission rules. */
 function applySettings({ settings }: ControlRequest, { session }: Conductor): ControlAnswer {
-  const { effortLevel, permissions, sandbox } = record(settings);
+  const { effortLevel, sandbox } = record(settings);
   if (sandbox !== undefined)
     return no('The sandbox cannot be changed while the session runs: start it with --settings');
-  if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
-  const { ignored, refused } = changesOf(record(settings));
+  const { ignored, updates, refused } = changesOf(record(settings));
   if (refused !== undefined) return no(refused, 'unsupported_request');
+  if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
   session.announce(...ignored);
-  for (const behavior of ['allow', 'deny', 'ask'] as const) {
-    const rules = texts(record(permissions)[behavior]).map(parseRule);
-    session.setPolicy(applyUpdate(session.choices.policy, { type: 'addRules', behavior, rules }));
-  }
+  for (const update of updates) session.setPolicy(applyUpdate(session.choices.policy, update));
   return ok();
 }
 
 /** What `apply_flag_settings` may not change, or changes without effect. */
 function changesOf(settings: JsonObject): {
   readonly ignored: readonly string[];
+  readonly updates: readonly PermissionUpdate[];
   readonly refused?: string;
 } {
   try {
     const others = { ...settings, effortLevel: undefined }; // in force, though not as a setting
-    const names = ignoredSettings(others, 'apply_flag_settings');
-    return { ignored: names.map((name) => `${name} is not supported and was ignored`) };
+    const names = ignoredSettings(others, 'apply_flag_settings', { rulesOnly: true });
+    const permissions = permissionsIn(settings);
+    const updates = (['allow', 'deny', 'ask'] as const).map((behavior) => ({
+      type: 'addRules' as const,
+      behavior,
+      rules: readNames(`permissions.${behavior}`, permissions[behavior]).map(parseRule),
+    }));
+    return { updates, ignored: names.map((name) => `${name} is not supported and was ignored`) };
   } catch (reason) {
-    return { ignored: [], refused: DuolaneError.from(reason).message };
+    return { ignored: [], updates: [], refused: DuolaneError.from(reason).message };
   }
 }
 
@@ -278,7 +283,7 @@ function settingsOf(session: Session): JsonObject {
   };
 }
 
-function permissionsOf({ choices: { policy } }: Session): JsonObject {
+function permissionsOf({ policy }: Session): JsonObject {
   const { allow, deny, ask, mode } = policy;
   return {
     allow: allow.map(formatRule),

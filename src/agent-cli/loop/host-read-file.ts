@@ -19,7 +19,7 @@ export async function readFileForHost(
 ): Promise<JsonObject> {
   const absPath = resolve(cwd, str(request['path']));
   const real = realPath(absPath);
-  if (!directories.some((directory) => isInside(realPath(directory), real))) {
+  if (!directories.some((directory) => isInside(directory, real))) {
     throw new DuolaneError('unauthorized', `${absPath} is outside the working directories`);
   }
   await using file = await openToRead(real).catch((cause: unknown) => {

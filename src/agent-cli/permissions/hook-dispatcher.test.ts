@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { combine, Hooks } from './hook-dispatcher.ts';
 import { Lane } from '../session/control-link.ts';
 import type { JsonObject } from '../../json.ts';
@@ -90,4 +90,15 @@ test('an abort ends the wait with its reason', async () => {
   const fired = hooks.fire('Stop', {}, { ...options, signal: controller.signal });
   controller.abort(new Error('enough'));
   await expect(fired).rejects.toThrow('enough');
+});
+
+test.each([3e6, 1e7, 1e300])('a timeout of %d s does not run out at once', async (timeout) => {
+  const { hooks, failures } = hooksWith({ late: { decision: 'block', reason: 'no' } });
+  hooks.register({ Stop: [{ matcher: '', hookCallbackIds: ['late'], timeout }] });
+  const timers = vi.spyOn(AbortSignal, 'timeout');
+  onTestFinished(() => timers.mockRestore());
+  expect(await hooks.fire('Stop', {}, options)).toMatchObject({ decision: 'deny' });
+  // The longest that a timer can take: with a longer one it runs out after a millisecond.
+  expect(timers.mock.calls).toEqual([[2 ** 31 - 1]]);
+  expect(failures).toEqual([]);
 });

@@ -38,6 +38,11 @@ interface Matcher {
 }
 
 const DEFAULT_TIMEOUT_MS = 60_000;
+/**
+ * 24 days. A timer with a longer time runs out at once: a hook that blocks would be passed by, as if
+ * it had not answered.
+ */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** What the callbacks of one event said, as one answer: the strictest word wins. */
 export interface HookOutcome {
@@ -201,7 +206,10 @@ function toMatcher(value: JsonObject): Matcher {
     pattern,
     matches: matching(pattern),
     callbacks: texts(value['hookCallbackIds']),
-    timeoutMs: typeof timeout === 'number' && timeout > 0 ? timeout * 1000 : DEFAULT_TIMEOUT_MS,
+    timeoutMs:
+      typeof timeout === 'number' && timeout > 0
+        ? Math.min(Math.ceil(timeout * 1000), MAX_TIMEOUT_MS)
+        : DEFAULT_TIMEOUT_MS,
     blocksOnFailure: value['onFailure'] === 'block',
   };
 }

@@ -86,7 +86,8 @@ export function forbidsPath(content: string, touched: TouchedPath): boolean {
 }
 
 function absolute(content: string, home: string | undefined): string | undefined {
-  if (content.startsWith('~/') && home) return slashes(home) + content.slice(1);
+  if ((content === '~' || content.startsWith('~/')) && home)
+    return slashes(home) + content.slice(1);
   // `//etc` is how the official CLI writes it.
   if (content.startsWith('/')) return content.replace(/^\/+/, '/');
   return isAbsolute(content) ? slashes(content) : undefined;
@@ -113,14 +114,21 @@ function followed(pattern: string): string {
   return [slashes(folder).replace(/\/$/, ''), ...parts.slice(fixed.length)].join('/');
 }
 
+/** The folders that a path is in: `/a` and `/a/b` of `/a/b/c`. */
+function foldersOf(path: string): string[] {
+  const folders: string[] = [];
+  for (let at = path.indexOf('/', 1); at > 0; at = path.indexOf('/', at + 1))
+    folders.push(path.slice(0, at));
+  return folders;
+}
+
 /** A pattern that cannot be used fits where a rule guards (`guards`), and nowhere else. */
 function test(pattern: string, path: string | undefined, guards: boolean): boolean {
   if (path === undefined) return false;
-  // A folder that a rule guards is guarded with all that is in it.
-  if (guards && !/[*?{]/.test(pattern) && path.startsWith(`${pattern.replace(/\/$/, '')}/`))
-    return true;
   try {
-    return globMatcher(pattern)(path);
+    const fits = globMatcher(guards ? pattern.replace(/(?<=[^/])\/+$/, '') : pattern);
+    // A folder that a rule guards is guarded with all that is in it.
+    return fits(path) || (guards && foldersOf(path).some(fits));
   } catch {
     return guards; // too many choices
   }

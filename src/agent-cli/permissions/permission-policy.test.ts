@@ -177,3 +177,29 @@ test('updates add, replace and remove rules, and set the mode', () => {
   );
   expect(applyUpdate(added, { type: 'setMode', mode: 'plan' }).mode).toBe('plan');
 });
+
+test.each([
+  ['Read(**/secrets)', '/work/a/secrets/key'],
+  ['Read(**/secrets/)', '/work/a/secrets/deep/key'],
+  ['Read(.env*)', '/work/.env.d/key'],
+  ['Read(secrets/*)', '/work/secrets/deep/key'],
+  ['Read(~)', '/house/.ssh/id'],
+  ['Read(/srv/*/private)', '/srv/a/private/key'],
+])('the deny rule %s holds for %s: a folder with all that is in it', (rule, path) => {
+  expect(forbids(parseRule(rule), { tool: 'Read', path: at(path) })).toBe(true);
+});
+
+test('an allow rule for a folder by a pattern is no rule for what is in it', () => {
+  expect(allows(parseRule('Read(**/public)'), { tool: 'Read', path: at('/work/public/x') })).toBe(
+    false,
+  );
+});
+
+test('a deny rule whose pattern cannot be decided about holds', () => {
+  expect(forbids(parseRule('mcp__calc__add(2)'), mcp)).toBe(true);
+  expect(allows(parseRule('mcp__calc__add(2)'), mcp)).toBe(false);
+});
+
+test.each(['Bash(git *', 'Bash git)', '(x)', ')', '', ' '])('%j is no rule', (text) => {
+  expect(() => parseRule(text)).toThrow('expected Tool or Tool(pattern)');
+});

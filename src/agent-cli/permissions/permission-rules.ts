@@ -1,3 +1,4 @@
+import { DuolaneError } from '../../errors.ts';
 import { allowsCommand, forbidsCommand } from './command-rules.ts';
 import { wildcardFits } from './glob-pattern.ts';
 import { allowsPath, forbidsPath, type TouchedPath } from './path-rules.ts';
@@ -8,9 +9,17 @@ export interface Rule {
   readonly content: string | undefined;
 }
 
+/** Throws `invalid` for a text that is no rule: one that guards must not be without effect in silence. */
 export function parseRule(text: string): Rule {
-  const match = /^([^(]+)\(([\s\S]*)\)$/.exec(text.trim());
-  if (!match) return { tool: text.trim(), content: undefined };
+  const match = /^([^()]+)\(([\s\S]*)\)$/.exec(text.trim());
+  if (!match) {
+    if (text.trim() === '' || /[()]/.test(text))
+      throw new DuolaneError(
+        'invalid',
+        `invalid permission rule "${text}": expected Tool or Tool(pattern)`,
+      );
+    return { tool: text.trim(), content: undefined };
+  }
   const content = match[2]?.trim();
   return {
     tool: (match[1] ?? '').trim(),
@@ -27,6 +36,8 @@ export interface Candidate {
   readonly tool: string;
   /** Deny and ask rules of this tool hold as well: `Grep` reads what `Read` reads. */
   readonly alsoAs?: string | undefined;
+  /** Deny and ask rules of these tools hold as well where they name a path: `Write` changes what `Edit` does. */
+  readonly pathsAs?: readonly string[] | undefined;
   /** The shell command of `Bash`. */
   readonly command?: string | undefined;
   /** The path of a file tool. */
@@ -50,13 +61,14 @@ export function allows(rule: Rule, { tool, command, path }: Candidate): boolean 
  * Whether a deny or ask rule covers a call: one part of a command is enough, and one of the names
  * of a file. What cannot be decided is covered.
  */
-export function forbids(rule: Rule, { tool, alsoAs, command, path }: Candidate): boolean {
-  const named =
-    matchesName(rule.tool, tool) || (alsoAs !== undefined && matchesName(rule.tool, alsoAs));
-  if (!named) return false;
+export function forbids(rule: Rule, candidate: Candidate): boolean {
+  const { tool, alsoAs, pathsAs = [], command, path } = candidate;
+  const names = [tool, alsoAs, ...(rule.content === undefined ? [] : pathsAs)];
+  if (!names.some((name) => name !== undefined && matchesName(rule.tool, name))) return false;
   if (rule.content === undefined) return true;
   if (command !== undefined) return forbidsCommand(rule.content, command);
-  return path !== undefined && forbidsPath(rule.content, path);
+  // A tool of a server has no command and no path, so the pattern cannot be decided about.
+  return path === undefined || forbidsPath(rule.content, path);
 }
 
 function matchesName(pattern: string, name: string): boolean {

@@ -27,6 +27,8 @@ export interface SandboxOptions {
 const PROTECTED = [
   '.git/hooks',
   '.git/config',
+  '.git/config.worktree',
+  '.git/commondir',
   '.gitmodules',
   '.claude',
   '.mcp.json',
@@ -73,6 +75,13 @@ export class Sandbox {
   readonly policy: SandboxPolicy;
   readonly #options: SandboxOptions;
   readonly #filter: Uint8Array;
+  /**
+   * What the paths of the policy led to at the start. A path may lead through a link in a folder that
+   * a command writes: to follow it for each call would let a command choose what it may write.
+   */
+  readonly #writable: readonly string[];
+  readonly #readOnly: readonly string[];
+  readonly #hidden: readonly string[];
   /** The program, found once: a command could put another one of its name on the PATH later. */
   readonly #bwrap: string;
 
@@ -81,6 +90,11 @@ export class Sandbox {
     this.#options = options;
     this.#filter = filter;
     this.#bwrap = bwrap;
+    const { writable, readOnly, hidden } = options.policy;
+    this.#writable = writable.map((path) => realPath(path));
+    // As they are given, too: what a link leads to later is closed as well.
+    this.#readOnly = [...new Set([...readOnly, ...readOnly.map((path) => realPath(path))])];
+    this.#hidden = [...new Set([...hidden, ...hidden.map((path) => realPath(path))])];
   }
 
   /** Throws `unsupported` where commands cannot be enclosed: then nothing may run at all. */
@@ -105,16 +119,29 @@ export class Sandbox {
     return sandbox;
   }
 
-  /** Paths that no tool of this process may write either, and those that it may not read. */
-  closed(): { readonly readOnly: readonly string[]; readonly hidden: readonly string[] } {
-    const { policy, cwd, home, own } = this.#options;
+  /**
+   * Paths that no tool of this process may write either, and those that it may not read.
+   * `directories`: the working directories now.
+   */
+  closed(directories: readonly string[]): {
+    readonly readOnly: readonly string[];
+    readonly hidden: readonly string[];
+  } {
+    const { home, own } = this.#options;
+    const folders = [...directories, ...this.#writable];
     return {
-      readOnly: [...PROTECTED.map((name) => join(cwd, name)), ...policy.readOnly],
-      hidden: [...CREDENTIALS.map((name) => join(home, name)), ...own, ...policy.hidden],
+      readOnly: [
+        ...folders.flatMap((folder) => PROTECTED.map((name) => join(folder, name))),
+        ...this.#readOnly,
+      ],
+      hidden: [...CREDENTIALS.map((name) => join(home, name)), ...own, ...this.#hidden],
     };
   }
 
-  /** `directories`: the working directories now. Throws `unsupported` for what cannot be enclosed. */
+  /**
+   * `directories`: the working directories now, by their real paths. Throws `unsupported` for what
+   * cannot be enclosed.
+   */
   command(text: string, directories: readonly string[]): SandboxedCommand {
     if (directories.some((directory) => isInside(realPath(directory), this.#bwrap)))
       throw unavailable(`"${this.#bwrap}" is in a folder that a command may write`);
@@ -151,7 +178,7 @@ export class Sandbox {
 
   async #probe(): Promise<void> {
     const { cwd, env } = this.#options;
-    const { command, args, input } = this.command('true', [cwd]);
+    const { command, args, input } = this.command('true', [realPath(cwd)]);
     await using child = spawnProcess({ command, args, cwd, env: pathOf(env), graceMs: 10_000 });
     try {
       child.write(input);
@@ -176,20 +203,29 @@ export class Sandbox {
         access.set(path, wanted);
     };
     for (const path of EMPTIED) if (isFolder(path)) set(path, 'empty');
-    const writable = [...directories, ...this.policy.writable].map((path) => realPath(path));
+    const writable = [...directories, ...this.#writable];
     for (const path of writable) {
+      if (realPath(path) !== path)
+        throw unavailable(`"${path}" was replaced and is now "${realPath(path)}"; start again`);
       if (['/', '/proc', '/dev', '/sys', '/run', '/etc', '/usr'].includes(path))
         throw unavailable(`"${path}" cannot be a writable folder of a command`);
       set(path, 'write');
     }
-    const { readOnly, hidden } = this.closed();
+    const { hidden } = this.closed(directories);
     for (const folder of writable) for (const path of protectedIn(folder)) set(path, 'read');
-    for (const path of readOnly) if (existsSync(path)) set(realPath(path), 'read');
+    for (const path of this.#readOnly) {
+      if (existsSync(path)) set(realPath(path), 'read');
+      else if (writable.some((folder) => isInside(folder, realPath(path))))
+        // Only what exists can be mounted, and a command could make this one.
+        throw unavailable(`filesystem.denyWrite "${path}" cannot be found; make it first`);
+    }
     for (const path of [...hidden, ...SYSTEM_SECRETS])
       if (existsSync(path)) set(realPath(path), 'hide');
-    // A folder that holds a closed one could be renamed, and the closed one made anew in its place.
+    // A folder that holds one of these could be renamed, and a link be made in its place: a closed one
+    // would be open then, and the next call would make what the link leads to writable. A folder that
+    // is a mount cannot be renamed.
     for (const [path, kind] of access) {
-      if (kind !== 'read' && kind !== 'hide') continue;
+      if (kind === 'empty') continue;
       for (const parent of parentsOf(path, writable))
         if (!access.has(parent)) access.set(parent, 'write');
     }
@@ -197,6 +233,13 @@ export class Sandbox {
     const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
     return [
       ...system,
+      // Both are memory: without a limit a command could use up that of the machine.
+      '--size',
+      String(TEMP_BYTES),
+      '--tmpfs',
+      '/dev/shm',
+      '--remount-ro',
+      '/dev',
       // For a CLI that runs as root: files such as /proc/sys/kernel/core_pattern ask for the user
       // alone, not for a capability, and reach the whole machine.
       '--remount-ro',

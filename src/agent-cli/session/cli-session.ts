@@ -8,6 +8,7 @@ import type { ChosenModel } from '../models/choose-model.ts';
 import { NO_USAGE, type Usage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import type { PromptQueue } from './prompt-queue.ts';
+import type { Rule } from '../permissions/permission-rules.ts';
 import type { Transcript } from './transcript.ts';
 import type { Settings } from '../command-line/settings.ts';
 import type { Servers } from '../tools/mcp/mcp-servers.ts';
@@ -19,6 +20,7 @@ export type SessionState = 'idle' | 'running' | 'requires_action';
 export interface Choices {
   model: ChosenModel;
   policy: Policy;
+  /** By their real paths; see `Place`. */
   directories: string[];
   thinkingTokens: number | undefined;
   systemPrompt: string;
@@ -56,6 +58,7 @@ export class Session {
   /** Why no turn may run: the host asked for a guard that this CLI does not have. */
   refusal: string | undefined;
   readonly #builtins: Promise<readonly AgentTool[]>;
+  readonly #guards: () => readonly Rule[];
   #ownTools: readonly AgentTool[] = [];
   readonly #write: (message: JsonObject) => void;
   readonly #drained: () => Promise<void>;
@@ -79,6 +82,8 @@ export class Session {
     readonly queue: PromptQueue;
     readonly fallback: (() => Promise<ChosenModel>) | undefined;
     readonly builtins: Promise<readonly AgentTool[]>;
+    /** Deny rules that hold whatever the host does to the policy: the closed paths of the sandbox. */
+    readonly guards: () => readonly Rule[];
     readonly write: (message: JsonObject) => void;
     readonly drained: () => Promise<void>;
     readonly tellState: boolean;
@@ -97,6 +102,7 @@ export class Session {
     this.fallback = parts.fallback;
     this.schema = parts.flags.jsonSchema;
     this.#builtins = parts.builtins;
+    this.#guards = parts.guards;
     this.#write = parts.write;
     this.#drained = parts.drained;
     this.#tellState = parts.tellState;
@@ -154,6 +160,12 @@ export class Session {
     if (state === this.#told || !this.#tellState) return;
     this.#told = state;
     this.emit({ type: 'system', subtype: 'session_state_changed', state, sdk_host_only: true });
+  }
+
+  /** What calls are decided by: the choices of the host, and what it cannot take back. */
+  get policy(): Policy {
+    const { policy } = this.choices;
+    return { ...policy, deny: [...policy.deny, ...this.#guards()] };
   }
 
   setPolicy(policy: Policy): void {

@@ -1,5 +1,7 @@
+import { resolve } from 'node:path';
 import { isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from '../command-line/flags.ts';
+import { realPath } from '../permissions/path-rules.ts';
 import {
   applyUpdate,
   type Decision,
@@ -92,11 +94,12 @@ function takeUpdates(session: Session, updates: unknown): void {
 }
 
 function changeDirectories(
-  { choices }: Session,
-  { type, directories }: Extract<PermissionUpdate, { directories: unknown }>,
+  { choices, cwd }: Session,
+  update: Extract<PermissionUpdate, { directories: unknown }>,
 ): void {
-  const others = choices.directories.filter((directory) => !directories.includes(directory));
-  choices.directories = type === 'addDirectories' ? [...others, ...directories] : others;
+  const named = update.directories.map((directory) => realPath(resolve(cwd, directory)));
+  const others = choices.directories.filter((directory) => !named.includes(directory));
+  choices.directories = update.type === 'addDirectories' ? [...others, ...named] : others;
 }
 
 /** Undefined: a kind that we do not know, or a mode that the session was not started for. */

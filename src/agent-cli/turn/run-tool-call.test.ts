@@ -60,6 +60,7 @@ function openSession(argv: readonly string[]) {
     queue: new PromptQueue(),
     fallback: undefined,
     builtins: Promise.resolve([]),
+    guards: () => [],
     write,
     drained: () => Promise.resolve(),
     tellState: false,

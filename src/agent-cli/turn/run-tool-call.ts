@@ -150,7 +150,7 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
     const facts = tool.facts(input);
     const decision = decide(
       { tool: name, builtin: !tool.server, readOnly: tool.readOnly, ...facts },
-      session.choices.policy,
+      session.policy,
     );
     const denied = decision.behavior === 'deny';
     const { reason: by, rule } = decision;

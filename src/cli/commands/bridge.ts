@@ -4,6 +4,7 @@ import { offerGrpc } from '../../mcp/grpc/index.ts';
 import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../../mcp/index.ts';
 import { type Command, EXIT, textFlag } from '../command.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
+import { plain } from '../terminal/entry-printer.ts';
 import { type Counts, Tally } from './counting-source.ts';
 import type { Channel } from '../terminal/terminal.ts';
 
@@ -49,7 +50,7 @@ export const bridge: Command = {
     const { url = 'stdio:', done } = offered;
     if (flags['json'] && url !== 'stdio:')
       out.line(JSON.stringify({ url, from, name: source.info.name }));
-    else err.line(`${err.style('bold', url)}  ${source.info.name}, from ${from}`);
+    else err.line(`${err.style('bold', url)}  ${plain(source.info.name)}, from ${from}`);
     await Promise.race([untilAborted(signal), done ?? new Promise(() => {})]);
     return EXIT.ok;
   },

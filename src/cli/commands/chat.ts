@@ -6,7 +6,7 @@ import { localConversation, type Conversation } from '../agents/local-chat.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
 import { decide, readLine } from '../terminal/prompt-user.ts';
-import { Printer } from '../terminal/entry-printer.ts';
+import { plain, Printer } from '../terminal/entry-printer.ts';
 import { remoteConversation } from '../agents/remote-chat.ts';
 
 export const chat: Command = {
@@ -34,7 +34,7 @@ export const chat: Command = {
     await using talk = await connect(where, call);
     if (!flags['json'] && terminal.interactive) {
       terminal.out.line(
-        `${terminal.out.style('bold', talk.name)}  Ctrl-C cancels a turn, twice leaves`,
+        `${terminal.out.style('bold', plain(talk.name))}  Ctrl-C cancels a turn, twice leaves`,
       );
     }
     const prompts = new Prompts(call, words);
@@ -86,7 +86,7 @@ async function oneTurn(
   } catch (error) {
     if (signal.aborted || !terminal.interactive) throw error;
     // A talk goes on after a turn that went wrong.
-    terminal.err.line(terminal.err.style('red', DuolaneError.from(error).message));
+    terminal.err.line(terminal.err.style('red', plain(DuolaneError.from(error).message)));
     return 'failed';
   } finally {
     unlisten();

@@ -70,7 +70,14 @@ function asText(out: Channel): (item: TraceItem) => void {
       case 'frame':
         return lanes(item.frame);
       case 'entry':
-        return run.event(item.entry);
+        try {
+          return run.event(item.entry);
+        } catch {
+          // Its type promises members that it lacks; the rest of the file can still be shown.
+          return out.line(
+            out.style('red', `line ${item.line}: the entry is damaged; see duolane doctor`),
+          );
+        }
       case 'event':
         return out.line(plain(item.event.data));
       case 'unreadable':

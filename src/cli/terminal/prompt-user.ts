@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { decisionOf } from '../../event/text/parse-decision.ts';
+import { plain } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -45,9 +46,12 @@ export async function decide(
   { signal, otherwise }: { readonly signal: AbortSignal; readonly otherwise: Answer['action'] },
 ): Promise<Answer> {
   const { id, kind } = request;
-  const question = request.message ?? (kind === 'approval' ? 'Approve?' : 'What is the answer?');
+  // Without what steers a terminal: an agent must not hide what the person is about to approve.
+  const question = plain(
+    request.message ?? (kind === 'approval' ? 'Approve?' : 'What is the answer?'),
+  );
   if (request.data !== undefined) {
-    terminal.err.line(terminal.err.style('dim', JSON.stringify(request.data)));
+    terminal.err.line(terminal.err.style('dim', plain(JSON.stringify(request.data))));
   }
   if (!terminal.interactive) {
     const word = otherwise === 'accept' ? 'approved' : 'declined';

@@ -10,12 +10,15 @@ const BLOCK_CHARS = 150_000;
 /** What the agent calls one block; it may become several, if it was closed in between. */
 interface Source {
   readonly key: string;
-  /** All that was said under this id, and what was said since it was last closed. */
-  total: string;
+  /**
+   * What was said under this id since it was last closed, and what was said before that. Apart, so
+   * that a text in one block is one string with its end, and not a copy of it.
+   */
   last: string;
+  before: string;
   /** The first half of a character whose second half is in the next delta. */
   half: string;
-  /** What came before `total` and is not kept: the agent has ended it. */
+  /** What came before both and is not kept: the agent has ended it. */
   ended?: { readonly length: number; readonly hash: number };
 }
 
@@ -43,7 +46,8 @@ export class Blocks {
   readonly #sources = new Map<string, Source>();
   readonly #used = new Map<string, number>();
   readonly #warn: (message: string) => void;
-  #text = '';
+  /** The text of blocks that are closed; an open one has its own. */
+  #closedText = '';
   #stepAt = 0;
 
   constructor(warn: (message: string) => void) {
@@ -52,7 +56,8 @@ export class Blocks {
 
   /** What the agent itself has said and not taken back. */
   get text(): string {
-    return this.#text;
+    const open = this.#open.get('');
+    return open?.type === 'text' ? this.#closedText + open.source.last : this.#closedText;
   }
 
   delta(event: Delta): AgentEvent[] {
@@ -69,9 +74,7 @@ export class Blocks {
         events.push(...this.close(event.path));
       const { id } = this.#open.get(laneOf(event.path)) ?? this.#begin(type, event, source);
       events.push({ ...event, id, delta });
-      source.total += delta;
       source.last += delta;
-      if (type === 'text' && laneOf(event.path) === '') this.#text += delta;
     }
     return events;
   }
@@ -93,17 +96,19 @@ export class Blocks {
       return events;
     }
     // Thinking that the provider hides has no text, only a signature to hand back.
-    if (signature === undefined || source.total !== '' || source.ended) return events;
+    if (signature === undefined || totalOf(source) !== '' || source.ended) return events;
     const before = this.close(event.path);
     this.#begin(type, event, source);
     return [...before, ...this.close(event.path, signature)];
   }
 
   close(path: readonly string[] | undefined, signature?: string): AgentEvent[] {
-    const block = this.#open.get(laneOf(path));
+    const lane = laneOf(path);
+    const block = this.#open.get(lane);
     if (!block) return [];
-    this.#open.delete(laneOf(path));
+    this.#open.delete(lane);
     const text = block.source.last;
+    if (block.type === 'text' && lane === '') this.#closedText += text;
     return [
       {
         type: `${block.type}.end`,
@@ -121,7 +126,7 @@ export class Blocks {
 
   /** A step begins or ends here: `discard` goes back to this place. */
   mark(path: readonly string[] | undefined): void {
-    if (laneOf(path) === '') this.#stepAt = this.#text.length;
+    if (laneOf(path) === '') this.#stepAt = this.text.length;
   }
 
   /** The text of the step is void: the same ids may say it again. */
@@ -129,10 +134,11 @@ export class Blocks {
     const lane = laneOf(path);
     for (const [key, source] of this.#sources)
       if (source.key.startsWith(`${lane}\n`)) this.#sources.delete(key);
-    if (lane === '') this.#text = this.#text.slice(0, this.#stepAt);
+    if (lane === '') this.#closedText = this.#closedText.slice(0, this.#stepAt);
   }
 
   #begin(type: Block['type'], event: Delta | End, source: Source): Block {
+    source.before += source.last;
     source.last = '';
     const block: Block = { type, id: this.#unusedId(event.id), source, path: event.path };
     this.#open.set(laneOf(event.path), block);
@@ -152,13 +158,14 @@ export class Blocks {
     const key = `${laneOf(path)}\n${type}\n${id}`;
     const known = this.#sources.get(key);
     if (known) return known;
-    const source: Source = { key, total: '', last: '', half: '' };
+    const source: Source = { key, last: '', before: '', half: '' };
     this.#sources.set(key, source);
     return source;
   }
 
-  #missing({ total: kept, last, ended }: Source, { id, text: whole }: End): string {
-    let total = kept;
+  #missing(source: Source, { id, text: whole }: End): string {
+    const { last, ended } = source;
+    let total = totalOf(source);
     const isLonger = ended !== undefined && whole.length >= ended.length;
     if (ended && !isLonger && total === '') return '';
     const follows = isLonger && hashOf(whole.slice(0, ended.length)) === ended.hash;
@@ -174,11 +181,15 @@ export class Blocks {
 
 /** What was ended is only compared with from here on, and a hash is enough for that. */
 function forget(source: Source): void {
-  if (source.ended || source.total.length <= KEPT_CHARS) return;
-  source.ended = { length: source.total.length, hash: hashOf(source.total) };
-  source.total = '';
+  const total = totalOf(source);
+  if (source.ended || total.length <= KEPT_CHARS) return;
+  source.ended = { length: total.length, hash: hashOf(total) };
+  source.before = '';
   source.last = '';
 }
+
+/** All that was said under the id and is kept. */
+const totalOf = ({ before, last }: Source): string => before + last;
 
 /** 53 bits (cyrb53): it tells a repeated text from another one, nothing depends on it for safety. */
 function hashOf(text: string): number {

@@ -17,6 +17,8 @@ const MAX_QUESTIONS = 1000;
 /** The questions of a run that are not answered. Several askers may wait for one. */
 export class OpenQuestions {
   readonly #open = new Map<string, OpenQuestion>();
+  /** As they were asked in this run, until their answer is spent. */
+  readonly #answered = new Map<string, InputRequest>();
 
   get size(): number {
     return this.#open.size;
@@ -32,10 +34,7 @@ export class OpenQuestions {
     if (open) {
       // One approval must not decide about something that the person was not shown.
       if (!yielded && !isSameQuestion(open.request, request))
-        throw new DuolaneError(
-          'invalid',
-          `question "${request.id}" is already open with other content; give each question its own id`,
-        );
+        throw otherContent(request, 'is already open');
       if (!yielded) open.askers++;
       return open.request;
     }
@@ -49,7 +48,20 @@ export class OpenQuestions {
   }
 
   answered(id: string): void {
+    const request = this.#open.get(id)?.request;
+    if (request) this.#answered.set(id, request);
     this.#open.delete(id);
+  }
+
+  /**
+   * Throws if this is another question than the one that was answered in this run under the id: the
+   * person was never shown it, so the answer does not decide it. What was asked before a restart is
+   * not known here.
+   */
+  checkAnswered(request: InputRequest): void {
+    const answered = this.#answered.get(request.id);
+    if (answered && !isSameQuestion(answered, request))
+      throw otherContent(request, 'was already answered');
   }
 
   /** One asker no longer waits. The question is withdrawn with its last asker. */
@@ -62,12 +74,19 @@ export class OpenQuestions {
   withdraw(callId: string): void {
     for (const [id, { request }] of this.#open)
       if (request.callId === callId || belongsTo(id, callId)) this.#open.delete(id);
+    for (const id of this.#answered.keys()) if (belongsTo(id, callId)) this.#answered.delete(id);
   }
 
   values(): Iterable<OpenQuestion> {
     return this.#open.values();
   }
 }
+
+const otherContent = ({ id }: InputRequest, what: string): DuolaneError =>
+  new DuolaneError(
+    'invalid',
+    `question "${id}" ${what} with other content; give each question its own id`,
+  );
 
 /** Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count. */
 function isSameQuestion(one: InputRequest, other: InputRequest): boolean {

@@ -459,3 +459,26 @@ test('a long block that was ended is remembered without its text', () => {
   expect(end('y'.repeat(2000))).toEqual([]);
   expect(warnings).toHaveLength(1);
 });
+
+describe('a question whose id was used before in the run', () => {
+  const ask = (id: string, message: string) => ({ id, kind: 'approval', message }) as const;
+
+  test('takes the answer that is known if it asks the same, and is invalid if it asks another', () => {
+    const laws = lawsOf();
+    laws.question(ask('q', 'delete A?'), false);
+    laws.answered({ id: 'q', action: 'accept' });
+    expect(laws.question(ask('q', 'delete A?'), false).answer).toMatchObject({ action: 'accept' });
+    expect(() => laws.question(ask('q', 'delete B?'), false)).toThrow(/other content/);
+  });
+
+  test('is asked anew once its call has closed', () => {
+    const laws = lawsOf();
+    laws.take(call('c'));
+    laws.question(ask('c/q', 'delete A?'), false);
+    laws.answered({ id: 'c/q', action: 'accept' });
+    laws.take(done('c'));
+    laws.take(call('c'));
+    const { answer, events } = laws.question(ask('c/q', 'delete B?'), false);
+    expect([answer, events]).toMatchObject([undefined, [{ type: 'input.required' }]]);
+  });
+});

@@ -85,7 +85,10 @@ export class Laws {
   ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
     const request = tidyRequest(this.#named(asked));
     const answer = this.#answers.get(request.id);
-    if (answer) return { request, answer, events: [] };
+    if (answer) {
+      if (!yielded) this.#questions.checkAnswered(request);
+      return { request, answer, events: [] };
+    }
     if (this.#ended || this.#stopped) return { request, events: [] };
     const open = this.#questions.ask(request, yielded);
     if (open) return { request: open, events: [] };

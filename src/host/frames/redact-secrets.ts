@@ -11,8 +11,9 @@ const SECRET_NAME =
 /** A variable of an environment, where names say less: `GITHUB_TOKEN`, `SIGNING_KEY`, `DB_PASS`. */
 const SECRET_VARIABLE =
   /(?:token|key|pass|passw(?:or)?d|secret|cookie|credentials?|auth|pat|dsn)$/i;
+/** Not inside of a word; but in JSON a line end in front of it is written as the letter n. */
 const SECRET_TEXT =
-  /\b(?:sk-[\w-]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|xox[abprs]-[\w-]{10,}|Bearer\s+[\w.~+/-]{8,}=*|Basic\s+(?=[A-Za-z+/]*[\d+/=])[A-Za-z\d+/]{8,}={0,2})/g;
+  /(?:(?<!\w)|(?<=\\[bfnrt]))(?:sk-[\w-]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|xox[abprs]-[\w-]{10,}|Bearer\s+[\w.~+/-]{8,}=*|Basic\s+(?=[A-Za-z+/]*[\d+/=])[A-Za-z\d+/]{8,}={0,2})/g;
 /** The credentials of a URL, and its parameters that carry one. */
 const URL_LOGIN = /(:\/\/)[^\s"/?#@]+@/g;
 const URL_SECRET =

@@ -51,3 +51,18 @@ test('a grandchild that holds stdout does not hold up the end', async () => {
   expect(await transport.exited).toMatchObject({ code: 0 });
   await transport[Symbol.asyncDispose]();
 });
+
+test('a process that never exits is given up after SIGKILL', async () => {
+  const kills: unknown[] = [];
+  const child = Object.assign(new EventEmitter(), {
+    stdin: new PassThrough(),
+    stdout: new PassThrough(),
+    exitCode: null,
+    kill: (signal: unknown) => kills.push(signal) > 0,
+  });
+  const limits = { graceMs: 1, killMs: 1 };
+  const transport = spawnedTransport(() => child as unknown as SpawnedProcess, launch, limits);
+  await expect(transport[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'timeout' });
+  expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
+  for await (const _ of transport.output) expect.unreachable('there is no output');
+});

@@ -91,7 +91,13 @@ export function spawnedTransport(
       if (await settledWithin(exited, killMs)) return;
       killing.abort();
       child.kill('SIGKILL');
-      await exited;
+      if (await settledWithin(exited, killMs)) return;
+      // Its output may stay open as well, and a reader of it must not wait for ever.
+      stdout.destroy();
+      throw new DuolaneError(
+        'timeout',
+        `the process of spawnClaudeCodeProcess did not exit within ${killMs} ms after kill('SIGKILL'); emit 'exit' when it is gone`,
+      );
     }),
   };
 }

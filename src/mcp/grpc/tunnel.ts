@@ -9,6 +9,7 @@ import {
 } from '../../grpc/index.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
+import { encodeRpc } from '../../wire/json-rpc.ts';
 import type { MessageTransport } from '../types.ts';
 import { type Frame, FrameSchema, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
 
@@ -21,20 +22,20 @@ const CAPACITY = 64;
 /** JSON-RPC over one bidirectional stream for each client: a session is as long as its stream. */
 export const tunnelRoute = (serve: ServeTunnel): Route =>
   bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
-    const outgoing = new Channel<JsonObject>({ capacity: CAPACITY });
+    const outgoing = new Channel<Frame>({ capacity: CAPACITY });
     const road: MessageTransport = {
       incoming: endingWith(messagesOf(frames), outgoing),
-      send: (message) => outgoing.push(message),
+      send: async (message) => outgoing.push(toFrame(message)),
       close: async () => outgoing.close(),
     };
     await using _ = serve(road);
-    for await (const message of outgoing) yield toFrame(message);
+    yield* outgoing;
   });
 
 /** What the client sends; when that ends, so does what it is sent. */
 async function* endingWith<T>(
   items: AsyncIterable<T>,
-  channel: Channel<JsonObject>,
+  channel: Channel<Frame>,
 ): AsyncGenerator<T, void, undefined> {
   try {
     yield* items;
@@ -54,14 +55,11 @@ export interface TunnelOptions extends GrpcClientOptions {
  */
 export function openTunnel({ url, ...options }: TunnelOptions): MessageTransport {
   const client = new GrpcClient(url, options);
-  const outgoing = new Channel<JsonObject>({ capacity: CAPACITY });
-  const many = (async function* () {
-    for await (const message of outgoing) yield toFrame(message);
-  })();
-  const incoming = client.stream(methodOf(Tunnel.method.open), { many });
+  const outgoing = new Channel<Frame>({ capacity: CAPACITY });
+  const incoming = client.stream(methodOf(Tunnel.method.open), { many: outgoing });
   return {
     incoming: messagesOf(incoming),
-    send: (message) => outgoing.push(message),
+    send: async (message) => outgoing.push(toFrame(message)),
     async close() {
       outgoing.close();
       await client[Symbol.asyncDispose]();
@@ -70,7 +68,7 @@ export function openTunnel({ url, ...options }: TunnelOptions): MessageTransport
 }
 
 const toFrame = (message: JsonObject): Frame =>
-  create(FrameSchema, { json: Buffer.from(JSON.stringify(message)) });
+  create(FrameSchema, { json: Buffer.from(encodeRpc(message)) });
 
 async function* messagesOf(
   frames: AsyncIterable<Frame>,

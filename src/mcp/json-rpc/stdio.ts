@@ -4,7 +4,8 @@ import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
-import { encodeLine, JsonlDecoder, Noise } from '../../wire/jsonl.ts';
+import { encodeRpc } from '../../wire/json-rpc.ts';
+import { JsonlDecoder, Noise } from '../../wire/jsonl.ts';
 import type {
   DialMessagesOptions,
   MessageTransport,
@@ -36,7 +37,7 @@ export async function dialTransport(
     {
       incoming: fromPeer(transport, options),
       async send(message) {
-        if (!transport.write(encodeLine(message))) await transport.drained();
+        if (!transport.write(`${encodeRpc(message)}\n`)) await transport.drained();
       },
       close: async () => transport[Symbol.asyncDispose](),
     },
@@ -91,17 +92,42 @@ export function offerStdio(source: ToolSource, options: OfferStdioOptions = {}):
   return serveMessages(source, streamRoad(input, output, rest), rest);
 }
 
+/** Resolves when there is room or the signal aborts; rejects with an error of the output. */
+async function untilRoom(output: Writable, signal: AbortSignal): Promise<void> {
+  try {
+    await once(output, 'drain', { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+/** The items; when they end, or their reader leaves, `end` is called. */
+async function* endingWith<T>(
+  items: AsyncIterable<T>,
+  end: () => void,
+): AsyncGenerator<T, void, undefined> {
+  try {
+    yield* items;
+  } finally {
+    end();
+  }
+}
+
 function streamRoad(input: Readable, output: Writable, options: LinesOptions): MessageTransport {
   // A client that went away shows as the end of input; its broken pipe must not end the process.
   output.on('error', () => {});
+  const gone = new AbortController();
+  const leave = (): void => gone.abort(new DuolaneError('closed', 'the client has gone'));
+  // A client that has gone makes no room: a wait for it ends with the input and with the output.
+  output.once('close', leave);
   let room: Promise<unknown> | undefined;
   return {
-    incoming: lines(input, options),
+    incoming: endingWith(lines(input, options), leave),
     async send(message) {
       if (output.destroyed) throw new DuolaneError('closed', 'the client has gone');
-      if (output.write(encodeLine(message))) return;
+      if (output.write(`${encodeRpc(message)}\n`) || gone.signal.aborted) return;
       // One for all who wait: each would listen on the same stream.
-      await (room ??= once(output, 'drain').finally(() => (room = undefined)));
+      await (room ??= untilRoom(output, gone.signal).finally(() => (room = undefined)));
     },
     async close() {
       input.destroy();

@@ -3,6 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { errorResult, toResult } from './tool-result.ts';
 import type { Slots } from './concurrency-slots.ts';
 import type { Returned, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
@@ -148,7 +149,8 @@ class Run {
   }
 
   tell(event: ToolEvent): Promise<void> {
-    const emit = (): Promise<void> => this.#emit(event);
+    // A handler need not await what it tells: a rejection here would have no owner.
+    const emit = (): Promise<void> => this.#emit(event).catch(reportUnexpected);
     this.told = this.told ? this.told.then(emit) : emit();
     return this.told;
   }

@@ -57,7 +57,48 @@ const textOf = (events: readonly ToolEvent[]): unknown => {
   return last?.type === 'result' ? last.result.content[0]?.['text'] : last;
 };
 
+async function* toolless(): AsyncGenerator<ToolEvent, void, undefined> {}
+
 describe('a gateway', () => {
+  test('a source that never answers the dial delays neither the lists nor the end', async () => {
+    let dialled: (source: ToolSource & AsyncDisposable) => void = () => {};
+    let closed = 0;
+    const late = new Promise<ToolSource & AsyncDisposable>((resolve) => (dialled = resolve));
+    const many = gateway({ silent: () => late, good: registry('good') }, { dialMs: 5 });
+    const changes = many.listen!()[Symbol.asyncIterator]();
+    await changes.next();
+    expect(await names(many)).toEqual(['good__say', 'good__only-good']);
+    expect(many.problems.get('silent')).toMatchObject({ code: 'timeout' });
+    await expect(toArray(many.readResource!('a:'))).rejects.toMatchObject({ code: 'not_found' });
+    const inner = registry('late');
+    dialled({
+      info: inner.info,
+      listTools: inner.listTools.bind(inner),
+      callTool: inner.callTool.bind(inner),
+      async [Symbol.asyncDispose]() {
+        closed += 1;
+      },
+    });
+    await changes.next(); // it is there now, which is a change
+    expect(await names(many)).toContain('silent__only-late');
+    expect(many.problems.size).toBe(0);
+    await many[Symbol.asyncDispose]();
+    expect(closed).toBe(1);
+  });
+
+  test('disposing does not wait for a dial that ignores its signal, which is closed later', async () => {
+    let dialled: (source: ToolSource & AsyncDisposable) => void = () => {};
+    const late = new Promise<ToolSource & AsyncDisposable>((resolve) => (dialled = resolve));
+    const many = gateway({ silent: () => late });
+    await many[Symbol.asyncDispose]();
+    await new Promise<void>((resolve) => {
+      const { info } = registry('late');
+      const rest = { listTools: () => registry('late').listTools(), callTool: () => toolless() };
+      dialled({ info, ...rest, [Symbol.asyncDispose]: async () => resolve() });
+    });
+    expect(many.problems.size).toBeLessThanOrEqual(1);
+  });
+
   test('puts the name of the source before each tool, and calls the right one', async () => {
     await using many = gateway({ a: registry('a'), b: registry('b') });
     expect(await names(many)).toEqual(['a__say', 'a__only-a', 'b__say', 'b__only-b']);

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { sleep } from '../../stream/abort.ts';
+import { settledWithin, sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { merge } from '../../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
@@ -25,6 +25,11 @@ export interface GatewayOptions {
   readonly name?: string;
   readonly version?: string;
   readonly instructions?: string;
+  /**
+   * How long a list or a read waits for a source that is being dialled; then the source is left out
+   * and dialled on. 10 seconds by default.
+   */
+  readonly dialMs?: number;
 }
 
 /** Many sources as one. */
@@ -37,6 +42,7 @@ export interface Gateway extends ToolSource, AsyncDisposable {
 const MARK = '__';
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
+const DIAL_MS = 10_000;
 
 /**
  * Many sources behind one: tools and prompts get the name of their source in front (`files__read`),
@@ -77,13 +83,17 @@ class ManySources implements Gateway {
   readonly #connections = new Map<string, Connection>();
   /** Without a connection, as far as we know. */
   readonly #lost = new Set<string>();
+  /** Being dialled for longer than `dialMs`: nothing waits for these a second time. */
+  readonly #silent = new Set<string>();
+  readonly #dialMs: number;
   readonly #changes = new Changes();
   readonly #scope = new AbortController();
 
   constructor(
     sources: Readonly<Record<string, GatewayMember>>,
-    { name = 'gateway', version = '1.0.0', instructions }: GatewayOptions,
+    { name = 'gateway', version = '1.0.0', instructions, dialMs = DIAL_MS }: GatewayOptions,
   ) {
+    this.#dialMs = dialMs;
     this.info = { name, version, ...(instructions !== undefined && { instructions }) };
     for (const [key, member] of Object.entries(sources)) this.#add(key, member);
   }
@@ -125,7 +135,7 @@ class ManySources implements Gateway {
     let reason: unknown = new DuolaneError('not_found', `Unknown resource: ${uri}`);
     for (const name of this.#connections.keys()) {
       // A member that is away cannot have the resource; its problem is in the lists.
-      const source = await this.#open(name, options).catch(() => undefined);
+      const source = await this.#openSoon(name, options).catch(() => undefined);
       const parts = source?.readResource?.(uri, options)[Symbol.asyncIterator]();
       if (!parts) continue;
       let first: IteratorResult<JsonObject>;
@@ -153,7 +163,7 @@ class ManySources implements Gateway {
     const watches = await Promise.all(
       [...this.#connections.keys()].map(async (name) => {
         try {
-          const source = await this.#open(name, options);
+          const source = await this.#openSoon(name, options);
           const changes = source.listen?.(options)[Symbol.asyncIterator]();
           return (await changes?.next())?.done === false ? ofResources(changes!) : undefined;
         } catch {
@@ -211,6 +221,7 @@ class ManySources implements Gateway {
   async #open(name: string, options?: Abortable): Promise<ToolSource> {
     try {
       const source = await this.#connections.get(name)!.open(options);
+      this.#silent.delete(name);
       if (this.#lost.delete(name)) {
         this.problems.delete(name);
         this.#announce();
@@ -224,10 +235,26 @@ class ManySources implements Gateway {
         `the tool server ${name} is not connected: ${message}`,
         { cause: error },
       );
+      this.#silent.delete(name);
       this.#lost.add(name);
       this.problems.set(name, reason);
       throw reason;
     }
+  }
+
+  /** For what asks all members: one that accepts the connection and says nothing delays no other. */
+  async #openSoon(name: string, options?: Abortable): Promise<ToolSource> {
+    const opening = this.#open(name, options);
+    const waitMs = this.#silent.has(name) ? 0 : this.#dialMs;
+    if (await settledWithin(opening, waitMs)) return opening;
+    const reason = new DuolaneError(
+      'timeout',
+      `the tool server ${name} timed out after ${this.#dialMs} ms (dialMs): it is still being dialled`,
+    );
+    this.#silent.add(name);
+    this.#lost.add(name);
+    this.problems.set(name, reason);
+    throw reason;
   }
 
   #down(name: string, reason: DuolaneError): void {
@@ -266,7 +293,7 @@ class ManySources implements Gateway {
       for (const name of names.slice(Math.max(0, names.indexOf(first)))) {
         signal?.throwIfAborted();
         try {
-          const source = await self.#open(name, signal ? { signal } : {});
+          const source = await self.#openSoon(name, signal ? { signal } : {});
           const own = list(source, {
             ...(signal && { signal }),
             ...(name === first && inner ? { after: inner } : {}),

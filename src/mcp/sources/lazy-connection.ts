@@ -1,9 +1,12 @@
 import { DuolaneError } from '../../errors.ts';
-import { onAbort } from '../../stream/abort.ts';
+import { onAbort, settledWithin } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { SourceChange, ToolSource } from '../types.ts';
+
+/** How long disposing waits for a dial that is under way. */
+const GRACE_MS = 1_000;
 
 /** How to reach a server; called again after the connection was lost. */
 export type Connect = (options: Abortable) => Promise<ToolSource & AsyncDisposable>;
@@ -77,8 +80,14 @@ export class Connection implements AsyncDisposable {
   }
 
   async #close(opening: Promise<Opened>): Promise<void> {
-    const opened = await opening.catch(() => undefined); // it never opened: nothing to close
-    await opened?.close();
+    const closed = async (): Promise<void> => {
+      const opened = await opening.catch(() => undefined); // it never opened: nothing to close
+      await opened?.close();
+    };
+    // A dial that ignores its signal may never end. It is closed when it does, and not waited for.
+    if (this.#scope.signal.aborted && !(await settledWithin(opening, GRACE_MS)))
+      closed().catch(reportUnexpected);
+    else await closed();
   }
 
   #dial(): Promise<Opened> {

@@ -131,6 +131,60 @@ describe('the audit log', () => {
     expect((await get('?since=soon', 'beta')).status).toBe(400);
   });
 
+  test('says only what counts: no answer without its question, none twice', async () => {
+    const file = join(folder, 'counts.jsonl');
+    await using served = await open({ audit: { file } });
+    const task = await waiting(served);
+    const turns = `${served.url}/api/tasks/${task}/turns`;
+    const first = `${served.url}/api/agents/agent/turns`;
+    const accept = { id: 'q1', action: 'accept' };
+    const refused: [string, readonly object[]][] = [
+      [turns, [{ ...accept, id: 'another' }]],
+      [turns, [{ ...accept, action: 'decline' }, accept]],
+      [first, [accept]], // before it is asked
+    ];
+    for (const [url, answers] of refused)
+      expect((await post(url, { text: 'x', answers }, bearer('alpha'))).status).toBe(400);
+    expect((await served.log.get(task))?.pending).toHaveLength(1);
+    expect((await post(turns, { answers: [accept] }, bearer('alpha'))).status).toBe(201);
+    await expect.poll(() => read(file)).toHaveLength(5);
+    const outcomes = (await read(file)).map(({ action, outcome }) => `${action} ${outcome}`);
+    expect(outcomes.filter((each) => each.endsWith(' done'))).toEqual(['accept done']);
+  });
+
+  test.each([false, true])('is not filled by one request (required: %s)', async (required) => {
+    const records: AuditRecord[] = [];
+    const sink = (record: AuditRecord): void => void records.push(record);
+    await using served = await open({ audit: { sink, required } });
+    const answers = Array.from({ length: 5000 }, (_, i) => ({ id: `q${i}`, action: 'accept' }));
+    const turns = `${served.url}/api/agents/agent/turns`;
+    const messageId = 'm'.repeat(100_000);
+    const response = await post(turns, { messageId, answers }, bearer('alpha'));
+    expect(response.status).toBe(400);
+    expect(records).toHaveLength(10);
+    expect(records.at(-1)?.details).toEqual({ code: 'invalid', omitted: 4990 });
+    expect(JSON.stringify(records).length).toBeLessThan(10_000);
+  });
+
+  test('keeps room for the records of others when one caller floods it', async () => {
+    let release = (): void => {};
+    const gate = new Promise<void>((resolve) => (release = resolve));
+    const kept: string[] = [];
+    const sink = async ({ actor }: AuditRecord): Promise<void> => {
+      kept.push(actor);
+      await gate;
+    };
+    const audit = await openAudit({ sink }, undefined, SILENT);
+    const record = (actor: string): Promise<void> =>
+      audit.record({ kind: 'answer', actor, action: '', object: {}, outcome: 'refused' });
+    for (let n = 0; n < 5000; n++) await record('eve');
+    await record('ada');
+    expect(kept.filter((actor) => actor === 'eve')).toHaveLength(500);
+    expect(kept).toContain('ada');
+    release();
+    await audit[Symbol.asyncDispose]();
+  });
+
   test('that fails is reported with the record, and the request goes on', async () => {
     const logged: unknown[] = [];
     const logger = { ...SILENT, error: (...args: unknown[]) => logged.push(args) };

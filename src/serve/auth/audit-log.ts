@@ -56,6 +56,18 @@ export interface Audit extends AsyncDisposable {
 /** Records that wait for a slow disk or sink; the next ones go to the logger as errors. */
 const MAX_PENDING = 1000;
 
+/** Of those, the ones of one actor: a caller who floods the log must not push out the records of others. */
+const MAX_PENDING_PER_ACTOR = MAX_PENDING / 2;
+
+/** Answers of one turn; a run has no more open questions than this. */
+const MAX_ANSWERS = 1000;
+
+/** Answers of a refused turn that are recorded one by one; the last record says how many were left out. */
+const MAX_REFUSED = 10;
+
+/** Longer ids are cut in a record. A caller chooses some of them, and a turn has one for each answer. */
+const MAX_ID_CHARS = 256;
+
 /** Refused sign-ins that are recorded one by one; beyond that only their number, so no stranger fills the disk. */
 const REFUSAL_BURST = 100;
 const REFUSALS_PER_SECOND = 1;
@@ -73,10 +85,15 @@ export async function openAudit(
   const write: AuditSink = file?.write ?? options.sink ?? (() => {});
   const limit = refusalLimit(now);
   const pending = new Set<Promise<void>>();
+  const waiting = new Map<string, number>();
   const keep = async (record: AuditRecord): Promise<void> => {
+    const own = waiting.get(record.actor) ?? 0;
     try {
-      if (pending.size >= MAX_PENDING)
-        throw new DuolaneError('overloaded', `${pending.size} audit records wait to be written`);
+      if (pending.size >= MAX_PENDING || own >= MAX_PENDING_PER_ACTOR)
+        throw new DuolaneError(
+          'overloaded',
+          `${pending.size} audit records wait to be written, ${own} of them of this actor`,
+        );
       await write(record);
     } catch (error) {
       logger.error('an audit record cannot be written', { error: String(error), record });
@@ -97,8 +114,17 @@ export async function openAudit(
         ...(Object.keys(details).length > 0 && { details }),
       });
       const settled = kept.catch(() => {}); // whoever waits for `kept` gets the failure
+      const { actor } = facts;
       pending.add(settled);
-      settled.then(() => pending.delete(settled)).catch(reportUnexpected);
+      waiting.set(actor, (waiting.get(actor) ?? 0) + 1);
+      settled
+        .then(() => {
+          pending.delete(settled);
+          const rest = (waiting.get(actor) ?? 1) - 1;
+          if (rest > 0) waiting.set(actor, rest);
+          else waiting.delete(actor);
+        })
+        .catch(reportUnexpected);
       // A slow disk must not slow down requests that do not depend on the record.
       if (required) await kept;
     },
@@ -129,42 +155,72 @@ function readOptions(
   return file === undefined && sink === undefined ? { ...fallback, ...given } : given;
 }
 
-/** The runner, with a record for every answer to a question, whichever protocol brought it. */
+/**
+ * The runner, with a record for every answer to a question, whichever protocol brought it. What a caller
+ * writes into records has a limit: of a turn that is refused only the first answers are recorded.
+ */
 export function auditAnswers(runner: Runner, audit: Pick<Audit, 'record' | 'required'>): Runner {
   const recordAll = async (
     { owner = '', task, agent, messageId, answers = [] }: Turn,
     outcome: string,
     details: AuditRecord['details'] = {},
+    most: number = MAX_ANSWERS,
   ): Promise<void> => {
-    for (const { id, action, content } of answers)
+    const omitted = Math.max(0, answers.length - most);
+    for (const [index, { id, action, content }] of answers.slice(0, most).entries())
       await audit.record({
         kind: 'answer',
         actor: owner,
         action,
-        object: { task, question: id, agent, message: messageId },
+        object: {
+          task: cut(task),
+          question: cut(id),
+          agent: cut(agent),
+          message: cut(messageId),
+        },
         outcome,
-        // That the person changed what will run matters; what was changed is in the task.
-        details: { ...details, ...(content !== undefined && { content: 'given' }) },
+        details: {
+          ...details,
+          // That the person changed what will run matters; what was changed is in the task.
+          ...(content !== undefined && { content: 'given' }),
+          ...(omitted > 0 && index === most - 1 && { omitted }),
+        },
       });
+  };
+  const refuse = async (turn: Turn, error: unknown): Promise<never> => {
+    const { code } = DuolaneError.from(error);
+    await recordAll(turn, 'refused', { code }, MAX_REFUSED).catch(() => {}); // `record` has reported it
+    throw error;
   };
   return {
     async submit(turn) {
-      if (!turn.answers || turn.answers.length === 0) return runner.submit(turn);
+      const { answers = [] } = turn;
+      if (answers.length === 0) return runner.submit(turn);
+      if (answers.length > MAX_ANSWERS)
+        return refuse(
+          turn,
+          new DuolaneError(
+            'invalid',
+            `a turn has at most ${MAX_ANSWERS} answers, got ${answers.length}`,
+          ),
+        );
       if (audit.required) await recordAll(turn, 'requested');
+      let entry;
       try {
-        const entry = await runner.submit(turn);
-        // The answers are in the task by now: a record that fails here must not make them look refused.
-        await recordAll(turn, 'done').catch(() => {});
-        return entry;
+        entry = await runner.submit(turn);
       } catch (error) {
-        const { code } = DuolaneError.from(error);
-        await recordAll(turn, 'refused', { code }).catch(() => {}); // `record` has reported it
-        throw error;
+        return refuse(turn, error);
       }
+      // The answers are in the task by now: a record that fails here must not make them look refused.
+      await recordAll(turn, 'done').catch(() => {});
+      return entry;
     },
     [Symbol.asyncDispose]: () => runner[Symbol.asyncDispose](),
   };
 }
+
+const cut = (id: string): string =>
+  id.length > MAX_ID_CHARS ? `${id.slice(0, MAX_ID_CHARS)}…` : id;
 
 interface AuditFile extends AsyncDisposable {
   readonly write: AuditSink;

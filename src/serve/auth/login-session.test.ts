@@ -1,3 +1,4 @@
+import { createHmac, scryptSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import { memoryRevocations } from './session-revocations.ts';
@@ -49,6 +50,27 @@ describe('a session', () => {
     for (const bad of [forged, `${claim}.`, claim, '', '.', `${claim}.${'A'.repeat(43)}`])
       expect(await sessions.ownerOf(at(`${name}=${bad}`))).toBeUndefined();
     expect(await sessions.ownerOf(at(`${name}=${value}`))).toBe('ada');
+  });
+
+  test('cannot be signed by the holder of a secret in the name of another owner', async () => {
+    const bearer = { prometheus: 'scrape' };
+    // What the holder of the only secret knows is enough to make the key that comes from secrets alone.
+    const key = scryptSync(JSON.stringify([bearer, null, null]), 'duolane session 2', 32);
+    const forge = (owner: string): Request => {
+      const claim = { owner, since: Date.now(), until: Date.now() + 60_000, id: 'x' };
+      const text = Buffer.from(JSON.stringify(claim)).toString('base64url');
+      const signature = createHmac('sha256', key).update(text).digest('base64url');
+      return at(`duolane-session=${text}.${signature}`);
+    };
+    const jwt = { issuer: 'https://issuer.example.com', audience: 'api' };
+    const verify = async () => undefined;
+    for (const auth of [{ bearer }, { bearer, jwt }, { bearer, verify }])
+      for (const options of [{}, { key: 'of the operator' }]) {
+        const sessions = createSessions(auth, options);
+        expect(await sessions.ownerOf(forge('ada'))).toBeUndefined();
+        const own = valueOf(await issued(sessions, 'prometheus'));
+        expect(await sessions.ownerOf(at(own))).toBe('prometheus');
+      }
   });
 });
 

@@ -6,7 +6,7 @@ import type { SessionHead } from '../page-api-types.ts';
 import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './session-revocations.ts';
 import { plain, type Route } from '../router.ts';
-import { bearerOf, readApiKeys } from './shared-secrets.ts';
+import { bearerOf, readApiKeys, secretSchemes } from './shared-secrets.ts';
 
 /** How browsers stay signed in. */
 export interface SessionOptions {
@@ -67,8 +67,8 @@ interface Claim {
 /**
  * Sessions as signed cookies: each says who, since when and until when, and has an id that can be
  * revoked. The key comes from the secrets, so replicas that share them share sessions, a restart
- * ends none, and a changed secret ends all. Without secrets and without `key` (tokens of an issuer,
- * a `verify` function) sessions last as long as this process.
+ * ends none, and a changed secret ends all. With tokens of an issuer or a `verify` function, the key
+ * comes from `key`; without that, sessions last as long as this process.
  *
  * No script can read the cookie and no other site can make the browser send it (`SameSite=Strict`);
  * the guard checks the origin besides.
@@ -83,12 +83,19 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
   const wanted = Object.values(auth).some((way) => way !== undefined);
   const name = https ? `__Host-${COOKIE}` : COOKIE;
   const known = [bearer ?? null, apiKey ?? null, options.key ?? null];
+  const holders = new Set(
+    secretSchemes(bearer, apiKey).flatMap(({ owners }) => owners.map(({ owner }) => owner)),
+  );
+  // Owners whose names an issuer or `verify` gives have no secret here. The holders of the secrets could
+  // make the key themselves if it came from those alone, and sign a cookie in the name of any of them.
+  const isOpen = auth.jwt !== undefined || auth.verify !== undefined;
+  const isRandom = isOpen
+    ? options.key === undefined
+    : holders.size === 0 && options.key === undefined;
   let key: Buffer | undefined;
   /** Slow on purpose, so that the holder of a cookie cannot find the secret by trying; made when first needed. */
   const makeKey = (): Buffer =>
-    known.every((each) => each === null)
-      ? randomBytes(32)
-      : scryptSync(JSON.stringify(known), 'duolane session 2', 32);
+    isRandom ? randomBytes(32) : scryptSync(JSON.stringify(known), 'duolane session 2', 32);
   const sign = (text: string): Buffer =>
     createHmac('sha256', (key ??= makeKey()))
       .update(text)
@@ -111,6 +118,8 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
     const expected = sign(text);
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
     const claim = JSON.parse(Buffer.from(text, 'base64url').toString()) as Claim;
+    // The holder of the only secret can make the key, but gets no tasks of an owner of former times.
+    if (!isOpen && !holders.has(claim.owner)) return undefined;
     return claim.until > now() ? claim : undefined;
   };
   const claimOf = async (request: Request): Promise<Claim | undefined> => {

@@ -176,6 +176,9 @@ class FrontEnd {
   async #turn(posted: Posted, owner: string | undefined): Promise<Turn> {
     const { messageId, parts, given, within, metadata } = posted;
     const asking = await this.#asking(posted, owner);
+    // Posted again, it is the turn that is there already, whatever the task asks by now.
+    const there = asking?.turns.find((turn) => turn.messageId === messageId);
+    if (there) return there;
     const answers = asking ? answersTo(asking.pending, given) : [];
     const base = {
       agent: this.#agent,

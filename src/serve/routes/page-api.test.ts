@@ -40,6 +40,36 @@ test('a message that is sent again answers with the task that it made, and makes
   expect(runs).toBe(1);
 });
 
+test.each(['-1', '0.5', '0', 'x', '1e9', 'Infinity'])(
+  'a list of tasks has a limit, also for ?limit=%s',
+  async (limit) => {
+    const log = memoryLog();
+    for (let i = 0; i < 201; i++) {
+      const turn = { agent: 'agent', task: `t${i}`, context: 'c', messageId: `m${i}` };
+      await log.submit({ ...turn, parts: [{ text: 'hi' }] });
+    }
+    await using served = await serve(hello, { log, page: false, maxRuns: 0 });
+    const response = await fetch(`${served.url}/api/tasks?limit=${limit}`);
+    const { tasks, after } = (await response.json()) as { tasks: unknown[]; after?: string };
+    expect(tasks).toHaveLength(limit === '1e9' ? 200 : 50);
+    expect(after).toBeDefined();
+  },
+);
+
+test('an input with very many faults is refused with the first of them', async () => {
+  const form = { type: 'object', properties: { n: { type: 'array', items: { type: 'number' } } } };
+  await using served = await serve(hello, { log: memoryLog(), page: false, form });
+  const response = await fetch(`${served.url}/api/agents/agent/turns`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ data: { n: Array.from({ length: 5000 }, () => 'x') } }),
+  });
+  const { error } = (await response.json()) as { error: { message: string } };
+  expect(response.status).toBe(400);
+  expect(error.message).toContain('n.0 must be number; n.1 must be number');
+  expect(error.message).toMatch(/; and 4980 more$/);
+});
+
 describe('a failing store', () => {
   const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';
   const entries: [string, string, string, unknown?][] = [

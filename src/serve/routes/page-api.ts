@@ -142,7 +142,7 @@ export function readRoutes({
       method: 'GET',
       path: '/api/tasks',
       handle: async (call) => {
-        const limit = Math.min(Number(call.url.searchParams.get('limit') ?? 50) || 50, 200);
+        const limit = readPageLimit(call.url.searchParams.get('limit'));
         const after = call.url.searchParams.get('after');
         const tasks: TaskRow[] = [];
         const items = log.list({
@@ -183,6 +183,15 @@ export function readRoutes({
     },
   ];
   return routes.map((route) => answered(route, logger));
+}
+
+const PAGE_ROWS = 50;
+const MAX_PAGE_ROWS = 200;
+
+/** Anything but a whole number from 1 is the default: with -1 or 0.5 a page would have no end. */
+function readPageLimit(given: string | null): number {
+  const limit = Number(given ?? PAGE_ROWS);
+  return Number.isInteger(limit) && limit > 0 ? Math.min(limit, MAX_PAGE_ROWS) : PAGE_ROWS;
 }
 
 /** One line of the task list. */

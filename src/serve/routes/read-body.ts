@@ -3,14 +3,19 @@ import { DuolaneError } from '../../errors.ts';
 import type { Part } from '../../event/types.ts';
 import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../../json.ts';
 
-/** Throws `invalid`, naming each field that does not fit the form of the agent. */
+/** Problems of a form that an error names; a list of a million wrong items has as many. */
+const MAX_PROBLEMS = 20;
+
+/** Throws `invalid`, naming the fields that do not fit the form of the agent. */
 export async function checkForm(form: JsonObject, data: unknown): Promise<void> {
   const { compileJsonSchema } = await import('../../mcp/schema/json-schema.ts');
   const checked = await compileJsonSchema(form).check(data);
   if (checked.ok) return;
-  const words = checked.problems.map(
-    ({ path, message }) => `${path.join('.') || 'the input'} ${message}`,
-  );
+  const words = checked.problems
+    .slice(0, MAX_PROBLEMS)
+    .map(({ path, message }) => `${path.join('.') || 'the input'} ${message}`);
+  const omitted = checked.problems.length - words.length;
+  if (omitted > 0) words.push(`and ${omitted} more`);
   throw new DuolaneError('invalid', `the input does not fit the form: ${words.join('; ')}`);
 }
 

@@ -182,7 +182,7 @@ export class HeldClaims {
   async #catchUp(mine: Held): Promise<void> {
     while (!mine.over) {
       const { heard } = mine;
-      // The store reports its own failure; the next beat reads again.
+      // A store that fails now is asked again after the next beat.
       const found = await this.#store.read(mine.task, heard).catch(() => undefined);
       this.#hear(mine, found?.rows ?? []);
       // Rows of a task that ended may be compacted away; then there is nothing to pass on.

@@ -18,6 +18,9 @@ const UNREAD_BYTES = 64 << 10;
 /** How long a reader waits for a store that fails, before it is told. */
 const PATIENCE_MS = 15_000;
 const RETRY_MS = 100;
+/** What a reader asks the store for at a time, at least and at most. */
+const MIN_CHUNK_BYTES = 16 << 10;
+const MAX_CHUNK_BYTES = 1 << 20;
 
 /** How many bytes the tails of a log may still hold before they become short. */
 interface Budget {
@@ -38,8 +41,7 @@ class Tail {
   since: Seq = Infinity;
   /** What is being read from the store, by place: readers that wake together ask once. */
   readonly reading: Map<Seq, Promise<ReadResult | undefined>> = new Map();
-  #rows: Row[] = [];
-  #entries: (Entry | undefined)[] = [];
+  #rows: KeptRow[] = [];
   #bytes = 0;
   readonly #budget: Budget;
 
@@ -56,8 +58,7 @@ class Tail {
     if (gap || unread) this.#drop(this.#rows.length);
     else this.#drop(this.#passed());
     for (const row of rows) {
-      this.#rows.push(row);
-      this.#entries.push(row.entry);
+      this.#rows.push(keptRow(row));
       this.#add(row.line.length);
     }
     // When all tails together are too long, new rows are not kept: readers ask the store.
@@ -65,7 +66,7 @@ class Tail {
     let drop = 0;
     for (let bytes = this.#bytes; ; drop++) {
       if (this.#rows.length - drop <= RING_ROWS && bytes <= ringBytes) break;
-      bytes -= this.#rows[drop]?.line.length ?? 0;
+      bytes -= this.#rows[drop]?.bytes ?? 0;
     }
     this.#drop(drop);
     this.since = Math.min(this.since, head - rows.length);
@@ -93,8 +94,7 @@ class Tail {
 
   #drop(count: number): void {
     if (count === 0) return;
-    for (const row of this.#rows.splice(0, count)) this.#add(-row.line.length);
-    this.#entries.splice(0, count);
+    for (const row of this.#rows.splice(0, count)) this.#add(-row.bytes);
   }
 
   /** The head is known to be here, by whatever way. */
@@ -110,8 +110,26 @@ class Tail {
     const row = this.#rows[index];
     // A missed announcement leaves a gap; then the numbers do not fit and the store has the answer.
     if (row?.seq !== seq) return undefined;
-    return (this.#entries[index] ??= decodeEntry(row.line));
+    return entryOf(row);
   }
+}
+
+/** A row, with its line until its entry is known: both would be the same text twice. */
+interface KeptRow {
+  readonly seq: Seq;
+  readonly bytes: number;
+  value: { readonly entry: Entry } | { readonly line: string };
+}
+
+const keptRow = ({ seq, line, entry }: Row): KeptRow => ({
+  seq,
+  bytes: line.length,
+  value: entry ? { entry } : { line },
+});
+
+function entryOf(row: KeptRow): Entry {
+  if ('line' in row.value) row.value = { entry: decodeEntry(row.value.line) };
+  return row.value.entry;
 }
 
 /** Somebody who reads a task. */
@@ -135,10 +153,20 @@ export class Tails {
   closed: DuolaneError | undefined;
   readonly #tails = new Register<string, Tail>();
   readonly #budget: Budget;
+  readonly #maxBytes: number;
+  /** Of all tails. */
+  #users = 0;
 
   constructor(store: Store, maxBytes: number = heapShare()) {
     this.#budget = { left: maxBytes };
+    this.#maxBytes = maxBytes;
     this.store = store;
+  }
+
+  /** How much a reader should ask the store for, so that all of them together hold no more than that. */
+  get chunkBytes(): number {
+    const share = Math.floor(this.#maxBytes / Math.max(1, this.#users));
+    return Math.max(MIN_CHUNK_BYTES, Math.min(share, MAX_CHUNK_BYTES));
   }
 
   commit(commit: Commit): void {
@@ -173,10 +201,12 @@ export class Tails {
     let tail = this.#tails.get(task);
     if (!tail) this.#tails.set(task, (tail = new Tail(this.#budget)));
     tail.users++;
+    this.#users++;
     return tail;
   }
 
   leave(task: string, tail: Tail): void {
+    this.#users--;
     if (--tail.users !== 0) return;
     this.#tails.take(task);
     tail.close();
@@ -294,7 +324,11 @@ class Readings implements Source<Entry>, Follower {
     // Some of it may have come by announcement meanwhile.
     while ((this.#rows[this.#given]?.seq ?? Infinity) <= this.#place) this.#given++;
     const row = this.#rows[this.#given];
-    if (!row) return undefined;
+    if (!row) {
+      this.#rows = [];
+      this.#given = 0;
+      return undefined;
+    }
     return tail.at(row.seq) ?? decodeEntry(row.line);
   }
 
@@ -302,7 +336,8 @@ class Readings implements Source<Entry>, Follower {
     const [task, place] = [this.#task, this.#place];
     this.#fetching = true;
     try {
-      const reading = tail.reading.get(place) ?? this.#tails.store.read(task, place);
+      const reading =
+        tail.reading.get(place) ?? this.#tails.store.read(task, place, this.#tails.chunkBytes);
       tail.reading.set(place, reading);
       const found = await reading.finally(() => tail.reading.delete(place));
       this.#failingSince = Infinity;

@@ -19,6 +19,7 @@ export class Suspects {
   #suspects = new Map<string, Suspect>();
   #nextMs: number | undefined;
   #seenAt = -Infinity;
+  readonly #ignored = new Set<string>();
 
   /** Whether the database was asked less than so long ago. */
   isFresh(ms: number, now: number): boolean {
@@ -37,9 +38,15 @@ export class Suspects {
       const known = before.get(task);
       const isSame = known?.epoch === epoch && known.leaseUntil === leaseUntil;
       const deadAt = isSame ? known.deadAt : now + Math.ceil((ownMs || leaseMs) / 2);
-      if (this.#suspects.size < MAX_SUSPECTS)
+      if (this.#suspects.size < MAX_SUSPECTS && !this.#ignored.has(task))
         this.#suspects.set(task, { task, epoch, leaseUntil, deadAt });
     }
+  }
+
+  /** The task cannot be read: as long as the store is open, its claim is never dead here. */
+  ignore(task: string): void {
+    this.#ignored.add(task);
+    this.#suspects.delete(task);
   }
 
   dead(now: number): readonly Suspect[] {

@@ -1,3 +1,4 @@
+import { DuolaneError } from '../../errors.ts';
 import { advance, decodeEntry } from '../../event/index.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot } from '../store/line-codec.ts';
@@ -82,7 +83,12 @@ export function headOf(row: SqlRow, known?: PgHead): PgHead {
   };
   const line = row['line'];
   if (typeof line !== 'string') {
-    const { snapshot, savedBytes, restBytes } = known as PgHead;
+    if (known?.rev !== head.rev)
+      throw new DuolaneError(
+        'malformed',
+        `task ${head.task} has no snapshot; the store is damaged`,
+      );
+    const { snapshot, savedBytes, restBytes } = known;
     return { ...head, snapshot, savedBytes, restBytes };
   }
   const rest = row['rest'] as readonly string[];

@@ -13,7 +13,8 @@ import { steadyNow } from '../steady-clock.ts';
 import { migrate } from './schema.ts';
 import { type Sql, statements } from './sql.ts';
 import { notifyAll } from '../process-warnings.ts';
-import type { Commit, Store, StoreCalls } from '../store/store.ts';
+import { isDamage } from '../store/page-builder.ts';
+import type { Commit, DamagedTask, Store, StoreCalls } from '../store/store.ts';
 import type { ReplicaInfo, ReplicaTask } from '../types.ts';
 
 export interface StoreOptions {
@@ -122,6 +123,23 @@ class PostgresStore implements Store {
   };
 
   claim: StoreCalls['claim'] = async (worker, agents, leaseMs, except = []) => {
+    const damaged: DamagedTask[] = [];
+    for (;;) {
+      const found = await this.#claim(worker, agents, leaseMs, except);
+      if (!('reason' in found)) return damaged.length > 0 ? { ...found, damaged } : found;
+      // Its claim runs out unseen here, so a replica that can read it, such as a newer one, gets it.
+      this.#suspects.ignore(found.task);
+      damaged.push(found);
+    }
+  };
+
+  /** The answer to `claim`; or a task that was claimed and cannot be read. */
+  async #claim(
+    worker: string,
+    agents: readonly string[],
+    leaseMs: number,
+    except: readonly string[],
+  ): Promise<Awaited<ReturnType<StoreCalls['claim']>> | DamagedTask> {
     this.#check();
     this.#meet(worker);
     if (!this.#suspects.isFresh(SUSPECT_MS, steadyNow())) await this.#look(agents, leaseMs);
@@ -148,7 +166,13 @@ class PostgresStore implements Store {
     }
     const party = String(row['party']);
     this.#served = [...this.#served.filter((name) => name !== party), party].slice(-SERVED_PARTIES);
-    const head: PgHead = headOf({ ...row, worker, lease_ms: leaseMs });
+    let head: PgHead;
+    try {
+      head = headOf({ ...row, worker, lease_ms: leaseMs });
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return { task: row['id'] as string, reason: String(error) };
+    }
     this.#heads.keep(head.task, head);
     const { task, epoch, snapshot } = head;
     const commit = { task, epoch, held: true, rows: [], head: snapshot.seq, ended: false };
@@ -157,7 +181,7 @@ class PostgresStore implements Store {
       row['taken'] === true ? [String(row['news'])] : [],
     );
     return { claim: { task, epoch, snapshot } };
-  };
+  }
 
   async #look(agents: readonly string[], leaseMs: number): Promise<void> {
     const [row] = await this.#connections.read(this.#sql.suspects, [agents]);

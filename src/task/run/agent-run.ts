@@ -15,7 +15,7 @@ import type {
 import { onAbort } from '../../stream/abort.ts';
 import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import { Combiner } from './write-combiner.ts';
-import { heldBy, type HeldText } from '../held-text.ts';
+import { writtenBy, type HeldText } from '../held-text.ts';
 import type { Claim, RunEar, RunObserver } from '../types.ts';
 import type { TaskWriter } from './task-writer.ts';
 
@@ -100,20 +100,21 @@ export class Run {
   }
 
   async #write(turn: Turn): Promise<void> {
-    const put = (events: readonly AgentEvent[]): Promise<void> => this.#writer.put(events);
-    const combiner = new Combiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
     const { graceMs, held } = this.#options;
-    const text = held.start();
+    const put = (events: readonly AgentEvent[]): Promise<void> =>
+      held.write(writtenBy(events), () => this.#writer.put(events));
+    const combiner = new Combiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
+    const stop = this.#stop;
+    const text = held.start(stop);
     try {
-      const stop = this.#stop;
       const context = this.#context(turn);
       const events = runLawfully(this.#agent, turn, context, { graceMs, stop });
       for await (const event of events) {
-        const excess = text.add(heldBy(event));
-        if (excess) this.#stop.abort(excess);
         this.#ear?.hear(event);
         const room = combiner.push(event);
+        const memory = text.add(event);
         if (room) await room;
+        if (memory) await memory;
       }
       await combiner.flush();
     } catch (error) {

@@ -1,5 +1,5 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { turnOf } from '../../../test/support/arbitraries.ts';
 import { createRunner, memoryLog } from '../index.ts';
 import type { Agent, Turn } from '../../event/types.ts';
@@ -211,4 +211,36 @@ test('when runs hold too much together, only as many fail as it takes', async ()
     states.push((await log.get(name))?.state);
   }
   expect(states.filter((state) => state === 'completed').length).toBeGreaterThanOrEqual(5);
+});
+
+test('a task that fails before its agent is called is tried again after a pause that grows', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  await using log = memoryLog();
+  let failures = 0;
+  const error = (): void => void failures++;
+  const logger = { debug() {}, info() {}, warn() {}, error };
+  const run = (): never => {
+    throw new Error('a broken observer');
+  };
+  const agents = { a: async function* (): AsyncGenerator<never> {} };
+  await using runner = createRunner({ log, agents, logger, observer: { run } });
+  await runner.submit(turnOf('m', { agent: 'a', task: 't' }));
+  const settled = async (): Promise<number> => {
+    for (let turns = 0; turns < 50; turns++) await macrotask();
+    return failures;
+  };
+  expect(await settled()).toBe(1);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(await settled()).toBe(2);
+  await vi.advanceTimersByTimeAsync(199);
+  expect(await settled()).toBe(2);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(await settled()).toBe(3);
+});
+
+test('an agent that is no function is refused by its name', async () => {
+  await using log = memoryLog();
+  const agents = { a: {} } as unknown as Record<string, Agent>;
+  expect(() => createRunner({ log, agents })).toThrow(/agent "a" is no function/);
 });

@@ -7,6 +7,7 @@ import { sleep } from '../../stream/index.ts';
 import { Register } from '../../stream/releasing-map.ts';
 import { heapShare, HeldText } from '../held-text.ts';
 import { subscribe } from '../../stream/cancellable-generator.ts';
+import { Recent } from '../../stream/lru-cache.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { Run, type RunOptions } from './agent-run.ts';
@@ -22,6 +23,7 @@ const MAX_RUN_CHARS = 32 << 20;
 
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 5000;
+const MAX_GIVEN_UP = 1000;
 
 /**
  * Runs agents on the tasks of a log: pulls claims while there is room, ends or wakes what another
@@ -48,6 +50,8 @@ class LogRunner implements Runner {
   #reserved = 0;
   /** Tasks may wait in the log: whoever comes now waits behind them, even if a place is free. */
   #crowded = false;
+  /** By task, how often in a row it was given up here. */
+  readonly #givenUp = new Recent<string, number>(MAX_GIVEN_UP);
   /** Runs that wait for a person, among those that are active. */
   #waiting = 0;
   #room: (() => void) | undefined;
@@ -58,6 +62,12 @@ class LogRunner implements Runner {
     const { graceMs = 5000, parkMs = PARK_MS, timeoutMs, observer } = options;
     const { maxRunChars = MAX_RUN_CHARS, maxHeldChars = heapShare() } = options;
     const held = new HeldText(maxRunChars, maxHeldChars);
+    for (const [name, agent] of Object.entries(agents))
+      if (typeof agent !== 'function')
+        throw new DuolaneError(
+          'invalid',
+          `agent "${name}" is no function but ${agent === null ? 'null' : typeof agent}; give the agent itself`,
+        );
     this.#log = log;
     this.#agents = agents;
     this.#name = options.name ?? `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`;
@@ -107,7 +117,7 @@ class LogRunner implements Runner {
   get #hasRoom(): boolean {
     const busy = this.#active.size + this.#reserved - this.#waiting;
     const { aborted } = this.#stopping.signal;
-    return !aborted && busy < this.#maxRuns && this.#runOptions.held.hasRoom;
+    return !aborted && busy < this.#maxRuns && this.#runOptions.held.hasRoomBeside(busy);
   }
 
   /** Claims tasks until the runner is disposed of; an error of the log is reported and tried again. */
@@ -159,7 +169,8 @@ class LogRunner implements Runner {
     const owner = partyOf(claim.snapshot);
     const options = this.#optionsOf(owner);
     this.#owners.add(owner, 1);
-    const serving = new Serving(this.#log, claim, agent, options, this.#maxAttempts);
+    const pause = (): Promise<void> => this.#pauseOf(claim.task);
+    const serving = new Serving(this.#log, claim, agent, options, this.#maxAttempts, pause);
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
@@ -170,6 +181,17 @@ class LogRunner implements Runner {
         this.#room?.();
       })
       .catch(reportUnexpected);
+  }
+
+  /**
+   * A task that is given up can be claimed at once, so without a pause one that fails every time, as
+   * by an observer that throws, would be claimed thousands of times a second.
+   */
+  async #pauseOf(task: string): Promise<void> {
+    const before = this.#givenUp.get(task) ?? 0;
+    this.#givenUp.set(task, before + 1);
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** before, MAX_PAUSE_MS);
+    await sleep(pauseMs, this.#stopping.signal).catch(() => {}); // aborted: it is handed back now
   }
 
   // A run that waits for a person counts for its owner as little as for the runner.
@@ -235,10 +257,20 @@ class Serving {
   readonly #options: RunOptions;
   readonly #writer: TaskWriter;
   readonly #maxAttempts: number;
+  readonly #pause: () => Promise<void>;
   #run: Run | undefined;
   #draining: NodeJS.Timeout | undefined;
 
-  constructor(log: TaskLog, claim: Claim, agent: Agent, options: RunOptions, maxAttempts: number) {
+  /** `pause`: what a task that is given up waits for before it is handed back. */
+  constructor(
+    log: TaskLog,
+    claim: Claim,
+    agent: Agent,
+    options: RunOptions,
+    maxAttempts: number,
+    pause: () => Promise<void>,
+  ) {
+    this.#pause = pause;
     this.#log = log;
     this.#claim = claim;
     this.#agent = agent;
@@ -270,6 +302,7 @@ class Serving {
       const failure = DuolaneError.from(error).toJSON();
       const level = failure.code === 'fenced' ? 'info' : 'error';
       this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
+      if (failure.code !== 'fenced') await this.#pause();
     } finally {
       clearTimeout(this.#draining);
       // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease

@@ -5,7 +5,15 @@ import { notifyAll } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type Call, packCalls, type PackedDone, unpackDone } from './thread-protocol.ts';
-import { type Commit, type Store, storeCalls, type StoreMethods } from '../store/store.ts';
+import { heapShare } from '../held-text.ts';
+import {
+  type AppendRequest,
+  type Commit,
+  METHODS,
+  type Store,
+  storeCalls,
+  type StoreMethods,
+} from '../store/store.ts';
 
 /** A thread that has begun to open the database. `again`: this process had it open before. */
 export type StartThread = (again: boolean) => {
@@ -24,6 +32,8 @@ interface Waiting {
 const MAX_CRASHES = 5;
 const CRASH_WINDOW_MS = 60_000;
 const RESTART_MS = 50;
+/** What is not an append is small, or is counted as one of the reads. */
+const CALL_CHARS = 1024;
 
 /**
  * A store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
@@ -60,6 +70,9 @@ class ThreadStore {
   #ids = 0;
   #crashes: number[] = [];
   #restart: NodeJS.Timeout | undefined;
+  /** How much one message may bring to the thread, and how many answers that may be long come back. */
+  readonly #maxChars = heapShare();
+  readonly #maxReads = Math.max(4, Math.min(256, this.#maxChars >> 20));
   #end: DuolaneError | undefined;
   #gone: Promise<void> = Promise.resolve();
 
@@ -115,11 +128,31 @@ class ThreadStore {
     });
   }
 
-  #flush(): void {
+  #flush(isLast = false): void {
     const calls = this.#outbox;
     if (calls.length === 0 || !this.#ready || this.#busy) return;
     this.#outbox = [];
-    this.#post(calls);
+    this.#post(isLast ? calls : this.#shareOf(calls));
+  }
+
+  /**
+   * As many calls as one message should have; the others wait in the outbox. A thousand long answers
+   * in one message would be more than a small heap holds, here and in the thread. Writes keep their
+   * order.
+   */
+  #shareOf(calls: readonly Call[]): readonly Call[] {
+    let chars = 0;
+    let reads = 0;
+    const share: Call[] = [];
+    for (const call of calls) {
+      const isRead = METHODS[call.method] === 'read';
+      if (isRead) reads++;
+      else chars += sizeOf(call);
+      const fits = isRead ? reads <= this.#maxReads : chars <= this.#maxChars;
+      if (fits || share.length === 0) share.push(call);
+      else this.#outbox.push(call);
+    }
+    return share;
   }
 
   /** What cannot travel is refused; then each of the others goes alone. */
@@ -205,7 +238,7 @@ class ThreadStore {
     clearTimeout(this.#restart);
     if (!this.#end) {
       this.#busy = false; // what waits for its turn has it now
-      this.#flush();
+      this.#flush(true);
       this.#end = new DuolaneError('closed', 'the log was closed');
       this.#port?.postMessage('close');
       if (!this.#worker) this.#giveUp(this.#end);
@@ -213,6 +246,13 @@ class ThreadStore {
     this.#worker?.ref();
     await this.#gone;
   }
+}
+
+function sizeOf({ method, args }: Call): number {
+  if (method !== 'append') return CALL_CHARS;
+  let chars = 0;
+  for (const line of (args[0] as AppendRequest).events) chars += line.length;
+  return chars;
 }
 
 function listen<T>(listeners: Set<T>, listener: T): () => void {

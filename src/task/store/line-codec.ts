@@ -30,12 +30,16 @@ function encodeShallow(event: TaskEvent): string {
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
   }
-  if (line !== undefined && ('delta' in event || !isDeep(line))) return line;
+  if (line !== undefined && (isFlat(event) || !isDeep(line))) return line;
   throw new DuolaneError(
     'too_large',
     `a ${event.type} entry is nested more than ${MAX_DEPTH} levels deep; make it flatter`,
   );
 }
+
+/** The longest events are nothing but words, and need not be searched for nested values. */
+const isFlat = (event: TaskEvent): boolean =>
+  'delta' in event || event.type === 'text.end' || event.type === 'reasoning.end';
 
 /**
  * What `decodeEntry` will make of the event's line, if it is plain to see: an event of words and numbers, with nothing
@@ -75,5 +79,11 @@ export function encodeSnapshot(snapshot: Snapshot): string {
   return free || !turns.every(isWords) ? encodeEntry(entry) : JSON.stringify(entry);
 }
 
-export const decodeSnapshot = (line: string): Snapshot =>
-  (decodeEntry(line) as Extract<Entry, { readonly type: 'custom' }>).data as Snapshot;
+/** Throws `malformed` for a line that is an entry and no snapshot. */
+export function decodeSnapshot(line: string): Snapshot {
+  const entry = decodeEntry(line);
+  const data = entry.type === 'custom' ? (entry.data as Partial<Snapshot> | undefined) : undefined;
+  if (data === null || typeof data?.task !== 'string' || data.seq !== entry.seq)
+    throw new DuolaneError('malformed', 'a stored snapshot is none; the store is damaged');
+  return data as Snapshot;
+}

@@ -80,7 +80,7 @@ export class Ledger implements StoreMethods {
         'invalid',
         `task ${turn.task} belongs to agent ${head.snapshot.agent}; a turn for ${turn.agent} needs a task of its own`,
       );
-    if (head) refuseSecondAnswer(head.snapshot, turn);
+    refuseAnswers(head?.snapshot, turn);
     const { to, rows } = this.#fold(turn.task, head, [note], asFirst);
     if (!head) this.#refuseBeyond(maxQueued, to.snapshot);
     // A claim whose lease has ended is taken by `claim` alone, which knows whether its owner is gone.
@@ -187,10 +187,10 @@ export class Ledger implements StoreMethods {
     });
   }
 
-  read(task: string, after: Seq): ReadResult | undefined {
+  read(task: string, after: Seq, maxBytes: number = CHUNK_BYTES): ReadResult | undefined {
     const head = this.#tables.load(task);
     if (!head) return undefined;
-    const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);
+    const rows = this.#tables.rows(task, after, CHUNK_ROWS, Math.min(maxBytes, CHUNK_BYTES));
     return { rows, head: head.snapshot.seq, ended: isFinal(head.snapshot.state) };
   }
 
@@ -332,14 +332,32 @@ export const writeRules = (tables: TaskTables): WriteRules =>
   new Ledger(tables as Tables);
 
 /**
- * The first answer to a question counts. A later one, as from a second browser tab, is refused: its
- * sender must not believe that it decided. A question that is asked again under its id is open again.
+ * The first answer to a question counts. A later one, as from a second browser tab, is refused, and so
+ * is one to a question that is not open (not yet asked, or withdrawn): its sender must not believe
+ * that it decided. Without the second rule an answer could stand in the log before its question: the
+ * run would take it, and every reader would still see the question open. A question that is asked
+ * again under its id is open again.
  */
-function refuseSecondAnswer({ task, pending, answers, turns }: Snapshot, turn: Turn): void {
+function refuseAnswers(snapshot: Snapshot | undefined, { task, ...turn }: Turn): void {
+  const { state, pending = [], answers = [], turns = [] } = snapshot ?? {};
+  const given = new Set<string>();
   for (const { id } of turn.answers ?? []) {
+    if (given.has(id))
+      throw new DuolaneError(
+        'invalid',
+        `message "${turn.messageId}" answers question "${id}" twice; a question takes one answer`,
+      );
+    given.add(id);
     if (pending.some((question) => question.id === id)) continue;
     const first = turns.find((earlier) => earlier.answers?.some((answer) => answer.id === id));
-    if (!first && !answers.some((answer) => answer.id === id)) continue;
+    const isKnown = first !== undefined || answers.some((answer) => answer.id === id);
+    // A task that has ended refuses every turn as `closed`.
+    if (!isKnown && state !== undefined && isFinal(state)) continue;
+    if (!isKnown)
+      throw new DuolaneError(
+        'invalid',
+        `question "${id}" of task "${task}" is not open: it was never asked, or was withdrawn; read the task, and answer what it asks`,
+      );
     const by = first?.owner === undefined ? '' : ` by "${first.owner}"`;
     const where = first ? `${by} with message "${first.messageId}"` : '';
     throw new DuolaneError(

@@ -140,8 +140,11 @@ export interface StoreMethods {
     readonly claim: 'held' | 'over' | 'lost';
     readonly head: Seq;
   }[];
-  /** A piece of the log after a place: at most some hundred rows and about 1 MiB. Undefined: no such task. */
-  read(task: string, after: Seq): ReadResult | undefined;
+  /**
+   * A piece of the log after a place: at most some hundred rows, and about 1 MiB or `maxBytes`, which a
+   * store may ignore; if there is a row, then at least one. Undefined: no such task.
+   */
+  read(task: string, after: Seq, maxBytes?: number): ReadResult | undefined;
   heads(tasks: readonly string[]): readonly {
     readonly task: string;
     readonly head: Seq;

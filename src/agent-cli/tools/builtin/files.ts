@@ -71,7 +71,7 @@ export const writeTool = (place: Place): AgentTool => ({
     },
   },
   readOnly: false,
-  facts: (input) => pathFacts(place, str(input['file_path']), true),
+  facts: (input) => ({ ...pathFacts(place, str(input['file_path']), true), pathsAs: ['Edit'] }),
   async call(input, run) {
     const file = decided(place, input, run);
     const content = str(input['content']);
@@ -99,7 +99,11 @@ export const editTool = (place: Place): AgentTool => ({
     },
   },
   readOnly: false,
-  facts: (input) => pathFacts(place, str(input['file_path']), true),
+  // It reads, too: whether a text occurs in a file says something about the file.
+  facts: (input) => ({
+    ...pathFacts(place, str(input['file_path']), true),
+    pathsAs: ['Write', 'Read'],
+  }),
   async call(input, run) {
     const file = decided(place, input, run);
     const [before, after] = [str(input['old_string']), str(input['new_string'])];
@@ -109,6 +113,7 @@ export const editTool = (place: Place): AgentTool => ({
       path: file,
       maxBytes: MAX_FILE_BYTES,
       signal: run.signal,
+      exact: true,
     });
     const count = text.split(before).length - 1;
     if (count === 0) return failure(`old_string does not occur in ${file}`);

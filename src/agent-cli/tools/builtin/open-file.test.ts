@@ -89,3 +89,29 @@ test('the real path of what is missing follows links, dangling and looping ones 
   expect(realPath(work('src/../out/x'))).toBe(join(root, 'outside/x'));
   expect(realPath(work('loop'))).toContain('loop');
 });
+
+test('on a full disk a file that would grow keeps its old text', async () => {
+  const file = work('src/a.txt');
+  await using handle = await openToWrite(file);
+  const full = Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+  const size = 'inside'.length;
+  // The disk has room for three bytes more.
+  const limited: typeof handle = new Proxy(handle, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name, target);
+      if (name !== 'write')
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member;
+      return async (bytes: Buffer, offset: number, length: number, position: number) => {
+        const room = Math.min(length, size + 3 - position);
+        if (room <= 0) throw full;
+        return target.write(bytes, offset, room, position);
+      };
+    },
+  });
+  await expect(writeText(limited, 'OUTSIDE and much longer')).rejects.toBe(full);
+  expect(await readFile(file, 'utf8')).toBe('inside');
+  await writeText(limited, 'OUTSIDE!');
+  expect(await readFile(file, 'utf8')).toBe('OUTSIDE!');
+  await writeText(limited, 'short');
+  expect(await readFile(file, 'utf8')).toBe('short');
+});

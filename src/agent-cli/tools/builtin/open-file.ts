@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
@@ -104,10 +105,19 @@ const notRegular = (path: string, what = 'a pipe, a socket, a link or a device')
 
 const codeOf = (reason: unknown): unknown => (reason as NodeJS.ErrnoException | undefined)?.code;
 
-/** The text of an open file; throws `too_large` when it is longer than `maxBytes`, whatever its size said. */
+/**
+ * The text of an open file; throws `too_large` when it is longer than `maxBytes`, whatever its size
+ * said. `exact` throws `invalid` for bytes that are not UTF-8: text that is written back must not
+ * put replacement characters in their place.
+ */
 export async function readText(
   handle: FileHandle,
-  { path, maxBytes, signal }: { path: string; maxBytes: number; signal: AbortSignal },
+  {
+    path,
+    maxBytes,
+    signal,
+    exact = false,
+  }: { path: string; maxBytes: number; signal: AbortSignal; exact?: boolean },
 ): Promise<string> {
   const { size } = await handle.stat();
   if (size > maxBytes) throw tooLong(path, maxBytes, size);
@@ -121,7 +131,15 @@ export async function readText(
       CHUNK_BYTES,
       total,
     );
-    if (bytesRead === 0) return Buffer.concat(chunks).toString('utf8');
+    if (bytesRead === 0) {
+      const bytes = Buffer.concat(chunks);
+      if (exact && !isUtf8(bytes))
+        throw new DuolaneError(
+          'invalid',
+          `${path} is not UTF-8: expected text in UTF-8; convert it, or change it with a command`,
+        );
+      return bytes.toString('utf8');
+    }
     total += bytesRead;
     // It grows while we read, or its size was not true.
     if (total > maxBytes) throw tooLong(path, maxBytes, total);
@@ -132,12 +150,33 @@ export async function readText(
 const tooLong = (path: string, maxBytes: number, bytes: number): DuolaneError =>
   new DuolaneError('too_large', `${path} exceeds the limit of ${maxBytes} bytes: ${bytes}`);
 
-/** Replaces the text of an open file. */
+/**
+ * Replaces the text of an open file. What makes the file longer is written first: on a full disk
+ * that part fails, and the old text, which is still whole, stays.
+ */
 export async function writeText(handle: FileHandle, text: string): Promise<void> {
   const bytes = Buffer.from(text);
-  for (let at = 0; at < bytes.length;) {
-    const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, at);
+  const { size } = await handle.stat();
+  try {
+    await writeAll(handle, bytes, size, bytes.length);
+  } catch (reason) {
+    // To make it shorter needs no room; should it fail all the same, the first error says more.
+    await handle.truncate(size).catch(() => {});
+    throw reason;
+  }
+  await writeAll(handle, bytes, 0, Math.min(size, bytes.length));
+  await handle.truncate(bytes.length);
+}
+
+/** Writes a part of `bytes` to its place in the file. */
+async function writeAll(
+  handle: FileHandle,
+  bytes: Buffer,
+  from: number,
+  to: number,
+): Promise<void> {
+  for (let at = from; at < to;) {
+    const { bytesWritten } = await handle.write(bytes, at, to - at, at);
     at += bytesWritten;
   }
-  await handle.truncate(bytes.length);
 }

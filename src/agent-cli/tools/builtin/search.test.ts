@@ -2,10 +2,9 @@ import type * as fs from 'node:fs/promises';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ToolRun } from '../types.ts';
 import type { Place } from './workspace.ts';
-import { globTool, grepTool } from './search.ts';
 
 /** Paths that the system refuses to open, whoever asks: root may open everything. */
 const closed = new Set<string>();
@@ -28,6 +27,11 @@ vi.mock('node:fs/promises', async (importActual) => {
     },
   };
 });
+
+// Test files share their modules: one that has loaded these before would keep the real file system.
+vi.resetModules();
+const { globTool, grepTool } = await import('./search.ts');
+afterAll(() => vi.resetModules());
 
 let cwd: string;
 let place: Place;
@@ -100,3 +104,21 @@ test('patterns of paths are bounded, whatever they are', async () => {
   const choices = await globTool(place).call({ pattern: '{a,b}'.repeat(20) }, run());
   expect(choices).toMatchObject({ isError: true });
 }, 30_000);
+
+test.each([
+  ['Grep', grepTool],
+  ['Glob', globTool],
+] as const)(
+  'a deny rule of %s holds for what a search of a folder above finds',
+  async (name, make) => {
+    await mkdir(join(cwd, 'secret'));
+    await writeFile(join(cwd, 'secret/in.txt'), 'needle');
+    await writeFile(join(cwd, 'a.txt'), 'needle');
+    const deny = [{ tool: name, content: 'secret/**' }];
+    const guarded = { ...place, policy: () => ({ ...place.policy(), deny }) };
+    const pattern = name === 'Grep' ? 'needle' : '**';
+    const { content } = await make(guarded).call({ pattern }, run());
+    expect(content).toContain('a.txt');
+    expect(content).not.toContain('in.txt');
+  },
+);

@@ -108,7 +108,7 @@ export const globTool = (place: Place): AgentTool => ({
     const wanted = readGlob(str(input['pattern']));
     if (!wanted) return failure('the pattern has too many choices in braces: write fewer');
     const root = real ?? realPath(locate(place, str(input['path'])));
-    const hidden = hiddenBelow(place, locate(place, str(input['path'])));
+    const hidden = hiddenBelow(place, locate(place, str(input['path'])), 'Glob');
     const found: string[] = [];
     const leftOut = new LeftOut();
     let more = false;
@@ -156,7 +156,7 @@ export const grepTool = (
     if (!fits) return failure('glob has too many choices in braces: write fewer');
     const limit = AbortSignal.timeout(limitMs);
     const root = real ?? realPath(locate(place, str(input['path'])));
-    const hidden = hiddenBelow(place, locate(place, str(input['path'])));
+    const hidden = hiddenBelow(place, locate(place, str(input['path'])), 'Grep');
     try {
       const either = AbortSignal.any([signal, limit]);
       return success(await grep(pattern, root, fits, hidden, either));

@@ -1,3 +1,4 @@
+import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { isInside, realPath } from '../../permissions/path-rules.ts';
 import type { Policy } from '../../permissions/permission-policy.ts';
@@ -8,7 +9,11 @@ import type { CallFacts } from '../types.ts';
 /** Where the built-in tools may work. `directories` may grow while the session runs. */
 export interface Place {
   readonly cwd: string;
-  /** The working directory first, then those that were added. */
+  /**
+   * The working directory first, then those that were added; real paths, as they were when they
+   * were granted. To follow their links again for each call would let a command that changes a link
+   * choose what is granted.
+   */
   directories(): readonly string[];
   /** Of which the deny and ask rules of `Read` hold for every file that a search looks into. */
   policy(): Policy;
@@ -22,21 +27,25 @@ export const locate = (place: Place, path: string): string => resolve(place.cwd,
 
 /** What the permission rules want to know about a call that touches `path`. */
 export function pathFacts(place: Place, path: string, edit: boolean): CallFacts {
-  const { cwd, env } = place;
+  const { cwd } = place;
   const given = locate(place, path);
   const real = realPath(given);
-  const inside = place.directories().some((directory) => isInside(realPath(directory), real));
+  const inside = place.directories().some((directory) => isInside(directory, real));
   return {
-    path: { cwd, given, real, home: env['HOME'] },
+    path: { cwd, given, real, home: homeOf(place) },
     edit: edit && inside,
     outside: inside ? undefined : real,
     summary: given,
   };
 }
 
-/** A test of paths below `root`: whether a deny or ask rule of `Read` keeps a search away from it. */
-export function hiddenBelow(place: Place, root: string): (path: string) => boolean {
-  const { cwd, env } = place;
+/** Without `HOME` a rule such as `Read(~/.ssh)` holds all the same. */
+const homeOf = ({ env }: Place): string => env['HOME'] || homedir();
+
+/** A test of paths below `root`: whether a deny or ask rule of `tool` or `Read` keeps a search away from it. */
+export function hiddenBelow(place: Place, root: string, tool: string): (path: string) => boolean {
+  const { cwd } = place;
+  const home = homeOf(place);
   const { deny, ask } = place.policy();
   const rules = [...deny, ...ask].filter(({ content }) => content !== undefined);
   const realRoot = realPath(root);
@@ -44,7 +53,7 @@ export function hiddenBelow(place: Place, root: string): (path: string) => boole
   return (path) => {
     const given = resolve(root, path);
     const real = resolve(realRoot, path);
-    const candidate = { tool: 'Read', path: { cwd, given, real, home: env['HOME'] } };
+    const candidate = { tool, alsoAs: 'Read', path: { cwd, given, real, home } };
     return rules.some((rule) => forbids(rule, candidate));
   };
 }

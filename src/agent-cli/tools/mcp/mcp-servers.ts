@@ -176,7 +176,10 @@ export class Servers implements AsyncDisposable {
 
 function timeoutOf(config: JsonObject): number | undefined {
   const { timeout } = config;
-  return typeof timeout === 'number' && timeout > 0 ? timeout : undefined;
+  // A timer with a longer time runs out at once.
+  return typeof timeout === 'number' && timeout > 0
+    ? Math.min(Math.ceil(timeout), 2 ** 31 - 1)
+    : undefined;
 }
 
 /** What a host lists in `sdkMcpServerManifests`: only of use with the tools in it. */

@@ -6,6 +6,9 @@ import { fromRpcError, RPC_CODE, toRpcError } from '../../../wire/json-rpc-error
 const CODE = 'mcp-error-code';
 const DATA = 'mcp-error-data-bin';
 
+/** In base64 and with the words of the error it stays within the 64 KiB that Node sends as trailers. */
+const MAX_DATA_BYTES = 24 * 1024;
+
 /** The status of a JSON-RPC number that another peer gave; our own codes have a table of their own. */
 const STATUS_OF_RPC: ReadonlyMap<number, number> = new Map([
   [RPC.parseError, STATUS.invalidArgument],
@@ -30,11 +33,18 @@ export function toGrpcError(reason: unknown): DuolaneError {
   const trailers = {
     [CODE]: String(error.code),
     'duolane-code': own.code,
-    ...(error.data !== undefined && { [DATA]: Buffer.from(JSON.stringify(error.data)) }),
+    ...dataOf(error.data),
   };
   return new DuolaneError(own.code, own.message, {
     cause: new GrpcStatus(status, error.message, trailers),
   });
+}
+
+/** The data of an error as a trailer; larger data is left out, because it would cost the status. */
+function dataOf(data: unknown): Readonly<Record<string, Uint8Array>> {
+  if (data === undefined) return {};
+  const bytes = Buffer.from(JSON.stringify(data));
+  return bytes.length > MAX_DATA_BYTES ? {} : { [DATA]: bytes };
 }
 
 /** What a call threw, as the source behind it threw it; a failure of the road stays as it is. */

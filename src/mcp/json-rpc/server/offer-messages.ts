@@ -39,7 +39,7 @@ import {
 
 const PAGE_SIZE = 1_000;
 
-/** Requests of one endpoint at the same time; more are refused, not queued. */
+/** Requests of one endpoint and owner at the same time; more are refused, not queued. */
 const MAX_RUNNING = 1_024;
 /** The same for `subscriptions/listen`, which stays open and does nothing most of the time. */
 const MAX_SUBSCRIPTIONS = 10_000;
@@ -65,12 +65,21 @@ class Running extends Cancellation {
   readonly id: RpcId;
   /** Whether it only waits for changes; these are counted apart from the other requests. */
   readonly subscription: boolean;
+  /** Whose limits it counts for: requests without a session share one endpoint, whoever sends them. */
+  readonly load: Load;
 
-  constructor(id: RpcId, subscription: boolean) {
+  constructor(id: RpcId, subscription: boolean, load: Load) {
     super();
     this.id = id;
     this.subscription = subscription;
+    this.load = load;
   }
+}
+
+/** What one owner has under way. */
+interface Load {
+  requests: number;
+  subscriptions: number;
 }
 
 class Offer implements MessageEnd {
@@ -83,7 +92,7 @@ class Offer implements MessageEnd {
   readonly #client: ClientState & { readonly watch: ResourceWatch };
   readonly #running = new Register<number, Running>();
   #served = 0;
-  #subscriptions = 0;
+  readonly #loads = new Map<string | undefined, Load>();
   readonly #maxSubscriptions: number;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
@@ -144,12 +153,15 @@ class Offer implements MessageEnd {
     if (!stateless) this.#listen();
     if (!handler) return rpcError(id, RPC.methodNotFound, `Unknown method: ${method}`);
     if (!isObject(params)) return rpcError(id, RPC.invalidParams, 'Invalid params: not an object');
-    const running = new Running(id, method === LISTEN);
+    const { owner } = options;
+    const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
+    const running = new Running(id, method === LISTEN, load);
     const full = this.#fullFor(running);
     if (full) return toRpcError(id, full);
+    this.#loads.set(owner, load);
     const number = ++this.#served;
     this.#running.set(number, running);
-    if (running.subscription) this.#subscriptions += 1;
+    load[running.subscription ? 'subscriptions' : 'requests'] += 1;
     const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
@@ -163,20 +175,21 @@ class Offer implements MessageEnd {
     } finally {
       unfollow();
       this.#running.take(number);
-      if (running.subscription) this.#subscriptions -= 1;
+      load[running.subscription ? 'subscriptions' : 'requests'] -= 1;
+      if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
       if (this.#running.size === 0) this.#onIdle();
     }
   }
 
-  #fullFor({ subscription }: Running): DuolaneError | undefined {
+  #fullFor({ subscription, load }: Running): DuolaneError | undefined {
     if (subscription)
-      return this.#subscriptions < this.#maxSubscriptions
+      return load.subscriptions < this.#maxSubscriptions
         ? undefined
         : new DuolaneError(
             'overloaded',
             `too many subscriptions: the limit maxSubscriptions is ${this.#maxSubscriptions}; try again later`,
           );
-    return this.#running.size - this.#subscriptions < MAX_RUNNING
+    return load.requests < MAX_RUNNING
       ? undefined
       : new DuolaneError('overloaded', 'Too many requests at once; try later');
   }

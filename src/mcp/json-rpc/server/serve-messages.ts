@@ -1,5 +1,8 @@
 import type { JsonObject } from '../../../json.ts';
+import { DuolaneError } from '../../../errors.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
+import { isRequest, isRpcId, unwritable } from '../../../wire/json-rpc.ts';
 import type {
   MessageEnd,
   MessageTransport,
@@ -24,7 +27,7 @@ export function serveMessages(
   options?: OfferMessagesOptions,
 ): Serving {
   const end = offerMessages(source, options);
-  const writing = writeAll(end.outgoing, transport);
+  const writing = writeAll(end, transport);
   const done = readAll(end, transport).then(() => writing);
   return {
     done,
@@ -42,7 +45,15 @@ export function serveMessages(
 async function readAll(end: MessageEnd, transport: MessageTransport): Promise<void> {
   const answer = async (message: JsonObject): Promise<void> => {
     const response = await end.receive(message);
-    if (response) await transport.send(response);
+    if (!response) return;
+    try {
+      await transport.send(response);
+    } catch {
+      // The road may refuse only this response, because it cannot be written; then the client gets
+      // an error. A road that is gone refuses that, too.
+      const { id } = response;
+      await transport.send(unwritable(isRpcId(id) ? id : null));
+    }
   };
   try {
     // A client that cannot be answered any more has gone, and reading ends with that.
@@ -54,13 +65,29 @@ async function readAll(end: MessageEnd, transport: MessageTransport): Promise<vo
   }
 }
 
-async function writeAll(
-  outgoing: AsyncIterable<JsonObject>,
-  transport: MessageTransport,
-): Promise<void> {
+async function writeAll(end: MessageEnd, transport: MessageTransport): Promise<void> {
   try {
-    for await (const message of outgoing) await transport.send(message);
+    await sendOutgoing(end, (message) => transport.send(message));
   } catch {
     // As above: leaving the loop is what tells the handlers that nobody reads.
+  }
+}
+
+/**
+ * Sends what an end says unasked. A message that cannot be written as JSON is left out with a
+ * warning of the process and ends nothing else; if it is a request, the end gets an error for it.
+ */
+export async function sendOutgoing(
+  end: MessageEnd,
+  send: (message: JsonObject) => Promise<void>,
+): Promise<void> {
+  for await (const message of end.outgoing) {
+    try {
+      await send(message);
+    } catch (error) {
+      if (!(error instanceof DuolaneError && error.code === 'invalid')) throw error;
+      reportUnexpected(error);
+      if (isRequest(message)) await end.receive(unwritable(message.id));
+    }
   }
 }

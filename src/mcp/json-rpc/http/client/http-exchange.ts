@@ -8,6 +8,7 @@ import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../../../../errors.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
+import { encodeRpc } from '../../../../wire/json-rpc.ts';
 import { head } from './http-errors.ts';
 import type { OAuthOptions } from './oauth/types.ts';
 
@@ -135,7 +136,7 @@ export class Exchange implements Disposable {
       method,
       headers: defined(headers),
       signal: this.signal,
-      ...(body && { body: JSON.stringify(body) }),
+      ...(body && { body: encodeRpc(body) }),
     };
     try {
       return await this.#fetch(url, init, more);

@@ -2,7 +2,8 @@ import { sseResponse, type SseItem } from '../../../../http/sse-response.ts';
 import { wholeResponse } from '../../../../http/text-response.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { keepAlive } from '../../../../stream/keep-alive.ts';
-import { type RpcError, rpcError } from '../../../../wire/json-rpc.ts';
+import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
+import { encodeRpc, type RpcError, rpcError } from '../../../../wire/json-rpc.ts';
 import type { EventStream } from './resumable-stream.ts';
 
 /** A request that is silent for so long gets its stream, so that nobody takes it for dead. */
@@ -30,7 +31,7 @@ export async function quickAnswer(
     stream.end();
     onEnd();
   };
-  answer.then(finish, () => finish());
+  answer.then(finish, () => finish()).catch(reportUnexpected);
   return undefined;
 }
 
@@ -42,7 +43,7 @@ export const jsonOf = (
   status = 200,
   headers: Readonly<Record<string, string>> = {},
 ): Response =>
-  wholeResponse(JSON.stringify(body), status, { 'content-type': 'application/json', ...headers });
+  wholeResponse(encodeRpc(body), status, { 'content-type': 'application/json', ...headers });
 
 /** A refusal in the words of both HTTP and JSON-RPC. */
 export const refuse = (status: number, message: string, code = -32000): Response =>

@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { isObject, type JsonObject } from '../../../../json.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { onAbort } from '../../../../stream/abort.ts';
+import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
 import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
+import { sendOutgoing } from '../../server/serve-messages.ts';
 import { EventStream } from './resumable-stream.ts';
 import { jsonOf, quickAnswer, refuse, streamOf } from './http-responses.ts';
 
@@ -46,7 +48,9 @@ export class Session implements AsyncDisposable {
   constructor(source: ToolSource, options: OfferMessagesOptions, owner?: string) {
     this.owner = owner;
     this.#end = offerMessages(source, options);
-    this.#pumping = this.#pump();
+    this.#pumping = sendOutgoing(this.#end, (message) => this.#own.push(message)).catch(
+      reportUnexpected,
+    );
   }
 
   /** Whether the client has no connection. */
@@ -144,10 +148,6 @@ export class Session implements AsyncDisposable {
       bytes += stream.bytes;
       if (count > MAX_KEPT || bytes > MAX_KEPT_BYTES) this.#streams.delete(name);
     }
-  }
-
-  async #pump(): Promise<void> {
-    for await (const message of this.#end.outgoing) await this.#own.push(message);
   }
 
   /** Counts a connection until the returned function is called or the signal aborts. */

@@ -274,6 +274,31 @@ describe('the transport of 2024', () => {
   });
 });
 
+describe('a handler that has been disposed', () => {
+  test('begins no session, which nothing would end', async () => {
+    const handler = mcpHandler(workshop().source);
+    await handler[Symbol.asyncDispose]();
+    expect((await post(handler, INITIALIZE)).status).toBe(503);
+    expect(handler.sessions).toBe(0);
+  });
+
+  test('begins none for a client that waits for room while it is disposed', async () => {
+    const handler = mcpHandler(workshop().source, { maxSessions: 1 });
+    await begin(handler);
+    const waiting = post(handler, INITIALIZE);
+    await handler[Symbol.asyncDispose]();
+    expect((await waiting).status).toBe(503);
+    expect(handler.sessions).toBe(0);
+  });
+
+  test('opens no stream of the transport of 2024', async () => {
+    const handler = sseHandler(workshop().source);
+    await handler[Symbol.asyncDispose]();
+    expect((await get(handler)).status).toBe(503);
+    expect(handler.sessions).toBe(0);
+  });
+});
+
 describe('without sessions', () => {
   test('idle subscriptions do not take the place of requests, and have a limit', async () => {
     await using handler = mcpHandler(workshop().source, { maxSubscriptions: 1_100 });

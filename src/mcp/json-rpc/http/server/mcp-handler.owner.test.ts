@@ -88,6 +88,52 @@ test('a session is there for its owner and for nobody else', async () => {
   expect((await post(handler, 'anna', ping, session)).status).toBe(200);
 });
 
+test('an owner who opens many sessions ends none of another owner', async () => {
+  await using handler = mcpHandler(registry, { maxSessions: 4 });
+  const session = await begin(handler, 'anna');
+  for (let i = 0; i < 8; i++) await begin(handler, 'eve');
+  expect(handler.sessions).toBe(4);
+  const ping = { id: 1, method: 'ping' };
+  expect((await post(handler, 'anna', ping, session)).status).toBe(200);
+});
+
+test('an owner whose sessions are all in use does not keep others out', async () => {
+  await using handler = mcpHandler(registry, { maxSessions: 2 });
+  const leaving = new AbortController();
+  for (let i = 0; i < 2; i++) {
+    const headers = { ...(await begin(handler, 'eve')), accept: 'text/event-stream' };
+    const { signal } = leaving;
+    const stream = new Request('http://localhost/mcp', { headers, signal });
+    expect((await handler.handle(stream, 'eve')).status).toBe(200);
+  }
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
+  const initialize = { id: 0, method: 'initialize', params };
+  expect((await post(handler, 'eve', initialize)).status).toBe(503);
+  expect((await post(handler, 'anna', initialize)).status).toBe(200);
+  leaving.abort();
+});
+
+test('calls of one owner do not use up the calls of another', async () => {
+  let release = (): void => {};
+  const gate = new Promise<void>((resolve) => (release = resolve));
+  const slow = createRegistry({
+    name: 'slow',
+    tools: [
+      tool('wait', '', {}, async () => (await gate, 'done')),
+      tool('hi', '', {}, () => 'hello'),
+    ],
+  });
+  await using handler = mcpHandler(slow);
+  const calls = Array.from({ length: 1025 }, () => modern(handler, 'eve', { name: 'wait' }));
+  const overloaded = { error: { message: expect.stringContaining('Too many') as string } };
+  expect(await Promise.race(calls)).toMatchObject(overloaded);
+  expect(await modern(handler, 'anna', { name: 'hi' })).toMatchObject({
+    result: { content: [{ text: 'hello' }] },
+  });
+  release();
+  await Promise.allSettled(calls); // those that took long answered with a stream, which is no JSON
+});
+
 test('nobody else can answer for the owner of a call', async () => {
   await using handler = mcpHandler(registry);
   const asked = await modern(handler, 'anna', { name: 'book' });

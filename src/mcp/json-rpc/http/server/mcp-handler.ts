@@ -17,7 +17,10 @@ import { postStateless, type Stateless } from './stateless-post.ts';
 export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
   /** The largest message that is taken; 16 MiB by default. */
   readonly maxBodyBytes?: number;
-  /** Sessions at the same time; when all are in use, new ones are refused. 1,000 by default. */
+  /**
+   * Sessions at the same time; 1,000 by default. For a new one the session is closed that was idle longest,
+   * of the owner who has the most; an owner who has the most and none idle is refused.
+   */
   readonly maxSessions?: number;
   /**
    * How long a session without any connection is kept; 10 minutes by default. Its end aborts what
@@ -49,6 +52,9 @@ export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}):
   return new Handler(source, options);
 }
 
+/** What a handler that has been disposed answers to new clients. */
+export const CLOSING = 'The server is closing; try again later';
+
 class Handler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
@@ -56,6 +62,7 @@ class Handler implements McpHandler {
   readonly #sessions = new Map<string, Session>();
   readonly #sweeper: NodeJS.Timeout;
   readonly #onError: (error: unknown) => void;
+  #disposed = false;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
@@ -83,6 +90,7 @@ class Handler implements McpHandler {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
+    this.#disposed = true;
     clearInterval(this.#sweeper);
     const sessions = [...this.#sessions.keys()];
     await Promise.all(sessions.map((id) => this.#close(id)));
@@ -132,8 +140,10 @@ class Handler implements McpHandler {
     owner: string | undefined,
     signal: AbortSignal,
   ): Promise<Response> {
-    if (!(await this.#makeRoom()))
+    if (!(await this.#makeRoom(owner)))
       return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
+    // After the wait for room: a session that is made behind `dispose` would never be closed.
+    if (this.#disposed) return refuse(503, CLOSING, RPC.internalError);
     const session = new Session(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
     const response = await session.post(message, signal);
@@ -158,16 +168,29 @@ class Handler implements McpHandler {
     return refuse(404, 'Session not found: begin again with initialize', -32001);
   }
 
-  async #makeRoom(): Promise<boolean> {
+  /**
+   * Room comes from the owner who has the most sessions. Otherwise one caller could end the sessions of all
+   * others by opening new ones, or keep them out with sessions that are never idle.
+   */
+  async #makeRoom(owner: string | undefined): Promise<boolean> {
     const { maxSessions = 1_000 } = this.#options;
     if (this.#sessions.size < maxSessions) return true;
-    const idle = [...this.#sessions.values()].filter((session) => session.idle);
-    const oldest = idle.reduce<Session | undefined>(
-      (old, each) => (old && old.usedAt <= each.usedAt ? old : each),
-      undefined,
+    const byOwner = new Map<string | undefined, Session[]>();
+    for (const session of this.#sessions.values()) {
+      const known = byOwner.get(session.owner);
+      if (known) known.push(session);
+      else byOwner.set(session.owner, [session]);
+    }
+    const own = byOwner.get(owner) ?? [];
+    const candidates = [...byOwner.values()].reduce(
+      (most, each) => (each.length > most.length ? each : most),
+      own,
     );
-    if (oldest) await this.#close(oldest.id);
-    return oldest !== undefined;
+    const isGreedy = candidates === own;
+    const oldest = oldestOf(candidates.filter((session) => session.idle));
+    const leaving = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
+    if (leaving) await this.#close(leaving.id);
+    return leaving !== undefined;
   }
 
   #sweep(idleMs: number): void {
@@ -181,6 +204,12 @@ class Handler implements McpHandler {
     await session?.[Symbol.asyncDispose]();
   }
 }
+
+const oldestOf = (sessions: readonly Session[]): Session | undefined =>
+  sessions.reduce<Session | undefined>(
+    (old, each) => (old && old.usedAt <= each.usedAt ? old : each),
+    undefined,
+  );
 
 /** By the body, and for what cannot carry it there by the header. */
 function speaksStateless(request: Request, message: JsonObject): boolean {

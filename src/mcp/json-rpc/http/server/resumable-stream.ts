@@ -3,6 +3,7 @@ import type { JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { DONE, Reader } from '../../../../stream/queue-reader.ts';
 import type { Abortable } from '../../../../stream/types.ts';
+import { encodeRpc } from '../../../../wire/json-rpc.ts';
 
 /** Bytes that wait for the client before whoever writes must wait too. */
 const WAITING_BYTES = 256 * 1024;
@@ -73,6 +74,7 @@ export class EventStream {
     return this.#keptBytes + this.#waitingBytes;
   }
 
+  /** Rejects with `invalid` for a message that JSON cannot hold and that is not a response. */
   async push(message: JsonObject): Promise<void> {
     while (!this.#ended && this.#waitingBytes > WAITING_BYTES)
       await new Promise<void>((wake) => this.#wakeWriters.push(wake));
@@ -82,7 +84,7 @@ export class EventStream {
   /** At once: for the last word. */
   offer(message: JsonObject): void {
     if (this.#ended) return;
-    const data = JSON.stringify(message);
+    const data = encodeRpc(message);
     const bytes = Buffer.byteLength(data);
     this.#entries.push({ seq: (this.#seq += 1), data, bytes });
     this.#waitingBytes += bytes;

@@ -3,9 +3,10 @@ import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import type { MessageEnd, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
+import { sendOutgoing } from '../../server/serve-messages.ts';
 import { EventStream } from './resumable-stream.ts';
 import { refuseStranger } from './origin-guard.ts';
-import type { McpHandler, McpHandlerOptions } from './mcp-handler.ts';
+import { CLOSING, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { postedMessage } from './read-post.ts';
 import { refuse, streamOf } from './http-responses.ts';
 
@@ -29,6 +30,7 @@ class SseHandler implements McpHandler {
   readonly #options: McpHandlerOptions;
   readonly #clients = new Map<string, Client>();
   readonly #onError: (error: unknown) => void;
+  #disposed = false;
 
   constructor(source: ToolSource, options: McpHandlerOptions) {
     this.#source = source;
@@ -53,17 +55,19 @@ class SseHandler implements McpHandler {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
+    this.#disposed = true;
     await Promise.all([...this.#clients.keys()].map((id) => this.#close(id)));
   }
 
   #open({ url, signal }: Request, owner: string | undefined): Response {
+    if (this.#disposed) return refuse(503, CLOSING);
     if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
       return refuse(503, 'All sessions are in use; try again later');
     const id = randomUUID();
     const end = offerMessages(this.#source, this.#options);
     const stream = new EventStream();
     this.#clients.set(id, { owner, end, stream });
-    pump(end, stream).catch(this.#onError);
+    sendOutgoing(end, (message) => stream.push(message)).catch(this.#onError);
     const address = `${new URL(url).pathname}?session=${id}`;
     return streamOf(
       stream.read({
@@ -95,9 +99,4 @@ class SseHandler implements McpHandler {
     client?.stream.end();
     await client?.end[Symbol.asyncDispose]();
   }
-}
-
-/** Ends with the endpoint or with the stream, whichever comes first. */
-async function pump(end: MessageEnd, stream: EventStream): Promise<void> {
-  for await (const message of end.outgoing) await stream.push(message);
 }

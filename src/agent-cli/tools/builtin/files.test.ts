@@ -1,0 +1,70 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { decide } from '../../permissions/permission-policy.ts';
+import { parseRule } from '../../permissions/permission-rules.ts';
+import type { AgentTool, ToolRun } from '../types.ts';
+import { editTool, readTool, writeTool } from './files.ts';
+import type { Place } from './workspace.ts';
+
+let cwd: string;
+let place: Place;
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), 'duolane-files-'));
+  place = {
+    cwd,
+    env: {},
+    directories: () => [cwd],
+    policy: () => ({ mode: 'default', allow: [], deny: [], ask: [] }),
+  };
+});
+afterEach(() => rm(cwd, { recursive: true, force: true }));
+
+const decided = (tool: AgentTool, file_path: string, deny: string): string =>
+  decide(
+    {
+      tool: tool.spec.name,
+      builtin: true,
+      readOnly: tool.readOnly,
+      ...tool.facts({ file_path }),
+    },
+    { mode: 'bypassPermissions', allow: [], ask: [], deny: [parseRule(deny)] },
+  ).behavior;
+
+test.each([
+  ['Edit(secret/**)', writeTool],
+  ['Write(secret/**)', editTool],
+  // Whether a text occurs in a file says something about the file.
+  ['Read(secret/**)', editTool],
+])('a rule with a path holds for every tool that does the same: %s', (rule, make) => {
+  expect(decided(make(place), 'secret/a', rule)).toBe('deny');
+  expect(decided(make(place), 'open/a', rule)).toBe('allow');
+});
+
+test('a rule for a whole tool holds for that tool alone', () => {
+  expect(decided(editTool(place), 'a', 'Write')).toBe('allow');
+  expect(decided(writeTool(place), 'a', 'Edit')).toBe('allow');
+});
+
+test('a rule of the home holds without HOME in the environment', () => {
+  expect(decided(readTool(place), join(homedir(), '.ssh/id'), 'Read(~/.ssh)')).toBe('deny');
+});
+
+const run = (): ToolRun => ({ id: 'x', signal: new AbortController().signal, progress: () => {} });
+
+test('Edit leaves a file alone that is not UTF-8: to write it again would destroy it', async () => {
+  const file = join(cwd, 'latin1.txt');
+  const bytes = Buffer.from('caf\xe9 = 1\n', 'latin1');
+  await writeFile(file, bytes);
+  const input = { file_path: file, old_string: '= 1', new_string: '= 2' };
+  await expect(editTool(place).call(input, run())).rejects.toThrow('is not UTF-8');
+  expect(await readFile(file)).toEqual(bytes);
+});
+
+test('Edit keeps a byte order mark', async () => {
+  const file = join(cwd, 'bom.txt');
+  await writeFile(file, '\uFEFFa = 1\n');
+  await editTool(place).call({ file_path: file, old_string: '1', new_string: '2' }, run());
+  expect(await readFile(file, 'utf8')).toBe('\uFEFFa = 2\n');
+});

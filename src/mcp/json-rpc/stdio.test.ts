@@ -1,0 +1,40 @@
+import { PassThrough, Writable } from 'node:stream';
+import { expect, test } from 'vitest';
+import { createRegistry } from '../registry/registry.ts';
+import { tool } from '../registry/tool.ts';
+import { offerStdio } from './stdio.ts';
+
+/** A client that has called a tool and reads nothing of what the tool tells. */
+async function stuck() {
+  const input = new PassThrough();
+  let blocked = (): void => {};
+  const full = new Promise<void>((resolve) => (blocked = resolve));
+  const output = new Writable({ highWaterMark: 1, write: () => blocked() });
+  const flood = tool('flood', '', {}, async (_, ctx) => {
+    for (let count = 0; !ctx.signal.aborted; count += 1) await ctx.progress(count);
+    return 'aborted';
+  });
+  const serving = offerStdio(createRegistry({ name: 'flood', tools: [flood] }), { input, output });
+  const params = { name: 'flood', arguments: {}, _meta: { progressToken: 1 } };
+  input.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })}\n`);
+  await full;
+  return { input, output, serving };
+}
+
+test('a client that ends the input and reads nothing is not waited for', async () => {
+  const { input, serving } = await stuck();
+  input.end();
+  await expect(serving.done).resolves.toBeUndefined();
+});
+
+test('a client whose output closes while a message waits for room is not waited for', async () => {
+  const { input, output, serving } = await stuck();
+  output.destroy();
+  input.end();
+  await expect(serving.done).resolves.toBeUndefined();
+});
+
+test('disposing does not wait for a client that reads nothing', async () => {
+  const { serving } = await stuck();
+  await expect(serving[Symbol.asyncDispose]()).resolves.toBeUndefined();
+});

@@ -1,0 +1,18 @@
+import { expect, test, vi } from 'vitest';
+import { startRetention } from './retention.ts';
+
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
+
+test.each([30 * 24 * 60 * 60 * 1000, Infinity])('a pause of %s ms is a pause', async (everyMs) => {
+  vi.useFakeTimers();
+  try {
+    let looks = 0;
+    const log = { prune: async () => (looks++, 0) };
+    const retention = startRetention(log, { everyMs }, SILENT);
+    await vi.advanceTimersByTimeAsync(24 * 60 * 60 * 1000);
+    expect(looks).toBe(1);
+    await retention[Symbol.asyncDispose]();
+  } finally {
+    vi.useRealTimers();
+  }
+});
