@@ -111,11 +111,16 @@ describe('a skip', () => {
   test('comes from verifies.ts alone, which asks for the reason', () => {
     const bare = /\b(?:test|it|describe|suite|context)(?:\.\w+)*\.(?:skip|skipIf|runIf|todo)\b/;
     const wrong = ['src', 'test', 'examples'].flatMap((folder) =>
-      readdirSync(new URL(`../${folder}`, import.meta.url), { recursive: true, encoding: 'utf8' })
+      readdirSync(new URL(`../../${folder}`, import.meta.url), {
+        recursive: true,
+        encoding: 'utf8',
+      })
         .map((file) => `${folder}/${file}`)
         .filter((file) => /\.(test|peer|contract)\.ts$|^test\/.*\.ts$/.test(file))
         .filter((file) => !/^test\/(verifies|requirements\.test)\.ts$/.test(file))
-        .filter((file) => bare.test(readFileSync(new URL(`../${file}`, import.meta.url), 'utf8'))),
+        .filter((file) =>
+          bare.test(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')),
+        ),
     );
     expect(wrong).toEqual([]);
   });

@@ -12,7 +12,7 @@ import { SseDecoder } from '../../src/wire/sse.ts';
 const STREAMS = 1000;
 const CHUNKS = 20;
 const CHARS = 8192;
-const SERVER = fileURLToPath(new URL('fixtures/small-heap-server.mjs', import.meta.url));
+const SERVER = fileURLToPath(new URL('../fixtures/small-heap-server.mjs', import.meta.url));
 
 interface Streamed {
   readonly task: string;
