@@ -13,20 +13,20 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
 });
 const mcp: Call = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
 const reading: Call = { ...mcp, readOnly: true };
-const at = (path: string) => ({ cwd: '/work', given: path, real: path, home: '/house' });
+const at = (path: string) => ({ cwd: '/project', given: path, real: path, home: '/house' });
 const read: Call = {
   tool: 'Read',
   builtin: true,
   readOnly: true,
   edit: false,
-  path: at('/work/src/a.ts'),
+  path: at('/project/src/a.ts'),
 };
 const edit: Call = {
   tool: 'Edit',
   builtin: true,
   readOnly: false,
   edit: true,
-  path: at('/work/src/a.ts'),
+  path: at('/project/src/a.ts'),
 };
 const bash = (command: string): Call => ({
   tool: 'Bash',
@@ -93,7 +93,7 @@ test.each<[string, Call, Partial<Policy>, string]>([
   ['a rule may name paths', edit, { allow: rules('Edit(src/**)') }, 'allow'],
   [
     'and no others',
-    { ...edit, path: at('/work/lib/a.ts') },
+    { ...edit, path: at('/project/lib/a.ts') },
     { allow: rules('Edit(src/**)') },
     'ask',
   ],
@@ -135,8 +135,8 @@ test.each([
 });
 
 test.each([
-  ['src/**', '/work/src/a', undefined, true, true],
-  ['**', '/work/a/b', undefined, true, true],
+  ['src/**', '/project/src/a', undefined, true, true],
+  ['**', '/project/a/b', undefined, true, true],
   // Outside: no allow rule, but a deny rule that starts with `**` holds.
   ['**', '/other/a', undefined, false, true],
   ['**/.env', '/other/.env', undefined, false, true],
@@ -146,14 +146,14 @@ test.each([
   ['//other/**', '/other/a', undefined, true, true],
   ['~/.ssh/**', '/house/.ssh/id', undefined, true, true],
   // A link: the real path counts for an allow rule, both for a deny rule.
-  ['src/**', '/work/src/a', '/other/a', false, true],
-  ['src/**', '/work/alias/a', '/work/src/a', true, true],
-  ['/work/src/**', '/work/alias/a', '/work/src/a', true, true],
-  ['secret', '/work/secret/deep/a', undefined, false, true],
-  ['secret', '/work/secrets', undefined, false, false],
-  ['{a,b}'.repeat(20), '/work/x', undefined, false, true],
+  ['src/**', '/project/src/a', '/other/a', false, true],
+  ['src/**', '/project/alias/a', '/project/src/a', true, true],
+  ['/project/src/**', '/project/alias/a', '/project/src/a', true, true],
+  ['secret', '/project/secret/deep/a', undefined, false, true],
+  ['secret', '/project/secrets', undefined, false, false],
+  ['{a,b}'.repeat(20), '/project/x', undefined, false, true],
 ])('the pattern %s and the path %s (%s)', (content, given, real, allowed, forbidden) => {
-  const path = { cwd: '/work', given, real: real ?? given, home: '/house' };
+  const path = { cwd: '/project', given, real: real ?? given, home: '/house' };
   const rule = { tool: 'Read', content };
   expect(allows(rule, { tool: 'Read', path })).toBe(allowed);
   expect(forbids(rule, { tool: 'Read', path })).toBe(forbidden);
@@ -179,10 +179,10 @@ test('updates add, replace and remove rules, and set the mode', () => {
 });
 
 test.each([
-  ['Read(**/secrets)', '/work/a/secrets/key'],
-  ['Read(**/secrets/)', '/work/a/secrets/deep/key'],
-  ['Read(.env*)', '/work/.env.d/key'],
-  ['Read(secrets/*)', '/work/secrets/deep/key'],
+  ['Read(**/secrets)', '/project/a/secrets/key'],
+  ['Read(**/secrets/)', '/project/a/secrets/deep/key'],
+  ['Read(.env*)', '/project/.env.d/key'],
+  ['Read(secrets/*)', '/project/secrets/deep/key'],
   ['Read(~)', '/house/.ssh/id'],
   ['Read(/srv/*/private)', '/srv/a/private/key'],
 ])('the deny rule %s holds for %s: a folder with all that is in it', (rule, path) => {
@@ -190,9 +190,9 @@ test.each([
 });
 
 test('an allow rule for a folder by a pattern is no rule for what is in it', () => {
-  expect(allows(parseRule('Read(**/public)'), { tool: 'Read', path: at('/work/public/x') })).toBe(
-    false,
-  );
+  expect(
+    allows(parseRule('Read(**/public)'), { tool: 'Read', path: at('/project/public/x') }),
+  ).toBe(false);
 });
 
 test('a deny rule whose pattern cannot be decided about holds', () => {

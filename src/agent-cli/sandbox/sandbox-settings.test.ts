@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { seccompFilter } from './seccomp.ts';
 import { readSandbox } from './sandbox-settings.ts';
 
-const read = (sandbox: unknown): unknown => readSandbox(sandbox, { cwd: '/work', home: '/home' });
+const read = (sandbox: unknown): unknown => readSandbox(sandbox, { cwd: '/project', home: '/home' });
 
 test('a sandbox that is not enabled is no sandbox', () => {
   expect(read(undefined)).toBeUndefined();
@@ -28,7 +28,7 @@ test('the network is off, and nothing is allowed by itself, unless the settings 
     excluded: ['docker *'],
     network: 'all',
     writable: ['/home/cache', '/data'],
-    readOnly: ['/work/src'],
+    readOnly: ['/project/src'],
     hidden: ['/etc/x'],
   });
 });
