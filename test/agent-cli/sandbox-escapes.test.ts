@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
@@ -17,7 +18,8 @@ function missing(): string | undefined {
 }
 
 /** Not in a temporary folder: the sandbox empties those, so that nothing could be found out there. */
-const BASE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
+const CACHE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
+const BASE = /^(?:\/var)?\/tmp\//.test(CACHE) ? homedir() : CACHE;
 async function openWorkspace(): Promise<Workspace> {
   await mkdir(BASE, { recursive: true });
   return Workspace.open({}, BASE);

@@ -2,6 +2,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
@@ -21,7 +22,8 @@ function missing(): string | undefined {
 const why = missing();
 
 /** Not in a temporary folder: the sandbox empties those, so that nothing could be found out there. */
-const BASE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
+const CACHE = fileURLToPath(new URL('../../node_modules/.cache/', import.meta.url));
+const BASE = /^(?:\/var)?\/tmp\//.test(CACHE) ? homedir() : CACHE;
 async function openWorkspace(): Promise<Workspace> {
   await mkdir(BASE, { recursive: true });
   return Workspace.open({}, BASE);

@@ -96,8 +96,8 @@ verifies('S249', 'only the ends that page, and what hides it, know cursors', () 
   // The host reads what its own JSON-RPC end gave to the CLI.
   expect(knows.toSorted()).toEqual([
     'host/callbacks/mcp-bridge.ts',
-    'mcp/sources/streaming-adapter.ts',
     'mcp/sources/cursor-pages.ts',
+    'mcp/sources/streaming-adapter.ts',
   ]);
 });
 

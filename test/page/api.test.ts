@@ -129,7 +129,7 @@ test('an answer that came second is known by its code', async () => {
 });
 
 test('a slow answer holds the next question back, and a failure does not end the polling', async () => {
-  const module = await load<Polling>('poll');
+  const module = await load<Polling>('state/poll');
   const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const polling = module.poll(
     () => new Promise((resolve, reject) => waiting.push({ resolve, reject })),

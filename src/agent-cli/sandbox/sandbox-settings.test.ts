@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { seccompFilter } from './seccomp.ts';
 import { readSandbox } from './sandbox-settings.ts';
 
-const read = (sandbox: unknown): unknown => readSandbox(sandbox, { cwd: '/project', home: '/home' });
+const read = (sandbox: unknown): unknown =>
+  readSandbox(sandbox, { cwd: '/project', home: '/home' });
 
 test('a sandbox that is not enabled is no sandbox', () => {
   expect(read(undefined)).toBeUndefined();
