@@ -26,7 +26,7 @@ interface Polling {
 }
 
 /** Loaded untyped: the page's own types are those of a browser. */
-const load = async <T>(name: string): Promise<T> => (await import(`../../web/src/${name}.ts`)) as T;
+const load = async <T>(path: string): Promise<T> => (await import(/* @vite-ignore */ path)) as T;
 
 class FakeSource {
   static readonly CLOSED = 2;
@@ -73,7 +73,7 @@ afterEach(() => {
 });
 
 async function subscribed() {
-  const api = await load<Api>('api');
+  const api = await load<Api>('../../web/src/api.ts');
   const lines: string[] = [];
   const errors: string[] = [];
   const subscription = api.subscribe('t', 7, {
@@ -122,14 +122,14 @@ describe('a stream that the server ends with a failure', () => {
 });
 
 test('an answer that came second is known by its code', async () => {
-  const api = await load<Api>('api');
+  const api = await load<Api>('../../web/src/api.ts');
   const error = { code: 'conflict', message: 'question "q" was already answered' };
   answers.push({ status: 409, body: { error } });
   await expect(api.sendAnswer('t', { id: 'q', action: 'decline' })).rejects.toMatchObject(error);
 });
 
 test('a slow answer holds the next question back, and a failure does not end the polling', async () => {
-  const module = await load<Polling>('state/poll');
+  const module = await load<Polling>('../../web/src/state/poll.ts');
   const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const polling = module.poll(
     () => new Promise((resolve, reject) => waiting.push({ resolve, reject })),
