@@ -341,6 +341,8 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           await expect(owner.log.append(claim, 4, [say('x')])).rejects.toMatchObject({
             code: 'fenced',
           });
+          // The owner learns of it by a notice of the other replica, or at its next heartbeat.
+          await new Promise((resolve) => onAbort(claim.signal, resolve));
           expect(claim.signal.aborted).toBe(true);
         });
 
