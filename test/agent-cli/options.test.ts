@@ -86,7 +86,6 @@ const IN_FORCE: Partial<Record<Name, string>> = {
 /** Of the host alone; `src/host/option-effects.test.ts` names the test of each. */
 const HOST: readonly Name[] = [
   'abortController',
-  'approvalEdits',
   'cwd',
   'diskBytes',
   'executable',
