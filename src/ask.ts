@@ -23,6 +23,9 @@ export interface Answer {
   readonly content?: unknown;
 }
 
+/** Answers of one turn; a run has no more open questions than this. */
+export const MAX_ANSWERS = 1000;
+
 /**
  * Resolves at once if the answer is known. Otherwise it waits, without any timer of ours, or
  * rejects with `suspended`: let that pass; you are called again, and this ask then resolves at

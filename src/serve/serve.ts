@@ -132,7 +132,7 @@ async function open(
     }),
   );
 
-  const runner = auditAnswers(bare, audit);
+  const { runner, onRefusedAnswers } = auditAnswers(bare, audit);
 
   let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
@@ -196,7 +196,7 @@ async function open(
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
   const mounted = opened.use(
-    mountAgents(described, { url, grpcUrl }, log, runner, options, limits),
+    mountAgents(described, { url, grpcUrl }, { log, runner, onRefusedAnswers }, options, limits),
   );
   ready = mounted;
   const streams = new Streams(limits.maxStreamsPerOwner);
@@ -205,6 +205,7 @@ async function open(
     isOperator,
     log,
     runner,
+    onRefusedAnswers,
     heartbeatMs: HEARTBEAT_MS,
     logger,
     streams,

@@ -57,7 +57,10 @@ export interface ServeOptions {
   readonly grpc?: GrpcOptions;
   /** How A2A is served: webhooks, limits, heartbeats, the shape of the card. */
   readonly a2a?: Partial<
-    Omit<A2AServerOptions, 'agent' | 'log' | 'runner' | 'url' | 'grpc' | 'description'>
+    Omit<
+      A2AServerOptions,
+      'agent' | 'log' | 'runner' | 'url' | 'grpc' | 'description' | 'onRefusedAnswers'
+    >
   >;
   /**
    * Runs as spans and metrics of OpenTelemetry, through `@opentelemetry/api`, for the SDK that the

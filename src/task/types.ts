@@ -1,3 +1,4 @@
+import type { Answer } from '../ask.ts';
 import type {
   Agent,
   AgentContext,
@@ -220,6 +221,24 @@ export interface Runner extends AsyncDisposable {
   /** Durable when it resolves. Runs here if there is room, else wherever it is claimed: a queue is a front with `maxRuns: 0`. */
   submit(turn: Turn): Promise<Entry>;
 }
+
+/** Answers that were refused before they became a turn. Whose task they were for may be all that is wrong with them. */
+export interface RefusedAnswers extends Pick<Turn, 'agent' | 'owner'> {
+  /** As the caller named it; it may be the task of another owner, or none. */
+  readonly task?: string | undefined;
+  /** The conversation, where no task was named. */
+  readonly context?: string | undefined;
+  readonly messageId?: string | undefined;
+  readonly answers: readonly {
+    /** Empty for words that name no question. */
+    readonly id: string;
+    readonly action?: Answer['action'] | undefined;
+    readonly content?: unknown;
+  }[];
+}
+
+/** Gets answers that were refused before a runner saw them, and why. Never rejects. */
+export type OnRefusedAnswers = (refused: RefusedAnswers, error: unknown) => Promise<void>;
 
 export interface RunnerOptions {
   readonly log: TaskLog;

@@ -209,6 +209,19 @@ test('what is too large or too many is refused with a word', async () => {
   await open[1]!.return();
 });
 
+test.each([1001, 200_000])('%i answers in one message are refused with a word', async (length) => {
+  await using served = await serve(waiting, { log: memoryLog(), page: false, graceMs: 50 });
+  const caller = new Caller(served.url);
+  const answers = Array.from({ length }, () => ({ id: 'q', action: 'accept' }));
+  const refused = await caller.call(
+    'SendMessage',
+    caller.message('x', { parts: [{ data: { answers } }] }),
+  );
+  expect(refused).toMatchObject({
+    error: { code: -32602, message: `a turn has at most 1000 answers, got ${length}` },
+  });
+});
+
 test('a stream that nobody begins to read gives its place back when the caller leaves', async () => {
   const url = 'http://127.0.0.1/agent';
   await using mounted = mountAgent(url, waiting, { maxStreams: 1 });

@@ -1,4 +1,4 @@
-import type { InputRequest } from '../../ask.ts';
+import { type Answer, type InputRequest, MAX_ANSWERS } from '../../ask.ts';
 import { decisionOf } from '../../event/text/parse-decision.ts';
 import { parseId } from '../../event/event-id.ts';
 import type { Snapshot } from '../../event/types.ts';
@@ -8,6 +8,24 @@ import type { Incoming } from './parse-params.ts';
 import { decisionCode, wantsCode } from '../protocol/task-encoder.ts';
 
 type Given = Pick<Incoming, 'parts' | 'answers'>;
+
+/** Throws for more answers than there can be questions: each is compared with all of them. */
+export function checkCount(answers: readonly Answer[]): void {
+  if (answers.length > MAX_ANSWERS)
+    throw bad(`a turn has at most ${MAX_ANSWERS} answers, got ${answers.length}`);
+}
+
+/** The decision that a message says in words, for a record of what was refused. It names no question. */
+export function spokenAnswers(parts: Given['parts']): readonly Answer[] {
+  const action = decisionOf(wordsIn(parts));
+  return action ? [{ id: '', action }] : [];
+}
+
+const wordsIn = (parts: Given['parts']): string =>
+  parts
+    .flatMap((part) => ('text' in part ? [part.text] : []))
+    .join('\n')
+    .trim();
 
 /**
  * What a message means to a task that may be waiting. A data part names the question that it
@@ -36,10 +54,7 @@ export async function readAnswers(
     );
   }
   if (lastEventId !== undefined) await checkAskedBefore(log, snapshot, only, lastEventId);
-  const text = parts
-    .flatMap((part) => ('text' in part ? [part.text] : []))
-    .join('\n')
-    .trim();
+  const text = wordsIn(parts);
   if (only.kind === 'question') {
     const { id } = only;
     const [first, second] = parts;

@@ -154,8 +154,9 @@ function takeAnswers(given: readonly Part[]): Pick<Incoming, 'answers' | 'parts'
   const parts: Part[] = [];
   for (const part of given) {
     const inside = 'data' in part && isObject(part.data) ? part.data['answers'] : undefined;
-    if (Array.isArray(inside)) answers.push(...inside.map(readAnswer));
-    else parts.push(part);
+    if (!Array.isArray(inside)) parts.push(part);
+    // Not `push(...all)`: a hundred thousand arguments overflow the stack.
+    else for (const answer of inside as readonly unknown[]) answers.push(readAnswer(answer));
   }
   return { answers, parts };
 }

@@ -4,8 +4,8 @@ import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { timeOrderedId } from '../../task/uuid-v7.ts';
-import type { Runner, TaskLog } from '../../task/types.ts';
-import { readAnswers, refuseAnswered } from './match-answers.ts';
+import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
+import { checkCount, readAnswers, refuseAnswered, spokenAnswers } from './match-answers.ts';
 import type { TextOptions } from '../protocol/stream-encoder.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';
 import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './task-stream.ts';
@@ -29,6 +29,8 @@ export interface OperationsOptions {
   readonly maxHistory?: number;
   /** How the text of a run is shown. */
   readonly text?: TextOptions;
+  /** For an audit log: answers that are refused here; those that the runner refuses are its own. */
+  readonly onRefusedAnswers?: OnRefusedAnswers;
 }
 
 /**
@@ -55,8 +57,11 @@ export class Operations {
   readonly #runner: Runner;
   readonly #maxHistory: number;
   readonly #text: TextOptions;
+  readonly #onRefusedAnswers: OnRefusedAnswers | undefined;
 
-  constructor({ agent, log, runner, maxHistory = 1000, text = {} }: OperationsOptions) {
+  constructor(options: OperationsOptions) {
+    const { agent, log, runner, maxHistory = 1000, text = {} } = options;
+    this.#onRefusedAnswers = options.onRefusedAnswers;
     this.#agent = agent;
     this.#log = log;
     this.#runner = runner;
@@ -69,8 +74,27 @@ export class Operations {
    * the caller has: plain text cannot answer a question that came behind it.
    */
   async prepare(incoming: Incoming, caller: Caller, lastEventId?: string): Promise<Turn> {
+    try {
+      return await this.#turnOf(incoming, caller, lastEventId);
+    } catch (error) {
+      const { taskId, contextId, messageId } = incoming;
+      const answers =
+        taskId === undefined || incoming.answers.length > 0
+          ? incoming.answers
+          : spokenAnswers(incoming.parts);
+      if (answers.length > 0) {
+        const place = { agent: this.#agent, owner: caller.owner ?? '', messageId };
+        const refused = { ...place, task: taskId, context: contextId, answers };
+        await this.#onRefusedAnswers?.(refused, error);
+      }
+      throw error;
+    }
+  }
+
+  async #turnOf(incoming: Incoming, caller: Caller, lastEventId?: string): Promise<Turn> {
     const { taskId, contextId, messageId } = incoming;
     const { trace, ...place } = caller;
+    checkCount(incoming.answers);
     const metadata = trace ? { ...trace, ...incoming.metadata } : incoming.metadata;
     const snapshot = taskId === undefined ? undefined : await this.own(taskId, caller);
     // Sent again, it is the message that is there already, whatever has become of the task.

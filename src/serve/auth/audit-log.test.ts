@@ -152,6 +152,71 @@ describe('the audit log', () => {
     expect(outcomes.filter((each) => each.endsWith(' done'))).toEqual(['accept done']);
   });
 
+  describe('says who tried to answer what is not theirs, or not open', () => {
+    const accept = { id: 'q1', action: 'accept' };
+    const send = (task: string, part: object): object => ({
+      message: { messageId: 'm1', role: 'ROLE_USER', taskId: task, parts: [part] },
+    });
+    const approval = { state: 'approval-responded', approval: { id: 'q1', approved: true } };
+
+    test.each<[string, (task: string) => readonly [path: string, body: object]]>([
+      ['the page', (task) => [`/api/tasks/${task}/turns`, { answers: [accept], messageId: 'm1' }]],
+      ['A2A', (task) => ['/a2a/agent/message:send', send(task, { data: { answers: [accept] } })]],
+      ['A2A in words', (task) => ['/a2a/agent/message:send', send(task, { text: 'approve' })]],
+      [
+        'the AI SDK',
+        (task) => [
+          '/ui/agent',
+          { id: 'chat', messages: [{ role: 'assistant', id: `${task}.1`, parts: [approval] }] },
+        ],
+      ],
+      [
+        'AG-UI',
+        (task) => [
+          '/ag-ui/agent',
+          { threadId: task, runId: 'm1', resume: [{ interruptId: 'q1', payload: true }] },
+        ],
+      ],
+    ])('a stranger by %s', async (_, request) => {
+      const records: AuditRecord[] = [];
+      await using served = await open({ audit: { sink: (record) => void records.push(record) } });
+      const task = await waiting(served);
+      const [path, body] = request(task);
+      expect((await post(`${served.url}${path}`, body, bearer('beta'))).ok).toBe(false);
+      expect(records).toMatchObject([
+        {
+          kind: 'answer',
+          actor: 'bob',
+          outcome: 'refused',
+          details: {
+            code: path.startsWith('/a') && !path.startsWith('/ag') ? 'not_found' : 'invalid',
+          },
+        },
+      ]);
+      expect(Object.values(records[0]?.object ?? {})).toContain(task);
+      expect((await served.log.get(task))?.pending).toHaveLength(1);
+    });
+
+    test.each([
+      ['a question that is not open', { data: { answers: [{ ...accept, id: 'q2' }] } }, 'q2'],
+      ['words that decide nothing', { text: 'maybe later' }, undefined],
+      ['an answer that came too late', { data: { answers: [accept] } }, 'q1'],
+    ])('the owner by A2A: %s', async (what, part, question) => {
+      const records: AuditRecord[] = [];
+      await using served = await open({ audit: { sink: (record) => void records.push(record) } });
+      const task = await waiting(served);
+      if (what.endsWith('too late')) await served.log.requestCancel(task);
+      const url = `${served.url}/a2a/agent/message:send`;
+      expect((await post(url, send(task, part), bearer('alpha'))).status).toBe(400);
+      const found = records.map(({ actor, outcome, object }) => [
+        actor,
+        outcome,
+        object['question'],
+      ]);
+      expect(found).toEqual(question === undefined ? [] : [['ada', 'refused', question]]);
+    });
+  });
+
   test.each([false, true])('is not filled by one request (required: %s)', async (required) => {
     const records: AuditRecord[] = [];
     const sink = (record: AuditRecord): void => void records.push(record);

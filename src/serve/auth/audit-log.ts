@@ -4,9 +4,10 @@ import { createReadStream } from 'node:fs';
 import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
+import { MAX_ANSWERS } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import type { Logger, Turn } from '../../event/types.ts';
-import type { Runner } from '../../task/types.ts';
+import type { Logger } from '../../event/types.ts';
+import type { OnRefusedAnswers, RefusedAnswers, Runner } from '../../task/types.ts';
 import { plain, type Route } from '../router.ts';
 
 /** What happened, who did it, to what, and how it ended. Records are only ever added. */
@@ -58,9 +59,6 @@ const MAX_PENDING = 1000;
 
 /** Of those, the ones of one actor: a caller who floods the log must not push out the records of others. */
 const MAX_PENDING_PER_ACTOR = MAX_PENDING / 2;
-
-/** Answers of one turn; a run has no more open questions than this. */
-const MAX_ANSWERS = 1000;
 
 /** Answers of a refused turn that are recorded one by one; the last record says how many were left out. */
 const MAX_REFUSED = 10;
@@ -155,13 +153,22 @@ function readOptions(
   return file === undefined && sink === undefined ? { ...fallback, ...given } : given;
 }
 
+/** A runner that records answers, and what to call with answers that are refused before it sees them. */
+export interface AuditedAnswers {
+  readonly runner: Runner;
+  readonly onRefusedAnswers: OnRefusedAnswers;
+}
+
 /**
  * The runner, with a record for every answer to a question, whichever protocol brought it. What a caller
  * writes into records has a limit: of a turn that is refused only the first answers are recorded.
  */
-export function auditAnswers(runner: Runner, audit: Pick<Audit, 'record' | 'required'>): Runner {
+export function auditAnswers(
+  runner: Runner,
+  audit: Pick<Audit, 'record' | 'required'>,
+): AuditedAnswers {
   const recordAll = async (
-    { owner = '', task, agent, messageId, answers = [] }: Turn,
+    { owner = '', task, context = '', agent, messageId = '', answers }: RefusedAnswers,
     outcome: string,
     details: AuditRecord['details'] = {},
     most: number = MAX_ANSWERS,
@@ -171,9 +178,9 @@ export function auditAnswers(runner: Runner, audit: Pick<Audit, 'record' | 'requ
       await audit.record({
         kind: 'answer',
         actor: owner,
-        action,
+        action: action ?? '',
         object: {
-          task: cut(task),
+          ...(task === undefined ? { context: cut(context) } : { task: cut(task) }),
           question: cut(id),
           agent: cut(agent),
           message: cut(messageId),
@@ -187,36 +194,41 @@ export function auditAnswers(runner: Runner, audit: Pick<Audit, 'record' | 'requ
         },
       });
   };
-  const refuse = async (turn: Turn, error: unknown): Promise<never> => {
+  const onRefusedAnswers: OnRefusedAnswers = async (refused, error) => {
     const { code } = DuolaneError.from(error);
-    await recordAll(turn, 'refused', { code }, MAX_REFUSED).catch(() => {}); // `record` has reported it
+    await recordAll(refused, 'refused', { code }, MAX_REFUSED).catch(() => {}); // `record` has reported it
+  };
+  const refuse = async (refused: RefusedAnswers, error: unknown): Promise<never> => {
+    await onRefusedAnswers(refused, error);
     throw error;
   };
-  return {
+  const audited: Runner = {
     async submit(turn) {
       const { answers = [] } = turn;
       if (answers.length === 0) return runner.submit(turn);
+      const given = { ...turn, answers };
       if (answers.length > MAX_ANSWERS)
         return refuse(
-          turn,
+          given,
           new DuolaneError(
             'invalid',
             `a turn has at most ${MAX_ANSWERS} answers, got ${answers.length}`,
           ),
         );
-      if (audit.required) await recordAll(turn, 'requested');
+      if (audit.required) await recordAll(given, 'requested');
       let entry;
       try {
         entry = await runner.submit(turn);
       } catch (error) {
-        return refuse(turn, error);
+        return refuse(given, error);
       }
       // The answers are in the task by now: a record that fails here must not make them look refused.
-      await recordAll(turn, 'done').catch(() => {});
+      await recordAll(given, 'done').catch(() => {});
       return entry;
     },
     [Symbol.asyncDispose]: () => runner[Symbol.asyncDispose](),
   };
+  return { runner: audited, onRefusedAnswers };
 }
 
 const cut = (id: string): string =>

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readAnswers } from '../../a2a/server/match-answers.ts';
+import { readAnswers, spokenAnswers } from '../../a2a/server/match-answers.ts';
 import type { Place, Streams } from '../../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
@@ -21,7 +21,7 @@ import {
 } from '../../outputs/index.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import { timeOrderedId } from '../../task/uuid-v7.ts';
-import type { Runner, TaskLog } from '../../task/types.ts';
+import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { readJson } from './read-body.ts';
 import { answered, RETRY_AFTER_MS } from '../failure-response.ts';
 import { follow, type Line, messageStart } from './front-end-stream.ts';
@@ -31,6 +31,7 @@ export interface OutputsOptions {
   readonly agents: readonly string[];
   readonly log: TaskLog;
   readonly runner: Runner;
+  readonly onRefusedAnswers: OnRefusedAnswers;
   readonly heartbeatMs: number;
   /** Gets the failures whose text is withheld from callers. */
   readonly logger: Logger;
@@ -174,8 +175,27 @@ class FrontEnd {
 
   /** What was posted as a turn: an answer to what the conversation waits for, or a task of its own. */
   async #turn(posted: Posted, owner: string | undefined): Promise<Turn> {
-    const { messageId, parts, given, within, metadata } = posted;
     const asking = await this.#asking(posted, owner);
+    try {
+      return await this.#turnIn(asking, posted, owner);
+    } catch (error) {
+      const { context, messageId, within } = posted;
+      const answers = posted.given.length > 0 ? posted.given : spokenAnswers(posted.parts);
+      if (answers.length > 0) {
+        const task = asking?.task ?? (within && taskIn(within));
+        const place = { agent: this.#agent, owner: owner ?? '', task, context };
+        await this.#options.onRefusedAnswers({ ...place, messageId, answers }, error);
+      }
+      throw error;
+    }
+  }
+
+  async #turnIn(
+    asking: Snapshot | undefined,
+    posted: Posted,
+    owner: string | undefined,
+  ): Promise<Turn> {
+    const { messageId, parts, given, within, metadata } = posted;
     // Posted again, it is the turn that is there already, whatever the task asks by now.
     const there = asking?.turns.find((turn) => turn.messageId === messageId);
     if (there) return there;
@@ -212,7 +232,7 @@ class FrontEnd {
   /** The task that an answer may be for: the one that the message says, or the conversation's last. */
   async #asking({ context, within }: Posted, owner: string | undefined) {
     if (within !== undefined) {
-      const said = await this.#options.log.get(within.replace(/\.\d+$/, ''));
+      const said = await this.#options.log.get(taskIn(within));
       if (said && this.#owns(said, owner)) return said;
     }
     return context === undefined ? undefined : this.#newest(context, owner);
@@ -235,6 +255,9 @@ class FrontEnd {
     return snapshot.agent === this.#agent && snapshot.owner === owner;
   }
 }
+
+/** The task whose message this is. */
+const taskIn = (messageId: string): string => messageId.replace(/\.\d+$/, '');
 
 /** The turn that the same answers made when they were posted before. */
 const isWithin = (

@@ -2,7 +2,7 @@ import { a2aServer, type A2AServer, type AgentDescription } from '../../a2a/inde
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { CARD_PATHS } from '../../a2a/protocol/agent-card.ts';
 import { urlOf } from '../../http/node-request.ts';
-import type { Runner, TaskLog } from '../../task/types.ts';
+import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { authSchemes, authScopes } from '../auth/guard.ts';
 import type { ServerLimits } from '../server-limits.ts';
 import type { AgentModule, ServeOptions } from '../types.ts';
@@ -25,8 +25,11 @@ export const isCardPath = (pathname: string): boolean =>
 export function mountAgents(
   modules: Readonly<Record<string, AgentModule>>,
   { url, grpcUrl }: { readonly url: string; readonly grpcUrl?: string | undefined },
-  log: TaskLog,
-  runner: Runner,
+  tasks: {
+    readonly log: TaskLog;
+    readonly runner: Runner;
+    readonly onRefusedAnswers: OnRefusedAnswers;
+  },
   options: ServeOptions,
   limits: ServerLimits,
 ): MountedAgents {
@@ -46,8 +49,7 @@ export function mountAgents(
         // gRPC has no path to tell agents apart by.
         grpc: { url: grpcUrl, ...(index > 0 && { tenant: name }) },
       }),
-      log,
-      runner,
+      ...tasks,
     });
     return { name, description, path, server };
   });

@@ -10,7 +10,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { timeOrderedId } from '../../task/uuid-v7.ts';
-import type { ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
+import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api-types.ts';
 import { checkForm, readJson, readTurn } from './read-body.ts';
 import { answered, reportFailure } from '../failure-response.ts';
@@ -37,6 +37,7 @@ export interface ReadApiOptions {
 export interface ApiOptions extends ReadApiOptions {
   readonly log: TaskLog;
   readonly runner: Runner;
+  readonly onRefusedAnswers: OnRefusedAnswers;
   readonly maxBodyBytes: number;
 }
 
@@ -58,7 +59,7 @@ async function ownTask(log: ReadableLog, call: Call): Promise<Snapshot> {
  * page sees both lanes, resumes without a gap and needs no protocol of its own.
  */
 export function apiRoutes(options: ApiOptions): readonly Route[] {
-  const { agents, log, runner, maxBodyBytes } = options;
+  const { agents, log, runner, onRefusedAnswers, maxBodyBytes } = options;
   const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: Call,
@@ -80,6 +81,13 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
     const { task, context } = entry.type === 'turn.submitted' ? entry.turn : place;
     return Response.json({ task, context, seq: entry.seq }, { status: 201 });
   };
+  /** For the audit log: answers to a task that is not the caller's. Its agent is not known then. */
+  const refused = async (call: Call, body: JsonObject, error: unknown): Promise<void> => {
+    const { answers } = readTurn(body);
+    const messageId = typeof body['messageId'] === 'string' ? body['messageId'] : undefined;
+    const place = { agent: '', owner: call.owner ?? '', task: call.params['task'] ?? '' };
+    if (answers.length > 0) await onRefusedAnswers({ ...place, messageId, answers }, error);
+  };
   const routes: readonly Route[] = [
     {
       method: 'POST',
@@ -98,8 +106,12 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       method: 'POST',
       path: '/api/tasks/:task/turns',
       handle: async (call) => {
-        const { agent, task, context } = await own(call);
-        return submit(call, { agent, task, context }, await readJson(call.request, maxBodyBytes));
+        const body = await readJson(call.request, maxBodyBytes);
+        const { agent, task, context } = await own(call).catch(async (error: unknown) => {
+          await refused(call, body, error);
+          throw error;
+        });
+        return submit(call, { agent, task, context }, body);
       },
     },
     {
