@@ -1,5 +1,5 @@
 import { headerOf, urlOf } from '../../http/node-request.ts';
-import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../../json.ts';
+import { bodyProblem, isObject, type JsonObject } from '../../json.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';
 
@@ -49,7 +49,8 @@ export async function readJson(request: Request, maxBytes: number): Promise<unkn
 }
 
 export function parseJson(text: string): unknown {
-  if (isDeep(text)) throw new Refusal('INVALID_PARAMS', TOO_DEEP);
+  const problem = bodyProblem(text);
+  if (problem !== undefined) throw new Refusal('INVALID_PARAMS', problem);
   try {
     return JSON.parse(text);
   } catch (cause) {

@@ -1,7 +1,7 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Part } from '../../event/types.ts';
-import { isDeep, isObject, TOO_DEEP, type JsonObject } from '../../json.ts';
+import { bodyProblem, isObject, type JsonObject } from '../../json.ts';
 
 /** Problems of a form that an error names; a list of a million wrong items has as many. */
 const MAX_PROBLEMS = 20;
@@ -51,7 +51,8 @@ export async function readJson(request: Request, maxBytes: number): Promise<Json
     throw new DuolaneError('invalid', 'send application/json');
   }
   const text = await readText(request, maxBytes);
-  if (isDeep(text)) throw new DuolaneError('invalid', TOO_DEEP);
+  const problem = bodyProblem(text);
+  if (problem !== undefined) throw new DuolaneError('invalid', problem);
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;

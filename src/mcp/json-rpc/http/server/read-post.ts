@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../../../errors.ts';
-import { isDeep, TOO_DEEP, type JsonObject } from '../../../../json.ts';
+import { bodyProblem, type JsonObject } from '../../../../json.ts';
 import { readRpc, RPC, type RpcMessage } from '../../../../wire/json-rpc.ts';
 import { readText } from '../message-body.ts';
 import { jsonOf, refuse } from './http-responses.ts';
@@ -19,7 +19,8 @@ export async function postedMessage(
     if (code === 'too_large') return refuse(413, message);
     throw error;
   }
-  if (isDeep(text)) return refuse(400, TOO_DEEP, RPC.invalidRequest);
+  const problem = bodyProblem(text);
+  if (problem !== undefined) return refuse(400, problem, RPC.invalidRequest);
   try {
     const message = readRpc(JSON.parse(text));
     return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
