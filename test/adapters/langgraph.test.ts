@@ -3,7 +3,7 @@ import { langgraph, type LangGraph } from '../../src/adapters/langgraph/langgrap
 import { lawful } from '../../src/event/index.ts';
 import type { Agent, AgentEvent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { toA2A } from '../../src/serve/index.ts';
+import { serve, toA2A } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
 import { all, Caller } from '../a2a/support.ts';
 import { contextFor } from '../contracts/agent.contract.ts';
@@ -251,5 +251,49 @@ suite('langgraph', lib.reason, () => {
     await say('Who am I?', 'm2');
     const seen = JSON.stringify(model.calls[1]?.body['messages']);
     for (const words of ['I am Ada.', 'Hello Ada.', 'Who am I?']) expect(seen).toContain(words);
+  });
+});
+
+suite('langgraph', lib.reason, () => {
+  test.each([
+    ['owner', { bearer: { ada: 'ada', bob: 'bob' } }],
+    ['tenant', undefined],
+  ])('the memory of a graph is for one %s alone, whatever context others name', async (_, auth) => {
+    const graph = await load<Lib>('@langchain/langgraph');
+    const remembers = new graph.StateGraph(graph.MessagesAnnotation)
+      .addNode('answer', ({ messages }: State) => ({
+        messages: [{ role: 'assistant', content: JSON.stringify(messages) }],
+      }))
+      .addEdge(graph.START, 'answer')
+      .addEdge('answer', graph.END)
+      .compile({ checkpointer: new graph.MemorySaver() });
+    const say = (_node: string, { messages }: JsonObject): string => JSON.stringify(messages);
+    const agent = langgraph(remembers, { mode: 'updates', say });
+    await using served = await serve(agent, {
+      log: memoryLog(),
+      page: false,
+      ...(auth && { auth }),
+    });
+    const send = async (caller: string, words: string): Promise<string> => {
+      const response = await fetch(
+        `${served.url}/a2a/agent/${auth ? '' : `${caller}/`}message:send`,
+        {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${caller}` },
+          body: JSON.stringify({
+            message: {
+              messageId: words,
+              contextId: 'main',
+              role: 'ROLE_USER',
+              parts: [{ text: words }],
+            },
+          }),
+        },
+      );
+      return response.text();
+    };
+    await send('ada', 'the code is 4711');
+    expect(await send('ada', 'which code?')).toContain('4711');
+    expect(await send('bob', 'what did I say?')).not.toContain('4711');
   });
 });

@@ -3,6 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { callerKey } from '../shared/conversation-key.ts';
 import { object, text } from '../shared/safe-read.ts';
 import { EventReader, type Request } from './event-reader.ts';
 
@@ -38,7 +39,7 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
     yield { type: 'run.started' };
-    const place = { userId: turn.owner ?? 'user', sessionId: turn.context };
+    const place = { userId: callerKey(turn) ?? 'user', sessionId: turn.context };
     await openSession(runner, place);
     const reader = new EventReader();
     const known = ctx.task.answers;

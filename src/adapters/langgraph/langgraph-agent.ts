@@ -2,6 +2,7 @@ import type { Answer, InputRequest } from '../../ask.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { conversationKey } from '../shared/conversation-key.ts';
 import { conversation } from '../shared/earlier-messages.ts';
 import { list, object, text } from '../shared/safe-read.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
@@ -34,7 +35,8 @@ const TOKENS = ['messages', 'updates', 'custom', 'tools'];
 const NODES = ['updates', 'custom'];
 
 /**
- * A compiled graph as an Agent. Its thread is the context of the turn: with a checkpointer a
+ * A compiled graph as an Agent. Its thread is the context of the turn, for each owner and tenant its
+ * own: with a checkpointer a
  * further message goes on in the same conversation, and `interrupt()` becomes a question to a
  * person, after whose answer the graph goes on where it waited, in this process or another.
  * Turn the retries of your chat model off (`maxRetries: 0`) under `withRetry`.
@@ -136,7 +138,7 @@ function blockOf(part: Part): JsonObject {
 }
 
 const place = (turn: Turn, config: JsonObject = {}): JsonObject => ({
-  thread_id: turn.context,
+  thread_id: conversationKey(turn),
   ...object(config['configurable']),
 });
 
