@@ -298,6 +298,7 @@ describe('denies a call:', () => {
   test.each<[string, JsonObject]>([
     ['settings', { settings: deny }],
     ['managedSettings', { managedSettings: deny }],
+    ['managedSettings with a secret', { managedSettings: { ...deny, env: { TOKEN: 'secret' } } }],
     ['disallowedTools', { disallowedTools: ['Read'] }],
     [
       'permissionPrompts',

@@ -49,6 +49,10 @@ export function environmentOf(options: SessionOptions): Readonly<Record<string, 
   });
 }
 
+/** Whether the options start our own CLI. */
+export const isOwnCli = ({ pathToClaudeCodeExecutable: path }: SessionOptions): boolean =>
+  path === undefined || path === ownCli();
+
 /** Our own CLI, `duolane-agent`, as built beside this file. */
 function ownCli(): string {
   const built = import.meta.url.endsWith('.ts')

@@ -1,11 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { collect, FakeCli } from '../../../test/support/fake-cli.ts';
 import type { Launch, McpServerConfig, SessionOptions } from '../options/options.ts';
 import { openSession, query } from '../index.ts';
+import { Disposer } from '../../stream/disposer.ts';
+import { privateArgs } from './private-args.ts';
 
 const SECRET = 'very-secret-value';
 
@@ -74,6 +75,29 @@ test('settings with an environment, too', async () => {
   const { args, files } = await reportOf({ settings: { env: { FOO: SECRET } } });
   expect(args.join(' ')).not.toContain(SECRET);
   expect(files.map(({ text }) => text)).toEqual([JSON.stringify({ env: { FOO: SECRET } })]);
+});
+
+test('managed settings, too, for our own CLI', async () => {
+  const json = JSON.stringify({ env: { FOO: SECRET } });
+  await using scope = new Disposer();
+  const warn = vi.fn();
+  const args = await privateArgs(['--managed-settings', json], scope, {
+    isOwnCli: true,
+    logger: { warn },
+  });
+  expect(args.join(' ')).not.toContain(SECRET);
+  expect(readFileSync(args[1] ?? '', 'utf8')).toBe(json);
+  expect(warn).not.toHaveBeenCalled();
+});
+
+test('another CLI takes managed settings as an argument alone, which is warned of', async () => {
+  const warn = vi.fn();
+  const logger = { debug() {}, info() {}, warn, error() {} };
+  const managedSettings = { env: { FOO: SECRET } };
+  const { args } = await reportOf({ managedSettings, logger });
+  expect(args).toContain(JSON.stringify(managedSettings));
+  expect(JSON.stringify(warn.mock.calls)).toContain('managedSettings hold a secret');
+  expect(JSON.stringify(warn.mock.calls)).not.toContain(SECRET);
 });
 
 test('what holds no secret stays an argument', async () => {

@@ -2,11 +2,22 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isObject } from '../../json.ts';
+import type { Logger } from '../../event/types.ts';
 import type { Disposer } from '../../stream/disposer.ts';
 import { Redactor } from '../frames/redact-secrets.ts';
 
 /** Flags whose value is JSON or the path of a file with it, in the vendor's CLI and in ours. */
-const FILE_FLAGS = new Set(['--mcp-config', '--settings']);
+const FILE_FLAGS: ReadonlySet<string> = new Set(['--mcp-config', '--settings']);
+
+/** Takes a path in our CLI alone; the vendor's takes the JSON itself and nothing else. */
+const MANAGED = '--managed-settings';
+
+export interface PrivateArgsOptions {
+  /** Whether the arguments are for our own CLI. */
+  readonly isOwnCli: boolean;
+  /** Gets a warning of a secret that has to stay on the command line. */
+  readonly logger: Pick<Logger, 'warn'>;
+}
 
 /**
  * Moves secrets out of the command line, which every user of the machine can read (`ps`): a value
@@ -16,10 +27,17 @@ const FILE_FLAGS = new Set(['--mcp-config', '--settings']);
 export async function privateArgs(
   args: readonly string[],
   scope: Disposer,
+  { isOwnCli, logger }: PrivateArgsOptions,
 ): Promise<readonly string[]> {
-  const hidden = args.map(
-    (arg, index) => FILE_FLAGS.has(args[index - 1] ?? '') && holdsSecrets(arg),
-  );
+  const hidden = args.map((arg, index) => {
+    const flag = args[index - 1] ?? '';
+    if (!(FILE_FLAGS.has(flag) || flag === MANAGED) || !holdsSecrets(arg)) return false;
+    if (flag !== MANAGED || isOwnCli) return true;
+    logger.warn(
+      'managedSettings hold a secret, and this CLI takes them on its command line only, which every user of the machine can read; put the secret into the option "settings"',
+    );
+    return false;
+  });
   if (!hidden.includes(true)) return args;
   const folder = await mkdtemp(join(tmpdir(), 'duolane-config-'));
   scope.defer(() => rm(folder, { recursive: true, force: true }));

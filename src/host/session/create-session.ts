@@ -9,7 +9,7 @@ import { flagsOf } from '../launch/cli-flags.ts';
 import { Hooks } from '../callbacks/hook-registry.ts';
 import { initializeFields } from '../launch/initialize-request.ts';
 import { Lanes } from '../frames/frame-queue.ts';
-import { launchOf } from '../launch/cli-launch.ts';
+import { isOwnCli, launchOf } from '../launch/cli-launch.ts';
 import { safeLogger } from '../launch/default-logger.ts';
 import { McpBridge } from '../callbacks/mcp-bridge.ts';
 import { Mirror, restore } from '../transcripts/store-mirror.ts';
@@ -61,7 +61,7 @@ async function assemble(
   const isLocal = !options.transport && !options.spawnClaudeCodeProcess;
   const launch = launchOf(
     { ...options, ...place },
-    isLocal ? await privateArgs(flags, scope) : flags,
+    isLocal ? await privateArgs(flags, scope, { isOwnCli: isOwnCli(options), logger }) : flags,
   );
   const hooks = new Hooks(options.hooks);
   let session: AgentSession | undefined;
