@@ -27,6 +27,8 @@ export interface CallContext extends Abortable {
   readonly principal: unknown;
   /** Sent before the first message; once that is out, it throws `closed`. */
   setHeader(metadata: Metadata): void;
+  /** Ends the call with `unauthorized` at this time (Unix ms), when what the caller has shown expires. */
+  expireAt(time: number): void;
   /** Resolves when all that was sent has come to the client's end, or the call is over: a round trip. */
   delivered(): Promise<void>;
 }
@@ -65,6 +67,7 @@ export class ServerCall extends Cancellation implements CallContext {
   #header: OutgoingHttpHeaders | undefined;
   #trailers: OutgoingHttpHeaders | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #expiry: NodeJS.Timeout | undefined;
   deadline: number | undefined;
   principal: unknown;
 
@@ -85,6 +88,7 @@ export class ServerCall extends Cancellation implements CallContext {
     stream.on('error', () => {});
     stream.on('close', () => {
       clearTimeout(this.#timer);
+      clearTimeout(this.#expiry);
       this.#outbound.close();
       if (!this.#trailers) this.#abort(new DuolaneError('canceled', 'the client left the call'));
       hooks.ended();
@@ -117,6 +121,15 @@ export class ServerCall extends Cancellation implements CallContext {
     if (this.stream.headersSent)
       throw new DuolaneError('closed', 'the header of the call has been sent already');
     this.#header = { ...this.#header, ...toHeaders(metadata) };
+  }
+
+  expireAt(time: number): void {
+    const ms = time - Date.now();
+    if (this.#over || ms > MAX_TIMER_MS) return;
+    const expire = (): void =>
+      this.end(new DuolaneError('unauthorized', 'the credentials of the caller have expired'));
+    clearTimeout(this.#expiry);
+    this.#expiry = setTimeout(expire, ms);
   }
 
   /** `undefined` where there is room for more; rejects once the call is over. */
@@ -153,6 +166,7 @@ export class ServerCall extends Cancellation implements CallContext {
     if (this.#over) return;
     this.#trailers = error === undefined ? { 'grpc-status': 0 } : trailersOf(error);
     clearTimeout(this.#timer);
+    clearTimeout(this.#expiry);
     if (error !== undefined) this.#abort(error);
     if (this.stream.headersSent) this.stream.end();
     else

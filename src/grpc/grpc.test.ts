@@ -420,6 +420,25 @@ describe('around a call', () => {
       });
   });
 
+  test('a call ends when what its caller has shown expires', async () => {
+    let reason: unknown;
+    await using at = await world(
+      [
+        unary(method('Wait'), async (_, { signal }) => {
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+          reason = signal.reason;
+          return '';
+        }),
+      ],
+      { authorize: (call) => call.expireAt(Date.now() + 1) },
+    );
+    await expect(at.client.unary(method('Wait'), '')).rejects.toMatchObject({
+      code: 'unauthorized',
+      message: 'the credentials of the caller have expired',
+    });
+    expect(reason).toMatchObject({ code: 'unauthorized' });
+  });
+
   test('what is not gRPC is refused in the words of HTTP', async () => {
     await using at = await world([echo]);
     const session = connect(at.server.url.replace('grpc:', 'http:'));

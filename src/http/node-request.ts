@@ -123,6 +123,10 @@ const light = (request: Request): NodeRequest | undefined =>
 export const leavingOf = (request: Request): Required<Abortable> =>
   light(request)?.leaving ?? request;
 
+/** Ends the stream that answers the request, as if the client had left. */
+export const endStream = (request: Request, reason: unknown): void =>
+  light(request)?.leaving.abort(reason);
+
 /** The request's URL, parsed once. Not to be changed. */
 export const urlOf = (request: Request): URL => light(request)?.location ?? new URL(request.url);
 

@@ -5,7 +5,7 @@ import { DuolaneError } from '../errors.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
-import { urlOf } from '../http/node-request.ts';
+import { endStream, urlOf } from '../http/node-request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/run/runner.ts';
@@ -16,7 +16,7 @@ import { isCardPath, mountAgents, type MountedAgents } from './routes/mount-agen
 import { blobRoutes } from './routes/blob-routes.ts';
 import { createCors } from './auth/cors.ts';
 import { failureResponse } from './failure-response.ts';
-import { createGuard } from './auth/guard.ts';
+import { createGuard, type Passed } from './auth/guard.ts';
 import { readLimits, type Limits } from './server-limits.ts';
 import { stderrLogger } from './stderr-logger.ts';
 import { blobsOf, removerOf, serverOptions } from './server-options.ts';
@@ -28,6 +28,7 @@ import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './routes/page-files.ts';
 import { RESOURCE_PATH, resourceRoute } from './auth/protected-resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
+import { createStreamRights } from './auth/stream-rights.ts';
 import { createSessions, SESSION_PATH } from './auth/login-session.ts';
 import { withSkills } from './routes/tool-skills.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
@@ -42,6 +43,8 @@ export interface Served extends AsyncDisposable {
 }
 
 const HEARTBEAT_MS = 15_000;
+/** Why a stream ends whose caller has signed out, or whose token has expired. */
+const EXPIRED = new DuolaneError('unauthorized', 'the caller may no longer ask; sign in again');
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 
@@ -107,14 +110,22 @@ async function open(
   const audit = opened.use(
     await openAudit(options.audit, options.log ? undefined : DEFAULT_AUDIT, logger),
   );
+  const rights = opened.use(createStreamRights());
   const sessions = createSessions(options.auth, {
     ...options.session,
     https: publicUrl?.startsWith('https:') ?? false,
     shared: log.replicas !== undefined,
     isOperator,
-    onChange: (kind, actor, outcome) =>
-      audit.record({ kind, actor, action: kind, object: {}, outcome }),
+    async onChange(kind, actor, outcome) {
+      if (kind === 'sign-out') await rights.look();
+      await audit.record({ kind, actor, action: kind, object: {}, outcome });
+    },
   });
+  /** Whether a caller who was let in for a time still may ask; undefined for one who always may. */
+  const mayGoOn = (request: Request, { owner, until, signedIn }: Passed) => {
+    if (signedIn) return async () => (await sessions.ownerOf(request)) === owner;
+    return until === undefined ? undefined : async () => Date.now() < until;
+  };
   const observed = await observe(options);
   const bare = opened.use(
     createRunner({
@@ -143,11 +154,17 @@ async function open(
         const preflight = cors.preflight(request);
         if (preflight) return preflight;
         const answer = async (): Promise<Response> => {
-          const { response, owner } = await guard(request, {
+          const passed = await guard(request, {
             open: isOpen(request),
             owner: isSignIn(request) ? undefined : await sessions.ownerOf(request),
           });
-          if (!response) return observed.watch(request, await route(request, owner));
+          const { response } = passed;
+          if (!response) {
+            const may = mayGoOn(request, passed);
+            const answered = await route(request, passed.owner);
+            const end = (): void => endStream(request, EXPIRED);
+            return observed.watch(request, answered, may && rights.hold({ mayGoOn: may, end }));
+          }
           if (isSignIn(request))
             await audit.record({
               kind: 'sign-in',
@@ -259,6 +276,7 @@ async function open(
   for (const resource of resources) closing.use(resource);
   if (!options.log) closing.use(log);
   closing.use(audit);
+  closing.use(rights);
   closing.use(listening);
   if (grpc) closing.use(grpc);
   if (mcp) closing.use(mcp);

@@ -350,6 +350,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'host/launch/custom-process.ts': 'tested in spawned.test.ts with a process of the user',
   'host/query/warm-query.ts': 'passes on to the session',
   'serve/auth/audit-log.ts': 'internal to serve(), disposed by Served alone',
+  'serve/auth/stream-rights.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',
   'task/postgres/listen-notify-bus.ts': 'needs a database: test/postgres',
   'task/postgres/nats-bus.ts': 'needs a NATS server: test/postgres',

@@ -38,6 +38,10 @@ export interface GuardedRequest {
 
 export interface Passed {
   readonly owner?: string;
+  /** Unix ms: when what the caller has shown expires, if it does. */
+  readonly until?: number;
+  /** The owner is the one that was known from elsewhere: the caller has shown no credentials. */
+  readonly signedIn?: boolean;
   /** The refusal, when there is one. */
   readonly response?: Response;
 }
@@ -79,8 +83,9 @@ export function createGuard(
     const refused = checkOrigin(request, host, known?.hostname, isPage);
     if (refused) return { response: refused };
     if (open || (names.length === 0 && !verify)) return {};
-    const owner = ownerOf(request.headers, schemes) ?? signedIn;
+    const owner = ownerOf(request.headers, schemes);
     if (owner !== undefined) return { owner };
+    if (signedIn !== undefined) return { owner: signedIn, signedIn: true };
     const token = bearerOf(request.headers);
     let isDown = false;
     const found =
@@ -91,7 +96,7 @@ export function createGuard(
             onError(error);
           });
     const checked = found && 'owner' in found && holders.has(found.owner) ? TAKEN : found;
-    if (checked && 'owner' in checked) return { owner: checked.owner };
+    if (checked && 'owner' in checked) return checked;
     const verified = await verify?.(request);
     if (verified !== undefined) return { owner: checkOwner(verified) };
     if (isDown) return { response: unavailable() };

@@ -69,6 +69,16 @@ const invalid = (description: string): unknown => [
   `Bearer error="invalid_token", error_description="${description}"`,
 ];
 
+test('a token says until when it lets its caller in, so that streams end with it', async () => {
+  const jwt = { issuer: issuer.url, audience: 'agent', clockSkewMs: 5000 };
+  const exp = now() + 60;
+  const headers = { authorization: `Bearer ${await token({ exp })}` };
+  const passed = await createGuard('127.0.0.1', { jwt })(
+    new Request('http://localhost', { headers }),
+  );
+  expect(passed).toEqual({ owner: 'ada', until: exp * 1000 + 5000 });
+});
+
 test('the owner of a request is the subject of its token, or another claim', async () => {
   expect(await guardOf()(await token())).toBe('ada');
   const byMail = guardOf({ ownerClaim: 'email' });

@@ -26,7 +26,11 @@ export interface JwtAuth {
 
 /** Whose token it is, or what is wrong with it, in the words of RFC 6750. */
 export type Checked =
-  | { readonly owner: string }
+  | {
+      readonly owner: string;
+      /** Unix ms: from then on it is refused. */
+      readonly until: number;
+    }
   | { readonly error: 'invalid_token' | 'insufficient_scope'; readonly description: string };
 
 /** Throws `network` when the issuer's keys cannot be read: that says nothing about the token. */
@@ -102,7 +106,8 @@ export function tokenChecker({
     if (typeof owner !== 'string' || !isOwner(owner))
       return { error: 'invalid_token', description: 'the token does not say whose it is' };
     const granted = scopesOf(payload);
-    if (scopes.every((scope) => granted.includes(scope))) return { owner };
+    if (scopes.every((scope) => granted.includes(scope)))
+      return { owner, until: Number(payload.exp) * 1000 + clockSkewMs };
     return { error: 'insufficient_scope', description: 'the token does not grant enough' };
   };
 }

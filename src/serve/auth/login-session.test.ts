@@ -1,5 +1,6 @@
 import { createHmac, scryptSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import type { Agent } from '../../event/types.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import { memoryRevocations } from './session-revocations.ts';
 import { serve } from '../serve.ts';
@@ -203,4 +204,46 @@ test('the page is open, its data is not; with a cookie it is, also for a stream 
   expect((await ask('/api/tasks', { headers: foreign })).status).toBe(403);
   const out = await ask('/api/session', { method: 'DELETE', headers });
   expect(out.headers.get('set-cookie')).toContain('Max-Age=0');
+});
+
+const talks: Agent = async function* (_turn, { signal }) {
+  yield { type: 'text.delta', id: 't', delta: 'first' };
+  await new Promise((resolve) => signal.addEventListener('abort', resolve));
+};
+
+test('the sign-out ends the streams of the session, and no others', async () => {
+  const auth = { bearer: SECRETS };
+  await using served = await serve(talks, { log: memoryLog(), graceMs: 10, auth, audit: false });
+  const secret = { authorization: 'Bearer alpha' };
+  const session = `${served.url}/api/session`;
+  const signIn = async (): Promise<{ cookie: string }> => {
+    const { headers } = await fetch(session, { method: 'POST', headers: secret });
+    return { cookie: valueOf(headers.get('set-cookie') ?? '') };
+  };
+  const [one, other] = [await signIn(), await signIn()];
+  const begun = await fetch(`${served.url}/api/agents/agent/turns`, {
+    method: 'POST',
+    headers: { ...one, 'content-type': 'application/json' },
+    body: '{"text":"go"}',
+  });
+  const { task } = (await begun.json()) as { task: string };
+  const entries = `${served.url}/api/tasks/${task}/entries`;
+  const open = async (headers: Record<string, string>) => {
+    const { body } = await fetch(entries, { headers });
+    const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ''; !text.includes('first');) text += (await reader.read()).value;
+    let isOver = false;
+    const end = (async () => {
+      while (!(await reader.read()).done);
+      isOver = true;
+    })();
+    return { end, isOver: () => isOver };
+  };
+  const streams = [await open(one), await open(other), await open(secret)] as const;
+  await fetch(session, { method: 'DELETE', headers: one });
+  await streams[0].end;
+  expect((await fetch(entries, { headers: one })).status).toBe(401);
+  expect(streams.map(({ isOver }) => isOver())).toEqual([true, false, false]);
+  await served.log.requestCancel(task);
+  await Promise.all(streams.map(({ end }) => end));
 });

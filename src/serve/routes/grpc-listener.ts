@@ -44,8 +44,11 @@ async function ownerOf(call: CallContext, host: string, guard: Guard): Promise<s
     if (typeof value === 'string') headers.set(name, value);
   const name = host.includes(':') ? `[${host}]` : host;
   const request = new Request(new URL(call.path, `http://${name}`), { method: 'POST', headers });
-  const { owner, response } = await guard(request, { open: OPEN.test(call.path) });
-  if (!response) return owner;
+  const { owner, until, response } = await guard(request, { open: OPEN.test(call.path) });
+  if (!response) {
+    if (until !== undefined) call.expireAt(until);
+    return owner;
+  }
   const text = (await response.text()).trim();
   const challenge = response.headers.get('www-authenticate');
   const trailers = challenge === null ? {} : { 'www-authenticate': challenge };

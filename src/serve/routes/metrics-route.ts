@@ -15,8 +15,8 @@ import type { Route } from '../router.ts';
 export interface Observed {
   readonly observer: RunObserver;
   readonly route: Route;
-  /** Measures the stream that answers a request, if it is one. */
-  watch(request: Request, response: Response): Response;
+  /** Measures the stream that answers a request, if it is one. `onEnd` is called at its end; for any other response at once. */
+  watch(request: Request, response: Response, onEnd?: () => void): Response;
 }
 
 /**
@@ -48,7 +48,7 @@ export async function observe({
           headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
         }),
     },
-    watch(request, response) {
+    watch(request, response, onEnd = () => {}) {
       let open: readonly StreamMeter[] = [];
       const streamed = watchStream(response, {
         events(count) {
@@ -56,9 +56,13 @@ export async function observe({
         },
         end() {
           for (const stream of open) stream.end();
+          onEnd();
         },
       });
-      if (!streamed) return response;
+      if (!streamed) {
+        onEnd();
+        return response;
+      }
       const protocol = urlOf(request).pathname.split('/', 2)[1] ?? '';
       const resumed = headerOf(request, 'last-event-id') !== null;
       open = streams.map((begin) => begin(protocol, resumed));
