@@ -80,7 +80,7 @@ test('settings with an environment, too', async () => {
 test('managed settings, too, for our own CLI', async () => {
   const json = JSON.stringify({ env: { FOO: SECRET } });
   await using scope = new Disposer();
-  const warn = vi.fn();
+  const warn = vi.fn<(message: string) => void>();
   const args = await privateArgs(['--managed-settings', json], scope, {
     isOwnCli: true,
     logger: { warn },
@@ -91,7 +91,7 @@ test('managed settings, too, for our own CLI', async () => {
 });
 
 test('another CLI takes managed settings as an argument alone, which is warned of', async () => {
-  const warn = vi.fn();
+  const warn = vi.fn<(message: string) => void>();
   const logger = { debug() {}, info() {}, warn, error() {} };
   const managedSettings = { env: { FOO: SECRET } };
   const { args } = await reportOf({ managedSettings, logger });
