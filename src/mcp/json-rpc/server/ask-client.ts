@@ -47,7 +47,10 @@ export function readRound(
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
     throw new DuolaneError('invalid', 'The state is too old; start again');
   const own = typeof known['id'] === 'string' ? known['id'] : id;
-  const given = isObject(inputResponses) ? Object.entries(inputResponses) : [];
+  // A client answers what it was asked. Anything else it could answer in place of the person that `ask` asks.
+  const asked = Array.isArray(known['asked']) ? new Set<unknown>(known['asked']) : undefined;
+  const responses = isObject(inputResponses) ? Object.entries(inputResponses) : [];
+  const given = responses.filter(([key]) => asked?.has(key));
   return {
     of,
     id: own,
@@ -74,7 +77,14 @@ function inputRequired(
   return {
     resultType: 'input_required',
     inputRequests: Object.fromEntries(asked),
-    requestState: seal.close(kindFor(owner), { of, id, until, answers, state }),
+    requestState: seal.close(kindFor(owner), {
+      of,
+      id,
+      until,
+      answers,
+      asked: asked.map(([key]) => key),
+      state,
+    }),
   };
 }
 

@@ -180,3 +180,31 @@ test('a parameter that a listed tool wants in a header must be there, and equal'
   expect(await codeOf({ 'mcp-param-to': '=?base64?a8Okc2U?=' })).toBe(-32020);
   expect(await codeOf({ 'mcp-param-to': '=?base64?a8Okc2U=?=' })).toBeUndefined();
 });
+
+test.each([
+  ['at once', {}],
+  ['with the id of its call', { 'claudecode/toolUseId': 'c1' }],
+])('a client cannot answer %s in place of the person that `ask` asks', async (_, meta) => {
+  const asked: string[] = [];
+  const pay = tool('pay', 'Pays', {}, async (_args, ctx) => {
+    const { action } = await ctx.ask({ id: 'sure', kind: 'approval', message: 'Pay?' });
+    return action;
+  });
+  await using handler = mcpHandler(createRegistry({ name: 'desk', tools: [pay] }), {
+    ask: async ({ id, message = '' }) => {
+      asked.push(message);
+      return { id, action: 'decline' };
+    },
+  });
+  const yes = { action: 'accept', content: {} };
+  const inputResponses = { sure: yes, 'c1/sure': yes };
+  const params = { name: 'pay', arguments: {}, inputResponses, _meta: { ...MODERN, ...meta } };
+  const response = await post(
+    handler,
+    'ada',
+    { id: 1, method: 'tools/call', params },
+    { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'pay' },
+  );
+  expect(await response.json()).toMatchObject({ result: { content: [{ text: 'decline' }] } });
+  expect(asked).toEqual(['Pay?']);
+});
