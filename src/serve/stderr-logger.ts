@@ -11,7 +11,7 @@ export function stderrLogger(): Logger {
       const { stack, ...facts } = data;
       const more = Object.keys(facts).length > 0 ? ` ${JSON.stringify(facts)}` : '';
       const lines = typeof stack === 'string' ? `${stack}\n` : '';
-      process.stderr.write(`duolane ${level}: ${printable(message)}${more}\n${printable(lines)}`);
+      process.stderr.write(printable(`duolane ${level}: ${message}${more}\n${lines}`));
     };
   const ignore = (): void => {};
   return { error: write('error'), warn: write('warning'), info: ignore, debug: ignore };

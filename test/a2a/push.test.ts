@@ -209,6 +209,20 @@ test.each([
   expect(sent).toMatchObject({ error: { code: -32602 } });
 });
 
+test.each(['id', 'token', 'url'])('a config that is too long is refused (%s)', async (member) => {
+  await using served = await serve(counting(1, 1), { log: openLog(memoryDatabase()), page: false });
+  const caller = new Caller(served.url);
+  const long = member === 'url' ? `https://192.0.2.1/${'x'.repeat(9000)}` : 'x'.repeat(9000);
+  const config = { url: 'https://192.0.2.1/', [member]: long };
+  const answer = await caller.call('SendMessage', {
+    ...caller.message('go'),
+    configuration: { taskPushNotificationConfig: config },
+  });
+  expect(answer).toMatchObject({
+    error: { code: -32602, message: 'a push notification config has at most 8192 characters' },
+  });
+});
+
 test('the log names the receiver that is given up by its origin, without path, query and password', async () => {
   await using hook = await receive();
   hook.answers.push(410);

@@ -112,13 +112,19 @@ export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
     throw bad('the url of a push notification config must be an http or https address');
   const token = header(config, 'token');
   const authentication = config['authentication'];
-  return {
+  const push = {
     id: text(config, 'id') ?? '',
     url,
     ...(token !== undefined && { token }),
     ...(isObject(authentication) && { authentication: readAuthentication(authentication) }),
   };
+  if (JSON.stringify(push).length > MAX_PUSH_CHARS)
+    throw bad(`a push notification config has at most ${MAX_PUSH_CHARS} characters`);
+  return push;
 }
+
+/** It is kept beside the log, where no entry has its limit of bytes, and goes out in headers. */
+const MAX_PUSH_CHARS = 8192;
 
 function readAuthentication(given: JsonObject): NonNullable<PushConfig['authentication']> {
   const scheme = header(given, 'scheme');
