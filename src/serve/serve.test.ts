@@ -13,6 +13,19 @@ import type { TaskLog } from '../task/types.ts';
 import { openStore, serve } from './serve.ts';
 import type { AgentModule } from './types.ts';
 
+test.each([
+  ['https://agents.example.com', undefined, 1],
+  ['https://agents.example.com', { bearer: 'secret' }, 0],
+  ['http://localhost:8003', undefined, 0],
+  [undefined, undefined, 0],
+])('at %s with auth %j there are %i warnings', async (publicUrl, auth, count) => {
+  const warn = vi.fn<(message: string) => void>();
+  const logger = { debug() {}, info() {}, warn, error() {} };
+  const options = { ...(publicUrl !== undefined && { publicUrl }), ...(auth && { auth }) };
+  await using _ = await serve(hello, { log: memoryLog(), page: false, logger, ...options });
+  expect(warn.mock.calls.filter(([text]) => text.includes('auth is not'))).toHaveLength(count);
+});
+
 test('a server that cannot listen leaves no runner behind that would take tasks', async () => {
   const ran: string[] = [];
   const agent = (name: string): Agent =>

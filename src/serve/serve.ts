@@ -26,6 +26,7 @@ import { outputRoutes } from './routes/front-ends.ts';
 import { createReadiness } from './readiness.ts';
 import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './routes/page-files.ts';
+import { isLoopback } from './auth/loopback.ts';
 import { RESOURCE_PATH, resourceRoute } from './auth/protected-resource.ts';
 import { createRouter, plain, type Route } from './router.ts';
 import { createStreamRights } from './auth/stream-rights.ts';
@@ -97,6 +98,11 @@ async function open(
     ...(publicUrl !== undefined && { publicUrl }),
     onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
   });
+  const isPublic = publicUrl !== undefined && !isLoopback(new URL(publicUrl).hostname);
+  if (isPublic && !Object.values(options.auth ?? {}).some(Boolean))
+    logger.warn(
+      'publicUrl is set and auth is not: everyone that the proxy lets in is the same caller, and an operator; set auth',
+    );
   const isOperator = createOperators(options.auth, options.operators);
   const log =
     options.log ??
@@ -117,7 +123,7 @@ async function open(
     shared: log.replicas !== undefined,
     isOperator,
     async onChange(kind, actor, outcome) {
-      if (kind === 'sign-out') await rights.look();
+      if (kind === 'sign-out') await rights.look(actor);
       await audit.record({ kind, actor, action: kind, object: {}, outcome });
     },
   });
@@ -160,10 +166,12 @@ async function open(
           });
           const { response } = passed;
           if (!response) {
+            const { owner } = passed;
             const may = mayGoOn(request, passed);
-            const answered = await route(request, passed.owner);
+            const answered = await route(request, owner);
             const end = (): void => endStream(request, EXPIRED);
-            return observed.watch(request, answered, may && rights.hold({ mayGoOn: may, end }));
+            const release = may && rights.hold({ owner, mayGoOn: may, end });
+            return observed.watch(request, answered, release);
           }
           if (isSignIn(request))
             await audit.record({

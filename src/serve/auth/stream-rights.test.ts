@@ -6,7 +6,7 @@ test('a stream ends when its caller may no longer ask, and when that cannot be f
   await using rights = createStreamRights(1);
   const ended: string[] = [];
   const hold = (name: string, mayGoOn: () => Promise<boolean>): (() => void) =>
-    rights.hold({ mayGoOn, end: () => void ended.push(name) });
+    rights.hold({ owner: 'ada', mayGoOn, end: () => void ended.push(name) });
   hold('session', async () => may);
   hold('store down', () => Promise.reject(new Error('down')));
   hold('secret', async () => true);
@@ -15,6 +15,15 @@ test('a stream ends when its caller may no longer ask, and when that cannot be f
   over();
   may = false;
   await vi.waitFor(() => expect(ended).toEqual(['store down', 'session']));
-  await rights.look();
+  await rights.look('ada');
   expect(ended).toHaveLength(2);
+});
+
+test('a look at the streams of one owner asks for no others', async () => {
+  await using rights = createStreamRights();
+  const ended: string[] = [];
+  for (const owner of ['ada', 'bob'])
+    rights.hold({ owner, mayGoOn: async () => false, end: () => void ended.push(owner) });
+  await rights.look('bob');
+  expect(ended).toEqual(['bob']);
 });
