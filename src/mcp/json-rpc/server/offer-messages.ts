@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
@@ -24,6 +25,8 @@ import type {
   SourceChange,
   ToolSource,
 } from '../../types.ts';
+import { CALLER, nameIn } from '../../caller.ts';
+import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodsOf, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import { Requests } from '../pending-requests.ts';
@@ -83,6 +86,7 @@ interface Load {
 }
 
 class Offer implements MessageEnd {
+  readonly #id = randomUUID();
   readonly #source: ToolSource;
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
@@ -165,7 +169,9 @@ class Offer implements MessageEnd {
     const unfollow = running.follow(options);
     try {
       const client = stateless ? readClient(params) : this.#client;
-      const context = this.#context(running, client, options);
+      const named = nameIn(metaOf(params)[CALLER]);
+      const caller = stateless ? this.#sender(named, owner, number) : this.#inSession(named);
+      const context = this.#context(running, client, caller, options);
       const result = await handler(params, context);
       if (context.spoke) await this.#outbox.flushed();
       if (running.aborted) return undefined;
@@ -179,6 +185,20 @@ class Offer implements MessageEnd {
       if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
       if (this.#running.size === 0) this.#onIdle();
     }
+  }
+
+  /** The client of this connection, or the one of its own clients that it names. */
+  #inSession(named: string | undefined): string {
+    return `${this.#id}/${named ?? ''}`;
+  }
+
+  /**
+   * Without a session and a login nothing says that two requests have one client. A name does: it
+   * cannot be guessed, and servers do not pass it on.
+   */
+  #sender(named: string | undefined, owner: string | undefined, number: number): string {
+    const name = owner === undefined ? (named ?? `#${number}`) : (named ?? '');
+    return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
   #fullFor({ subscription, load }: Running): DuolaneError | undefined {
@@ -197,6 +217,7 @@ class Offer implements MessageEnd {
   #context(
     running: Running,
     client: ClientState,
+    caller: string,
     { related, owner }: ReceiveOptions,
   ): RequestContext & { spoke: boolean } {
     const context = {
@@ -206,6 +227,7 @@ class Offer implements MessageEnd {
       ask: this.#ask,
       seal: this.#seal,
       owner,
+      caller,
       // A quiet request owes its answer nothing, so it does not wait for others' messages.
       spoke: false,
       notify: async (method: string, params: JsonObject): Promise<void> => {
