@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -389,6 +390,48 @@ describe('disposing', () => {
     expect(await answered).toBeUndefined();
     await end[Symbol.asyncDispose]();
   });
+});
+
+/** Sources that ignore their signal, each with the request that shows it. */
+const never = (): Promise<never> => new Promise(() => {});
+const stuck = async function* (): AsyncGenerator<never, void, undefined> {
+  await never();
+};
+const none = async function* (): AsyncGenerator<never, void, undefined> {};
+const standing = async function* (): AsyncGenerator<{ type: 'listening' }, void, undefined> {
+  yield { type: 'listening' };
+  await never();
+};
+const BARE = { info: { name: 'stuck', version: '1' }, listTools: none, callTool: stuck };
+const STUCK: Readonly<Record<string, readonly [ToolSource, string, JsonObject]>> = {
+  'a call': [BARE, 'tools/call', { name: 't', arguments: {} }],
+  'a list': [{ ...BARE, listTools: stuck }, 'tools/list', {}],
+  'a read': [
+    { ...BARE, listResources: none, readResource: stuck },
+    'resources/read',
+    { uri: 'a:' },
+  ],
+  'a prompt': [{ ...BARE, listPrompts: none, getPrompt: never }, 'prompts/get', { name: 'p' }],
+  'a completion': [{ ...BARE, complete: never }, 'completion/complete', {}],
+  'its changes': [{ ...BARE, listen: standing }, 'ping', {}],
+  'a resource that is watched': [
+    { ...BARE, listResources: none, listen: standing },
+    'resources/subscribe',
+    { uri: 'a:' },
+  ],
+};
+
+describe('disposing with a source that ignores its signal', () => {
+  for (const [what, [source, method, params]] of Object.entries(STUCK))
+    test(`ends all the same: ${what}`, async () => {
+      const warned = once(process, 'warning');
+      const end = offerMessages(source);
+      reader(end);
+      await send(end, 'initialize', HELLO);
+      send(end, method, params).catch(() => {});
+      await Promise.all([end[Symbol.asyncDispose](), end[Symbol.asyncDispose]()]);
+      expect(await warned).toMatchObject([{ message: expect.stringContaining('stuck') as string }]);
+    });
 });
 
 describe('messages of any form', () => {

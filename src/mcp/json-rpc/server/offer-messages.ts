@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
+import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { Register } from '../../../stream/releasing-map.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import {
   isNotification,
@@ -46,12 +48,15 @@ const PAGE_SIZE = 1_000;
 const MAX_RUNNING = 1_024;
 /** The same for `subscriptions/listen`, which stays open and does nothing most of the time. */
 const MAX_SUBSCRIPTIONS = 10_000;
+/** How long disposing waits for what it has cancelled; a tool of a registry takes a second at most. */
+const CLOSE_MS = 2_000;
 const LISTEN = 'subscriptions/listen';
 
 /**
  * The JSON-RPC face of a source, for one connection: make one per session. The source is shared
  * and not closed. Any number of requests run at once; equal ids are safe, since each answer
- * belongs to its `receive`. Disposing aborts what runs and waits for it.
+ * belongs to its `receive`. Disposing aborts what runs and waits for
+ * it, at most two seconds: a source that ignores its signal is left behind with a warning.
  */
 export function offerMessages(source: ToolSource, options: OfferMessagesOptions = {}): MessageEnd {
   return new Offer(source, options);
@@ -141,10 +146,22 @@ class Offer implements MessageEnd {
     this.#requests.fail(closed);
     for (const running of this.#running.values()) running.abort(closed);
     this.#outbox.close();
-    if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
-    await this.#relaying;
-    await this.#client.watch[Symbol.asyncDispose]();
-    await this.#methods[Symbol.asyncDispose]();
+    const idle = this.#running.size > 0 && new Promise<void>((resolve) => (this.#onIdle = resolve));
+    const watching = this.#client.watch[Symbol.asyncDispose]();
+    await this.#atMost(Promise.all([idle, this.#relaying, watching]));
+    await this.#atMost(Promise.resolve(this.#methods[Symbol.asyncDispose]()));
+  }
+
+  /** A source that ignores its cancel is left behind: it must not keep the server from closing. */
+  async #atMost(closing: Promise<unknown>): Promise<void> {
+    if (await settledWithin(closing, CLOSE_MS)) await closing;
+    else
+      reportUnexpected(
+        new DuolaneError(
+          'timeout',
+          `the tool source ${this.#source.info.name} went on for ${CLOSE_MS} ms after its cancel and is left behind`,
+        ),
+      );
   }
 
   async #serve(message: RpcRequest, options: ReceiveOptions): Promise<JsonObject | undefined> {
