@@ -27,7 +27,7 @@ import {
   Mcp,
   ReadResourceRequestSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parseObject } from '../codec/json-text.ts';
+import { member, parseObject, toText } from '../codec/json-text.ts';
 import { ListItems } from './list-items.ts';
 import { LISTS } from '../codec/list-methods.ts';
 import { callerMetadata, mirrorOf } from '../routing-metadata.ts';
@@ -189,7 +189,7 @@ async function getPrompt(
   const answering = new Answering(`the prompt ${name}`, ask);
   const metadata = { ...mirrorOf('prompts/get', name), ...callerMetadata(id, caller) };
   const options = { metadata, ...(signal && { signal }) };
-  const argumentsJson = JSON.stringify(args);
+  const argumentsJson = toText(args, 'the arguments');
   for (;;) {
     const request = { name, argumentsJson, answers: answering.answers };
     const { resultJson, inputRequired } = await client.unary(
@@ -207,7 +207,7 @@ async function complete(
   request: JsonObject,
   { signal }: Abortable = {},
 ): Promise<JsonObject> {
-  const requestJson = JSON.stringify(request);
+  const requestJson = toText(request, 'the request');
   const { resultJson } = await client.unary(
     methodOf(Mcp.method.complete),
     create(CompleteRequestSchema, { requestJson }),
