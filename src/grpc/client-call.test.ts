@@ -1,4 +1,4 @@
-import { getEventListeners, once } from 'node:events';
+import { getEventListeners, on } from 'node:events';
 import { afterEach, expect, test, vi } from 'vitest';
 import { ClientCall } from './client-call.ts';
 import { GrpcClient, listenGrpc, unary } from './index.ts';
@@ -110,7 +110,7 @@ test('metadata that never comes holds no call back from its abort, its deadline 
 });
 
 test('what a handler throws is a warning of the process, if nobody else wants to know', async () => {
-  const warned = once(process, 'warning');
+  const warnings = on(process, 'warning');
   const broken = unary(ECHO, async (): Promise<string> => {
     throw new Error('password=hunter2');
   });
@@ -119,5 +119,5 @@ test('what a handler throws is a warning of the process, if nobody else wants to
   const failed = await client.unary(ECHO, 'a').catch((error: unknown) => error);
   expect(failed).toMatchObject({ code: 'internal' });
   expect(String(failed)).not.toContain('hunter2');
-  expect(await warned).toMatchObject([{ message: 'password=hunter2' }]);
+  for await (const [error] of warnings) if ((error as Error).message === 'password=hunter2') return;
 });

@@ -259,6 +259,11 @@ export interface OfferMessagesOptions {
    * do not count against the 1,024 other requests of an owner at one endpoint.
    */
   readonly maxSubscriptions?: number;
+  /**
+   * What went wrong inside: a source threw what is no DuolaneError, or is `internal`, and the client
+   * learns only that. A warning of the process by default.
+   */
+  readonly onError?: (error: unknown) => void;
 }
 
 export interface DialMessagesOptions extends Abortable {

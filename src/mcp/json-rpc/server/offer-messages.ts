@@ -103,6 +103,7 @@ class Offer implements MessageEnd {
   #served = 0;
   readonly #loads = new Map<string | undefined, Load>();
   readonly #maxSubscriptions: number;
+  readonly #onError: (error: unknown) => void;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
@@ -110,6 +111,7 @@ class Offer implements MessageEnd {
   constructor(source: ToolSource, options: OfferMessagesOptions) {
     const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions = MAX_SUBSCRIPTIONS } = options;
     this.#maxSubscriptions = maxSubscriptions;
+    this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
     this.#ask = ask;
     this.#seal = new Seal(secret);
@@ -156,7 +158,7 @@ class Offer implements MessageEnd {
   async #atMost(closing: Promise<unknown>): Promise<void> {
     if (await settledWithin(closing, CLOSE_MS)) await closing;
     else
-      reportUnexpected(
+      this.#onError(
         new DuolaneError(
           'timeout',
           `the tool source ${this.#source.info.name} went on for ${CLOSE_MS} ms after its cancel and is left behind`,
@@ -194,7 +196,10 @@ class Offer implements MessageEnd {
       if (running.aborted) return undefined;
       return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
-      return running.aborted ? undefined : toRpcError(id, error);
+      if (running.aborted) return undefined;
+      const answer = toRpcError(id, error);
+      if (answer.error.code === RPC.internalError && isInternal(error)) this.#onError(error);
+      return answer;
     } finally {
       unfollow();
       this.#running.take(number);
@@ -300,6 +305,9 @@ class Offer implements MessageEnd {
     await this.#outbox.push({ jsonrpc: '2.0', method, ...(params && { params }) });
   }
 }
+
+/** Whether an error was kept from the client. */
+const isInternal = (error: unknown): boolean => DuolaneError.from(error).code === 'internal';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
