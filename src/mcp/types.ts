@@ -36,7 +36,7 @@ export interface ListenOptions extends Abortable {
 }
 
 /** For a source that is shared by several people. */
-export interface Attributed extends Abortable {
+interface Attributed extends Abortable {
   /**
    * Whose request it is, where one connection serves several: any text, the same for the same
    * client. What a server says without naming a request reaches a caller only if there is no other.

@@ -473,6 +473,30 @@ const STUCK: Readonly<Record<string, readonly [ToolSource, string, JsonObject]>>
   ],
 };
 
+test('a request whose client has left already reaches no source', async () => {
+  const reached: string[] = [];
+  const source: ToolSource = {
+    ...BARE,
+    async *listTools() {
+      reached.push('list');
+    },
+    async *callTool() {
+      reached.push('call');
+    },
+    async *listen() {
+      reached.push('listen');
+    },
+  };
+  await using end = offerMessages(source);
+  const signal = AbortSignal.abort();
+  const _meta = { [META.version]: '2026-07-28', [META.capabilities]: {} };
+  for (const method of ['tools/list', 'tools/call', 'subscriptions/listen']) {
+    const message = { jsonrpc: '2.0', id: 1, method, params: { name: 'a', _meta } };
+    expect(await end.receive(message, { signal })).toBeUndefined();
+  }
+  expect(reached).toEqual([]);
+});
+
 describe('disposing with a source that ignores its signal', () => {
   for (const [what, [source, method, params]] of Object.entries(STUCK))
     test(`ends all the same: ${what}`, async () => {

@@ -187,6 +187,8 @@ class Offer implements MessageEnd {
     load[running.subscription ? 'subscriptions' : 'requests'] += 1;
     const unfollow = running.follow(options);
     try {
+      // Not every source looks at a signal that has aborted before it was given.
+      if (running.aborted) return undefined;
       const client = stateless ? readClient(params) : this.#client;
       const named = nameIn(metaOf(params)[CALLER]);
       const caller = stateless ? this.#sender(named, owner, number) : this.#inSession(named);
