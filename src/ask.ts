@@ -1,4 +1,4 @@
-import type { JsonObject } from './json.ts';
+import { isObject, type JsonObject } from './json.ts';
 
 /**
  * A question to a person. `id` must come out equal when the asker runs again: `<callId>/<key>` in
@@ -36,3 +36,13 @@ export type Ask = (
   request: InputRequest,
   options?: { readonly signal?: AbortSignal },
 ) => Promise<Answer>;
+
+/**
+ * What MCP's elicitation asks of a person. One whose form has no fields can only be accepted or
+ * declined: it is a decision, so words that are no plain yes must not accept it.
+ */
+export function elicitationKind(mode: unknown, schema: unknown): InputRequest['kind'] {
+  if (mode === 'url') return 'auth';
+  const properties = isObject(schema) ? schema['properties'] : undefined;
+  return isObject(properties) && Object.keys(properties).length > 0 ? 'question' : 'approval';
+}

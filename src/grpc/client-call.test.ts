@@ -1,3 +1,4 @@
+import { getEventListeners, on } from 'node:events';
 import { afterEach, expect, test, vi } from 'vitest';
 import { ClientCall } from './client-call.ts';
 import { GrpcClient, listenGrpc, unary } from './index.ts';
@@ -75,3 +76,48 @@ test.each(['unary', 'stream'] as const)(
     }
   },
 );
+
+const TEXT = {
+  encode: (value: string): Uint8Array => Buffer.from(value),
+  decode: (bytes: Uint8Array): string => Buffer.from(bytes).toString(),
+};
+const ECHO = { path: '/s/echo', request: TEXT, response: TEXT };
+
+test('metadata that never comes holds no call back from its abort, its deadline or the end', async () => {
+  await using server = await listenGrpc([unary(ECHO, async (request: string) => request)]);
+  const asked: (() => void)[] = [];
+  const client = new GrpcClient(server.url, {
+    metadata: () => new Promise((_, reject) => asked.push(() => reject(new Error('too late')))),
+  });
+  const caller = new AbortController();
+  const { signal } = caller;
+  const aborted = client.unary(ECHO, 'a', { signal });
+  const streamed = client.stream(ECHO, { one: 'b' }, { signal }).next();
+  const late = client.unary(ECHO, 'c', { deadline: Date.now() + 1 });
+  const open = client.unary(ECHO, 'd');
+  await vi.waitFor(() => expect(asked).toHaveLength(4));
+  caller.abort(new Error('not any more'));
+  await expect(aborted).rejects.toThrow('not any more');
+  await expect(streamed).rejects.toThrow('not any more');
+  await expect(late).rejects.toMatchObject({ code: 'timeout' });
+  const left = open.catch((error: unknown) => error);
+  await client[Symbol.asyncDispose]();
+  expect(await left).toMatchObject({ code: 'closed' });
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  // What comes later is nobody's: it must not end the process.
+  for (const reject of asked) reject();
+  await new Promise((resolve) => setImmediate(resolve));
+});
+
+test('what a handler throws is a warning of the process, if nobody else wants to know', async () => {
+  const warnings = on(process, 'warning');
+  const broken = unary(ECHO, async (): Promise<string> => {
+    throw new Error('password=hunter2');
+  });
+  await using server = await listenGrpc([broken]);
+  await using client = new GrpcClient(server.url);
+  const failed = await client.unary(ECHO, 'a').catch((error: unknown) => error);
+  expect(failed).toMatchObject({ code: 'internal' });
+  expect(String(failed)).not.toContain('hunter2');
+  for await (const [error] of warnings) if ((error as Error).message === 'password=hunter2') return;
+});

@@ -17,6 +17,15 @@ interface Beginning extends Abortable {
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** Calls `run` at a Unix time in ms; a time that no timer can reach is none. */
+export function atDeadline(
+  deadline: number | undefined,
+  run: () => void,
+): NodeJS.Timeout | undefined {
+  const ms = deadline === undefined ? Infinity : deadline - Date.now();
+  return ms <= MAX_TIMER_MS ? setTimeout(run, ms) : undefined;
+}
+
 /** One call on the client's side. Over when the server has said its status, or we have cancelled. */
 export class ClientCall {
   readonly #connection: Connection;
@@ -70,8 +79,7 @@ export class ClientCall {
       throw notSent(path, error);
     }
     // Only now: a deadline of a call that has no stream would cancel what is not there.
-    if (ms !== undefined && ms <= MAX_TIMER_MS)
-      this.#timer = setTimeout(() => this.cancel(late(path)), ms);
+    this.#timer = atDeadline(deadline, () => this.cancel(late(path)));
     this.#listen();
     this.#caller.onAbort((reason) => this.cancel(reason));
     this.#closed = new Promise((resolve) => this.#stream.once('close', resolve));
@@ -196,7 +204,7 @@ export class ClientCall {
 const isGrpc = (headers: IncomingHttpHeaders): boolean =>
   headers['content-type']?.startsWith('application/grpc') === true;
 
-const late = (path: string): DuolaneError =>
+export const late = (path: string): DuolaneError =>
   new DuolaneError('timeout', `the call of ${path} passed its deadline`);
 
 /** The connection ended a moment ago, or a header is one that HTTP/2 does not take. */

@@ -1,7 +1,9 @@
+import { setMaxListeners } from 'node:events';
 import { DuolaneError } from '../errors.ts';
+import { onAbort } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
-import { ClientCall } from './client-call.ts';
+import { atDeadline, ClientCall, late } from './client-call.ts';
 import { type ConnectOptions, Connections } from './connection.ts';
 import type { Metadata } from './metadata.ts';
 import { decode, type Method } from './method.ts';
@@ -31,12 +33,14 @@ export class GrpcClient implements AsyncDisposable {
   readonly #options: GrpcClientOptions;
   readonly #maxMessageBytes: number;
   readonly #calls = new Set<ClientCall>();
+  readonly #scope = new AbortController();
 
   /** `grpc://host:port`, or `grpcs://` for TLS. */
   constructor(url: string, options: GrpcClientOptions = {}) {
     this.#connections = new Connections(url, options);
     this.#options = options;
     this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
+    setMaxListeners(0, this.#scope.signal); // one for each call that waits for its metadata
   }
 
   /** Calls that run now. */
@@ -80,18 +84,37 @@ export class GrpcClient implements AsyncDisposable {
 
   async #dispose(): Promise<void> {
     const closed = new DuolaneError('closed', 'the gRPC client was closed');
+    this.#scope.abort(closed);
     for (const call of this.#calls) call.cancel(closed);
     await this.#connections.close();
   }
 
   async #begin(path: string, options: GrpcCallOptions): Promise<ClientCall> {
     options.signal?.throwIfAborted();
-    const common = await this.#options.metadata?.();
+    const given = this.#options.metadata?.();
+    const common = given instanceof Promise ? await this.#wait(given, path, options) : given;
     const metadata = { ...common, ...options.metadata };
     const call = new ClientCall(this.#connections.get(), path, { ...options, metadata }, () =>
       this.#calls.delete(call),
     );
     this.#calls.add(call);
     return call;
+  }
+
+  /** A token may take long or never come: the call can be left, or this client closed, meanwhile. */
+  async #wait<T>(given: Promise<T>, path: string, options: GrpcCallOptions): Promise<T> {
+    const waiting = new AbortController();
+    const abort = (reason: unknown): void => waiting.abort(reason);
+    const unlisten = [options.signal, this.#scope.signal].map((signal) => onAbort(signal, abort));
+    const timer = atDeadline(options.deadline, () => abort(late(path)));
+    try {
+      return await Promise.race([
+        given,
+        new Promise<never>((_, reject) => onAbort(waiting.signal, reject)),
+      ]);
+    } finally {
+      clearTimeout(timer);
+      for (const stop of unlisten) stop();
+    }
   }
 }

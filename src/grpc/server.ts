@@ -42,7 +42,8 @@ export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, Standard
   /** How long open calls have to end when the server is disposed; then they are cut. 2 s by default. */
   readonly closeMs?: number;
   /**
-   * What a handler threw that was no DuolaneError, or was `internal`: its client only learns that.
+   * What a handler threw that was no DuolaneError, or was `internal`: its client only learns that. A
+   * warning of the process by default.
    * Also clients that were cut (`timeout`), and connections that were refused (`rate_limited`).
    */
   readonly onError?: (error: unknown) => void;
@@ -246,7 +247,8 @@ class Serving {
     this.#serve(call, headers).then(
       () => call.end(),
       (error: unknown) => {
-        if (DuolaneError.from(error).code === 'internal') this.#options.onError?.(error);
+        if (DuolaneError.from(error).code === 'internal')
+          (this.#options.onError ?? reportUnexpected)(error);
         call.end(error);
       },
     );

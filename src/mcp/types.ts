@@ -35,12 +35,21 @@ export interface ListenOptions extends Abortable {
   readonly resources?: readonly string[];
 }
 
-export interface AskOptions extends Abortable {
+/** For a source that is shared by several people. */
+interface Attributed extends Abortable {
+  /**
+   * Whose request it is, where one connection serves several: any text, the same for the same
+   * client. What a server says without naming a request reaches a caller only if there is no other.
+   */
+  readonly caller?: string | undefined;
+}
+
+export interface AskOptions extends Attributed {
   /** How to ask whoever wants it; let what it throws pass, and you are called again. */
   readonly ask?: Ask;
 }
 
-export interface CallOptions extends Abortable {
+export interface CallOptions extends Attributed {
   /** Unix ms. */
   readonly deadline?: number | undefined;
 }
@@ -250,6 +259,11 @@ export interface OfferMessagesOptions {
    * do not count against the 1,024 other requests of an owner at one endpoint.
    */
   readonly maxSubscriptions?: number;
+  /**
+   * What went wrong inside: a source threw what is no DuolaneError, or is `internal`, and the client
+   * learns only that. A warning of the process by default.
+   */
+  readonly onError?: (error: unknown) => void;
 }
 
 export interface DialMessagesOptions extends Abortable {
@@ -264,9 +278,15 @@ export interface DialMessagesOptions extends Abortable {
    * `onRequest`; without one, what it asks in a call is an `input` event of that call, which is
    * held open for an hour, or made anew when its answers come later; in a read or a prompt it goes
    * to the `ask` given with that. A server that does not say for which of several requests it asks
-   * is refused.
+   * is refused; so is one that does not name the request at all, once several callers have used
+   * this connection.
    */
   readonly capabilities?: JsonObject;
+  /**
+   * All who call through this connection are one person, so what the server says without naming a
+   * request may go to the only open call, whichever client made it. False by default.
+   */
+  readonly singleUser?: boolean;
   /** Requests of the server; a throw becomes a JSON-RPC error. */
   readonly onRequest?: (
     method: string,

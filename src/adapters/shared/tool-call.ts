@@ -17,6 +17,9 @@ export async function* callTool(
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
   let answers: readonly Answer[] = ctx.task.answers.filter(({ id }) => id.startsWith(`${callId}/`));
   let state: string | undefined;
+  // One dialled server may serve the tasks of many people.
+  const { owner, task } = ctx.task;
+  const caller = owner === undefined ? `task ${task}` : `owner ${owner}`;
   for (;;) {
     const call = {
       id: callId,
@@ -27,7 +30,7 @@ export async function* callTool(
       ...(state !== undefined && { state }),
     };
     let asked: readonly Answer[] | undefined;
-    for await (const event of source.callTool(call, { signal: ctx.signal })) {
+    for await (const event of source.callTool(call, { signal: ctx.signal, caller })) {
       if (event.type === 'result') return event.result;
       if (event.type === 'progress') yield { ...event, type: 'tool.progress', callId };
       if (event.type !== 'input') continue;

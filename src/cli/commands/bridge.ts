@@ -14,6 +14,9 @@ export const bridge: Command = {
   options: {
     token: { value: 'bearer', text: 'sent to <from> as its bearer token' },
     'require-token': { value: 'bearer', text: 'what clients of a gRPC <to> must bear' },
+    'single-user': {
+      text: 'all clients are one person: give the only open call what the server says without naming one',
+    },
     json: { text: 'print the address and then the counters as JSON, one per line' },
   },
   details: [
@@ -40,7 +43,12 @@ export const bridge: Command = {
     const offer = readTarget(to, textFlag(flags, 'require-token'));
     const { out, err } = terminal;
     const token = textFlag(flags, 'token');
-    await using source = await dialSource(from, { token, signal, capabilities: PASSED_ON });
+    await using source = await dialSource(from, {
+      token,
+      signal,
+      capabilities: PASSED_ON,
+      singleUser: Boolean(flags['single-user']),
+    });
     const tally = new Tally(source, () => shown.changed());
     const report = flags['json']
       ? (counts: Counts) => out.line(JSON.stringify(counts))

@@ -19,16 +19,22 @@ export interface SourceOptions extends Abortable {
   readonly token: string | undefined;
   /** What the server may ask of us in a call: it becomes an `input` event. */
   readonly capabilities?: JsonObject;
+  /** Whether all who call through it are one person. */
+  readonly singleUser?: boolean;
 }
 
 /** Dials what a person named; `invalid` if it is none of these. */
 export async function dialSource(
   given: string,
-  { token, signal, capabilities }: SourceOptions,
+  { token, signal, capabilities, singleUser = false }: SourceOptions,
 ): Promise<ToolSource & AsyncDisposable> {
   const [, scheme, rest = ''] = /^(stdio|https?|sses?|grpcs?):(.+)$/s.exec(given) ?? [];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const options = { ...(signal && { signal }), ...(capabilities && { capabilities }) };
+  const options = {
+    ...(signal && { signal }),
+    ...(capabilities && { capabilities }),
+    singleUser,
+  };
   switch (scheme) {
     case 'stdio':
       return dialCommand(rest, options);

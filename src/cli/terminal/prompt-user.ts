@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import type { Answer, InputRequest } from '../../ask.ts';
+import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { decisionOf } from '../../event/text/parse-decision.ts';
+import type { JsonObject } from '../../json.ts';
+import { askFields } from './ask-fields.ts';
 import { plain } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -59,10 +61,18 @@ export async function decide(
     return { id, action: otherwise };
   }
   if (kind !== 'question') return { id, action: await decideInWords(question, signal) };
+  if (hasFields(request.schema)) {
+    terminal.err.line(question);
+    const content = await askFields(request.schema, (prompt) => readLine(prompt, signal));
+    return content ? { id, action: 'accept', content } : { id, action: 'cancel' };
+  }
   const said = await readLine(`${question} > `, signal);
   if (said === undefined) return { id, action: 'cancel' };
   return { id, action: 'accept', content: said.trim() };
 }
+
+const hasFields = (schema: JsonObject | undefined): schema is JsonObject =>
+  elicitationKind('form', schema) === 'question';
 
 /** Only a plain yes accepts; an empty line declines; anything that is neither yes nor no asks again. */
 async function decideInWords(question: string, signal: AbortSignal): Promise<Answer['action']> {

@@ -1,4 +1,4 @@
-import type { Ask } from '../../ask.ts';
+import { type Ask, elicitationKind } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { textOf } from '../options/describe-value.ts';
@@ -42,7 +42,7 @@ export async function elicit(
   const { action, content } = await options.ask(
     {
       id: `${question.elicitationId ?? context.id}/elicitation`,
-      kind: question.mode === 'url' ? 'auth' : 'question',
+      kind: elicitationKind(question.mode, question.requestedSchema),
       message: question.message,
       ...(question.requestedSchema && { schema: question.requestedSchema }),
       ...(question.url !== undefined && { data: { url: question.url } }),

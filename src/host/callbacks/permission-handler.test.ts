@@ -361,7 +361,7 @@ describe('elicitation and dialogs', () => {
       subtype: 'error',
     });
     const ask: NonNullable<SessionOptions['ask']> = async ({ id, kind, schema }) => {
-      expect({ kind, schema }).toEqual({ kind: 'question', schema: { type: 'object' } });
+      expect({ kind, schema }).toEqual({ kind: 'approval', schema: { type: 'object' } });
       return { id, action: 'accept', content };
     };
     expect(await answered({ ask })).toMatchObject({ response: { action: 'accept', content } });

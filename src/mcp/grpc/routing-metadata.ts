@@ -1,11 +1,13 @@
 import type { CallContext, Metadata } from '../../grpc/index.ts';
 import { decodeHeader, encodeHeader } from '../../wire/encoded-header.ts';
+import { nameIn, pseudonym } from '../caller.ts';
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 
 type Named = 'tools/call' | 'resources/read' | 'prompts/get';
 
 const METHOD = 'mcp-method';
 const NAME = 'mcp-name';
+const CALLER = 'duolane-caller';
 const MISMATCH = -32020;
 /** A longer name is not mirrored: many peers take 8 KiB of metadata and no more. */
 const MAX_CHARS = 2_048;
@@ -32,3 +34,12 @@ export function checkMirror({ metadata }: CallContext, method: Named, name: stri
       message: `Header mismatch: the metadata ${wrong} is not as in the message`,
     });
 }
+
+/** For which caller of one dialled connection a call is: connections come and go. */
+export const callerMetadata = (dialled: string, caller: string | undefined): Metadata => ({
+  [CALLER]: pseudonym(`${dialled} ${caller ?? ''}`),
+});
+
+/** Whose call it is: a client of ours says so, any other is its connection. */
+export const callerOf = ({ metadata, peer }: CallContext): string =>
+  `grpc/${nameIn(metadata[CALLER]) ?? `#${peer}`}`;

@@ -1,4 +1,4 @@
-import type { Answer, InputRequest } from '../../ask.ts';
+import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
@@ -9,6 +9,10 @@ export const CAPABILITY: Readonly<Record<string, string>> = {
   'roots/list': 'roots',
 };
 
+/** Says in `_meta` what a question is, where its form does not. */
+const KIND = 'duolane/kind';
+const KINDS = ['approval', 'question', 'auth'] as const;
+
 /** A question in the wire's words. */
 export interface WireInput {
   readonly method: string;
@@ -16,16 +20,18 @@ export interface WireInput {
 }
 
 /** One that came from another server goes on as it came. */
-export function toWire({ message, schema, data }: InputRequest): WireInput {
+export function toWire({ kind, message, schema, data }: InputRequest): WireInput {
   const { method, params } = isObject(data) ? data : {};
   if (typeof method === 'string' && method in CAPABILITY && isObject(params))
     return { method, params };
+  const mode = 'form';
   return {
     method: 'elicitation/create',
     params: {
-      mode: 'form',
+      mode,
       message: message ?? 'The tool needs your answer.',
       requestedSchema: schema ?? { type: 'object', properties: {} },
+      ...(elicitationKind(mode, schema) !== kind && { _meta: { [KIND]: kind } }),
     },
   };
 }
@@ -34,11 +40,13 @@ export function fromWire(callId: string, key: string, value: unknown): InputRequ
   const { method, params = {} } = isObject(value) ? value : {};
   if (typeof method !== 'string' || !isObject(params))
     throw new DuolaneError('malformed', `the server asks for ${key} without saying how`);
-  const { message, requestedSchema, mode } = params;
+  const { message, requestedSchema, mode, _meta: meta } = params;
+  const said = isObject(meta) ? KINDS.find((kind) => kind === meta[KIND]) : undefined;
+  const elicits = method === 'elicitation/create';
   return {
     id: `${callId}/${key}`,
     callId,
-    kind: mode === 'url' ? 'auth' : 'question',
+    kind: elicits ? (said ?? elicitationKind(mode, requestedSchema)) : 'question',
     ...(typeof message === 'string' && { message }),
     ...(isObject(requestedSchema) && { schema: requestedSchema }),
     data: { method, params },

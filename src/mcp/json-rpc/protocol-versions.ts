@@ -1,3 +1,4 @@
+import { CALLER } from '../caller.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
 /** The revision without a handshake: every request says who asks and what it can do. */
@@ -32,7 +33,7 @@ export function rpcCodeOf({ cause }: Error): unknown {
 export const metaOf = (params: unknown): JsonObject =>
   isObject(params) && isObject(params['_meta']) ? params['_meta'] : {};
 
-const OF_A_HOP: ReadonlySet<string> = new Set(Object.values(META));
+const OF_A_HOP: ReadonlySet<string> = new Set([...Object.values(META), CALLER]);
 
 /** Metadata without what belongs to one connection: the next has its own. */
 export function withoutHop(meta: JsonObject): JsonObject {

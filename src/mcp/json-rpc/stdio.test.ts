@@ -2,7 +2,8 @@ import { PassThrough, Writable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { createRegistry } from '../registry/registry.ts';
 import { tool } from '../registry/tool.ts';
-import { offerStdio } from './stdio.ts';
+import { call, toArray } from '../../../test/contracts/tool-source.contract.ts';
+import { dialStdio, offerStdio } from './stdio.ts';
 
 /** A client that has called a tool and reads nothing of what the tool tells. */
 async function stuck() {
@@ -37,4 +38,29 @@ test('a client whose output closes while a message waits for room is not waited 
 test('disposing does not wait for a client that reads nothing', async () => {
   const { serving } = await stuck();
   await expect(serving[Symbol.asyncDispose]()).resolves.toBeUndefined();
+});
+
+test('a server that cannot be started says so', async () => {
+  const dialled = dialStdio({ command: '/nowhere/server', args: [], env: {} });
+  await expect(dialled).rejects.toMatchObject({
+    code: 'not_found',
+    message: expect.stringContaining('/nowhere/server') as string,
+  });
+});
+
+test('a server that no longer reads fails the calls that it cannot get', async () => {
+  const script = `
+    const { closeSync, readSync } = require('node:fs');
+    const line = Buffer.alloc(10_000);
+    const { id } = JSON.parse(line.toString('utf8', 0, readSync(0, line)));
+    const result = { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: {} };
+    closeSync(0);
+    console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+    setInterval(() => {}, 1000);`;
+  const args = ['-e', script];
+  const source = await dialStdio({ command: process.execPath, args, env: {}, graceMs: 1 });
+  const failed = { code: expect.stringMatching(/^(closed|peer_exited)$/) as string };
+  await expect(toArray(source.callTool(call('a')))).rejects.toMatchObject(failed);
+  await expect(toArray(source.listTools())).rejects.toMatchObject(failed);
+  await source[Symbol.asyncDispose]();
 });

@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
+import { settledWithin } from '../../stream/abort.ts';
+import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
 import { encodeRpc } from '../../wire/json-rpc.ts';
@@ -33,26 +35,59 @@ export async function dialTransport(
   transport: Transport,
   options: DialMessagesOptions & LinesOptions = {},
 ): Promise<ToolSource & AsyncDisposable> {
+  const pipe = new Pipe(transport);
   return dialMessages(
     {
-      incoming: fromPeer(transport, options),
-      async send(message) {
-        if (!transport.write(`${encodeRpc(message)}\n`)) await transport.drained();
-      },
+      incoming: pipe.incoming(options),
+      send: (message) => pipe.send(`${encodeRpc(message)}\n`),
       close: async () => transport[Symbol.asyncDispose](),
     },
     options,
   );
 }
 
-async function* fromPeer(
-  transport: Transport,
-  options: LinesOptions,
-): AsyncGenerator<JsonObject, void, undefined> {
-  yield* lines(transport.output, options);
-  const exit = await transport.exited;
-  throw exit.startError ?? new DuolaneError('peer_exited', lastWords(exit));
+/** How long a failed write waits for the exit that explains it. */
+const EXIT_MS = 1_000;
+
+class Pipe {
+  readonly #transport: Transport;
+  /** Why what was written cannot arrive. */
+  #lost: Error | undefined;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  async *incoming(options: LinesOptions): AsyncGenerator<JsonObject, void, undefined> {
+    yield* lines(this.#transport.output, options);
+    throw endOf(await this.#transport.exited, this.#lost);
+  }
+
+  async send(line: string): Promise<void> {
+    const transport = this.#transport;
+    try {
+      if (!transport.write(line, (reason) => this.#lose(reason))) await transport.drained();
+    } catch (error) {
+      // It often has ended, or was never started: that says more.
+      if (!(await settledWithin(transport.exited, EXIT_MS))) throw error;
+      throw endOf(await transport.exited, this.#lost);
+    }
+  }
+
+  /** Nobody will answer what was written: a server that no longer reads is ended, and all calls with it. */
+  #lose(reason: Error): void {
+    this.#lost ??= reason;
+    Promise.resolve(this.#transport[Symbol.asyncDispose]()).catch(reportUnexpected);
+  }
 }
+
+const endOf = (exit: Exit, lost: Error | undefined): Error =>
+  exit.startError ??
+  new DuolaneError(
+    'peer_exited',
+    lost ? `${lastWords(exit)}; before, it stopped reading its input` : lastWords(exit),
+    { cause: lost },
+  );
 
 function lastWords({ code, signal, stderr }: Exit): string {
   const how = signal === undefined ? `code ${code}` : `signal ${signal}`;

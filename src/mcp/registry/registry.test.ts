@@ -204,3 +204,44 @@ describe('the registry', () => {
     expect(handler).toBeTypeOf('function');
   });
 });
+
+test.each<[string, z.ZodType, z.ZodType?]>([
+  [
+    'at once',
+    z.string().transform(() => {
+      throw new Error('no such place');
+    }),
+  ],
+  [
+    'later',
+    z.string().transform(async () => {
+      throw new Error('no such place');
+    }),
+  ],
+  [
+    'after one that waits',
+    z.string().transform(() => {
+      throw new Error('no such place');
+    }),
+    z.string().transform(async () => {
+      throw new Error('no such day');
+    }),
+  ],
+])(
+  'a schema that throws %s is a failed call, like a handler that does',
+  async (_, place, day = z.string()) => {
+    const registry = createRegistry({
+      name: 'r',
+      tools: [tool('go', 'Goes', { day, place }, async () => 'gone')],
+    });
+    expect(await toArray(registry.callTool(call('go', { day: 'x', place: 'x' })))).toEqual([
+      {
+        type: 'result',
+        result: {
+          content: [{ type: 'text', text: expect.stringMatching('Error: no such') as string }],
+          isError: true,
+        },
+      },
+    ]);
+  },
+);

@@ -6,6 +6,7 @@ import { Changes } from '../sources/change-feed.ts';
 import { errorResult } from './tool-result.ts';
 import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run-tool.ts';
 import {
+  type Checked,
   type CompiledSchema,
   compileSchema,
   describeProblems,
@@ -129,8 +130,14 @@ class Registry implements ToolRegistry, Runner {
   async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
     if (!entry) throw new DuolaneError('not_found', `Unknown tool: ${call.name}`);
-    const checking = entry.schema.check(call.args);
-    const checked = checking instanceof Promise ? await checking : checking;
+    let checked: Checked;
+    try {
+      const checking = entry.schema.check(call.args);
+      checked = checking instanceof Promise ? await checking : checking;
+    } catch (error) {
+      // Code of the tool, such as a transform: it fails as a handler does.
+      return { type: 'result', result: errorResult(error) };
+    }
     // A result and not an error (MCP 2025-11-25, tools, error handling): the model reads a result
     // and can correct its arguments; an error ends at the client.
     if (!checked.ok)

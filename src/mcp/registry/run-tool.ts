@@ -1,4 +1,4 @@
-import type { Answer, InputRequest } from '../../ask.ts';
+import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { settledWithin } from '../../stream/abort.ts';
@@ -161,7 +161,10 @@ class Run {
     const { message } = params;
     const { action, content } = await this.ask({
       id,
-      kind: params['mode'] === 'url' ? 'auth' : 'question',
+      kind:
+        method === 'elicitation/create'
+          ? elicitationKind(params['mode'], params['requestedSchema'])
+          : 'question',
       ...(typeof message === 'string' && { message }),
       ...(isObject(params['requestedSchema']) && { schema: params['requestedSchema'] }),
       data: { method, params },

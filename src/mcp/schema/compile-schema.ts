@@ -63,7 +63,7 @@ interface ForeignSchema {
     readonly jsonSchema?: { input(options: { target: string }): JsonObject };
   };
   /** zod 4; `optin` says in which way a field may be left out, if it may. */
-  readonly _zod?: { readonly optin?: string };
+  readonly _zod?: { readonly optin?: string; readonly def?: unknown };
   /** zod 3 */
   readonly _def?: JsonObject;
   safeParseAsync?(
@@ -84,7 +84,7 @@ interface Field {
 function compileField(schema: ForeignSchema): Field {
   const { $schema: _, ...json } = describe(schema);
   return {
-    schema: { json, check: (value) => validate(schema, value) },
+    schema: { json, check: validator(schema) },
     optional: schema._zod ? schema._zod.optin !== undefined : (schema.isOptional?.() ?? false),
   };
 }
@@ -100,14 +100,37 @@ function describe(schema: ForeignSchema): JsonObject {
   throw invalid('its library cannot tell its JSON Schema: give zod or plain JSON Schema');
 }
 
-function validate(schema: ForeignSchema, value: unknown): Checked | Promise<Checked> {
+/**
+ * zod tries every schema at once and drops the promise of one that waits: the function behind it
+ * would run twice, and if it rejects, the rejection would have no owner and end the process. So
+ * zod is asked to wait from the start where a schema has functions.
+ */
+function validator(schema: ForeignSchema): CompiledSchema['check'] {
   const standard = schema['~standard'];
-  if (standard) {
-    const result = standard.validate(value);
+  const mayWait = schema._zod ? hasFunction(schema, new Set()) : schema._def !== undefined;
+  if (schema.safeParseAsync && (mayWait || !standard))
+    return async (value) => {
+      const { success, data, error } = await schema.safeParseAsync!(value);
+      return fromStandard(success ? { value: data } : { issues: error?.issues ?? [] });
+    };
+  return (value) => {
+    const result = standard!.validate(value);
     return result instanceof Promise ? result.then(fromStandard) : fromStandard(result);
-  }
-  return schema.safeParseAsync!(value).then(({ success, data, error }) =>
-    fromStandard(success ? { value: data } : { issues: error?.issues ?? [] }),
+  };
+}
+
+/** Functions that zod never waits for: words of a problem, conditions of a check, `trim` and the like. */
+const AT_ONCE: ReadonlySet<string> = new Set(['error', 'when', 'tx']);
+
+/** Whether a zod 4 schema, or one inside it, calls a function of the program. */
+function hasFunction(part: unknown, seen: Set<unknown>): boolean {
+  if (typeof part === 'function' && !('_zod' in part)) return true;
+  if (part === null || (typeof part !== 'object' && typeof part !== 'function')) return false;
+  if (seen.has(part)) return false;
+  seen.add(part);
+  const inside = '_zod' in part ? (part._zod as { readonly def?: unknown }).def : part;
+  return Object.entries(inside ?? {}).some(
+    ([key, value]) => !AT_ONCE.has(key) && hasFunction(value, seen),
   );
 }
 
@@ -143,7 +166,9 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
     const results: Array<Checked | Promise<Checked>> = [];
     let waits = false;
     for (const [name, { schema }] of fields) {
-      const result = schema.check(Object.hasOwn(value, name) ? value[name] : undefined);
+      const result = attempt(() =>
+        schema.check(Object.hasOwn(value, name) ? value[name] : undefined),
+      );
       waits ||= result instanceof Promise;
       results.push(result);
     }
@@ -166,6 +191,15 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
       : { ok: true, value: Object.fromEntries(checked) };
   };
   return { json, check };
+}
+
+/** A throw as a rejection: the promises of the fields before must not be left alone. */
+function attempt(run: () => Checked | Promise<Checked>): Checked | Promise<Checked> {
+  try {
+    return run();
+  } catch (error) {
+    return Promise.reject(error);
+  }
 }
 
 /** Puts the field's name in front of what is wrong with its schema. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { DuolaneError } from '../../../errors.ts';
 import { GrpcClient, type GrpcClientOptions, methodOf } from '../../../grpc/index.ts';
@@ -26,10 +27,10 @@ import {
   Mcp,
   ReadResourceRequestSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parseObject } from '../codec/json-text.ts';
+import { member, parseObject, toText } from '../codec/json-text.ts';
 import { ListItems } from './list-items.ts';
 import { LISTS } from '../codec/list-methods.ts';
-import { mirrorOf } from '../routing-metadata.ts';
+import { callerMetadata, mirrorOf } from '../routing-metadata.ts';
 
 export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
   /** `grpc://host:port`, or `grpcs://` for TLS. */
@@ -93,23 +94,24 @@ function sourceOf(
   maxResourceBytes: number,
 ): GrpcSource {
   const has = new Set(methods);
+  const dialled = { client, id: randomUUID() };
   const lists = LISTS.filter((list) => has.has(list.name)).map((list) => [
     list.list,
     (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
   ]);
   const streamResource = (uri: string, options?: ReadOptions): AsyncIterable<ResourcePart> =>
-    failing(() => resourceParts(client, uri, options), fromGrpcError);
+    failing(() => resourceParts(dialled, uri, options), fromGrpcError);
   return {
     listTools: () => none<Tool>(),
     ...(Object.fromEntries(lists) as Partial<ToolSource>),
     info: { name, version, ...member('instructions', instructions) },
-    callTool: (call, options) => failing(() => callTool(client, call, options), fromGrpcError),
+    callTool: (call, options) => failing(() => callTool(dialled, call, options), fromGrpcError),
     ...(has.has(Mcp.method.readResource.name) && {
       streamResource,
       readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
     }),
     ...(has.has(Mcp.method.getPrompt.name) && {
-      getPrompt: (prompt, args, options) => orRpcError(getPrompt(client, prompt, args, options)),
+      getPrompt: (prompt, args, options) => orRpcError(getPrompt(dialled, prompt, args, options)),
     }),
     ...(has.has(Mcp.method.complete.name) && {
       complete: (request, options) => orRpcError(complete(client, request, options)),
@@ -131,13 +133,18 @@ async function orRpcError<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
+interface Dialled {
+  readonly client: GrpcClient;
+  readonly id: string;
+}
+
 async function* callTool(
-  client: GrpcClient,
+  { client, id }: Dialled,
   call: ToolCall,
-  { signal, deadline }: CallOptions = {},
+  { signal, deadline, caller }: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const one = toCallRequest(call);
-  const metadata = mirrorOf('tools/call', call.name);
+  const metadata = { ...mirrorOf('tools/call', call.name), ...callerMetadata(id, caller) };
   const options = { deadline, metadata, ...(signal && { signal }) };
   for await (const message of client.stream(methodOf(Mcp.method.callTool), { one }, options)) {
     const event = fromCallEvent(message);
@@ -148,12 +155,13 @@ async function* callTool(
 }
 
 async function* resourceParts(
-  client: GrpcClient,
+  { client, id }: Dialled,
   uri: string,
-  { ask, offset, signal }: ReadOptions = {},
+  { ask, offset, signal, caller }: ReadOptions = {},
 ): AsyncGenerator<ResourcePart, void, undefined> {
   const answering = new Answering(`reading ${uri}`, ask);
-  const options = { metadata: mirrorOf('resources/read', uri), ...(signal && { signal }) };
+  const metadata = { ...mirrorOf('resources/read', uri), ...callerMetadata(id, caller) };
+  const options = { metadata, ...(signal && { signal }) };
   rounds: for (;;) {
     const one = create(ReadResourceRequestSchema, {
       uri,
@@ -173,14 +181,15 @@ async function* resourceParts(
 }
 
 async function getPrompt(
-  client: GrpcClient,
+  { client, id }: Dialled,
   name: string,
   args: JsonObject,
-  { ask, signal }: AskOptions = {},
+  { ask, signal, caller }: AskOptions = {},
 ): Promise<JsonObject> {
   const answering = new Answering(`the prompt ${name}`, ask);
-  const options = { metadata: mirrorOf('prompts/get', name), ...(signal && { signal }) };
-  const argumentsJson = JSON.stringify(args);
+  const metadata = { ...mirrorOf('prompts/get', name), ...callerMetadata(id, caller) };
+  const options = { metadata, ...(signal && { signal }) };
+  const argumentsJson = toText(args, 'the arguments');
   for (;;) {
     const request = { name, argumentsJson, answers: answering.answers };
     const { resultJson, inputRequired } = await client.unary(
@@ -198,7 +207,7 @@ async function complete(
   request: JsonObject,
   { signal }: Abortable = {},
 ): Promise<JsonObject> {
-  const requestJson = JSON.stringify(request);
+  const requestJson = toText(request, 'the request');
   const { resultJson } = await client.unary(
     methodOf(Mcp.method.complete),
     create(CompleteRequestSchema, { requestJson }),

@@ -13,7 +13,7 @@ import {
   type InputRequired,
   type InputRequiredSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parse, parseObject, text } from './json-text.ts';
+import { member, parse, parseObject, text, toText } from './json-text.ts';
 
 export function toCallRequest({
   id,
@@ -26,7 +26,7 @@ export function toCallRequest({
   return create(CallToolRequestSchema, {
     id,
     name,
-    argumentsJson: JSON.stringify(args),
+    argumentsJson: toText(args, 'the arguments'),
     answers: answers.map(toInputAnswer),
     ...member('metaJson', text(meta)),
     ...member('state', state),

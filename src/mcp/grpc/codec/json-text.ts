@@ -5,6 +5,15 @@ import { isObject, type JsonObject } from '../../../json.ts';
 export const text = (value: unknown): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value);
 
+/** Throws `invalid` for what cannot be written as JSON, such as a circle or a bigint. */
+export function toText(value: unknown, what: string): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    throw new DuolaneError('invalid', `${what} cannot be written as JSON`, { cause });
+  }
+}
+
 /** Throws `malformed`, naming the field. */
 export function parse(json: string, field: string): unknown {
   try {

@@ -13,6 +13,7 @@ import {
 import { isObject, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { ToolSource } from '../../types.ts';
+import { callerOf } from '../routing-metadata.ts';
 import { orStatus, toGrpcError } from '../codec/grpc-errors.ts';
 import {
   type CallToolResponse,
@@ -87,10 +88,11 @@ export function googleRoutes(source: ToolSource): Route[] {
     );
   if (source.readResource)
     routes.push(
-      unary(methodOf(method.readResource), ({ uri }, { signal }) =>
+      unary(methodOf(method.readResource), ({ uri }, call) =>
         orStatus(async () => {
           const resource = [];
-          for await (const entry of source.readResource!(uri, { signal }))
+          const options = { signal: call.signal, caller: callerOf(call) };
+          for await (const entry of source.readResource!(uri, options))
             resource.push(toGoogleContents(entry));
           return create(ReadResourceResponseSchema, { resource });
         }),
@@ -98,9 +100,10 @@ export function googleRoutes(source: ToolSource): Route[] {
     );
   if (source.getPrompt)
     routes.push(
-      unary(methodOf(method.getPrompt), ({ name, arguments: args }, { signal }) =>
+      unary(methodOf(method.getPrompt), ({ name, arguments: args }, call) =>
         orStatus(async () => {
-          const { description, messages } = await source.getPrompt!(name, args, { signal });
+          const options = { signal: call.signal, caller: callerOf(call) };
+          const { description, messages } = await source.getPrompt!(name, args, options);
           return create(GetPromptResponseSchema, {
             ...(typeof description === 'string' && { description }),
             messages: (Array.isArray(messages) ? messages : []).map(toGoogleMessage),
@@ -156,10 +159,12 @@ async function callTool(
   source: ToolSource,
   name: string,
   args: JsonObject,
-  { signal, deadline }: CallContext,
+  context: CallContext,
 ): Promise<CallToolResponse> {
   const call = { id: randomUUID(), name, args };
-  for await (const event of source.callTool(call, { signal, deadline })) {
+  const { signal, deadline } = context;
+  const options = { signal, deadline, caller: callerOf(context) };
+  for await (const event of source.callTool(call, options)) {
     if (event.type === 'input')
       throw new DuolaneError(
         'unsupported',

@@ -33,7 +33,7 @@ import {
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { member, parseObject } from '../codec/json-text.ts';
 import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
-import { checkMirror } from '../routing-metadata.ts';
+import { callerOf, checkMirror } from '../routing-metadata.ts';
 
 /** The typed streaming service of a source: what it has, and nothing else. */
 export function mcpRoutes(source: ToolSource): Route[] {
@@ -59,7 +59,8 @@ export function mcpRoutes(source: ToolSource): Route[] {
           const asking = new Asking(answers);
           const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
           try {
-            const result = await source.getPrompt!(name, args, { signal, ask: asking.ask });
+            const options = { signal, ask: asking.ask, caller: callerOf(call) };
+            const result = await source.getPrompt!(name, args, options);
             return create(GetPromptResponseSchema, { resultJson: JSON.stringify(result) });
           } catch (error) {
             return create(GetPromptResponseSchema, { inputRequired: asking.required(error) });
@@ -124,7 +125,8 @@ async function* callEvents(
 ): AsyncGenerator<CallToolEvent, void, undefined> {
   checkMirror(call, 'tools/call', request.name);
   const { signal, deadline } = call;
-  for await (const event of source.callTool(fromCallRequest(request), { signal, deadline })) {
+  const options = { signal, deadline, caller: callerOf(call) };
+  for await (const event of source.callTool(fromCallRequest(request), options)) {
     yield toCallEvent(event);
     if (event.type === 'result' || event.type === 'input') return;
   }
@@ -142,6 +144,7 @@ async function* resourceChunks(
   const options = {
     signal,
     ask: asking.ask,
+    caller: callerOf(call),
     ...(offset !== undefined && { offset: Number(offset) }),
   };
   let index = 0;

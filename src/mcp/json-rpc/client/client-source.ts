@@ -65,6 +65,6 @@ async function* callTool(
   options: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   options.signal?.throwIfAborted();
-  const open = client.held.take(call.state) ?? new OpenCall(client, call);
+  const open = client.held.take(call.state) ?? new OpenCall(client, call, options.caller);
   yield* open.read(call.answers, options);
 }

@@ -34,7 +34,7 @@ export async function dialMessages(
   transport: MessageTransport,
   options: DialMessagesOptions = {},
 ): Promise<ToolSource & AsyncDisposable> {
-  const client = new Client(transport, options.onRequest);
+  const client = new Client(transport, options);
   try {
     const answer = options.initializeResult ?? (await introduce(client, options, transport));
     return sourceOf(client, answer);

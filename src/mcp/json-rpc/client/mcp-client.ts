@@ -15,6 +15,7 @@ import {
   rpcResult,
 } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/json-rpc-errors.ts';
+import { Callers } from '../../caller.ts';
 import { Changes } from '../../sources/change-feed.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
@@ -42,7 +43,8 @@ const CHANGED: Readonly<Record<string, SourceChange['type']>> = {
 export class Client implements AsyncDisposable {
   readonly requests: Requests;
   readonly changes: Changes = new Changes();
-  /** Calls in flight, by progress token. */
+  readonly callers: Callers;
+  /** Calls in flight, by progress token and by the id of the request that runs for them. */
   readonly calls: Map<RpcId, CallEvents> = new Map();
   /** Who answers what the server asks on behalf of a request of ours, by the id of that. */
   readonly askers: Map<RpcId, AnswerServer> = new Map();
@@ -56,10 +58,15 @@ export class Client implements AsyncDisposable {
   readonly #serving = new Map<RpcId, AbortController>();
   readonly #incoming: AsyncIterator<JsonObject>;
   readonly #reading: Promise<void>;
+  #reported = false;
 
-  constructor(transport: MessageTransport, onRequest: DialMessagesOptions['onRequest']) {
+  constructor(
+    transport: MessageTransport,
+    { onRequest, singleUser = false }: Pick<DialMessagesOptions, 'onRequest' | 'singleUser'> = {},
+  ) {
     this.#transport = transport;
     this.#onRequest = onRequest;
+    this.callers = new Callers(singleUser);
     this.requests = new Requests(transport);
     this.#incoming = transport.incoming[Symbol.asyncIterator]();
     this.#reading = this.#read();
@@ -163,7 +170,9 @@ export class Client implements AsyncDisposable {
 
   /** A log line names no call: it belongs to the one on whose stream it came, or to the only one. */
   #log(message: JsonObject, { level, data, logger }: JsonObject): void {
-    this.#related(message, this.calls)?.push({
+    const call = this.#related(message, this.calls);
+    if (!call && this.calls.size > 0) this.#report('dropped a log line');
+    call?.push({
       type: 'log',
       level: typeof level === 'string' ? level : 'info',
       data,
@@ -171,12 +180,29 @@ export class Client implements AsyncDisposable {
     });
   }
 
-  /** What belongs to a message that names no request of ours; undefined if that cannot be told. */
+  /**
+   * What a message belongs to that names no request of ours: the request on whose stream it came,
+   * else the only one there is, if nobody but its caller has ever used this connection: a server
+   * may speak for a request that is over. Undefined if it cannot be known.
+   */
   #related<T>(message: JsonObject, all: ReadonlyMap<RpcId, T>): T | undefined {
     const id = this.#transport.requestOf?.(message);
-    const related = id === undefined ? undefined : all.get(id);
-    const [only] = all.values();
-    return related ?? (all.size === 1 ? only : undefined);
+    if (id !== undefined) return all.get(id);
+    if (this.callers.several) return undefined;
+    const [only, ...others] = new Set(all.values());
+    return others.length === 0 ? only : undefined;
+  }
+
+  /** Once for each connection: a server that does it does it all the time. */
+  #report(what: string): void {
+    if (this.#reported) return;
+    this.#reported = true;
+    reportUnexpected(
+      new DuolaneError(
+        'unsupported',
+        `${what} of the tool server: it does not say which request it is for`,
+      ),
+    );
   }
 
   async #serve(message: RpcRequest): Promise<void> {
@@ -207,9 +233,12 @@ export class Client implements AsyncDisposable {
     if (this.#onRequest || !(method in CAPABILITY) || this.askers.size === 0) return answer;
     const asker = this.#related(message, this.askers);
     if (asker) return asker;
+    this.#report(`refused ${method}`);
     throw new DuolaneError(
       'unsupported',
-      `${method} does not say which of ${this.askers.size} requests it is for, so nobody can be asked`,
+      this.callers.several
+        ? `${method} does not say which request it is for, and several clients share this connection`
+        : `${method} does not say which of ${new Set(this.askers.values()).size} requests it is for`,
     );
   }
 

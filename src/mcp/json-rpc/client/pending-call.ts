@@ -28,11 +28,11 @@ export class OpenCall {
   readonly #settled: Promise<void>;
   #over = false;
 
-  constructor(client: Client, call: ToolCall) {
+  constructor(client: Client, call: ToolCall, caller?: string) {
     this.#client = client;
     this.#name = call.name;
     this.#questions = new Questions(call.id, () => this.#events.insist(ASKED));
-    this.#settled = this.#run(call);
+    this.#settled = this.#run(call, client.callers.enter(caller));
   }
 
   /** Its events up to the next `input` or the result. Leaving before either cancels the call. */
@@ -71,7 +71,10 @@ export class OpenCall {
   }
 
   /** Never rejects: a failure is the last of the events. */
-  async #run({ id, name, args, meta, answers = [], state }: ToolCall): Promise<void> {
+  async #run(
+    { id, name, args, meta, answers = [], state }: ToolCall,
+    caller: JsonObject,
+  ): Promise<void> {
     const client = this.#client;
     const token = client.requests.nextId;
     const params = {
@@ -81,28 +84,34 @@ export class OpenCall {
       _meta: {
         [CALL_ID]: id,
         ...meta,
+        ...caller,
         progressToken: token,
         // Whoever reads the events decides what to drop; in the other era all levels come anyway.
         ...(client.envelope && { [META.logLevel]: 'debug' }),
       },
     };
+    let current = token;
+    // At once: progress that comes after the answer belongs to nobody.
+    const settle = (): void => {
+      for (const key of [token, current]) client.calls.delete(key);
+      client.askers.delete(current);
+    };
     try {
       const result = await inRounds(client, 'tools/call', params, {
         signal: this.#scope.signal,
         begin: () => {
-          client.calls.set(token, this.#events);
-          client.askers.set(token, this.#questions.answer);
+          // Each round is a request of its own, with the progress token of the first.
+          current = client.requests.nextId;
+          for (const key of [token, current]) client.calls.set(key, this.#events);
+          client.askers.set(current, this.#questions.answer);
         },
-        // At once: progress that comes after the answer belongs to nobody.
-        onSettled: () => {
-          client.calls.delete(token);
-          client.askers.delete(token);
-        },
+        onSettled: settle,
       });
       this.#events.finish(lastOf(client, id, result));
     } catch (error) {
       this.#events.fail(error);
     } finally {
+      settle(); // a request that could not be sent is never settled
       this.#over = true;
     }
   }

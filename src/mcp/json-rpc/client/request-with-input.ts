@@ -16,11 +16,13 @@ export async function whole(
   client: Client,
   method: string,
   params: JsonObject,
-  { ask, signal }: AskOptions = {},
+  { ask, signal, caller }: AskOptions = {},
 ): Promise<JsonObject> {
   const scope = new AbortController();
   const unlisten = onAbort(signal, (reason) => scope.abort(reason));
-  const id = client.requests.nextId;
+  const named = client.callers.enter(caller);
+  const asked = Object.keys(named).length > 0 ? { ...params, _meta: named } : params;
+  let id = client.requests.nextId;
   const questions = new Questions('', (request) => {
     ask?.({ ...request, id: keyOf('', request) }, { signal: scope.signal }).then(
       (answer) => questions.give([{ ...answer, id: request.id }]),
@@ -28,16 +30,20 @@ export async function whole(
     );
   });
   try {
-    const result = await inRounds(client, method, params, {
+    const result = await inRounds(client, method, asked, {
       signal: scope.signal,
       ...(ask && {
         ask,
-        begin: () => client.askers.set(id, questions.answer),
+        begin: () => {
+          id = client.requests.nextId;
+          client.askers.set(id, questions.answer);
+        },
         onSettled: () => client.askers.delete(id),
       }),
     });
     if (!askedIn(result)) return client.envelope ? bare(result) : result;
   } finally {
+    client.askers.delete(id); // a request that could not be sent is never settled
     unlisten();
   }
   throw new DuolaneError(

@@ -32,6 +32,8 @@ export interface RequestContext {
   readonly ask: Ask | undefined;
   readonly seal: Seal;
   readonly owner: string | undefined;
+  /** Whose request it is, for a source that others use too. */
+  readonly caller: string;
   /** Waits for the reader of `outgoing`. */
   readonly notify: (method: string, params: JsonObject) => Promise<void>;
   readonly log: (entry: { readonly level: string; readonly data: unknown }) => Promise<void>;
@@ -78,10 +80,12 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
   if (source.readResource)
     table.set('resources/read', async (params, context) => {
       const uri = string('uri', params['uri']);
-      const { signal } = context.cancellation;
+      const { caller, cancellation } = context;
+      const { signal } = cancellation;
       return serveAsking('resources/read', params, context, async (ask) => {
         const contents: JsonObject[] = [];
-        for await (const part of source.readResource!(uri, { signal, ask })) contents.push(part);
+        for await (const part of source.readResource!(uri, { signal, ask, caller }))
+          contents.push(part);
         return { contents };
       });
     });
@@ -99,9 +103,10 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
     table.set('prompts/get', async (params, context) => {
       const name = string('name', params['name']);
       const args = object('arguments', params['arguments'] ?? {});
-      const { signal } = context.cancellation;
+      const { caller, cancellation } = context;
+      const { signal } = cancellation;
       return serveAsking('prompts/get', params, context, (ask) =>
-        source.getPrompt!(name, args, { signal, ask }),
+        source.getPrompt!(name, args, { signal, ask, caller }),
       );
     });
   if (source.complete)

@@ -1,9 +1,11 @@
+import { on } from 'node:events';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { JsonObject } from '../../../json.ts';
 import { ourCatalogue } from '../../../../test/support/mcp/catalogue.ts';
 import { HELLO, notify, reader, send } from '../../../../test/support/mcp/message-endpoint.ts';
+import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import { verifies } from '../../../../test/verifies.ts';
 import { createRegistry } from '../../registry/registry.ts';
 import { createSdkMcpServer, tool } from '../../registry/tool.ts';
@@ -161,6 +163,57 @@ test('a registry whose callTool is wrapped is called through the wrapper', async
     result: { content: [{ text: 'bare' }] },
   });
   expect(called).toEqual(['add']);
+});
+
+/** The next warning of the process with this text; those of other tests may come before it. */
+async function warning(text: string): Promise<Error> {
+  for await (const [error] of on(process, 'warning'))
+    if (error instanceof Error && error.message.includes(text)) return error;
+  throw new Error('unreachable');
+}
+
+describe('what goes wrong inside a source', () => {
+  const broken: ToolSource = {
+    info: { name: 'broken', version: '1' },
+    async *listTools() {},
+    async *callTool() {
+      throw new TypeError('password=hunter2');
+    },
+  };
+
+  test('is kept from the client and reported here', async () => {
+    const errors: unknown[] = [];
+    await using end = offerMessages(broken, { onError: (error) => errors.push(error) });
+    const answer = await send(end, 'tools/call', { name: 'a' });
+    expect(answer).toMatchObject({ error: { code: -32603, message: 'internal error' } });
+    expect(errors).toMatchObject([{ message: 'password=hunter2' }]);
+  });
+
+  test('is a warning of the process by default', async () => {
+    const warned = warning('password=hunter2');
+    await using end = offerMessages(broken);
+    await send(end, 'tools/call', { name: 'a' });
+    expect(await warned).toBeInstanceOf(TypeError);
+  });
+
+  test('is not reported when it is what another server said, or a refusal', async () => {
+    const errors: unknown[] = [];
+    const said = fromRpcError({ code: -32603, message: 'theirs' });
+    await using end = offerMessages(
+      {
+        ...broken,
+        async *callTool() {
+          throw said;
+        },
+      },
+      { onError: (error) => errors.push(error) },
+    );
+    expect(await send(end, 'tools/call', { name: 'a' })).toMatchObject({
+      error: { message: 'theirs' },
+    });
+    await send(end, 'tools/call', {});
+    expect(errors).toEqual([]);
+  });
 });
 
 describe('ids', () => {
@@ -389,6 +442,72 @@ describe('disposing', () => {
     expect(await answered).toBeUndefined();
     await end[Symbol.asyncDispose]();
   });
+});
+
+/** Sources that ignore their signal, each with the request that shows it. */
+const never = (): Promise<never> => new Promise(() => {});
+const stuck = async function* (): AsyncGenerator<never, void, undefined> {
+  await never();
+};
+const none = async function* (): AsyncGenerator<never, void, undefined> {};
+const standing = async function* (): AsyncGenerator<{ type: 'listening' }, void, undefined> {
+  yield { type: 'listening' };
+  await never();
+};
+const BARE = { info: { name: 'stuck', version: '1' }, listTools: none, callTool: stuck };
+const STUCK: Readonly<Record<string, readonly [ToolSource, string, JsonObject]>> = {
+  'a call': [BARE, 'tools/call', { name: 't', arguments: {} }],
+  'a list': [{ ...BARE, listTools: stuck }, 'tools/list', {}],
+  'a read': [
+    { ...BARE, listResources: none, readResource: stuck },
+    'resources/read',
+    { uri: 'a:' },
+  ],
+  'a prompt': [{ ...BARE, listPrompts: none, getPrompt: never }, 'prompts/get', { name: 'p' }],
+  'a completion': [{ ...BARE, complete: never }, 'completion/complete', {}],
+  'its changes': [{ ...BARE, listen: standing }, 'ping', {}],
+  'a resource that is watched': [
+    { ...BARE, listResources: none, listen: standing },
+    'resources/subscribe',
+    { uri: 'a:' },
+  ],
+};
+
+test('a request whose client has left already reaches no source', async () => {
+  const reached: string[] = [];
+  const source: ToolSource = {
+    ...BARE,
+    async *listTools() {
+      reached.push('list');
+    },
+    async *callTool() {
+      reached.push('call');
+    },
+    async *listen() {
+      reached.push('listen');
+    },
+  };
+  await using end = offerMessages(source);
+  const signal = AbortSignal.abort();
+  const _meta = { [META.version]: '2026-07-28', [META.capabilities]: {} };
+  for (const method of ['tools/list', 'tools/call', 'subscriptions/listen']) {
+    const message = { jsonrpc: '2.0', id: 1, method, params: { name: 'a', _meta } };
+    expect(await end.receive(message, { signal })).toBeUndefined();
+  }
+  expect(reached).toEqual([]);
+});
+
+describe('disposing with a source that ignores its signal', () => {
+  for (const [what, [source, method, params]] of Object.entries(STUCK))
+    test(`ends all the same: ${what}`, async () => {
+      const warned = warning('stuck');
+      const end = offerMessages(source);
+      reader(end);
+      await send(end, 'initialize', HELLO);
+      send(end, method, params).catch(() => {});
+      await Promise.all([end[Symbol.asyncDispose](), end[Symbol.asyncDispose]()]);
+      expect(await warned).toMatchObject({ code: 'timeout' });
+    });
 });
 
 describe('messages of any form', () => {

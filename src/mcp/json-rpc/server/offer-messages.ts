@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
+import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { Register } from '../../../stream/releasing-map.ts';
+import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import {
   isNotification,
@@ -24,6 +27,8 @@ import type {
   SourceChange,
   ToolSource,
 } from '../../types.ts';
+import { CALLER, nameIn } from '../../caller.ts';
+import { metaOf } from '../protocol-versions.ts';
 import { type ClientState, type Methods, methodsOf, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
 import { Requests } from '../pending-requests.ts';
@@ -43,12 +48,15 @@ const PAGE_SIZE = 1_000;
 const MAX_RUNNING = 1_024;
 /** The same for `subscriptions/listen`, which stays open and does nothing most of the time. */
 const MAX_SUBSCRIPTIONS = 10_000;
+/** How long disposing waits for what it has cancelled; a tool of a registry takes a second at most. */
+const CLOSE_MS = 2_000;
 const LISTEN = 'subscriptions/listen';
 
 /**
  * The JSON-RPC face of a source, for one connection: make one per session. The source is shared
  * and not closed. Any number of requests run at once; equal ids are safe, since each answer
- * belongs to its `receive`. Disposing aborts what runs and waits for it.
+ * belongs to its `receive`. Disposing aborts what runs and waits for
+ * it, at most two seconds: a source that ignores its signal is left behind with a warning.
  */
 export function offerMessages(source: ToolSource, options: OfferMessagesOptions = {}): MessageEnd {
   return new Offer(source, options);
@@ -83,6 +91,7 @@ interface Load {
 }
 
 class Offer implements MessageEnd {
+  readonly #id = randomUUID();
   readonly #source: ToolSource;
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
@@ -94,6 +103,7 @@ class Offer implements MessageEnd {
   #served = 0;
   readonly #loads = new Map<string | undefined, Load>();
   readonly #maxSubscriptions: number;
+  readonly #onError: (error: unknown) => void;
   readonly #scope = new AbortController();
   #relaying: Promise<void> | undefined;
   #onIdle = (): void => {};
@@ -101,6 +111,7 @@ class Offer implements MessageEnd {
   constructor(source: ToolSource, options: OfferMessagesOptions) {
     const { ask, pageSize = PAGE_SIZE, secret, maxSubscriptions = MAX_SUBSCRIPTIONS } = options;
     this.#maxSubscriptions = maxSubscriptions;
+    this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
     this.#ask = ask;
     this.#seal = new Seal(secret);
@@ -137,10 +148,22 @@ class Offer implements MessageEnd {
     this.#requests.fail(closed);
     for (const running of this.#running.values()) running.abort(closed);
     this.#outbox.close();
-    if (this.#running.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
-    await this.#relaying;
-    await this.#client.watch[Symbol.asyncDispose]();
-    await this.#methods[Symbol.asyncDispose]();
+    const idle = this.#running.size > 0 && new Promise<void>((resolve) => (this.#onIdle = resolve));
+    const watching = this.#client.watch[Symbol.asyncDispose]();
+    await this.#atMost(Promise.all([idle, this.#relaying, watching]));
+    await this.#atMost(Promise.resolve(this.#methods[Symbol.asyncDispose]()));
+  }
+
+  /** A source that ignores its cancel is left behind: it must not keep the server from closing. */
+  async #atMost(closing: Promise<unknown>): Promise<void> {
+    if (await settledWithin(closing, CLOSE_MS)) await closing;
+    else
+      this.#onError(
+        new DuolaneError(
+          'timeout',
+          `the tool source ${this.#source.info.name} went on for ${CLOSE_MS} ms after its cancel and is left behind`,
+        ),
+      );
   }
 
   async #serve(message: RpcRequest, options: ReceiveOptions): Promise<JsonObject | undefined> {
@@ -164,14 +187,21 @@ class Offer implements MessageEnd {
     load[running.subscription ? 'subscriptions' : 'requests'] += 1;
     const unfollow = running.follow(options);
     try {
+      // Not every source looks at a signal that has aborted before it was given.
+      if (running.aborted) return undefined;
       const client = stateless ? readClient(params) : this.#client;
-      const context = this.#context(running, client, options);
+      const named = nameIn(metaOf(params)[CALLER]);
+      const caller = stateless ? this.#sender(named, owner, number) : this.#inSession(named);
+      const context = this.#context(running, client, caller, options);
       const result = await handler(params, context);
       if (context.spoke) await this.#outbox.flushed();
       if (running.aborted) return undefined;
       return rpcResult(id, stateless ? complete(method, result, this.#source.info) : result);
     } catch (error) {
-      return running.aborted ? undefined : toRpcError(id, error);
+      if (running.aborted) return undefined;
+      const answer = toRpcError(id, error);
+      if (answer.error.code === RPC.internalError && isInternal(error)) this.#onError(error);
+      return answer;
     } finally {
       unfollow();
       this.#running.take(number);
@@ -179,6 +209,20 @@ class Offer implements MessageEnd {
       if (load.requests + load.subscriptions === 0) this.#loads.delete(owner);
       if (this.#running.size === 0) this.#onIdle();
     }
+  }
+
+  /** The client of this connection, or the one of its own clients that it names. */
+  #inSession(named: string | undefined): string {
+    return `${this.#id}/${named ?? ''}`;
+  }
+
+  /**
+   * Without a session and a login nothing says that two requests have one client. A name does: it
+   * cannot be guessed, and servers do not pass it on.
+   */
+  #sender(named: string | undefined, owner: string | undefined, number: number): string {
+    const name = owner === undefined ? (named ?? `#${number}`) : (named ?? '');
+    return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
   #fullFor({ subscription, load }: Running): DuolaneError | undefined {
@@ -197,6 +241,7 @@ class Offer implements MessageEnd {
   #context(
     running: Running,
     client: ClientState,
+    caller: string,
     { related, owner }: ReceiveOptions,
   ): RequestContext & { spoke: boolean } {
     const context = {
@@ -206,6 +251,7 @@ class Offer implements MessageEnd {
       ask: this.#ask,
       seal: this.#seal,
       owner,
+      caller,
       // A quiet request owes its answer nothing, so it does not wait for others' messages.
       spoke: false,
       notify: async (method: string, params: JsonObject): Promise<void> => {
@@ -261,6 +307,9 @@ class Offer implements MessageEnd {
     await this.#outbox.push({ jsonrpc: '2.0', method, ...(params && { params }) });
   }
 }
+
+/** Whether an error was kept from the client. */
+const isInternal = (error: unknown): boolean => DuolaneError.from(error).code === 'internal';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 

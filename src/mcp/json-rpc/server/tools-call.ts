@@ -81,8 +81,9 @@ async function lastOf(
   call: ToolCall,
   context: RequestContext,
 ): Promise<LastEvent> {
-  const { signal } = context.cancellation;
-  for await (const event of source.callTool(call, { signal })) {
+  const { caller, cancellation } = context;
+  const { signal } = cancellation;
+  for await (const event of source.callTool(call, { signal, caller })) {
     if (event.type === 'result' || event.type === 'input') return event;
     await relay(event, call, context);
   }

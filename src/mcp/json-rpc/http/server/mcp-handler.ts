@@ -27,8 +27,6 @@ export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
    * it runs.
    */
   readonly idleMs?: number;
-  /** What failed inside the handler. A warning of the process by default. */
-  readonly onError?: (error: unknown) => void;
 }
 
 /** An MCP endpoint as a function of the web's own types. */
