@@ -55,10 +55,20 @@ test('what took the place of a placeholder is renamed', async () => {
   expect(readdirSync(root)).toEqual(['.bashrc.blocked']);
 });
 
-test('two calls at the same time leave each other the placeholders', async () => {
+test('what a call makes when another has taken its placeholder away is renamed', async () => {
   const [one, two] = [await files().protect([root]), await files().protect([root])];
   expect(await one.release()).toEqual([]);
+  // Without the folder of the first, its mount has gone for the second.
+  put('.bashrc', 'evil');
+  expect(await two.release()).toEqual([join(root, '.bashrc.blocked')]);
+  expect(readdirSync(root)).toEqual(['.bashrc.blocked']);
+});
+
+test('a call leaves the placeholders of another that still runs', async () => {
+  const [one, two] = [await files().protect([root]), await files().protect([root])];
   expect(await two.release()).toEqual([]);
+  expect(one.pinned.every((path) => existsSync(path))).toBe(true);
+  expect(await one.release()).toEqual([]);
   expect(readdirSync(root)).toEqual([]);
 });
 

@@ -74,6 +74,8 @@ const SAME_FOLDER = '.\n';
 /** How many folders are searched for repositories that a command has made. */
 const MAX_FOLDERS = 500_000;
 const FOLDERS_PER_TICK = 500;
+/** Longer than any command runs. */
+const OTHERS_MS = 15 * 60_000;
 
 export interface ProtectedFilesOptions {
   readonly home: string;
@@ -216,7 +218,7 @@ export class ProtectedFiles {
         // Git refuses to work with a config of the home that is a folder.
         if (path === join(this.#home, '.gitconfig')) made.file(path, '');
         else made.folder(path);
-      }
+      } else if (found.isDirectory() && entriesOf(path)?.length === 0) made.adopt(path, found);
       pinned.push(path);
     }
     return pinned;
@@ -230,7 +232,9 @@ export class ProtectedFiles {
     // These stay: they mean nothing, and a repository has them.
     if (!stat(hooks)) made.keepFolder(hooks);
     if (!stat(config)) made.keepFile(config);
-    if (!stat(common)) made.file(common, SAME_FOLDER);
+    // Also one of another session: when that takes it away, this one looks for what is there then.
+    if (!stat(common) || readFileSync(common, 'utf8') === SAME_FOLDER)
+      made.file(common, SAME_FOLDER);
     const text = readFileSync(config, 'utf8');
     if (/worktreeconfig/i.test(text) && !stat(worktree)) made.keepFile(worktree);
     const paths = [config, hooks, common, ...(stat(worktree) ? [worktree] : [])];
@@ -279,12 +283,23 @@ export class ProtectedFiles {
 class Placeholders {
   /** With their identity. */
   readonly #folders = new Map<string, string>();
+  /** Those of them that another session takes away. */
+  readonly #others = new Set<string>();
   /** With their text. */
   readonly #files = new Map<string, string>();
   readonly #onExit = (): void => void this.remove();
 
   constructor() {
     process.once('exit', this.#onExit);
+  }
+
+  /**
+   * An empty folder that was there before. An old one was left by a session that has crashed, and is
+   * taken away with the others. A new one is of another session, which takes it away itself.
+   */
+  adopt(path: string, { birthtimeMs }: Stats): void {
+    this.#folders.set(path, identity(path));
+    if (Date.now() - birthtimeMs < OTHERS_MS) this.#others.add(path);
   }
 
   /** Makes an empty folder, and those on the way to it. */
@@ -318,7 +333,7 @@ class Placeholders {
       else replaced.push(path);
     }
     for (const [path, id] of [...this.#folders].toReversed()) {
-      if (!stat(path)) continue;
+      if (!stat(path) || (this.#others.has(path) && identity(path) === id)) continue;
       try {
         rmdirSync(path);
       } catch {
