@@ -10,6 +10,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { suite } from '../../../test/verifies.ts';
 import { isHarmlessGitConfig } from './git-config.ts';
 import { ProtectedFiles } from './protected-files.ts';
 
@@ -87,13 +88,15 @@ test('a repository that the settings name is left alone', async () => {
   expect(await protection.release()).toEqual([]);
 });
 
-// To root no folder is closed.
-test.skipIf(process.getuid?.() === 0)('a folder that a command has closed is opened', async () => {
-  const protection = await files().protect([root]);
-  plant('sub/.git');
-  chmodSync(join(root, 'sub/.git'), 0o111);
-  chmodSync(join(root, 'sub'), 0o311);
-  expect(await protection.release()).toEqual([join(root, 'sub/.git/config.blocked')]);
+const asRoot = process.getuid?.() === 0 ? 'to root no folder is closed' : undefined;
+suite('a folder that a command has closed', asRoot, () => {
+  test('is opened, and searched', async () => {
+    const protection = await files().protect([root]);
+    plant('sub/.git');
+    chmodSync(join(root, 'sub/.git'), 0o111);
+    chmodSync(join(root, 'sub'), 0o311);
+    expect(await protection.release()).toEqual([join(root, 'sub/.git/config.blocked')]);
+  });
 });
 
 test.each([

@@ -1,20 +1,8 @@
-import {
-  chmodSync,
-  type Dirent,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmdirSync,
-  type Stats,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, type Dirent, readFileSync, renameSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
 import { isInside } from '../permissions/path-rules.ts';
 import { isHarmlessGitConfig } from './git-config.ts';
+import { entriesOf, identity, isFolder, notProtected, Placeholders, stat } from './placeholders.ts';
 
 /**
  * Files that a shell, an editor or an agent runs or believes when a person works in the folder
@@ -74,8 +62,6 @@ const SAME_FOLDER = '.\n';
 /** How many folders are searched for repositories that a command has made. */
 const MAX_FOLDERS = 500_000;
 const FOLDERS_PER_TICK = 500;
-/** Longer than any command runs. */
-const OTHERS_MS = 15 * 60_000;
 
 export interface ProtectedFilesOptions {
   readonly home: string;
@@ -279,87 +265,8 @@ export class ProtectedFiles {
   }
 }
 
-/** Files and folders that exist as long as a command runs. */
-class Placeholders {
-  /** With their identity. */
-  readonly #folders = new Map<string, string>();
-  /** Those of them that another session takes away. */
-  readonly #others = new Set<string>();
-  /** With their text. */
-  readonly #files = new Map<string, string>();
-  readonly #onExit = (): void => void this.remove();
-
-  constructor() {
-    process.once('exit', this.#onExit);
-  }
-
-  /**
-   * An empty folder that was there before. An old one was left by a session that has crashed, and is
-   * taken away with the others. A new one is of another session, which takes it away itself.
-   */
-  adopt(path: string, { birthtimeMs }: Stats): void {
-    this.#folders.set(path, identity(path));
-    if (Date.now() - birthtimeMs < OTHERS_MS) this.#others.add(path);
-  }
-
-  /** Makes an empty folder, and those on the way to it. */
-  folder(path: string): void {
-    if (!stat(dirname(path))) this.folder(dirname(path));
-    attempt(path, () => mkdirSync(path));
-    this.#folders.set(path, identity(path));
-  }
-
-  file(path: string, text: string): void {
-    attempt(path, () => writeFileSync(path, text, { flag: 'wx' }));
-    // What another session has made is this text as well, or is not for us to take away.
-    this.#files.set(path, text);
-  }
-
-  keepFolder(path: string): void {
-    attempt(path, () => mkdirSync(path));
-  }
-
-  keepFile(path: string): void {
-    attempt(path, () => writeFileSync(path, '', { flag: 'wx' }));
-  }
-
-  /** Takes them away, the last one first; returns the paths where something else is by now. */
-  remove(): string[] {
-    process.off('exit', this.#onExit);
-    const replaced: string[] = [];
-    for (const [path, text] of [...this.#files].toReversed()) {
-      if (!stat(path)) continue;
-      if (stat(path)?.isFile() && readFileSync(path, 'utf8') === text) unlinkSync(path);
-      else replaced.push(path);
-    }
-    for (const [path, id] of [...this.#folders].toReversed()) {
-      if (!stat(path) || (this.#others.has(path) && identity(path) === id)) continue;
-      try {
-        rmdirSync(path);
-      } catch {
-        // A person has put something into it: the command could not. Or it is another one.
-        if (identity(path) !== id || !isFolder(path)) replaced.push(path);
-      }
-    }
-    this.#folders.clear();
-    this.#files.clear();
-    return replaced;
-  }
-}
-
 /** A path as a pattern that fits it; `?` is any character, so it may fit its like as well. */
 export const asPattern = (path: string): string => path.replace(/[*?{}]/g, '?');
-
-function attempt(path: string, make: () => void): void {
-  try {
-    make();
-  } catch (reason) {
-    const code = (reason as NodeJS.ErrnoException).code;
-    // Another session in the same folder has made it at the same time.
-    if (code === 'EEXIST') return;
-    throw notProtected(path, `cannot be made (${code ?? String(reason)})`);
-  }
-}
 
 /** A link can be replaced by another one, whatever it leads to is closed or not. */
 function refuseLinks(path: string, root: string): void {
@@ -441,16 +348,6 @@ function hooksPath(config: string): string | undefined {
   return path === '' || path.startsWith('~') ? undefined : path;
 }
 
-/** Undefined: closed to us. */
-function entriesOf(folder: string): Dirent[] | undefined {
-  try {
-    return readdirSync(folder, { withFileTypes: true });
-  } catch (reason) {
-    // One that has gone meanwhile has nothing in it.
-    return (reason as NodeJS.ErrnoException).code === 'EACCES' ? undefined : [];
-  }
-}
-
 /** Git needs no list of a folder to use what is in it: a command may have taken it away. */
 function openedEntries(folder: string): Dirent[] {
   const found = entriesOf(folder);
@@ -462,24 +359,3 @@ function openedEntries(folder: string): Dirent[] {
   }
   return entriesOf(folder) ?? [];
 }
-
-function stat(path: string): Stats | undefined {
-  return lstatSync(path, { throwIfNoEntry: false });
-}
-
-function isFolder(path: string): boolean {
-  return stat(path)?.isDirectory() === true;
-}
-
-/** A number of a file is used again when the file has gone: the time of its birth tells them apart. */
-function identity(path: string): string {
-  const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
-  return found ? `${found.dev}:${found.ino}:${found.birthtimeNs}` : `missing:${path}`;
-}
-
-const notProtected = (path: string, why: string): DuolaneError =>
-  new DuolaneError(
-    'unsupported',
-    `cannot run commands: the setting "sandbox" is enabled and "${path}" ${why}, so it cannot be ` +
-      'protected; change that, or name it in sandbox.filesystem.allowWrite',
-  );
