@@ -176,6 +176,9 @@ suite('what other programs run later', missing(), () => {
       ),
       bash(`git init -q y && echo 'touch ${owned}' > y/.git/hooks/pre-commit`),
       bash('git init -q fine && cat fine/.git/config'),
+      // A hard link that was made before the config was protected.
+      bash('git init -q z && ln z/.git/config link'),
+      bash(`printf '[core]\\n\\tfsmonitor = touch ${owned}; false\\n' > link`),
     ]);
     expect(results.map(({ text }) => text.includes('Renamed, because'))).toEqual([
       true,
@@ -183,10 +186,12 @@ suite('what other programs run later', missing(), () => {
       true,
       true,
       false,
+      false,
+      true,
     ]);
     expect(results[0]?.text).toContain(join(ws.cwd, 'sub/.git/config.blocked'));
     git(ws.cwd, 'status');
-    for (const name of ['sub', 'x', 'y', 'bare'])
+    for (const name of ['sub', 'x', 'y', 'z', 'bare'])
       spawnSync('git', ['status'], { cwd: join(ws.cwd, name), env: { ...ENV, HOME: ws.root } });
     expect(existsSync(owned)).toBe(false);
     expect(existsSync(join(ws.cwd, 'fine/.git/config'))).toBe(true);

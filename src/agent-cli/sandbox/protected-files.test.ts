@@ -1,9 +1,11 @@
 import {
   chmodSync,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -82,6 +84,28 @@ test('only a repository that is new is judged', async () => {
   expect(existsSync(join(root, 'old/.git/config'))).toBe(true);
 });
 
+test('a config that is written through a hard link is judged by its text', async () => {
+  plant('sub/.git');
+  put('sub/.git/config', '[core]\n\tbare = false\n');
+  linkSync(join(root, 'sub/.git/config'), join(root, 'link'));
+  const protection = await files().protect([root]);
+  put('link', '[core]\n\tfsmonitor = evil\n');
+  expect(await protection.release()).toEqual([join(root, 'sub/.git/config.blocked')]);
+});
+
+test('what a person adds to a config meanwhile stays, with what was there before', async () => {
+  plant('.git');
+  plant('sub/.git');
+  const protection = await files().protect([root]);
+  const text = '[core]\n\tfsmonitor = evil\n[user]\n\tname = me\n';
+  for (const folder of ['.git', 'sub/.git']) {
+    // As git does it: a new file takes the place of the old one.
+    put(`${folder}/config.lock`, text);
+    renameSync(join(root, folder, 'config.lock'), join(root, folder, 'config'));
+  }
+  expect(await protection.release()).toEqual([]);
+});
+
 test('a repository that the settings name is left alone', async () => {
   const protection = await files([join(root, 'fixture')]).protect([root]);
   plant('fixture');
@@ -113,6 +137,9 @@ test.each([
   ['[remote "x"]\n\turl = ext::evil\n', false],
   ['[remote "x"]\n\tuploadpack = evil\n', false],
   ['[core]\r\n\thooksPath = evil\r\n', false],
+  ['[alias "core"]\n\tbare = !evil\n', false],
+  ['[core]\n\tbare = false\n[alias]\n\tbare = x\n', false],
+  ['\0', false],
   ['[constructor]\n\tname = x\n', false],
 ])('a config %j is harmless: %s', (text, expected) => {
   expect(isHarmlessGitConfig(text)).toBe(expected);

@@ -62,6 +62,7 @@ const SAME_FOLDER = '.\n';
 /** How many folders are searched for repositories that a command has made. */
 const MAX_FOLDERS = 500_000;
 const FOLDERS_PER_TICK = 500;
+const MAX_CONFIG_BYTES = 1024 * 1024;
 
 export interface ProtectedFilesOptions {
   readonly home: string;
@@ -138,7 +139,8 @@ export class ProtectedFiles {
       const nested = before
         .flatMap((folder) => GIT_FILES.map((name) => join(folder, name)))
         .filter((path) => !this.#isOpen(path) && !pinned.includes(path) && stat(path));
-      const known = new Set([...pinned, ...nested].map(identity));
+      const known = new Map([...pinned, ...nested].map((path) => [identity(path), textOf(path)]));
+      const texts = new Map([...pinned, ...nested].map((path) => [path, textOf(path)]));
       for (const path of nested)
         if (stat(path)?.isSymbolicLink()) throw notProtected(path, 'is a link');
       const release = async (): Promise<readonly string[]> => {
@@ -148,8 +150,12 @@ export class ProtectedFiles {
         );
         const unsafe = found
           .flatMap((folder) => GIT_FILES.map((name) => join(folder, name)))
-          .filter((path) => !this.#isOpen(path) && stat(path) && !known.has(identity(path)))
-          .filter((path) => !isHarmless(path));
+          .filter((path) => !this.#isOpen(path) && stat(path))
+          // By its text, too: a hard link is another way to a file that is mounted read-only.
+          .filter(
+            (path) => !known.has(identity(path)) || known.get(identity(path)) !== textOf(path),
+          )
+          .filter((path) => !isHarmless(path, texts.get(path)));
         return setAsideAll([...replaced, ...unsafe]);
       };
       return { pinned, nested, release };
@@ -274,20 +280,23 @@ function refuseLinks(path: string, root: string): void {
     if (stat(part)?.isSymbolicLink()) throw notProtected(part, 'is a link');
 }
 
-/** New in a repository, but without a way to make git run something. */
-function isHarmless(path: string): boolean {
+/** Made or changed, but without a new way to make git run something. `before`: its text. */
+function isHarmless(path: string, before: string | undefined): boolean {
+  if (basename(path) !== 'hooks') return isHarmlessGitConfig(textOf(path) ?? '\0', before);
+  return (
+    isFolder(path) &&
+    openedEntries(path).every((entry) => entry.isFile() && entry.name.endsWith('.sample'))
+  );
+}
+
+/** Undefined: no file, or one that nobody writes by hand. What cannot be read cannot be judged. */
+function textOf(path: string): string | undefined {
   const found = stat(path);
-  if (basename(path) === 'hooks')
-    return (
-      found?.isDirectory() === true &&
-      openedEntries(path).every((entry) => entry.isFile() && entry.name.endsWith('.sample'))
-    );
-  if (!found?.isFile() || found.size > 64 * 1024) return false;
+  if (!found?.isFile() || found.size > MAX_CONFIG_BYTES) return undefined;
   try {
-    return isHarmlessGitConfig(readFileSync(path, 'utf8'));
+    return readFileSync(path, 'utf8');
   } catch {
-    // What cannot be read cannot be judged.
-    return false;
+    return undefined;
   }
 }
 
