@@ -289,13 +289,14 @@ function isHarmless(path: string, before: string | undefined): boolean {
   );
 }
 
-/** Undefined: no file, or one that nobody writes by hand. What cannot be read cannot be judged. */
+/** Undefined: no file, or one that is too long for a config. What cannot be read cannot be judged. */
 function textOf(path: string): string | undefined {
   const found = stat(path);
   if (!found?.isFile() || found.size > MAX_CONFIG_BYTES) return undefined;
   try {
     return readFileSync(path, 'utf8');
   } catch {
+    // Closed to us: it counts as a file that is not harmless.
     return undefined;
   }
 }
