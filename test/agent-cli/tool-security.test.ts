@@ -361,3 +361,46 @@ test('every decision about a call is on the message lane before the call runs', 
     ].map((each) => ({ ...common, ...each })),
   );
 });
+
+describe('a permission that is given for good', () => {
+  test.each([
+    ['', 'echo other'],
+    [' ', 'echo other'],
+    ['echo *', 'echo a -x b'],
+    ['*', 'echo other'],
+    ['echo:*', 'echo other'],
+    ['echo a', 'echo b'],
+  ])('for %j is not one for %j', async (approved, other) => {
+    await using ws = await Workspace.open();
+    const bash = (command: string): JsonObject => ({
+      tools: [{ name: 'Bash', input: { command } }],
+    });
+    const model = await ws.script([bash(approved), bash(other), { text: 'done' }]);
+    await using host = new RawHost(ws, [...ALL, model, '--permission-prompt-tool=stdio']);
+    const asked: unknown[] = [];
+    host.respond('can_use_tool', ({ input, permission_suggestions }) => {
+      asked.push((input as JsonObject)['command']);
+      return { behavior: 'allow', updatedPermissions: permission_suggestions };
+    });
+    host.prompt('go');
+    expect(await host.result()).toMatchObject({ result: 'done' });
+    expect(asked).toEqual([approved, other]);
+  });
+
+  test('without a pattern, in a rule that has one, allows nothing', async () => {
+    await using ws = await Workspace.open();
+    const call = { tools: [{ name: 'Bash', input: { command: 'echo a' } }] };
+    const model = await ws.script([call, call, { text: 'done' }]);
+    await using host = new RawHost(ws, [...ALL, model, '--permission-prompt-tool=stdio']);
+    let asked = 0;
+    const rules = [{ toolName: 'Bash', ruleContent: '' }];
+    host.respond('can_use_tool', () => {
+      asked++;
+      const updatedPermissions = [{ type: 'addRules', rules, behavior: 'allow' }];
+      return { behavior: 'allow', updatedPermissions };
+    });
+    host.prompt('go');
+    await host.result();
+    expect(asked).toBe(2);
+  });
+});

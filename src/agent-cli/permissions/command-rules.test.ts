@@ -129,6 +129,23 @@ const OF_BASH: readonly string[] = [
   'bash -c "touch made"',
   "bash -lc 'touch made'",
   'busybox touch made',
+  '{fd}>/dev/null touch made',
+  '{fd}</dev/null touch made',
+  '{fd}>&1 touch made',
+  "test -v 'a[$(touch made)]'",
+  "printf -v 'a[`touch made`]' x",
+  "x='a[$(touch made)]'; echo $((x))",
+  'hash -p /usr/bin/touch t; t made',
+  "fish -c 'touch made'",
+];
+
+/** Where names of files have no case: macOS, and Linux on a folder of such a system. */
+const WITHOUT_CASE: readonly string[] = [
+  'TOUCH made',
+  '/usr/bin/Touch made',
+  'ENV touch made',
+  "SH -c 'touch made'",
+  'Sudo Touch made',
 ];
 
 describe('a deny rule for touch', () => {
@@ -146,6 +163,11 @@ describe('a deny rule for touch', () => {
 
   test.each(OF_BASH)('%j is covered', (command) => {
     expect(forbidsCommand('touch *', command)).toBe(true);
+  });
+
+  test.each(WITHOUT_CASE)('%j is covered', (command) => {
+    expect(forbidsCommand('touch *', command)).toBe(true);
+    expect(forbidsCommand('Touch *', command)).toBe(true);
   });
 
   test.each([
@@ -200,6 +222,7 @@ describe('a deny rule for touch', () => {
     'test $x = 1 && echo ${x:-none} ${#x} ${x%.ts}',
     'echo {a,b}.ts a{1..3}',
     "awk '{ print $1 }' a.txt # touch made",
+    '[ "$(cat a)" = b ] && echo {x} > out',
   ])('does not cover %j', (command) => {
     expect(parseShell(command)).toBeDefined();
     expect(forbidsCommand('touch *', command)).toBe(false);
@@ -274,6 +297,15 @@ describe('an allow rule for git', () => {
     ';',
   ])('does not cover %j', (command) => {
     expect(allowsCommand('git *', command)).toBe(false);
+  });
+
+  test.each([
+    ['test *', "test -v 'a[$(rm x)]'"],
+    ['printf *', "printf -v 'a[$(rm x)]' y"],
+    ['printf *', "printf -v 'a['\\`'rm x'\\`']' y"],
+    ['read *', 'read "a[\\$(rm x)]"'],
+  ])('a text that bash runs as the index of an array is not covered: %s, %s', (rule, command) => {
+    expect(allowsCommand(rule, command)).toBe(false);
   });
 
   test('a rule that is the very text covers it, whatever it is', () => {

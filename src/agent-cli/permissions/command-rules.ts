@@ -25,8 +25,21 @@ export function allowsCommand(content: string, command: string): boolean {
     ({ words, assigns, source }) =>
       !assigns &&
       words[0]?.literal === true &&
+      !words.some(({ text }) => runsIndex(text)) &&
       (fits(pattern, words.map(quote).join(' '), false) || fits(pattern, source, false)),
   );
+}
+
+/**
+ * Bash evaluates the index of an array in a name that a builtin is given, quoted or not:
+ * `test -v 'a[$(rm x)]'` runs `rm`.
+ */
+function runsIndex(text: string): boolean {
+  // Not one expression for all: it would take the square of the length of a hostile text.
+  return text.split(/\s/).some((part) => {
+    const at = part.search(/\w\[/);
+    return at >= 0 && /\$\(|`/.test(part.slice(at));
+  });
 }
 
 /** A word that could be read as two, or as a sign, keeps quotes. */
@@ -61,7 +74,7 @@ function forbids(search: Search, text: string): boolean {
 
 function forbidsOne(search: Search, { words, source }: SimpleCommand): boolean {
   const { pattern } = search;
-  if (fits(pattern, source, false)) return true;
+  if (fits(pattern, source, false) || runsIndex(source)) return true;
   const starts = startsOf(words);
   return (
     starts.length > MAX_STARTS ||
@@ -69,14 +82,21 @@ function forbidsOne(search: Search, { words, source }: SimpleCommand): boolean {
       const [name, ...args] = start;
       if (name === undefined) return false;
       if (!name.literal) return true;
-      const base = name.text.slice(name.text.lastIndexOf('/') + 1);
-      const named = [name.text, base].some((text) =>
-        [plain, quote].some((write) => fits(pattern, [text, ...args.map(write)].join(' '), true)),
+      const base = baseOf(name);
+      const named = [
+        [pattern, name.text],
+        [pattern, name.text.slice(name.text.lastIndexOf('/') + 1)],
+        [pattern.replace(/^\S+/, (first) => first.toLowerCase()), base],
+      ].some(([rule = '', text = '']) =>
+        [plain, quote].some((write) => fits(rule, [text, ...args.map(write)].join(' '), true)),
       );
       return named || runsText(search, base, args);
     })
   );
 }
+
+/** The name of a program without its folder; in some file systems, case makes no difference. */
+const baseOf = ({ text }: ShellWord): string => text.slice(text.lastIndexOf('/') + 1).toLowerCase();
 
 const plain = ({ text }: ShellWord): string => text;
 
@@ -146,7 +166,7 @@ const FILLED = new Set(['find', 'parallel', 'xargs']);
 
 /** Programs that put words of their own into a command: `{}`, the sign of `-I`, and more at its end. */
 function withPlaceholders(words: readonly ShellWord[]): readonly ShellWord[] {
-  if (!words.some(({ text }) => FILLED.has(text.slice(text.lastIndexOf('/') + 1)))) return words;
+  if (!words.some((word) => FILLED.has(baseOf(word)))) return words;
   const signs = new Set(['{}']);
   words.forEach(({ text }, i) => {
     const sign = /^(?:-[Ii]|--replace=?)(.*)$/s.exec(text)?.[1];
@@ -165,7 +185,7 @@ function startedBy(words: readonly ShellWord[], start: number): number[] {
   const found: number[] = [];
   const name = words[start];
   if (!name?.literal) return found;
-  const base = name.text.slice(name.text.lastIndexOf('/') + 1);
+  const base = baseOf(name);
   let ahead = WRAPPERS.get(base);
   for (let i = start + 1; i < words.length && found.length <= MAX_STARTS; i++) {
     const word = words[i] as ShellWord;
@@ -184,7 +204,10 @@ function startedBy(words: readonly ShellWord[], start: number): number[] {
   return found;
 }
 
-const SHELLS = new Set(['sh', 'ash', 'bash', 'dash', 'ksh', 'mksh', 'rbash', 'yash', 'zsh']);
+const SHELLS = new Set(
+  'sh ash bash csh dash fish hush ksh lksh mksh oksh posh rbash tcsh yash zsh'.split(' '),
+);
+const RENAMING = new Set(['alias', 'enable', 'hash', 'unalias']);
 /** They run text that they are given. */
 const TEXT_RUNNERS = new Set([
   'eval',
@@ -203,7 +226,7 @@ const TEXT_RUNNERS = new Set([
 /** A command that runs a text: `eval`, `sh -c`, `env -S`. */
 function runsText(search: Search, name: string, args: readonly ShellWord[]): boolean {
   // From then on a name may mean anything.
-  if ((name === 'alias' || name === 'unalias') && args.length > 0) return true;
+  if (RENAMING.has(name) && args.length > 0) return true;
   const isShell = SHELLS.has(name);
   if (!isShell && !TEXT_RUNNERS.has(name)) {
     // `. file` and `source file`: not our text, unless it is what we write to it.

@@ -122,13 +122,25 @@ function foldersOf(path: string): string[] {
   return folders;
 }
 
+/**
+ * Two names for one file where the file system knows no case, or no forms of Unicode: that of macOS,
+ * and a mounted folder on Linux. Which one a path is on cannot be seen from its name.
+ */
+const fold = (text: string): string =>
+  text.normalize('NFD').toUpperCase().toLowerCase().normalize('NFD');
+
 /** A pattern that cannot be used fits where a rule guards (`guards`), and nowhere else. */
 function test(pattern: string, path: string | undefined, guards: boolean): boolean {
   if (path === undefined) return false;
   try {
-    const fits = globMatcher(guards ? pattern.replace(/(?<=[^/])\/+$/, '') : pattern);
-    // A folder that a rule guards is guarded with all that is in it.
-    return fits(path) || (guards && foldersOf(path).some(fits));
+    if (!guards) return globMatcher(pattern)(path);
+    const guarded = pattern.replace(/(?<=[^/])\/+$/, '');
+    // As it is written, too: a letter that becomes two does not fit a `?` any more.
+    return [(text: string) => text, fold].some((form) => {
+      const fits = globMatcher(form(guarded));
+      // A folder that a rule guards is guarded with all that is in it.
+      return fits(form(path)) || foldersOf(form(path)).some(fits);
+    });
   } catch {
     return guards; // too many choices
   }

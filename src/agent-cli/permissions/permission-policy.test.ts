@@ -203,3 +203,27 @@ test('a deny rule whose pattern cannot be decided about holds', () => {
 test.each(['Bash(git *', 'Bash git)', '(x)', ')', '', ' '])('%j is no rule', (text) => {
   expect(() => parseRule(text)).toThrow('expected Tool or Tool(pattern)');
 });
+
+test.each([
+  ['Read(secrets/**)', '/project/SECRETS/key'],
+  ['Read(.ENV)', '/project/.env'],
+  ['Read(**/caf\u00e9)', '/project/cafe\u0301/key'],
+  ['Read(~/.ssh)', '/HOUSE/.SSH/id'],
+  ['Read(secret)', '/project/\u017fecret'],
+])('the deny rule %s holds for %s: names may have no case, and two forms', (rule, path) => {
+  expect(forbids(parseRule(rule), { tool: 'Read', path: at(path) })).toBe(true);
+  expect(allows(parseRule(rule), { tool: 'Read', path: at(path) })).toBe(false);
+});
+
+test('a deny rule with ? holds for a letter that has two forms', () => {
+  expect(forbids(parseRule('Read(a?)'), { tool: 'Read', path: at('/project/a\u00e9') })).toBe(true);
+});
+
+test.each([
+  ['mcp__my__server', 'mcp__my__server__delete', true],
+  ['mcp__server_', 'mcp__server___delete', true],
+  ['mcp__my', 'mcp__my__server__delete', true],
+  ['mcp__my', 'mcp__mine__delete', false],
+])('the deny rule %s and the tool %s of a server: %s', (rule, tool, expected) => {
+  expect(forbids(parseRule(rule), { ...mcp, tool })).toBe(expected);
+});

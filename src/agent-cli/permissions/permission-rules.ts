@@ -64,7 +64,11 @@ export function allows(rule: Rule, { tool, command, path }: Candidate): boolean 
 export function forbids(rule: Rule, candidate: Candidate): boolean {
   const { tool, alsoAs, pathsAs = [], command, path } = candidate;
   const names = [tool, alsoAs, ...(rule.content === undefined ? [] : pathsAs)];
-  if (!names.some((name) => name !== undefined && matchesName(rule.tool, name))) return false;
+  const covers = (name: string): boolean =>
+    // A server may have two underscores in its name: then the rule may mean a server or a tool.
+    matchesName(rule.tool, name) ||
+    (rule.tool.startsWith('mcp__') && name.startsWith(`${rule.tool}__`));
+  if (!names.some((name) => name !== undefined && covers(name))) return false;
   if (rule.content === undefined) return true;
   if (command !== undefined) return forbidsCommand(rule.content, command);
   // A tool of a server has no command and no path, so the pattern cannot be decided about.

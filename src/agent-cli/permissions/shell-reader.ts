@@ -165,6 +165,8 @@ export abstract class ShellReader {
       }
       started = true;
     }
+    // `{fd}>file` is a redirection for bash, and the word behind it the command.
+    if (/[<>]/.test(this.peek()) && /^\{.*\}$/s.test(text)) throw new Unparsable('{fd}>');
     return started ? { text, literal, quoted } : undefined;
   }
 

@@ -1,8 +1,9 @@
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, sep } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
-import { spawnProcess } from '../../process/index.ts';
+import { type Exit, spawnProcess } from '../../process/index.ts';
 import { isInside, realPath } from '../permissions/path-rules.ts';
+import { asPattern, type Protection, ProtectedFiles } from './protected-files.ts';
 import type { SandboxPolicy } from './sandbox-settings.ts';
 import { seccompFilter } from './seccomp.ts';
 
@@ -12,6 +13,11 @@ export interface SandboxedCommand {
   readonly args: readonly string[];
   /** Written to its input, which is then ended. */
   readonly input: Uint8Array;
+  /**
+   * Call it when the command has ended, with all that it started. Returns the new paths of files that
+   * were renamed because another program would have run them, or what is in them.
+   */
+  readonly release: () => Promise<readonly string[]>;
 }
 
 export interface SandboxOptions {
@@ -22,20 +28,6 @@ export interface SandboxOptions {
   readonly own: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
-
-/** Files of a project that other programs run or believe: not for a command to write. */
-const PROTECTED = [
-  '.git/hooks',
-  '.git/config',
-  '.git/config.worktree',
-  '.git/commondir',
-  '.gitmodules',
-  '.claude',
-  '.mcp.json',
-  '.vscode',
-  '.idea',
-  '.envrc',
-];
 
 /** Credentials in a home, which a command has no use for. */
 const CREDENTIALS = [
@@ -82,6 +74,7 @@ export class Sandbox {
   readonly #writable: readonly string[];
   readonly #readOnly: readonly string[];
   readonly #hidden: readonly string[];
+  readonly #protected: ProtectedFiles;
   /** The program, found once: a command could put another one of its name on the PATH later. */
   readonly #bwrap: string;
 
@@ -92,6 +85,10 @@ export class Sandbox {
     this.#bwrap = bwrap;
     const { writable, readOnly, hidden } = options.policy;
     this.#writable = writable.map((path) => realPath(path));
+    this.#protected = new ProtectedFiles({
+      home: realPath(options.home),
+      writable: this.#writable,
+    });
     // As they are given, too: what a link leads to later is closed as well.
     this.#readOnly = [...new Set([...readOnly, ...readOnly.map((path) => realPath(path))])];
     this.#hidden = [...new Set([...hidden, ...hidden.map((path) => realPath(path))])];
@@ -109,8 +106,10 @@ export class Sandbox {
     if (bwrap === undefined)
       throw unavailable('bubblewrap cannot be found on the PATH; install bwrap');
     const sandbox = new Sandbox(options, filter, bwrap);
+    const cwd = realPath(options.cwd);
     for (const path of options.policy.writable)
-      if (!existsSync(path))
+      // Inside of the working directory a command may make it: named so that it is not protected.
+      if (!existsSync(path) && !isInside(cwd, realPath(path)))
         throw new DuolaneError(
           'not_found',
           `sandbox.filesystem.allowWrite "${path}" not found; make it first`,
@@ -120,21 +119,21 @@ export class Sandbox {
   }
 
   /**
-   * Paths that no tool of this process may write either, and those that it may not read.
-   * `directories`: the working directories now.
+   * Patterns of paths that no tool of this process may write either, and of those that it may not
+   * read. `directories`: the working directories now.
    */
   closed(directories: readonly string[]): {
     readonly readOnly: readonly string[];
     readonly hidden: readonly string[];
   } {
     const { home, own } = this.#options;
-    const folders = [...directories, ...this.#writable];
+    const hidden = [...CREDENTIALS.map((name) => join(home, name)), ...own, ...this.#hidden];
     return {
       readOnly: [
-        ...folders.flatMap((folder) => PROTECTED.map((name) => join(folder, name))),
-        ...this.#readOnly,
+        ...this.#protected.rules([...new Set([...directories, ...this.#writable])]),
+        ...this.#readOnly.map(asPattern),
       ],
-      hidden: [...CREDENTIALS.map((name) => join(home, name)), ...own, ...this.#hidden],
+      hidden: hidden.map(asPattern),
     };
   }
 
@@ -142,13 +141,23 @@ export class Sandbox {
    * `directories`: the working directories now, by their real paths. Throws `unsupported` for what
    * cannot be enclosed.
    */
-  command(text: string, directories: readonly string[]): SandboxedCommand {
+  async enclose(text: string, directories: readonly string[]): Promise<SandboxedCommand> {
     if (directories.some((directory) => isInside(realPath(directory), this.#bwrap)))
       throw unavailable(`"${this.#bwrap}" is in a folder that a command may write`);
+    const writable = [...new Set([...directories, ...this.#writable])];
+    const protection = await this.#protected.protect(writable);
+    let mounts: string[];
+    try {
+      mounts = this.#mounts(writable, protection);
+    } catch (reason) {
+      await protection.release();
+      throw reason;
+    }
     return {
       command: this.#bwrap,
+      release: protection.release,
       args: [
-        ...this.#mounts(directories),
+        ...mounts,
         '--unshare-user',
         '--unshare-pid',
         '--unshare-ipc',
@@ -178,15 +187,21 @@ export class Sandbox {
 
   async #probe(): Promise<void> {
     const { cwd, env } = this.#options;
-    const { command, args, input } = this.command('true', [realPath(cwd)]);
-    await using child = spawnProcess({ command, args, cwd, env: pathOf(env), graceMs: 10_000 });
+    const { command, args, input, release } = await this.enclose('true', [realPath(cwd)]);
+    let exit: Exit;
     try {
-      child.write(input);
-    } catch {
-      // It has ended already: why is in its exit.
+      await using child = spawnProcess({ command, args, cwd, env: pathOf(env), graceMs: 10_000 });
+      try {
+        child.write(input);
+      } catch {
+        // It has ended already: why is in its exit.
+      }
+      child.endInput();
+      exit = await child.exited;
+    } finally {
+      await release();
     }
-    child.endInput();
-    const { code, stderr, startError } = await child.exited;
+    const { code, stderr, startError } = exit;
     if (startError) throw unavailable(`bubblewrap cannot be started: ${startError.message}`);
     if (code !== 0) {
       const why = stderr.trim().split('\n').at(-1) || `exit code ${code}`;
@@ -195,7 +210,7 @@ export class Sandbox {
   }
 
   /** Parents before what is in them: the mount of the longer path decides. */
-  #mounts(directories: readonly string[]): string[] {
+  #mounts(writable: readonly string[], { pinned, nested }: Protection): string[] {
     const access = new Map<string, Access>();
     const set = (path: string, wanted: Access): void => {
       const had = access.get(path);
@@ -203,23 +218,23 @@ export class Sandbox {
         access.set(path, wanted);
     };
     for (const path of EMPTIED) if (isFolder(path)) set(path, 'empty');
-    const writable = [...directories, ...this.#writable];
     for (const path of writable) {
       if (realPath(path) !== path)
         throw unavailable(`"${path}" was replaced and is now "${realPath(path)}"; start again`);
       if (['/', '/proc', '/dev', '/sys', '/run', '/etc', '/usr'].includes(path))
         throw unavailable(`"${path}" cannot be a writable folder of a command`);
-      set(path, 'write');
+      if (existsSync(path)) set(path, 'write');
     }
-    const { hidden } = this.closed(directories);
-    for (const folder of writable) for (const path of protectedIn(folder)) set(path, 'read');
+    for (const path of pinned) set(path, 'read');
     for (const path of this.#readOnly) {
       if (existsSync(path)) set(realPath(path), 'read');
       else if (writable.some((folder) => isInside(folder, realPath(path))))
         // Only what exists can be mounted, and a command could make this one.
         throw unavailable(`filesystem.denyWrite "${path}" cannot be found; make it first`);
     }
-    for (const path of [...hidden, ...SYSTEM_SECRETS])
+    const { home, own } = this.#options;
+    const credentials = CREDENTIALS.map((name) => join(home, name));
+    for (const path of [...credentials, ...own, ...this.#hidden, ...SYSTEM_SECRETS])
       if (existsSync(path)) set(realPath(path), 'hide');
     // A folder that holds one of these could be renamed, and a link be made in its place: a closed one
     // would be open then, and the next call would make what the link leads to writable. A folder that
@@ -229,6 +244,10 @@ export class Sandbox {
       for (const parent of parentsOf(path, writable))
         if (!access.has(parent)) access.set(parent, 'write');
     }
+    // Not those of repositories below: a folder of a project can be moved, and the mount goes with it.
+    for (const path of nested)
+      if (![...access].some(([parent, kind]) => isClosed(kind) && isInside(parent, path)))
+        access.set(path, 'read');
     const sorted = [...access].toSorted(([a], [b]) => depth(a) - depth(b));
     const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
     return [
@@ -295,22 +314,7 @@ function mount(path: string, access: Access): string[] {
   }
 }
 
-function protectedIn(folder: string): string[] {
-  const found: string[] = [];
-  const git = join(folder, '.git');
-  // A repository without hooks: the folder is made, so that it can be closed.
-  if (isFolder(git) && !isLink(git)) mkdirSync(join(git, 'hooks'), { recursive: true });
-  for (const name of PROTECTED) {
-    const path = join(folder, name);
-    if (!existsSync(path) && !isLink(path)) continue;
-    for (let part = path; part !== folder; part = dirname(part)) {
-      // A link can be replaced by another one, whatever it leads to is closed or not.
-      if (isLink(part)) throw unavailable(`"${part}" is a link and cannot be protected`);
-    }
-    found.push(path);
-  }
-  return found;
-}
+const isClosed = (access: Access): boolean => access === 'hide' || access === 'read';
 
 function isFolder(path: string): boolean {
   try {

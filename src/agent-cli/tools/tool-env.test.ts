@@ -32,6 +32,10 @@ const SECRETS = {
   SSHPASS: 'x',
   githubToken: 'x',
   npm_config__auth: 'x',
+  DB_PWD: 'x',
+  S3_SECRETKEY: 'x',
+  MINIO_ACCESSKEY_2: 'x',
+  JIRA_CREDS: 'x',
 };
 const OTHERS = {
   PATH: '/bin',

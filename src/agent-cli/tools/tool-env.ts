@@ -1,67 +1,6 @@
+import { isSecretVariable } from '../../process/secret-variable.ts';
+
 type Env = Readonly<Record<string, string | undefined>>;
-
-/** Words in a name that mark its value as a secret: OPENAI_API_KEY, GITHUB_TOKEN, DB_PASSWORD. */
-const SECRET_WORDS: ReadonlySet<string> = new Set([
-  'AUTH',
-  'AUTHORIZATION',
-  'BEARER',
-  'COOKIE',
-  'COOKIES',
-  'CREDENTIAL',
-  'CREDENTIALS',
-  'DSN',
-  'JWT',
-  'KEY',
-  'KEYS',
-  'PASS',
-  'PASSPHRASE',
-  'PASSWD',
-  'PASSWORD',
-  'PAT',
-  'SECRET',
-  'SECRETS',
-  'TOKEN',
-]);
-
-/** Ends of a word that say the same: AUTHTOKEN, PGPASSWORD. */
-const SECRET_ENDS = ['APIKEY', 'CREDENTIALS', 'PASSWORD', 'PRIVATEKEY', 'SECRET', 'TOKEN'];
-
-/** Secrets whose names do not say so. */
-const SECRET_NAMES: ReadonlySet<string> = new Set([
-  'ANTHROPIC_CUSTOM_HEADERS',
-  'AWS_ACCESS_KEY_ID',
-  'MYSQL_PWD',
-  'OTEL_EXPORTER_OTLP_HEADERS',
-  'PGPASSFILE',
-  'SSHPASS',
-]);
-
-/** No secrets, whatever their names say: the path of a socket. */
-const PLAIN_NAMES: ReadonlySet<string> = new Set(['SSH_AUTH_SOCK']);
-
-/** `postgres://user:password@host`; a proxy is needed to reach the network, with its password. */
-const hasPassword = (name: string, value: string): boolean =>
-  /^[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/@:]*:[^\s/@]+@/i.test(value) && !/_proxy$/i.test(name);
-
-function isSecret(name: string, value: string): boolean {
-  const upper = name.toUpperCase();
-  if (PLAIN_NAMES.has(upper)) return false;
-  return (
-    SECRET_NAMES.has(upper) ||
-    upper.endsWith('CONNECTION_STRING') ||
-    wordsOf(name).some(
-      (word) => SECRET_WORDS.has(word) || SECRET_ENDS.some((end) => word.endsWith(end)),
-    ) ||
-    hasPassword(name, value)
-  );
-}
-
-/** `GITHUB_TOKEN_2` and `githubToken` are both GITHUB and TOKEN. */
-const wordsOf = (name: string): string[] =>
-  name
-    .replace(/([a-z])([A-Z])/g, '$1_$2')
-    .toUpperCase()
-    .split(/[^A-Z]+/);
 
 /**
  * The environment for what the model runs: Bash and stdio servers. The keys that this process needs
@@ -73,7 +12,7 @@ export function toolEnv(env: Env, pass: readonly string[]): Record<string, strin
   return Object.fromEntries(
     Object.entries(env).filter(
       (entry): entry is [string, string] =>
-        entry[1] !== undefined && (passed(entry[0]) || !isSecret(entry[0], entry[1])),
+        entry[1] !== undefined && (passed(entry[0]) || !isSecretVariable(entry[0], entry[1])),
     ),
   );
 }

@@ -78,6 +78,10 @@ function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
   if (facts.outside !== undefined) {
     return [{ type: 'addDirectories', directories: [facts.outside], destination }];
   }
+  // As a rule, such a command would be a pattern, or no limit at all: `rm *.log` would allow
+  // `rm -rf src a.log`. The person has approved one command.
+  const { command } = facts;
+  if (command !== undefined && (command.trim() === '' || command.includes('*'))) return [];
   return [
     { type: 'addRules', rules: [rule], behavior: 'allow', destination },
     ...(facts.edit ? [{ type: 'setMode', mode: 'acceptEdits', destination }] : []),
@@ -117,11 +121,21 @@ export function readUpdate(value: JsonObject, allowBypass: boolean): PermissionU
     case 'replaceRules':
     case 'removeRules':
       if (behavior !== 'allow' && behavior !== 'deny' && behavior !== 'ask') return undefined;
-      return { type, behavior, rules: list(value['rules']).map((rule) => readRule(record(rule))) };
+      return {
+        type,
+        behavior,
+        rules: list(value['rules'])
+          .map(record)
+          // An empty pattern is not the lack of one, which allows all calls of the tool.
+          .filter(({ ruleContent }) => behavior !== 'allow' || !isBlank(ruleContent))
+          .map(readRule),
+      };
     default:
       return undefined;
   }
 }
+
+const isBlank = (text: unknown): boolean => typeof text === 'string' && text.trim() === '';
 
 const readRule = (rule: JsonObject): Rule => ({
   tool: str(rule['toolName']),

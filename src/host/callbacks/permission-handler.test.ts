@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { collect, playedSession } from '../../../test/support/fake-cli.ts';
 import { verifies } from '../../../test/verifies.ts';
-import type { InputRequest } from '../../ask.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
 import type { JsonObject } from '../../json.ts';
 import { HOOK_EVENTS, type HookCallback } from '../sdk-types/hook-types.ts';
 import type { SessionOptions } from '../options/options.ts';
@@ -38,6 +38,29 @@ describe('can_use_tool', () => {
       await decided({ canUseTool: () => ({ behavior: 'allow', updatedInput }) }),
     ).toMatchObject({ updatedInput });
   });
+
+  test.each([
+    [
+      { command: 'rm -rf ~', description: 'Lists the files' },
+      'May Bash run? {"command":"rm -rf ~"}',
+    ],
+    [{ command: 'ls\n\u202e rm' }, 'May Bash run? {"command":"ls\\n\\u202e rm"}'],
+    [{ command: `ls ${' '.repeat(5000)}; rm -rf ~` }, '; rm -rf ~"}'],
+  ])(
+    'a person is asked about what runs, not about what the model says of it: %j',
+    async (input, expected) => {
+      const asked: string[] = [];
+      const ask = async ({ id, message = '' }: InputRequest): Promise<Answer> => {
+        asked.push(message);
+        return { id, action: 'decline' };
+      };
+      await decided({ ask }, { input, description: 'Lists the files' });
+      expect(asked).toEqual([expect.stringContaining(expected)]);
+      expect(asked[0]?.startsWith('May Bash run?')).toBe(true);
+      expect(asked[0]?.length).toBeLessThan(2000);
+      expect(asked[0]).toContain('described as "Lists the files"');
+    },
+  );
 
   test('gives the callback what the CLI says, and a signal', async () => {
     const seen: unknown[] = [];

@@ -107,13 +107,12 @@ async function asked(
   request: ControlRequest,
   signal: AbortSignal,
 ): Promise<Pick<Decided, 'result' | 'reason'>> {
-  const title = request['title'] ?? request['description'];
   const { action, content } = await ask(
     {
       id: `${callId}/permission`,
       kind: 'approval',
       callId,
-      message: typeof title === 'string' ? title : `May ${toolName} run?`,
+      message: questionOf(toolName, input, request),
       data: { toolName, input },
     },
     { signal },
@@ -128,6 +127,42 @@ async function asked(
   return action === 'cancel'
     ? { result: { behavior: 'deny', message, interrupt: true }, reason: 'cancelled' }
     : { result: { behavior: 'deny', message }, reason: 'declined' };
+}
+
+const MAX_INPUT_CHARS = 1000;
+const MAX_DESCRIPTION_CHARS = 200;
+/** Characters that change how the text around them looks, or that cannot be seen. */
+const UNSEEN = /[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/**
+ * The question as a person reads it, who may see nothing else: a client for text alone shows no
+ * `data`. So it says what runs. The description is the model's own word about its call, and must not
+ * stand for the call.
+ */
+function questionOf(toolName: string, input: JsonObject, request: ControlRequest): string {
+  const { title, description } = request;
+  const { description: said, ...rest } = input;
+  // Of a tool whose argument it is, a description is part of what runs.
+  const shown = said === description ? rest : input;
+  const what = shortened(JSON.stringify(shown), MAX_INPUT_CHARS);
+  const described =
+    typeof description === 'string' && description !== ''
+      ? ` (described as ${shortened(JSON.stringify(description), MAX_DESCRIPTION_CHARS)})`
+      : '';
+  const asked = typeof title === 'string' ? title : `May ${toolName} run?`;
+  return `${asked} ${what}${described}`;
+}
+
+/** The middle is left out, not the end: what matters may stand behind a long run of blanks. */
+function shortened(text: string, max: number): string {
+  const visible = text.replace(
+    UNSEEN,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  if (visible.length <= max) return visible;
+  const half = max / 2;
+  const left = visible.length - max;
+  return `${visible.slice(0, half)} … ${left} more characters … ${visible.slice(-half)}`;
 }
 
 /** The answer of a callback, or a throw that names what is wrong with its shape. */

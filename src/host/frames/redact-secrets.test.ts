@@ -23,3 +23,22 @@ test('a word that only contains the start of a key stays', () => {
   const text = 'task-abcdefghijkl disk-abcdefghijkl';
   expect(new Redactor({}).json({ text })).toContain(text);
 });
+
+test.each(['OPENAI_API_KEY_2', 'GITHUB_TOKEN2', 'AWS_ACCESS_KEY_ID', 'DB_PWD', 'TOKEN_OF_CI'])(
+  'the value of %s is redacted wherever it stands',
+  (name) => {
+    const redactor = new Redactor({ [name]: 'canary-canary' });
+    expect(redactor.json({ text: 'it is canary-canary' })).not.toContain('canary');
+  },
+);
+
+test('a secret of many lines is redacted in JSON of any depth, and line by line', () => {
+  const key = `-----BEGIN KEY-----\n${'canary'.repeat(10)}\n${'yranac'.repeat(10)}\n-----END KEY-----\n`;
+  const redactor = new Redactor({ SIGNING_KEY: key });
+  let value: unknown = { text: key };
+  for (let depth = 0; depth < 4; depth++) {
+    expect(redactor.json(value)).not.toMatch(/canary|yranac/);
+    value = { text: JSON.stringify(value) };
+  }
+  expect(redactor.json({ lines: key.split('\n') })).not.toMatch(/canary|yranac/);
+});

@@ -1,9 +1,12 @@
 import { isObject, type JsonObject } from '../../json.ts';
+import { isSecretVariable } from '../../process/secret-variable.ts';
 
 const REDACTED = '[redacted]';
 /** Shorter values are redacted in their own place only: elsewhere they may be any word. */
 const KNOWN_CHARS = 8;
 const KNOWN = 1000;
+/** A line of a secret that is no common text: the last line of a key may be short. */
+const LINE_CHARS = 24;
 
 /** A member of a frame, or a flag, whose value is a secret. */
 const SECRET_NAME =
@@ -33,8 +36,7 @@ export class Redactor {
 
   /** `seen` holds what else is known to be secret, such as the configurations of servers. */
   constructor(env: Readonly<Record<string, string>>, ...seen: readonly unknown[]) {
-    for (const [name, value] of Object.entries(env))
-      if (SECRET_VARIABLE.test(name)) this.#learn(value);
+    for (const [name, value] of Object.entries(env)) if (isSecret(name, value)) this.#learn(value);
     for (const value of seen) this.json(value);
   }
 
@@ -84,15 +86,15 @@ export class Redactor {
     if (!isObject(member)) return member;
     if (SECRET_NAME.test(name)) return REDACTED;
     if (/headers$/i.test(name)) return this.#members(member, (each) => !PLAIN_HEADER.test(each));
-    if (name === 'env') return this.#members(member, (each) => SECRET_VARIABLE.test(each));
+    if (name === 'env') return this.#members(member, isSecret);
     return member;
   };
 
-  #members(object: JsonObject, isSecret: (name: string) => boolean): JsonObject {
+  #members(object: JsonObject, isSecret: (name: string, value: string) => boolean): JsonObject {
     return Object.fromEntries(
       Object.entries(object).map(([name, value]) => [
         name,
-        typeof value === 'string' && isSecret(name) ? this.#secret(value) : value,
+        typeof value === 'string' && isSecret(name, value) ? this.#secret(value) : value,
       ]),
     );
   }
@@ -105,7 +107,9 @@ export class Redactor {
   /** Also without its scheme: the token of `Bearer x` may be passed on alone. */
   #learn(value: string): void {
     const bare = /^(?:bearer|basic|token)\s+(\S+)$/i.exec(value)?.[1];
-    for (const each of bare === undefined ? [value] : [value, bare]) {
+    // Line by line, too: a private key is written with line ends of any kind.
+    const lines = value.includes('\n') ? value.split('\n').filter(isLongLine) : [];
+    for (const each of [value, ...(bare === undefined ? [] : [bare]), ...lines]) {
       if (each.length < KNOWN_CHARS || each === REDACTED) continue;
       if (this.#known.has(each) || this.#known.size >= KNOWN) continue;
       this.#known.add(each);
@@ -114,6 +118,12 @@ export class Redactor {
     this.#pattern ??= patternOf(this.#known);
   }
 }
+
+/** A plain word, as in `AUTH_MODE=disabled`, is no secret, unless the end of the name says so. */
+const isSecret = (name: string, value: string): boolean =>
+  SECRET_VARIABLE.test(name) || (!/^[a-z]+$/i.test(value) && isSecretVariable(name, value));
+
+const isLongLine = (line: string): boolean => line.length >= LINE_CHARS;
 
 /** The longest first, so that a value that contains another is redacted whole; as text and in JSON. */
 function patternOf(known: ReadonlySet<string>): RegExp | undefined {

@@ -1,7 +1,7 @@
 import { buildEnv, spawnProcess } from '../../../process/index.ts';
 import { allowsCommand } from '../../permissions/command-rules.ts';
 import { str } from '../../read.ts';
-import type { Sandbox } from '../../sandbox/bubblewrap.ts';
+import type { Sandbox, SandboxedCommand } from '../../sandbox/bubblewrap.ts';
 import { unlessAborted } from '../../wait.ts';
 import type { AgentTool, ToolOutcome } from '../types.ts';
 import type { Place } from './workspace.ts';
@@ -60,10 +60,35 @@ async function runCommand(
   limitMs: number,
   signal: AbortSignal,
 ): Promise<ToolOutcome> {
+  const enclosed = await sandboxFor(place, command)?.enclose(command, place.directories());
+  let renamed: readonly string[] = [];
+  let outcome: ToolOutcome;
+  try {
+    outcome = await runShell(place, { command, enclosed, limitMs, signal });
+  } finally {
+    // Its processes have ended: what they left behind cannot change any more.
+    renamed = (await enclosed?.release()) ?? [];
+  }
+  if (renamed.length === 0) return outcome;
+  const note = `Renamed, because other programs would run what is in it: ${renamed.join(', ')}`;
+  const content = typeof outcome.content === 'string' ? `${outcome.content}\n${note}` : note;
+  return { ...outcome, content, isError: true };
+}
+
+interface ShellRun {
+  readonly command: string;
+  readonly enclosed: SandboxedCommand | undefined;
+  readonly limitMs: number;
+  readonly signal: AbortSignal;
+}
+
+async function runShell(
+  place: Place,
+  { command, enclosed, limitMs, signal }: ShellRun,
+): Promise<ToolOutcome> {
   const limit = AbortSignal.timeout(limitMs);
   const stderr = new Kept();
   const stdout = new Kept();
-  const enclosed = sandboxFor(place, command)?.command(command, place.directories());
   await using child = spawnProcess({
     command: enclosed?.command ?? '/bin/sh',
     args: enclosed?.args ?? ['-c', command],
