@@ -255,8 +255,19 @@ export class AgentSession implements Session {
     try {
       return this.#finish(exit);
     } finally {
-      this.#released = settledWithin(this.#parts.onEnded(), this.#parts.limits.cleanupMs);
+      this.#released = this.#release();
     }
+  }
+
+  /** Gives back what was held for the CLI. What takes long goes on, and what fails is reported. */
+  async #release(): Promise<void> {
+    const { logger, limits, onEnded } = this.#parts;
+    const report = (why: string): void =>
+      logger.warn('what the session held was not released', { why });
+    const released = onEnded();
+    released.catch((error: unknown) => report(String(error)));
+    if (!(await settledWithin(released, limits.cleanupMs)))
+      report(`it takes longer than ${limits.cleanupMs} ms`);
   }
 
   /** The transport threw, which its contract forbids, or our reading of it did: the session fails. */
