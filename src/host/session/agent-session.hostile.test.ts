@@ -147,3 +147,28 @@ test('a failure to clean up does not hide why a session could not start', async 
   await expect(opened).rejects.toThrow('the transport is not there');
   expect(JSON.stringify(lines)).toContain('it is stuck');
 });
+
+test('a message that did not reach the CLI is an error, also if the CLI stays', async () => {
+  const cli = new FakeCli();
+  const { transport } = cli;
+  // The pipe takes it and breaks under it: the CLI has closed its stdin, and lives.
+  const write: Transport['write'] = (text, onLost) => {
+    if (!String(text).includes('"type":"user"')) return transport.write(text, onLost);
+    setImmediate(() => onLost?.(new Error('EPIPE')));
+    return true;
+  };
+  const proxy = new Proxy(transport, {
+    get: (target, name) => (name === 'write' ? write : (Reflect.get(target, name) as unknown)),
+  });
+  const { logger } = keptLogger();
+  const session = await openSession({ transport: () => proxy, exitMs: 20, stall: false, logger });
+  await using _ = session;
+  const messages = collect(session.messages());
+  await cli.initialize();
+  await session.send('go');
+  session.endInput();
+  await expect(messages).rejects.toMatchObject({
+    code: 'closed',
+    message: expect.stringContaining('did not reach the agent') as string,
+  });
+});

@@ -88,6 +88,11 @@ export class Turns {
     return this.#sent;
   }
 
+  /** A message that never reached the CLI: it has no result to wait for. */
+  drop(uuid: string): void {
+    this.#close(uuid);
+  }
+
   isOpen(turn: number): boolean {
     for (const sent of this.#open.values()) if (sent.turn === turn) return true;
     return false;
