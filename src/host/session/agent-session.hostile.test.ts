@@ -90,7 +90,7 @@ test('a session store that is still busy when the session is over is reported', 
   await cli.initialize();
   cli.say({
     type: 'transcript_mirror',
-    filePath: '/home/me/.claude/projects/-work/00000000-0000-4000-8000-000000000000.jsonl',
+    filePath: '/config/projects/-folder/00000000-0000-4000-8000-000000000000.jsonl',
     entries: [{ type: 'user' }],
   });
   cli.peer.exit();
