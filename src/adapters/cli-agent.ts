@@ -137,7 +137,8 @@ class Questions {
       let unlisten = (): void => {};
       const start = (): void => {
         this.open += 1;
-        this.#ask(request, { signal: withdrawn.signal })
+        // An `ask` of the app may throw at once, or give no promise: that is its answer, too.
+        (async () => this.#ask(request, { signal: withdrawn.signal }))()
           .finally(() => {
             this.open -= 1;
             unlisten();

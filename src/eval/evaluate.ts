@@ -70,6 +70,7 @@ export async function* evaluate(
     }
   } finally {
     stop.abort(new DuolaneError('canceled', 'nobody wants the evaluation any more'));
+    // They were stopped; how each ended is of no use any more.
     await Promise.allSettled(running.values());
   }
 }

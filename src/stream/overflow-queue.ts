@@ -1,6 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from './abort.ts';
 import { Fifo } from './fifo.ts';
+import { disposeOnce } from './dispose-once.ts';
 import { DONE, Reader, secondReader, type Source } from './queue-reader.ts';
 import { Spill } from './disk-queue.ts';
 import type { Abortable } from './types.ts';
@@ -152,9 +153,7 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   /** Drops what waits; resolves when memory and disk are given back. */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#leave({});
-  }
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#leave({}));
 
   #text(item: T): string {
     let text: unknown;

@@ -97,3 +97,55 @@ test('a hook without onFailure that times out is reported, and the turn goes on'
   });
   expect(await host.result()).toMatchObject({ result: 'ran' });
 });
+
+/** A turn whose tool, while it runs, gets the host to send a further message, which joins the turn. */
+async function joiningTurn(
+  answer: (prompt: string) => JsonObject | undefined,
+): Promise<{ readonly host: RawHost; readonly result: JsonObject } & AsyncDisposable> {
+  const ws = await Workspace.open();
+  const model = await ws.script([call, { text: 'the model saw: {{last}}' }]);
+  const host = new RawHost(ws, ['--model', model, '--allowed-tools', 'mcp__calc__*']);
+  host.respond('hook_callback', (request, { request_id }) => {
+    const response = answer(String((request['input'] as JsonObject)['prompt']));
+    if (!response)
+      host.send({
+        type: 'control_response',
+        response: { subtype: 'error', request_id, error: 'the policy service is down' },
+      });
+    return response;
+  });
+  const hooks = { UserPromptSubmit: [{ hookCallbackIds: ['h'], onFailure: 'block' }] };
+  host.serve(
+    [{ name: 'add' }],
+    () => {
+      host.prompt('launch the rockets');
+      return 'sum';
+    },
+    { hooks },
+  );
+  host.prompt('go');
+  const result = await host.result();
+  const close = async (): Promise<void> => {
+    await host[Symbol.asyncDispose]();
+    await ws[Symbol.asyncDispose]();
+  };
+  return { host, result, [Symbol.asyncDispose]: close };
+}
+
+test('a message that joins a running turn is shown to UserPromptSubmit, and kept back if that says so', async () => {
+  const prompts: string[] = [];
+  await using run = await joiningTurn((prompt) => {
+    prompts.push(prompt);
+    return prompt.includes('rockets') ? { decision: 'block', reason: 'no rockets' } : {};
+  });
+  expect(prompts).toEqual(['go', 'launch the rockets']);
+  expect(run.result['result']).toContain('sum');
+  expect(run.result['result']).not.toContain('rockets');
+});
+
+test('a message that joins a running turn is kept back if a blocking UserPromptSubmit hook fails', async () => {
+  await using run = await joiningTurn((prompt) => (prompt === 'go' ? {} : undefined));
+  expect(run.result).toMatchObject({ subtype: 'error_during_execution', is_error: true });
+  expect(String(run.result['errors'])).toContain('the policy service is down');
+  expect(JSON.stringify(run.host.seen)).not.toContain('the model saw');
+});

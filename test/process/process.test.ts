@@ -196,6 +196,22 @@ describe('pipes', () => {
     expect(host.seen.at(-1)).toContain('"result":"bye"');
     expect(await peer.exited).toMatchObject({ code: 0 });
   });
+
+  test('the output and stderr end although a process that left the group goes on writing', async () => {
+    const held = `
+      for (const pipe of [process.stdout, process.stderr]) pipe.on('error', () => process.exit());
+      setInterval(() => { process.stdout.write('noise'); process.stderr.write('noise'); }, 20);`;
+    await using peer = node(`
+      const { spawn } = require('node:child_process');
+      const args = ['-e', ${JSON.stringify(held)}];
+      const other = spawn(process.execPath, args, { stdio: 'inherit', detached: true, env: {} });
+      process.stdout.write(String(other.pid) + ' ', () => process.exit(0));
+    `);
+    let text = '';
+    for await (const chunk of peer.output) text += Buffer.from(chunk).toString();
+    tidy([Number.parseInt(text, 10)]);
+    expect(await peer.exited).toMatchObject({ code: 0 });
+  }, 60_000);
 });
 
 describe('the end', () => {

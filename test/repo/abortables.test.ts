@@ -1,5 +1,16 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
+import { Hooks } from '../../src/agent-cli/permissions/hook-dispatcher.ts';
+import { Lane } from '../../src/agent-cli/session/control-link.ts';
+import { streamWithRetry } from '../../src/agent-cli/models/retry.ts';
+import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
+import { unlessAborted } from '../../src/agent-cli/wait.ts';
+import { DuolaneError } from '../../src/errors.ts';
+import { InMemorySessionStore } from '../../src/host/index.ts';
+import { startSession } from '../../src/host/session/open-session.ts';
+import { restore } from '../../src/host/transcripts/store-mirror.ts';
+import { leavable } from '../../src/stream/cancellable-generator.ts';
+import { playedSession } from '../support/fake-cli.ts';
 import { GrpcClient, listenGrpc, serverStream, unary } from '../../src/grpc/index.ts';
 import { lightFetch } from '../../src/http/light-fetch.ts';
 import { listen } from '../../src/http/node-server.ts';
@@ -37,6 +48,15 @@ const TEXT = {
   decode: (bytes: Uint8Array): string => Buffer.from(bytes).toString(),
 };
 const METHOD = { path: '/s/never', request: TEXT, response: TEXT };
+const NOTHING: ModelRequest = {
+  model: 'm',
+  system: '',
+  messages: [],
+  tools: [],
+  maxTokens: 1,
+  thinkingTokens: undefined,
+  effort: undefined,
+};
 const never = (): Promise<never> => new Promise(() => {});
 
 const waiting = (): ToolSource =>
@@ -72,6 +92,52 @@ const ROWS: Readonly<Record<string, Open>> = {
   abortable: () => (signal) => toArray(abortable(endless(), signal)),
   Channel: () => (signal) => toArray(new Channel({ signal })),
   OverflowQueue: () => (signal) => toArray(new OverflowQueue({ signal })),
+  leavable: () => (signal) =>
+    toArray(
+      leavable({ signal }, async function* (inner) {
+        await rejectOnAbort(inner);
+        yield 1;
+      }),
+    ),
+  'unlessAborted of the CLI': () => (signal) => unlessAborted(never(), signal),
+  'Lane.ask': () => {
+    const lane = new Lane(
+      () => {},
+      () => ({ ok: true }),
+    );
+    return (signal) => lane.ask({ subtype: 'x' }, { signal });
+  },
+  'Hooks.fire': () => {
+    const lane = new Lane(
+      () => {},
+      () => ({ ok: true }),
+    );
+    const hooks = new Hooks({ lane, base: () => ({}), onFailure: () => {} });
+    hooks.register({ PreToolUse: [{ hookCallbackIds: ['h'], onFailure: 'block' }] });
+    return (signal) => hooks.fire('PreToolUse', {}, { signal, toolUseId: 't' });
+  },
+  streamWithRetry: () => (signal) =>
+    toArray(
+      streamWithRetry({ name: 'm', keySource: 'none', stream: endless }, NOTHING, { signal }),
+    ),
+  'Session.request': async (scope) => {
+    const { session } = await playedSession();
+    scope.use(session);
+    return (signal) => session.request('mcp_status', {}, { signal });
+  },
+  'Session.ready': async (scope) => {
+    const { session } = await playedSession();
+    scope.use(session);
+    return (signal) => session.ready({ signal });
+  },
+  'restore, of a session store': () => {
+    const store = Object.assign(new InMemorySessionStore(), { load: never });
+    return (signal) => restore(store, { cwd: '.', sessionId: 's', timeoutMs: 1_000_000, signal });
+  },
+  'startSession, during set-up': () => {
+    const sessionStore = Object.assign(new InMemorySessionStore(), { load: never });
+    return (signal) => startSession({ sessionStore, resume: 's' }, signal);
+  },
   'Slots.take': async () => {
     const slots = new Slots(1);
     await slots.take(new AbortController().signal);
@@ -177,7 +243,9 @@ describe('work that is given a signal', () => {
         if (ticks === 'later') await new Promise((resolve) => setTimeout(resolve, 20));
         else for (let i = 0; i < Number(ticks); i += 1) await Promise.resolve();
         controller.abort(reason);
-        expect(await ended).toBe(reason);
+        // Those that say what was aborted have the reason as their cause.
+        const error = await ended;
+        expect(error instanceof DuolaneError ? error.cause : error).toBe(reason);
         await expect.poll(() => getEventListeners(controller.signal, 'abort').length).toBe(0);
       }
     },

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,15 +27,20 @@ import type { ToolSource } from '../../src/mcp/types.ts';
 import { memoryTransport, spawnProcess } from '../../src/process/index.ts';
 import { serve } from '../../src/serve/serve.ts';
 import { Channel } from '../../src/stream/channel.ts';
+import { InMemorySessionStore, query } from '../../src/host/index.ts';
+import { spawnedTransport } from '../../src/host/launch/custom-process.ts';
+import { startup } from '../../src/host/query/warm-query.ts';
+import { restore } from '../../src/host/transcripts/store-mirror.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
 import { createRunner } from '../../src/task/run/runner.ts';
 import { sqliteLog } from '../../src/task/sqlite/sqlite-log.ts';
 import { send } from '../support/mcp/message-endpoint.ts';
-import { playedSession } from '../support/fake-cli.ts';
+import { FakeCli, playedSession } from '../support/fake-cli.ts';
 import { messagePair } from '../support/mcp/message-pair.ts';
 import { call, toArray } from '../contracts/tool-source.contract.ts';
+import { definesDispose } from './lifecycle-rules.ts';
 import { readSource, sourceFiles } from '../source.ts';
 
 /** Something to dispose, and work that uses it meanwhile: it must settle, either way. */
@@ -332,6 +339,53 @@ const ROWS: Readonly<Record<string, Row>> = {
       return { thing: session, work: session.done };
     },
   },
+  query: {
+    files: ['host/query/query.ts'],
+    open: () => {
+      const cli = new FakeCli();
+      const run = query({ prompt: 'go', options: { transport: () => cli.transport } });
+      return { thing: run, work: toArray(run) };
+    },
+  },
+  'query, during set-up': {
+    files: ['host/query/query.ts'],
+    open: () => {
+      const sessionStore = Object.assign(new InMemorySessionStore(), {
+        load: () => new Promise<never>(() => {}),
+      });
+      const run = query({ prompt: 'go', options: { sessionStore, resume: randomUUID() } });
+      return { thing: run, work: toArray(run) };
+    },
+  },
+  startup: {
+    files: ['host/query/warm-query.ts'],
+    open: async () => {
+      const cli = new FakeCli();
+      const starting = startup({ options: { transport: () => cli.transport } });
+      await cli.initialize();
+      const warm = await starting;
+      return { thing: warm, work: toArray(warm.query('go')) };
+    },
+  },
+  spawnedTransport: {
+    files: ['host/launch/custom-process.ts'],
+    open: () => {
+      const args = ['-e', 'process.stdin.resume()'];
+      const transport = spawnedTransport(
+        () => spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'ignore'] }),
+        { command: 'x', args: [], env: {} },
+      );
+      return { thing: transport, work: toArray(transport.output) };
+    },
+  },
+  restore: {
+    files: ['host/transcripts/store-mirror.ts'],
+    open: async () => {
+      const store = Object.assign(new InMemorySessionStore(), { load: async () => [] });
+      const place = { cwd: '.', sessionId: randomUUID(), timeoutMs: 10_000 };
+      return { thing: await restore(store, place) };
+    },
+  },
 };
 
 /** Not in the table, each with its reason. */
@@ -344,11 +398,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'cli/commands/demo/naive-server.ts': 'part of a demonstration',
   'cli/commands/demo/fault-setup.ts': 'part of a demonstration',
   'cli/agents/local-chat.ts': 'internal to a command',
+  'cli/commands/bridge.ts': 'internal to a command',
   'cli/agents/remote-chat.ts': 'does nothing',
   'cli/commands/replay-page.ts': 'passes on to listen',
-  'host/query/query.ts': 'passes on to the session; tested in query.test.ts',
-  'host/launch/custom-process.ts': 'tested in spawned.test.ts with a process of the user',
-  'host/query/warm-query.ts': 'passes on to the session',
   'serve/auth/audit-log.ts': 'internal to serve(), disposed by Served alone',
   'serve/auth/stream-rights.ts': 'internal to serve(), disposed by Served alone',
   'serve/retention.ts': 'internal to serve(), disposed by Served alone',
@@ -376,8 +428,10 @@ describe('everything that can be disposed', () => {
   );
 
   test('is in the table, or excused by name', () => {
-    const definition = /^\s*(async |readonly )?\[Symbol\.asyncDispose\](\(\)|:)/m;
-    const defining = sourceFiles().filter((file) => definition.test(readSource(file)));
+    const defining = sourceFiles().filter((file) => {
+      const source = readSource(file);
+      return source.includes('asyncDispose') && definesDispose(file, source);
+    });
     const known = new Set([
       ...Object.values(ROWS).flatMap(({ files }) => files),
       ...Object.keys(ELSEWHERE),

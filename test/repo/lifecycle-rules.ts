@@ -46,12 +46,11 @@ const MEMBERS: ReadonlySet<string> = new Set([
  * or because it only passes on to one that is, or has nothing to wait for.
  */
 export const memoisedDispose: Rule = overNodes((node, source) => {
-  if (!MEMBERS.has(node.type) || !node['key'] || !node['value']) return undefined;
-  if (textOf(source, node['key']) !== 'Symbol.asyncDispose') return undefined;
-  const value = node['value'] as Node;
+  const value = disposeOf(node, source);
+  if (!value) return undefined;
   const text = textOf(source, value);
   if (value.type === 'TSEmptyBodyFunctionExpression') return undefined;
-  if (/\?\?=|^disposeOnce\(/.test(text)) return undefined;
+  if (text.startsWith('disposeOnce(')) return undefined;
   if (value.type === 'Identifier')
     return new RegExp(`const ${text}\\b[^;]*(\\?\\?=|disposeOnce\\()`).test(source)
       ? undefined
@@ -60,25 +59,55 @@ export const memoisedDispose: Rule = overNodes((node, source) => {
   const statements = (body?.['body'] ?? [body]) as Node[];
   const passesOn = /^(return |await )*[^;]*\[Symbol\.asyncDispose\]\(\);?$/;
   if (statements.length === 1 && passesOn.test(textOf(source, statements[0]))) return undefined;
-  return [...walk(body)].some(
-    ({ type }) => type === 'AwaitExpression' || type === 'CallExpression',
-  ) && /\bawait\b|=> /.test(text)
-    ? NOT_MEMOISED
-    : undefined;
+  // What stands to the right of `??=` runs once; any other work would run each time.
+  const once = new Set([...walk(body)].filter(isMemo).flatMap((memo) => [...walk(memo)]));
+  const works = [...walk(body)].some(
+    (each) =>
+      (each.type === 'AwaitExpression' || each.type === 'CallExpression') && !once.has(each),
+  );
+  return works && /\bawait\b|\breturn\b|=> /.test(text) ? NOT_MEMOISED : undefined;
 });
+
+/** What is made the dispose of something, if the node does that: in a class, an object, or later. */
+function disposeOf(node: Node, source: string): Node | undefined {
+  if (MEMBERS.has(node.type) && node['key'] && node['value'])
+    return textOf(source, node['key']) === 'Symbol.asyncDispose'
+      ? (node['value'] as Node)
+      : undefined;
+  if (node.type !== 'AssignmentExpression') return undefined;
+  return textOf(source, node['left']).endsWith('[Symbol.asyncDispose]')
+    ? (node['right'] as Node)
+    : undefined;
+}
+
+/** Whether a file makes anything disposable, other than in a type. */
+export const definesDispose = (file: string, source: string): boolean =>
+  nodesOf(file, source).some((node) => {
+    const value = disposeOf(node, source);
+    return value !== undefined && value.type !== 'TSEmptyBodyFunctionExpression';
+  });
+
+const isMemo = (node: Node): boolean =>
+  node.type === 'AssignmentExpression' && node['operator'] === '??=';
 
 const NOT_MEMOISED =
   'asyncDispose is not memoised; write [Symbol.asyncDispose] = disposeOnce(…) of stream/dispose-once';
 
 /** An abort may have come before the listener: `onAbort` looks at the signal first. */
 export const abortListeners: Rule = overNodes((node, source, file) => {
-  if (node.type !== 'CallExpression' || file === 'stream/abort.ts') return undefined;
-  const [first, second] = node['arguments'] as Node[];
+  if (file === 'stream/abort.ts') return undefined;
+  if (node.type === 'AssignmentExpression')
+    return textOf(source, node['left']).endsWith('.onabort') ? LISTENS : undefined;
+  if (node.type !== 'CallExpression') return undefined;
+  const [first, second] = (node['arguments'] as Node[]).map((each) => textOf(source, each));
   const callee = textOf(source, node['callee']);
-  const listens = /\.(add|remove)EventListener$/.test(callee) && first?.['value'] === 'abort';
-  const waits = /\bonce$/.test(callee) && second?.['value'] === 'abort';
-  return listens || waits ? 'listens for abort itself; use onAbort of stream/abort' : undefined;
+  const listens = /\b(add|remove)EventListener\b/.test(callee) && ABORT.test(first ?? '');
+  const waits = /\b(once|on)$/.test(callee) && ABORT.test(second ?? '');
+  return listens || waits || /\baddAbortListener$/.test(callee) ? LISTENS : undefined;
 });
+
+const LISTENS = 'listens for abort itself; use onAbort of stream/abort';
+const ABORT = /^['"`]abort['"`]$/;
 
 /** Methods of collections and streams that give no promise, where `void` only drops their value. */
 const NO_PROMISE = /\.(add|delete|destroy|end|push|set|write)$/;
@@ -90,6 +119,8 @@ const NO_PROMISE = /\.(add|delete|destroy|end|push|set|write)$/;
 export const ownedPromises: Rule = overNodes((node, source) => {
   if (node.type !== 'UnaryExpression' || node['operator'] !== 'void') return undefined;
   const argument = node['argument'] as Node;
+  if (argument.type === 'Identifier' || argument.type === 'MemberExpression')
+    return `"void ${textOf(source, argument)}" drops it; await it, or add a catch`;
   if (argument.type !== 'CallExpression' || isCaught(argument)) return undefined;
   if (NO_PROMISE.test(textOf(source, argument['callee']))) return undefined;
   return `"void ${textOf(source, argument).split('\n')[0]}" has no catch; add one that reports the failure`;
@@ -111,20 +142,46 @@ export const explainedCatches: Rule = overNodes((node, source) => {
   const swallowed =
     node.type === 'CatchClause'
       ? isUnused(node['param'] as Node | null, node['body'] as Node)
-      : isSwallowingCall(node);
+      : isSwallowingCall(node, source) || isDroppedSettlement(node);
   if (!swallowed) return undefined;
   return hasComment(source, node) ? undefined : 'swallows an error without a comment that says why';
 });
 
-function isSwallowingCall(node: Node): boolean {
+/** `await Promise.allSettled(…)` as a statement: nobody looks at what failed. */
+function isDroppedSettlement(node: Node): boolean {
+  if (node.type !== 'ExpressionStatement') return false;
+  const expression = node['expression'] as Node;
+  const call = (
+    expression.type === 'AwaitExpression' ? expression['argument'] : expression
+  ) as Node;
+  if (call.type !== 'CallExpression') return false;
+  const { name } = ((call['callee'] as Node)['property'] ?? {}) as { readonly name?: unknown };
+  return name === 'allSettled';
+}
+
+function isSwallowingCall(node: Node, source: string): boolean {
   if (node.type !== 'CallExpression') return false;
   const name = ((node['callee'] as Node)['property'] as Node | undefined)?.['name'];
-  const [handler] = node['arguments'] as Node[];
+  const [first, second] = node['arguments'] as Node[];
+  // The second handler of `then` may make a value of the failure; an empty one drops it.
+  if (name === 'then' && second) return isEmptyFunction(second, source);
+  const handler = first;
   if (name !== 'catch' || !handler) return false;
+  if (isEmptyFunction(handler, source)) return true;
   if (handler.type !== 'ArrowFunctionExpression' && handler.type !== 'FunctionExpression')
     return false;
   const [param = null] = handler['params'] as Node[];
   return isUnused(param, handler['body'] as Node);
+}
+
+/** `() => {}`, or the name of one. */
+function isEmptyFunction(node: Node, source: string): boolean {
+  if (node.type === 'Identifier')
+    return new RegExp(
+      `(const ${textOf(source, node)}\\b[^;=]*= \\(\\w*\\)[^;=]*=>|function ${textOf(source, node)}\\b[^{]*) *\\{\\s*\\}`,
+    ).test(source);
+  const body = node['body'] as Node | undefined;
+  return body?.type === 'BlockStatement' && (body['body'] as Node[]).length === 0;
 }
 
 function isUnused(param: Node | null, body: Node): boolean {

@@ -299,10 +299,13 @@ export class Agent implements Conductor {
     if (!this.#saidGoodbye) this.session.hooks.tell('SessionEnd', { reason: 'other' });
     this.#saidGoodbye = true;
     this.#ended.abort(new DuolaneError('closed', 'the session is over'));
-    await Promise.allSettled([
+    const closed = await Promise.allSettled([
       this.#servers[Symbol.asyncDispose](),
       this.session.transcript[Symbol.asyncDispose](),
     ]);
+    for (const each of closed)
+      if (each.status === 'rejected')
+        this.#options.note(`something could not be closed: ${String(each.reason)}`);
     this.#finish(this.#failed ? 1 : 0);
   }
 

@@ -102,3 +102,25 @@ test.each([3e6, 1e7, 1e300])('a timeout of %d s does not run out at once', async
   expect(timers.mock.calls).toEqual([[2 ** 31 - 1]]);
   expect(failures).toEqual([]);
 });
+
+test.each([
+  [{ hookSpecificOutput: { permissionDecision: 'denied' } }, 'it decided "denied"'],
+  [{ decision: 'no' }, 'it decided "no"'],
+  ['deny', 'it gave string'],
+])('an answer that cannot be understood, %j, is a failure and not silence', async (answer, why) => {
+  const { hooks, failures } = hooksWith({ h1: answer });
+  hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'], onFailure: 'block' }] });
+  const outcome = await hooks.fire('PreToolUse', {}, options);
+  expect(outcome.unanswered).toContain(why);
+  expect(failures).toHaveLength(1);
+});
+
+test.each([undefined, null, {}, { hookSpecificOutput: { permissionDecision: 'defer' } }])(
+  'no opinion, %j, is none',
+  async (answer) => {
+    const { hooks, failures } = hooksWith({ h1: answer ?? null });
+    hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'], onFailure: 'block' }] });
+    expect(await hooks.fire('PreToolUse', {}, options)).toMatchObject({ reason: '', context: [] });
+    expect(failures).toEqual([]);
+  },
+);

@@ -184,7 +184,7 @@ export class Hooks {
     try {
       const request = { subtype: 'hook_callback', ...fields };
       const answer = await this.#lane.ask(request, { signal: AbortSignal.any([signal, limit]) });
-      return readAnswer(record(answer));
+      return readAnswer(answer);
     } catch (reason) {
       signal.throwIfAborted();
       const error = DuolaneError.from(reason);
@@ -225,17 +225,30 @@ function matching(pattern: string): (subject: string) => boolean {
   }
 }
 
-function readAnswer(answer: JsonObject): HookOutcome {
+/** What each word of a hook decides; `defer` has no opinion. */
+const DECISIONS: ReadonlyMap<unknown, HookOutcome['decision']> = new Map([
+  ['deny', 'deny'],
+  ['block', 'deny'],
+  ['allow', 'allow'],
+  ['approve', 'allow'],
+  ['ask', 'ask'],
+  ['defer', undefined],
+  [undefined, undefined],
+]);
+
+/** Throws `malformed` for what is no answer: a hook that was misunderstood has failed. */
+function readAnswer(given: unknown): HookOutcome {
+  if (given !== undefined && given !== null && !isObject(given))
+    throw new DuolaneError('malformed', `it gave ${typeof given}, not an object`);
+  const answer = record(given);
   const own = record(answer['hookSpecificOutput']);
-  const word = own['permissionDecision'] ?? answer['decision'];
-  const decision =
-    word === 'deny' || word === 'block'
-      ? 'deny'
-      : word === 'allow' || word === 'approve'
-        ? 'allow'
-        : word === 'ask'
-          ? 'ask'
-          : undefined;
+  const word = own['permissionDecision'] ?? answer['decision'] ?? undefined;
+  if (!DECISIONS.has(word))
+    throw new DuolaneError(
+      'malformed',
+      `it decided ${JSON.stringify(word)}; available: allow, deny, ask`,
+    );
+  const decision = DECISIONS.get(word);
   const context = str(own['additionalContext']);
   return {
     ...(decision && { decision }),

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Block, blocksOf, type Message } from '../models/types.ts';
 import { str } from '../read.ts';
 
@@ -21,6 +22,19 @@ const MISSING = 'The call was interrupted before a result was received.';
  */
 export class Conversation {
   readonly #items: Item[] = [];
+  readonly #callIds = new Set<string>();
+
+  /**
+   * The id under which a call of the model goes: its own, unless another call has it already. Some
+   * servers count anew in each answer, or give parallel calls one id; a permission, an answer or a
+   * result would then be taken for that of the other call.
+   */
+  nameCall(given: string): string {
+    let id = given || `call_${randomUUID()}`;
+    for (let times = 2; this.#callIds.has(id); times += 1) id = `${given}_${times}`;
+    this.#callIds.add(id);
+    return id;
+  }
 
   addUser(content: string | readonly Block[]): void {
     const last = this.#items.at(-1);
@@ -30,6 +44,7 @@ export class Conversation {
 
   /** A finished block of the answer `id`. */
   addAnswer(id: string, block: Block): void {
+    if (isCall(block)) this.#callIds.add(str(block['id']));
     const known = this.#items.findLast((item) => isStep(item) && item.id === id);
     if (known && isStep(known)) known.blocks.push(block);
     else this.#items.push({ id, blocks: [block], results: new Map() });

@@ -154,7 +154,11 @@ export class Step {
     this.#turn.requestMs ??= this.#turn.now();
   }
 
-  #receive(event: ModelEvent): void {
+  #receive(given: ModelEvent): void {
+    const event =
+      given.type === 'tool_use'
+        ? { ...given, id: this.#session.conversation.nameCall(given.id) }
+        : given;
     if (event.type === 'text' && event.text !== '') {
       this.#turn.firstTokenMs ??= this.#turn.now();
       this.#turn.firstTokenOfCallMs ??= Math.round(performance.now() - this.#sentAt);

@@ -43,14 +43,14 @@ export async function runTurn(session: Session, turn: TurnState): Promise<JsonOb
 
 async function converse(session: Session, turn: TurnState): Promise<Ending> {
   if (session.refusal !== undefined) return blockedByHook(session.refusal);
-  const blocked = await submit(session, turn);
+  const blocked = await submit(session, turn, turn.prompts);
   if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
   // A server that is slow to connect must not hold up an interrupt.
   await unlessAborted(session.prepare(), turn.signal);
   session.emit(initMessage(session, VERSION));
   session.writeNotices();
   if (blocked !== undefined) {
-    session.inform(`The prompt was blocked by a hook: ${blocked}`);
+    tellBlocked(session, blocked);
     return { subtype: 'success', reason: 'hook_stopped', text: '' };
   }
   await finishOpenCalls(session, turn);
@@ -80,12 +80,8 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
       return { subtype: 'success', reason: 'hook_stopped', text: '' };
     if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
     if (batch.length > 0) {
-      for (const prompt of session.queue.takeForRunning()) {
-        turn.prompts.push(prompt);
-        if (prompt.uuid)
-          session.emit({ type: 'command_lifecycle', command_uuid: prompt.uuid, state: 'started' });
-        hear(session, prompt);
-      }
+      for (const prompt of session.queue.takeForRunning()) await join(session, turn, prompt);
+      if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
     } else if (session.schema) {
       turn.structuredFailures++;
       if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
@@ -199,9 +195,27 @@ async function afterBatch(
   for (const text of hook.context) addContext(session, text);
 }
 
-/** The reason, if a hook keeps the prompt from the model. */
-async function submit(session: Session, turn: TurnState): Promise<string | undefined> {
-  const prompt = turn.prompts.map(({ content }) => textOf(content)).join('\n');
+/** A message that came while the turn ran: hooks decide about it as about the first. */
+async function join(session: Session, turn: TurnState, prompt: Prompt): Promise<void> {
+  turn.prompts.push(prompt);
+  if (prompt.uuid)
+    session.emit({ type: 'command_lifecycle', command_uuid: prompt.uuid, state: 'started' });
+  const blocked = await submit(session, turn, [prompt]);
+  if (turn.blockedBy !== undefined) return;
+  if (blocked === undefined) hear(session, prompt);
+  else tellBlocked(session, blocked);
+}
+
+const tellBlocked = (session: Session, why: string): void =>
+  session.inform(`The prompt was blocked by a hook: ${why}`);
+
+/** The reason, if a hook keeps the prompts from the model. */
+async function submit(
+  session: Session,
+  turn: TurnState,
+  prompts: readonly Prompt[],
+): Promise<string | undefined> {
+  const prompt = prompts.map(({ content }) => textOf(content)).join('\n');
   const options = { signal: turn.signal, toolUseId: randomUUID() };
   const hook = await session.hooks.fire('UserPromptSubmit', { prompt }, options);
   turn.blockedBy ??= hook.unanswered;

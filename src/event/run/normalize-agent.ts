@@ -213,13 +213,14 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     const { signal } = this.#stop;
     signal.throwIfAborted();
     const { request, answer: known, events } = this.#laws.question(asked, false);
-    if (known) return known;
+    // The log may know the question under another id than its asker does.
+    if (known) return { ...known, id: asked.id };
     this.#say(events);
     const either = options.signal ? AbortSignal.any([signal, options.signal]) : signal;
     try {
       const answer = await unlessAborted(this.#ctx.ask(request, { signal: either }), either);
       this.#laws.answered(answer);
-      return answer;
+      return { ...answer, id: asked.id };
     } catch (error) {
       // Put to sleep, the question stays open; otherwise its asker has given up.
       if (DuolaneError.from(error).code !== 'suspended') this.#laws.forget(request.id);

@@ -70,11 +70,15 @@ export class OpenQuestions {
     if (question && --question.askers <= 0) this.#open.delete(id);
   }
 
-  /** Questions of a call go with it. */
-  withdraw(callId: string): void {
-    for (const [id, { request }] of this.#open)
-      if (request.callId === callId || belongsTo(id, callId)) this.#open.delete(id);
-    for (const id of this.#answered.keys()) if (belongsTo(id, callId)) this.#answered.delete(id);
+  /** Questions of a call go with it; returns their ids. */
+  withdraw(callId: string): readonly string[] {
+    const open = [...this.#open].filter(
+      ([id, { request }]) => request.callId === callId || belongsTo(id, callId),
+    );
+    const answered = [...this.#answered.keys()].filter((id) => belongsTo(id, callId));
+    for (const [id] of open) this.#open.delete(id);
+    for (const id of answered) this.#answered.delete(id);
+    return [...open.map(([id]) => id), ...answered];
   }
 
   values(): Iterable<OpenQuestion> {

@@ -39,6 +39,8 @@ export class Laws {
   readonly #questions = new OpenQuestions();
   /** Not spent yet. */
   readonly #answers: Map<string, Answer>;
+  /** Ids of questions whose call has closed. */
+  readonly #spent = new Set<string>();
   readonly #textBefore: string;
   readonly #artifacts: Set<string>;
   #started = false;
@@ -83,7 +85,7 @@ export class Laws {
     asked: InputRequest,
     yielded: boolean,
   ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
-    const request = tidyRequest(this.#named(asked));
+    const request = tidyRequest(this.#unspent(this.#named(asked)));
     const answer = this.#answers.get(request.id);
     if (answer) {
       if (!yielded) this.#questions.checkAnswered(request);
@@ -215,8 +217,12 @@ export class Laws {
     for (const event of events) {
       if (event.type !== 'tool.completed' && event.type !== 'tool.failed') continue;
       const { callId } = event;
-      this.#questions.withdraw(callId);
-      for (const id of this.#answers.keys()) if (belongsTo(id, callId)) this.#answers.delete(id);
+      for (const id of this.#questions.withdraw(callId)) this.#spent.add(id);
+      for (const id of this.#answers.keys()) {
+        if (!belongsTo(id, callId)) continue;
+        this.#answers.delete(id);
+        this.#spent.add(id);
+      }
     }
     return events;
   }
@@ -358,6 +364,16 @@ export class Laws {
       ? callId + request.id.slice(given.length)
       : request.id;
     return { ...request, id, ...(request.callId !== undefined && { callId }) };
+  }
+
+  /**
+   * A question under the id of one whose call has closed is another question: a model may give two
+   * calls one id. The log may still have the old answer, which must not decide it.
+   */
+  #unspent(request: InputRequest): InputRequest {
+    let { id } = request;
+    for (let times = 2; this.#spent.has(id); times += 1) id = `${request.id}#${times}`;
+    return id === request.id ? request : { ...request, id };
   }
 
   #outward(value: unknown): Failure {

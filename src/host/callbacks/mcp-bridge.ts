@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { offerMessages } from '../../mcp/json-rpc/server/offer-messages.ts';
 import { toolName } from '../../mcp/registry/tool-names.ts';
 import type { MessageEnd, ToolProblem, ToolSource } from '../../mcp/types.ts';
-import { onAbort } from '../../stream/abort.ts';
+import { abortable, onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
@@ -27,6 +27,8 @@ export interface BridgeOptions {
   readonly onElicitation?: OnElicitation;
   /** Writes a message of a server to the CLI; resolves when there is room for the next. */
   readonly send: (server: string, message: JsonObject) => Promise<void>;
+  /** What a server sends on its own has broken off; its tools can still be called. */
+  readonly onFailure?: (server: string, error: unknown) => void;
 }
 
 interface Server {
@@ -65,7 +67,9 @@ export class McpBridge implements AsyncDisposable {
     const { send, onElicitation } = this.#options;
     const ask = this.#options.ask ?? (onElicitation && askBy(onElicitation, name));
     const end = offerMessages(source, ask ? { ask } : {});
-    const pump = relay(end, (message) => send(name, message));
+    const pump = relay(end, (message) => send(name, message)).catch((error: unknown) =>
+      this.#options.onFailure?.(name, error),
+    );
     const prefix = toolName(name, '');
     const server = { name, prefix, source, end, pump, listed: new Set<string>(), complete: false };
     this.#servers.set(name, server);
@@ -176,7 +180,7 @@ export class McpBridge implements AsyncDisposable {
     const ready = await Promise.all(
       servers.map(async ({ name, source, listed }): Promise<ServerReady> => {
         const problems = problemsOf(source);
-        const registered = (await countOf(source)) + problems.length;
+        const registered = (await countOf(name, source, signal)) + problems.length;
         return { name, registered, listed: listed.size, ...(problems.length > 0 && { problems }) };
       }),
     );
@@ -281,9 +285,17 @@ const namesIn = (result: JsonObject): readonly string[] =>
     ? result['tools'].flatMap((tool) => (isObject(tool) ? [String(tool['name'])] : []))
     : [];
 
-async function countOf(source: ToolSource): Promise<number> {
+async function countOf(name: string, source: ToolSource, scope: AbortSignal): Promise<number> {
   let count = 0;
-  for await (const _ of source.listTools()) count += 1;
+  // Derived: there may be many sources, and each listens to it.
+  const signal = AbortSignal.any([scope]);
+  try {
+    for await (const _ of abortable(source.listTools({ signal }), signal)) count += 1;
+  } catch (cause) {
+    const { code, message } = DuolaneError.from(cause);
+    const what = `in-process servers are not ready: ${name} cannot list its tools: ${message}`;
+    throw new DuolaneError(code, what, { cause });
+  }
   return count;
 }
 

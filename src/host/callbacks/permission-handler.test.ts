@@ -62,6 +62,13 @@ describe('can_use_tool', () => {
     },
   );
 
+  test('takes an updatedInput that is undefined for none', async () => {
+    const answer = { behavior: 'allow', updatedInput: undefined } as never;
+    expect(await decided({ canUseTool: () => answer })).toMatchObject({
+      updatedInput: { command: 'ls' },
+    });
+  });
+
   test('gives the callback what the CLI says, and a signal', async () => {
     const seen: unknown[] = [];
     await decided(

@@ -49,7 +49,10 @@ export async function decide(
   const decided = await verdict(toolName, toolUseID, input, request, context, options);
   const { result, by, reason } = decided;
   options.onDecision?.({ toolName, toolUseID, behavior: result.behavior, by, reason });
-  const kept = result.behavior === 'allow' ? { updatedInput: input, ...result } : result;
+  const kept =
+    result.behavior === 'allow'
+      ? { ...result, updatedInput: result.updatedInput ?? input }
+      : result;
   return { ok: true, response: { ...kept, toolUseID } };
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { fstatSync, mkdtempSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -144,4 +144,23 @@ describe('secrets', () => {
     const [, line = ''] = traced({}, data).split('\n');
     expect((JSON.parse(line) as Frame).data).toEqual(data);
   });
+});
+
+test('a trace that cannot be begun leaves no file open', () => {
+  const path = file();
+  let descriptor = -1;
+  const write = (opened: number): never => {
+    descriptor = opened;
+    return full();
+  };
+  expect(() => new Trace(path, nothing, never, write)).toThrow('cannot be written');
+  // Closed, or in use for another file by now.
+  const inode = (): number | undefined => {
+    try {
+      return fstatSync(descriptor).ino;
+    } catch {
+      return undefined;
+    }
+  };
+  expect(inode()).not.toBe(statSync(path).ino);
 });

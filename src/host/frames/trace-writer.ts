@@ -59,10 +59,13 @@ export class Trace implements Disposable {
       command,
       args: this.#redactor.args(args),
     };
+    let file: number | undefined;
     try {
-      this.#file = openSync(path, 'w', 0o600);
+      file = openSync(path, 'w', 0o600);
+      this.#file = file;
       this.#writeAll(`${this.#redactor.json(header)}\n`);
     } catch (cause) {
+      if (file !== undefined) this.#close();
       const why = `the trace ${path} cannot be written: ${String(cause)}`;
       throw new DuolaneError('invalid', why, { cause });
     }

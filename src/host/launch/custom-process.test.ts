@@ -66,3 +66,61 @@ test('a process that never exits is given up after SIGKILL', async () => {
   expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
   for await (const _ of transport.output) expect.unreachable('there is no output');
 });
+
+test('a grandchild that goes on writing to stdout does not hold up the end', async () => {
+  const held = `
+    process.stdout.on('error', () => process.exit());
+    setInterval(() => process.stdout.write('noise\\n'), 20);`;
+  const code = `
+    const { spawn } = require('node:child_process');
+    const held = spawn(process.execPath, ['-e', ${JSON.stringify(held)}], {
+      stdio: ['ignore', 'inherit', 'ignore'], detached: true,
+    });
+    held.unref();
+    process.stdout.write(String(held.pid) + '\\n', () => process.exit(0));`;
+  const start = (): SpawnedProcess =>
+    spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'ignore'] });
+  const transport = spawnedTransport(start, launch);
+  let text = '';
+  for await (const chunk of transport.output) text += Buffer.from(chunk).toString();
+  expect(await transport.exited).toMatchObject({ code: 0 });
+  expect(text).toMatch(/^\d+\n/);
+  await transport[Symbol.asyncDispose]();
+}, 60_000);
+
+test('a process that is killed through the signal has not failed to start', async () => {
+  const code = `
+    process.on('SIGTERM', () => {});
+    setInterval(() => {}, 1000);
+    process.stdout.write('up');`;
+  const transport = spawnedTransport(
+    ({ signal }) =>
+      spawn(process.execPath, ['-e', code], {
+        stdio: ['pipe', 'pipe', 'ignore'],
+        signal,
+        killSignal: 'SIGKILL',
+      }),
+    launch,
+    { graceMs: 1, killMs: 100 },
+  );
+  const output = transport.output[Symbol.asyncIterator]();
+  await output.next();
+  await transport[Symbol.asyncDispose]();
+  const exit = await transport.exited;
+  expect(exit).toMatchObject({ code: null, signal: 'SIGKILL' });
+  expect(exit.startError).toBeUndefined();
+});
+
+test('further errors of a process are no uncaught ones', async () => {
+  const child = Object.assign(new EventEmitter(), {
+    stdin: new PassThrough(),
+    stdout: new PassThrough(),
+    exitCode: null,
+    kill: () => false,
+  });
+  const transport = spawnedTransport(() => child as unknown as SpawnedProcess, launch);
+  child.emit('error', new Error('no such program'));
+  expect(() => child.emit('error', new Error('kill EPERM'))).not.toThrow();
+  expect(await transport.exited).toMatchObject({ startError: { code: 'not_found' } });
+  await transport[Symbol.asyncDispose]();
+});

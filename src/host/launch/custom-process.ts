@@ -50,7 +50,9 @@ export function spawnedTransport(
   stdin.on('error', (error) => gate.close(DEAF, error));
   stdin.on('close', () => gate.close(DEAF));
   stdin.on('drain', () => gate.open());
+  stdout.on('error', () => {}); // the end of it; the exit says why
   let received = 0;
+  let isEnding = false;
   const exited = new Promise<Exit>((resolve) => {
     child.once('exit', (code, signal) => {
       gate.close('the process has exited and reads no more');
@@ -62,7 +64,10 @@ export function spawnedTransport(
       );
       resolve({ code, stderr: '', ...(signal !== null && { signal }) });
     });
-    child.once('error', (error) => {
+    const failed = (error: Error): void => {
+      child.once('error', failed); // one without a listener would end the program
+      // A signal that could not be sent, or the one that we sent: it has started, and its exit follows.
+      if (isEnding) return;
       const startError = new DuolaneError(
         'not_found',
         `the agent could not be started: ${error.message}`,
@@ -70,7 +75,8 @@ export function spawnedTransport(
       );
       stdout.destroy();
       resolve({ code: null, stderr: '', startError });
-    });
+    };
+    child.once('error', failed);
   });
   return {
     output: bytesOf(stdout, (length) => (received += length)),
@@ -87,6 +93,7 @@ export function spawnedTransport(
     [Symbol.asyncDispose]: disposeOnce(async () => {
       stdin.end();
       if (await settledWithin(exited, graceMs)) return;
+      isEnding = true;
       child.kill('SIGTERM');
       if (await settledWithin(exited, killMs)) return;
       killing.abort();

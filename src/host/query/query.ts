@@ -57,7 +57,13 @@ export function query({ prompt, options = {} }: QueryInput): Query {
   checkPrompt(prompt);
   const signal = signalOf(options);
   if (signal?.aborted) throw new AbortError(undefined, { cause: signal.reason });
-  return runOn(startSession(options, signal), prompt, signal);
+  const setUp = new AbortController();
+  // Derived, since listeners on a signal that many queries share would pile up.
+  const unlisten = onAbort(signal && AbortSignal.any([signal]), (reason) => setUp.abort(reason));
+  const starting = startSession(options, setUp.signal).finally(unlisten);
+  return runOn(starting, prompt, signal, () =>
+    setUp.abort(new DuolaneError('closed', 'the query was closed before its agent was started')),
+  );
 }
 
 /** Of what may be no options, or no controller, at all: the session says so. */
@@ -77,13 +83,14 @@ export function checkPrompt(prompt: unknown): void {
   );
 }
 
-/** A query on a session that was started before. */
+/** A query on a session that was started before; `leaveSetUp` ends a start that is under way. */
 export function runOn(
   starting: Promise<AgentSession>,
   prompt: QueryInput['prompt'],
   signal?: AbortSignal,
+  leaveSetUp: () => void = () => {},
 ): Query {
-  const run = new Run(starting, prompt, signal);
+  const run = new Run(starting, prompt, signal, leaveSetUp);
   const request = async (subtype: string, fields?: JsonObject): Promise<unknown> =>
     (await starting).request(subtype, fields);
   const initialized = async (): Promise<JsonObject> => (await starting).initialized;
@@ -101,6 +108,7 @@ const DONE: Step = { done: true, value: undefined };
 class Run implements RunMembers {
   readonly session: Promise<AgentSession>;
   readonly #signal: AbortSignal | undefined;
+  readonly #leaveSetUp: () => void;
   readonly #minted = new Set<string>();
   #messages: View<JsonObject> | undefined;
   #last: Promise<Step> | undefined;
@@ -113,8 +121,10 @@ class Run implements RunMembers {
     starting: Promise<AgentSession>,
     prompt: QueryInput['prompt'],
     signal: AbortSignal | undefined,
+    leaveSetUp: () => void,
   ) {
     this.session = starting;
+    this.#leaveSetUp = leaveSetUp;
     // Derived, since listeners on a signal that many runs share would pile up.
     this.#signal = signal && AbortSignal.any([signal]);
     // It runs whether anybody iterates or not; what goes wrong is told to whoever does.
@@ -153,6 +163,7 @@ class Run implements RunMembers {
 
   async #dispose(): Promise<void> {
     this.#left = true;
+    this.#leaveSetUp();
     // A session that never started has nothing to dispose; the reader gets the failure.
     const session = await this.session.catch(() => undefined);
     await session?.[Symbol.asyncDispose]();
@@ -258,6 +269,7 @@ class Run implements RunMembers {
       this.#over = true;
       this.#read();
       if (this.#signal?.aborted) throw new AbortError(undefined, { cause: this.#signal.reason });
+      if (this.#left) return DONE;
       throw error;
     }
     if (!this.#over) return this.#step();

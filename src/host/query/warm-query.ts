@@ -1,4 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
+import { onAbort } from '../../stream/abort.ts';
 import { orAborted } from '../session/handshake.ts';
 import { startSession } from '../session/open-session.ts';
 import type { QueryOptions } from '../options/options.ts';
@@ -38,6 +39,12 @@ export async function startup({
     await session[Symbol.asyncDispose]();
     throw signal?.aborted ? new AbortError(undefined, { cause: signal.reason }) : error;
   }
+  const close = (): void => {
+    session[Symbol.asyncDispose]().catch(() => {}); // told by the logger
+  };
+  // Also before there is a query: nothing else would end the CLI then.
+  const unlisten = onAbort(signal && AbortSignal.any([signal]), close);
+  onAbort(session.closing, unlisten);
   let isTaken = false;
   return {
     query(prompt) {
@@ -46,7 +53,7 @@ export async function startup({
       isTaken = true;
       return runOn(Promise.resolve(session), prompt, signal);
     },
-    close: () => void session[Symbol.asyncDispose]().catch(() => {}), // told by the logger
+    close,
     [Symbol.asyncDispose]: () => session[Symbol.asyncDispose](),
   };
 }

@@ -10,13 +10,12 @@ import type { ToolUse } from './tool-calls.ts';
 import { Conversation } from './session-tracker.ts';
 import { Dialogue, type Serve } from './control-link.ts';
 import { judgeExit } from './exit-verdict.ts';
-import { brokenTransport, closedInput, unansweredError } from './peer-error.ts';
+import { brokenTransport, closedInput, unansweredError, undelivered } from './peer-error.ts';
 import type { Gate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
-import { isGoodbye } from '../callbacks/hook-registry.ts';
 import { userMessage } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
-import type { SessionParts } from './session-parts.ts';
+import { releaseParts, serveUnheard, type SessionParts } from './session-parts.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
 import { FrameReader } from '../frames/pipe-reader.ts';
 import { relayMessage } from './relay-message.ts';
@@ -46,6 +45,8 @@ export class AgentSession implements Session {
   readonly #closing = new AbortController();
   #lost = 0;
   #failure: DuolaneError | undefined;
+  /** Fails the session if nothing else says why it ended. */
+  #undelivered: DuolaneError | undefined;
   #disposing: Promise<void> | undefined;
   #released: Promise<unknown> | undefined;
   /** Rejects `done` although the transport never ends. */
@@ -255,7 +256,7 @@ export class AgentSession implements Session {
     try {
       return this.#finish(exit);
     } finally {
-      this.#released = settledWithin(this.#parts.onEnded(), this.#parts.limits.cleanupMs);
+      this.#released = releaseParts(this.#parts);
     }
   }
 
@@ -271,18 +272,8 @@ export class AgentSession implements Session {
 
   #serve: Serve = (request, context) =>
     this.#writer.ended || this.closing.aborted
-      ? this.#serveUnheard(request, context)
+      ? serveUnheard(this.#parts, request, context)
       : this.#parts.serve(request, context);
-
-  /** What nobody can hear about must not happen either, but for a goodbye, which needs no answer. */
-  #serveUnheard: Serve = async (request, context) => {
-    const { serve, logger } = this.#parts;
-    if (!isGoodbye(request)) return { ok: false, error: 'stdin of the agent is closed' };
-    serve(request, context).catch((error: unknown) =>
-      logger.warn('a SessionEnd hook failed', { error: String(error) }),
-    );
-    return undefined;
-  };
 
   #written(frame: JsonObject): void {
     if (isControl(frame)) this.#parts.lanes.control('out', frame, Date.now());
@@ -298,13 +289,22 @@ export class AgentSession implements Session {
         this.#soon()
           .then(() => this.#dialogue.unwritten(frame, reason))
           .catch(reportUnexpected);
+      else this.#undeliveredMessage(frame, reason);
     }
   }
 
-  /** Resolves when the session is over, or shortly: whether it is. */
-  #soon(): Promise<boolean> {
-    return settledWithin(this.done, BROKEN_MS);
+  /** No result will come for it. A CLI that has closed its stdin is expected to leave. */
+  #undeliveredMessage(frame: JsonObject, reason: DuolaneError): void {
+    if (this.closing.aborted) return;
+    this.#undelivered ??= undelivered(reason);
+    this.#parts.logger.warn(this.#undelivered.message);
+    this.#turns.drop(String(frame['uuid']));
+    this.#gate.endInput();
+    this.#settle();
   }
+
+  /** Resolves when the session is over, or shortly: whether it is. */
+  #soon = (): Promise<boolean> => settledWithin(this.done, BROKEN_MS);
 
   async #explain(error: unknown): Promise<never> {
     if (await this.#soon()) await this.done;
@@ -395,6 +395,6 @@ export class AgentSession implements Session {
     const { lanes, logger } = this.#parts;
     const initialized = this.#handshake.isDone;
     const ending = { exit, lost, turns: this.#turns, initialized, frames: lanes.recent };
-    return judgeExit(ending, this.#lost, logger);
+    return judgeExit(ending, this.#lost, logger) ?? this.#undelivered;
   }
 }

@@ -109,7 +109,7 @@ export class Dialogue {
     this.#runAll(this.#peer.end(reason));
     for (const id of this.#peer.serving.keys()) {
       this.#run(this.#peer.answer(id, { ok: false, error: reason.message }));
-      this.#options.gate.release(id);
+      this.#options.gate.release(served(id));
     }
   }
 
@@ -141,7 +141,7 @@ export class Dialogue {
         return;
       case 'abort':
         this.#running.get(effect.id)?.abort(effect.reason);
-        this.#release(effect.id);
+        this.#release(served(effect.id));
         return;
       case 'resolve':
         this.#settle(effect.id)?.resolve(effect);
@@ -191,7 +191,7 @@ export class Dialogue {
   #serve(id: string, request: ControlRequest): void {
     const context = new ServeContext(id);
     this.#running.set(id, context);
-    this.#options.gate.hold(id, request);
+    this.#options.gate.hold(served(id), request);
     this.#options.serve(request, context).then(
       (answer) => this.#answer(id, answer),
       (error: unknown) => this.#answer(id, refusal(error)),
@@ -202,10 +202,13 @@ export class Dialogue {
     this.#running.delete(id);
     if (answer) this.#runAnswer(id, this.#peer.answer(id, answer));
     else this.#peer.drop(id);
-    this.#release(id);
+    this.#release(served(id));
     if (this.#running.size === 0) this.#whenQuiet?.();
   }
 }
+
+/** The name of a request of the peer at the gate: its id may be one that we use, too. */
+const served = (id: string): string => `served ${id}`;
 
 const refusal = (error: unknown): ControlAnswer => ({
   ok: false,

@@ -43,7 +43,10 @@ export async function startSession(
   try {
     return await assemble(options, servers, scope, signal);
   } catch (error) {
-    await scope[Symbol.asyncDispose]();
+    await scope[Symbol.asyncDispose]().catch((failure: unknown) => {
+      const logger = safeLogger(options.logger);
+      logger.warn('what a session held was not released', { error: String(failure) });
+    });
     throw error;
   }
 }
@@ -56,7 +59,8 @@ async function assemble(
   signal: AbortSignal | undefined,
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger);
-  const place = await resumePlace(options, scope);
+  signal?.throwIfAborted();
+  const place = await resumePlace(options, scope, signal);
   const flags = flagsOf(options, { processServers: servers.process });
   const isLocal = !options.transport && !options.spawnClaudeCodeProcess;
   const launch = launchOf(
@@ -70,6 +74,11 @@ async function assemble(
       ...(options.ask && { ask: options.ask }),
       ...(options.onElicitation && { onElicitation: options.onElicitation }),
       send: async (name, message) => session?.relay(name, message),
+      onFailure: (server, error) =>
+        logger.warn('an in-process server can no longer send messages', {
+          server,
+          error: String(error),
+        }),
     }),
   );
   for (const { name, instance } of servers.sdk) bridge.add(name, await sourceOf(instance));
@@ -148,11 +157,20 @@ function lanesOf(options: SessionOptions, trace: Trace | undefined, logger: Logg
 }
 
 /** A session of a store is resumed from a folder of its own, which is gone afterwards. */
-async function resumePlace(options: SessionOptions, scope: Disposer): Promise<LaunchOptions> {
+async function resumePlace(
+  options: SessionOptions,
+  scope: Disposer,
+  signal: AbortSignal | undefined,
+): Promise<LaunchOptions> {
   const { sessionStore, resume, cwd = process.cwd(), loadTimeoutMs = MINUTE_MS, env } = options;
   if (!sessionStore || resume === undefined) return {};
   const { configDir } = scope.use(
-    await restore(sessionStore, { cwd, sessionId: resume, timeoutMs: loadTimeoutMs }),
+    await restore(sessionStore, {
+      cwd,
+      sessionId: resume,
+      timeoutMs: loadTimeoutMs,
+      ...(signal && { signal }),
+    }),
   );
   const inheritEnv = options.inheritEnv ?? env === undefined;
   return { env: { ...env, CLAUDE_CONFIG_DIR: configDir }, inheritEnv };

@@ -50,6 +50,10 @@ function lastLine(stderr: string): string {
 export const closedInput = (): DuolaneError =>
   new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');
 
+/** For a user message that the CLI did not read. */
+export const undelivered = (cause: DuolaneError): DuolaneError =>
+  new DuolaneError('closed', `a message did not reach the agent: ${cause.message}`, { cause });
+
 /** The transport of a session threw, which its contract forbids. */
 export const brokenTransport = (cause: unknown): DuolaneError =>
   new DuolaneError(

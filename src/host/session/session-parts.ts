@@ -1,7 +1,10 @@
 import type { Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Transport } from '../../process/types.ts';
-import type { Serve } from './control-link.ts';
+import { settledWithin } from '../../stream/abort.ts';
+import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import { isGoodbye } from '../callbacks/hook-registry.ts';
+import type { Serve, ServeContext } from './control-link.ts';
 import type { Lanes } from '../frames/frame-queue.ts';
 import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type { Limits } from './session-timeouts.ts';
@@ -25,4 +28,27 @@ export interface SessionParts {
   readonly onMirror?: (frame: JsonObject) => void;
   /** The process is gone: what was held for it is given back. */
   readonly onEnded: () => Promise<void>;
+}
+
+/** Gives back what was held for the CLI. What takes long goes on, and what fails is reported. */
+export async function releaseParts({ logger, limits, onEnded }: SessionParts): Promise<void> {
+  const report = (why: string): void =>
+    logger.warn('what the session held was not released', { why });
+  const released = onEnded();
+  released.catch((error: unknown) => report(String(error)));
+  if (!(await settledWithin(released, limits.cleanupMs)))
+    report(`it takes longer than ${limits.cleanupMs} ms`);
+}
+
+/** What nobody can hear about must not happen either, but for a goodbye, which needs no answer. */
+export async function serveUnheard(
+  { serve, logger }: SessionParts,
+  request: ControlRequest,
+  context: ServeContext,
+): Promise<ControlAnswer | undefined> {
+  if (!isGoodbye(request)) return { ok: false, error: 'stdin of the agent is closed' };
+  serve(request, context).catch((error: unknown) =>
+    logger.warn('a SessionEnd hook failed', { error: String(error) }),
+  );
+  return undefined;
 }

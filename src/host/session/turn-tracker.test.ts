@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { isFence, Turns } from './turn-tracker.ts';
+import { isFence, Turns, lastEnded } from './turn-tracker.ts';
 
 const life = (command_uuid: string, state: string): JsonObject => ({
   type: 'command_lifecycle',
@@ -130,4 +130,13 @@ describe('Turns', () => {
       );
     },
   );
+});
+
+test.each([undefined, null, 'a', 1])('a receipt that says %j of queued turns names none', (odd) => {
+  const open = new Map([
+    ['a', 1],
+    ['b', 2],
+  ]);
+  expect(lastEnded(open, { still_queued: odd })).toBe(2);
+  expect(lastEnded(open, { still_queued: ['b'] })).toBe(1);
 });

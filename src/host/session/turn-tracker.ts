@@ -88,6 +88,11 @@ export class Turns {
     return this.#sent;
   }
 
+  /** A message that never reached the CLI: it has no result to wait for. */
+  drop(uuid: string): void {
+    this.#close(uuid);
+  }
+
   isOpen(turn: number): boolean {
     for (const sent of this.#open.values()) if (sent.turn === turn) return true;
     return false;
@@ -196,7 +201,10 @@ function uuidsOf(message: JsonObject): readonly string[] {
 /** The highest turn that an interrupt ended: of those that were open, all but the queued ones. */
 export function lastEnded(
   open: ReadonlyMap<string, number>,
-  { still_queued = [] }: { readonly still_queued?: readonly string[] },
+  receipt: { readonly still_queued?: unknown },
 ): number {
+  const still_queued: readonly unknown[] = Array.isArray(receipt.still_queued)
+    ? receipt.still_queued
+    : [];
   return Math.max(0, ...[...open].map(([uuid, turn]) => (still_queued.includes(uuid) ? 0 : turn)));
 }

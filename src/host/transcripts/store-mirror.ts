@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
+import { onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
+import type { Abortable } from '../../stream/types.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
 import type { SessionKey, SessionStore } from './session-store.ts';
 import { keyOfPath, projectKey, transcriptPath } from './transcript-files.ts';
@@ -66,7 +68,8 @@ export async function restore(
     cwd,
     sessionId,
     timeoutMs,
-  }: { readonly cwd: string; readonly sessionId: string; readonly timeoutMs: number },
+    signal,
+  }: Abortable & { readonly cwd: string; readonly sessionId: string; readonly timeoutMs: number },
 ): Promise<AsyncDisposable & { readonly configDir: string }> {
   const key = { projectKey: projectKey(cwd), sessionId };
   const late = new DuolaneError(
@@ -74,10 +77,15 @@ export async function restore(
     `the session store did not load ${sessionId} in ${timeoutMs} ms`,
   );
   let timer: NodeJS.Timeout | undefined;
+  let unlisten = (): void => {};
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(late), timeoutMs);
+    unlisten = onAbort(signal, reject);
   });
-  const entries = await Promise.race([store.load(key), limit]).finally(() => clearTimeout(timer));
+  const entries = await Promise.race([store.load(key), limit]).finally(() => {
+    clearTimeout(timer);
+    unlisten();
+  });
   if (!entries)
     throw new DuolaneError('not_found', `the session store has no session ${sessionId} of ${cwd}`);
   const configDir = await mkdtemp(join(tmpdir(), 'duolane-resume-'));

@@ -85,7 +85,7 @@ export class Connections {
     } catch (error) {
       connecting.then(
         (late) => late.release(true),
-        () => {},
+        () => {}, // it has failed already, and its failure is thrown here
       );
       throw failure(error);
     }

@@ -244,3 +244,40 @@ test('an agent that is no function is refused by its name', async () => {
   const agents = { a: {} } as unknown as Record<string, Agent>;
   expect(() => createRunner({ log, agents })).toThrow(/agent "a" is no function/);
 });
+
+test('the answer about a call does not decide a later question under the same id', async () => {
+  await using log = memoryLog();
+  const decided: string[] = [];
+  /** A framework whose model gives two calls of one answer the same id. */
+  const agent: Agent = async function* (_, ctx) {
+    yield { type: 'tool.called', callId: 'call_0', name: 'act', args: { what: 'list' } };
+    for (const what of ['list', 'delete']) {
+      const { id, action } = await ctx.ask({
+        id: 'call_0/approval',
+        kind: 'approval',
+        callId: 'call_0',
+        data: { what },
+      });
+      decided.push(`${id} ${what}: ${action}`);
+      yield { type: 'tool.completed', callId: 'call_0', name: 'act', output: what };
+    }
+  };
+  await using runner = createRunner({ log, agents: { a: agent } });
+  await runner.submit(turn('t'));
+  const answered = new Set<string>();
+  for await (const entry of log.read('t', 0)) {
+    if (entry.type === 'run.finished') break;
+    if (entry.type !== 'input.required' || answered.has(entry.request.id)) continue;
+    const { id, data } = entry.request;
+    answered.add(id);
+    const action = (data as { what: string }).what === 'list' ? 'accept' : 'decline';
+    await runner.submit({
+      ...turn('t'),
+      messageId: `${id}/answer`,
+      parts: [],
+      answers: [{ id, action }],
+    });
+  }
+  // The asker gets its answers under the id that it uses.
+  expect(decided).toEqual(['call_0/approval list: accept', 'call_0/approval delete: decline']);
+});

@@ -154,8 +154,11 @@ export class Server {
     try {
       for await (const { type } of source.listen?.({ signal }) ?? []) {
         if (type !== 'tools') continue;
-        // A list that fails sets the status of the server; the watch goes on.
-        const listed = this.#listOnce(source, signal).catch(() => {});
+        const listed = this.#listOnce(source, signal).catch((reason: unknown) => {
+          if (signal.aborted) return;
+          const why = DuolaneError.from(reason).message;
+          this.#events.log(this.name, 'warning', `the tools could not be listed again: ${why}`);
+        });
         this.#settled = listed;
         await listed;
       }

@@ -24,6 +24,8 @@ export class Servers implements AsyncDisposable {
   readonly #inside = new Map<string, LaneTransport>();
   /** Those that came by `replace`. */
   readonly #set = new Set<string>();
+  /** Changes of the list, one after the other: each looks at what the one before has left. */
+  #changing: Promise<unknown> = Promise.resolve();
 
   constructor(options: ServersOptions) {
     this.#options = options;
@@ -58,7 +60,22 @@ export class Servers implements AsyncDisposable {
   /** `mcp_set_servers`: the servers inside the host are replaced, dialled ones too if they were set so. */
   async replace(servers: JsonObject): Promise<JsonObject> {
     const errors: Record<string, string> = {};
-    const stays = (name: string): boolean => name in servers;
+    const { added, removed } = await this.#inTurn(() => this.#change(servers, errors));
+    // A server inside the host may answer only after this request: it is not waited for.
+    const dialled = added.filter((name) => record(servers[name])['type'] !== 'sdk');
+    await Promise.all(dialled.map((name) => this.#servers.get(name)?.ready()));
+    for (const name of added) {
+      const described = this.#servers.get(name)?.describe();
+      if (described?.['status'] === 'failed') errors[name] = str(described['error']);
+    }
+    return { added, removed, errors };
+  }
+
+  async #change(
+    servers: JsonObject,
+    errors: Record<string, string>,
+  ): Promise<{ readonly added: readonly string[]; readonly removed: readonly string[] }> {
+    const stays = (name: string): boolean => Object.hasOwn(servers, name);
     const removed = [...this.#servers.values()]
       .filter(({ name, road }) => !stays(name) && (road.transport === 'sdk' || this.#set.has(name)))
       .map(({ name }) => name);
@@ -72,20 +89,22 @@ export class Servers implements AsyncDisposable {
         added.push(name);
       }
     }
-    // A server inside the host may answer only after this request: it is not waited for.
-    const dialled = added.filter((name) => record(servers[name])['type'] !== 'sdk');
-    await Promise.all(dialled.map((name) => this.#get(name).ready()));
-    for (const name of added) {
-      const described = this.#servers.get(name)?.describe();
-      if (described?.['status'] === 'failed') errors[name] = str(described['error']);
-    }
-    return { added, removed, errors };
+    return { added, removed };
+  }
+
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const changed = this.#changing.then(change);
+    // The failure is that of the caller; the next change begins either way.
+    this.#changing = changed.catch(() => {});
+    return changed;
   }
 
   async toggle(name: string, enabled: boolean): Promise<void> {
-    const server = this.#get(name);
-    await server.disconnect();
-    if (enabled) this.add(name, server.road.config);
+    await this.#inTurn(async () => {
+      const server = this.#get(name);
+      await server.disconnect();
+      if (enabled) this.add(name, server.road.config);
+    });
     await this.#servers.get(name)?.ready();
   }
 
@@ -128,7 +147,9 @@ export class Servers implements AsyncDisposable {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    await Promise.all([...this.#servers.values()].map((server) => server.disconnect()));
+    await this.#inTurn(() =>
+      Promise.all([...this.#servers.values()].map((server) => server.disconnect())),
+    );
   }
 
   #get(name: string): Server {

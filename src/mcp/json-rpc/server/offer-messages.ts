@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { settledWithin } from '../../../stream/abort.ts';
+import { abortable, settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { Register } from '../../../stream/releasing-map.ts';
@@ -290,15 +290,16 @@ class Offer implements MessageEnd {
   }
 
   #listen(): void {
-    if (this.#relaying || !this.#source.listen || this.#scope.signal.aborted) return;
+    if (this.#relaying || this.#scope.signal.aborted) return;
     // The end of a source shows in its calls; here there is only nothing more to tell.
-    this.#relaying = this.#relay(this.#source.listen({ signal: this.#scope.signal })).catch(
-      () => {},
-    );
+    this.#relaying = this.#relay(this.#scope.signal).catch(() => {});
   }
 
-  async #relay(changes: AsyncIterable<SourceChange>): Promise<void> {
-    for await (const { type } of changes)
+  async #relay(signal: AbortSignal): Promise<void> {
+    const changes: AsyncIterable<SourceChange> | undefined = this.#source.listen?.({ signal });
+    if (!changes) return;
+    // A source that ignores its signal must not hold up the end.
+    for await (const { type } of abortable(changes, signal))
       if (type !== 'listening' && type !== 'resource')
         await this.#notifyAll(`notifications/${type}/list_changed`);
   }

@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import { DuolaneError } from '../../../errors.ts';
+import type { JsonObject } from '../../../json.ts';
+import { createRegistry } from '../../../mcp/registry/registry.ts';
+import type { SourceChange, Tool } from '../../../mcp/types.ts';
+import { Lane } from '../../session/control-link.ts';
+import { Server } from './mcp-server.ts';
+import { Servers } from './mcp-servers.ts';
+
+const SDK = { type: 'sdk' };
+
+function open(): Servers {
+  return new Servers({
+    lane: new Lane(
+      () => {},
+      () => ({ ok: true }),
+    ),
+    events: { elicit: async () => ({}), log: () => {} },
+    help: {
+      cwd: '.',
+      env: {},
+      clientInfo: { name: 't', version: '1' },
+      onRequest: async () => ({}),
+    },
+  });
+}
+const names = (servers: Servers): unknown[] => servers.list().map(({ name }) => name);
+
+test('two replacements at once have the effect of one after the other', async () => {
+  await using servers = open();
+  await servers.replace({ a: SDK });
+  const [, second] = await Promise.all([servers.replace({}), servers.replace({ a: SDK, b: SDK })]);
+  expect(second).toMatchObject({ added: ['a', 'b'] });
+  expect(names(servers)).toEqual(['a', 'b']);
+});
+
+test('a server that is removed while it is connected again stays removed', async () => {
+  await using servers = open();
+  await servers.replace({ a: SDK });
+  const removed = servers.replace({});
+  const again = servers.toggle('a', true);
+  await removed;
+  await expect(again).rejects.toMatchObject({ code: 'not_found' });
+  expect(names(servers)).toEqual([]);
+});
+
+test('a server whose tools cannot be listed again says so', async () => {
+  const logged: unknown[] = [];
+  let change = (): void => {};
+  const changed = new Promise<void>((resolve) => (change = resolve));
+  let lists = 0;
+  const source = {
+    info: createRegistry({ name: 's', tools: [] }).info,
+    async *listTools(): AsyncGenerator<Tool> {
+      if (lists++ > 0) throw new DuolaneError('network', 'it is gone');
+    },
+    async *callTool() {},
+    async *listen(): AsyncGenerator<SourceChange> {
+      await changed;
+      yield { type: 'tools' };
+    },
+    async [Symbol.asyncDispose]() {},
+  };
+  const road = { transport: 'stdio', source: 'flag', config: {}, dial: async () => source };
+  const server = new Server('s', road, {
+    elicit: async (): Promise<JsonObject> => ({}),
+    log: (...words) => void logged.push(words),
+  });
+  server.connect();
+  await server.ready();
+  change();
+  await expect.poll(() => logged).toHaveLength(1);
+  expect(JSON.stringify(logged)).toContain('it is gone');
+  await server.disconnect();
+});
