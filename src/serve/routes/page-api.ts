@@ -148,6 +148,7 @@ export function readRoutes({
         const items = log.list({
           // An empty owner means tasks without one; no owner at all would list those of everybody.
           owner: call.owner ?? '',
+          outline: true,
           ...(after !== null && { after }),
         });
         for await (const snapshot of items) {

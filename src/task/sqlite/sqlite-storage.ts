@@ -7,6 +7,7 @@ import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import { Recent, type RecentOptions } from '../../stream/lru-cache.ts';
+import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { condition } from './filter-condition.ts';
 import type { Database, Statement } from './driver.ts';
@@ -20,6 +21,8 @@ const HOT_TASKS = 2000;
 const ENDED_TASKS = 64;
 /** Up to so many entries are folded when a task is loaded; a snapshot that spares less is not written. */
 const UNSAVED_ENTRIES = 16;
+/** A new task up to this length has no outline: its one entry is as quickly read. */
+const SHORT_CHARS = 8192;
 
 interface Hot extends Head {
   readonly key: number;
@@ -94,6 +97,9 @@ export class SqliteTables implements Tables {
     const { savedSeq = 0 } = before ?? {};
     const saves = isNews && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
     if (saves) this.#saveSnapshot(key, snapshot);
+    // A new task is short, or is about to run and written again.
+    if (isNews && (before || snapshotChars(snapshot) > SHORT_CHARS))
+      this.#saveOutline(key, snapshot);
     this.#keep({
       task,
       snapshot,
@@ -149,18 +155,19 @@ export class SqliteTables implements Tables {
     return this.#loadedQueue().nextLease(agents);
   }
 
-  page({ after, limit, ...filter }: PageRequest): Page {
+  page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): Page {
     const { where, values } = condition(filter);
     const place = after ? 'and (changed_at, key) < (?, ?)' : '';
     const found = this.#sql(
       `select id, changed_at, key from tasks where ${where} ${place}
        order by changed_at desc, key desc limit ?`,
     ).all(...values, ...(after ? [after.changedAt, after.key] : []), limit);
-    const pages = new PageBuilder();
+    const pages = new PageBuilder(maxChars);
     for (const row of found) {
       const task = String(row['id']);
       const at = { changedAt: Number(row['changed_at']), key: Number(row['key']) };
-      pages.add(task, at, () => this.#peek(task));
+      const read = (): Snapshot => (outline ? this.#outline(task, at.key) : this.#peek(task));
+      if (!pages.add(task, at, read)) break;
     }
     return pages.page;
   }
@@ -346,6 +353,21 @@ export class SqliteTables implements Tables {
       snapshot.seq,
       encodeSnapshot(snapshot),
     );
+  }
+
+  #saveOutline(key: number, snapshot: Snapshot): void {
+    this.#sql('insert or replace into outlines values(?, ?)').run(
+      key,
+      encodeSnapshot(outlineOf(snapshot)),
+    );
+  }
+
+  /** Of a task that is kept folded as it is now, else as it was at its last change. */
+  #outline(task: string, key: number): Snapshot {
+    const hot = this.#hot.peek(task) ?? this.#ended.peek(task);
+    if (hot) return outlineOf(hot.snapshot);
+    const row = this.#sql('select line from outlines where task = ?').get(key);
+    return row ? decodeSnapshot(String(row['line'])) : outlineOf(this.#peek(task));
   }
 
   #foldRest(saved: Snapshot | undefined, key: number): Snapshot {
