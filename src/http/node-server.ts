@@ -261,14 +261,25 @@ async function pipe(
   options: Required<NodeHandlerOptions>,
   begun: () => void = () => {},
 ): Promise<void> {
-  for await (const chunk of { [Symbol.asyncIterator]: () => source }) {
+  let isOver = false;
+  // In a function of its own: while the next chunk is waited for, a loop would hold the last one, which the client has.
+  const writeNext = async (): Promise<boolean> => {
+    const { done, value: chunk } = await source.next();
+    isOver = done === true;
+    if (isOver) return false;
     begun();
-    if (gone.aborted) return;
-    if (chunk.length <= PIECE_BYTES) {
-      if (outgoing.write(chunk) || (await hasRoom(outgoing, gone, options))) continue;
-      return;
-    }
-    if (!(await writePieces(chunk, outgoing, gone, options))) return;
+    if (gone.aborted) return false;
+    if (chunk.length > PIECE_BYTES) return writePieces(chunk, outgoing, gone, options);
+    return outgoing.write(chunk) || hasRoom(outgoing, gone, options);
+  };
+  try {
+    while (await writeNext());
+  } catch (error) {
+    // A source that throws has ended by itself.
+    isOver = true;
+    throw error;
+  } finally {
+    if (!isOver) await source.return?.();
   }
 }
 
