@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
 import { type Claim, createRunner, openLog, sqliteLog } from '../../src/task/index.ts';
+import { heapShare } from '../../src/task/held-text.ts';
 import { encodeSnapshot } from '../../src/task/store/line-codec.ts';
 import { sqliteDatabase, sqliteThread } from '../../src/task/sqlite/sqlite-log.ts';
 import { threadStore } from '../../src/task/sqlite/thread-store.ts';
@@ -152,6 +153,16 @@ describe('sqlite log', () => {
     db.exec('insert into migrations values(99, 0)');
     db.close();
     await expect(sqliteLog({ file })).rejects.toMatchObject({ code: 'unsupported' });
+  });
+
+  test('every read is answered, also when all together are too long for one message', async () => {
+    await using log = await sqliteLog({ file });
+    await longTask(log, 't', 900_000);
+    const count = Math.ceil(heapShare() / 4 / 900_000) + 20;
+    const all = await Promise.all(
+      Array.from({ length: count }, async () => (await log.get('t'))?.text.length),
+    );
+    expect(all).toEqual(Array.from({ length: count }, () => 900_000));
   });
 
   test('a list of outlines reads nothing of what tasks have said', async () => {
