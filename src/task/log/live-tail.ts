@@ -21,6 +21,8 @@ const RETRY_MS = 100;
 /** What a reader asks the store for at a time, at least and at most. */
 const MIN_CHUNK_BYTES = 16 << 10;
 const MAX_CHUNK_BYTES = 1 << 20;
+/** So many readers may always read from the store at once. */
+const MIN_FETCHES = 8;
 
 /** How many bytes the tails of a log may still hold before they become short. */
 interface Budget {
@@ -156,6 +158,8 @@ export class Tails {
   readonly #maxBytes: number;
   /** Of all tails. */
   #users = 0;
+  #fetches = 0;
+  readonly #turns: (() => void)[] = [];
 
   constructor(store: Store, maxBytes: number = heapShare()) {
     this.#budget = { left: maxBytes };
@@ -167,6 +171,30 @@ export class Tails {
   get chunkBytes(): number {
     const share = Math.floor(this.#maxBytes / Math.max(1, this.#users));
     return Math.max(MIN_CHUNK_BYTES, Math.min(share, MAX_CHUNK_BYTES));
+  }
+
+  /**
+   * Resolves when the caller may read from the store. What is read is decoded, encoded and written at once, so a
+   * thousand readers that are behind would need a thousand times that memory in the same moment.
+   */
+  takeTurn(): Promise<void> | undefined {
+    const most = Math.max(MIN_FETCHES, Math.floor(this.#maxBytes / this.chunkBytes / 4));
+    if (this.#fetches >= most) return new Promise((resolve) => this.#turns.push(resolve));
+    this.#fetches++;
+    return undefined;
+  }
+
+  /** Once what was read has been passed on, the next one may read. */
+  endTurn(): void {
+    if (this.#turns.length === 0) {
+      this.#fetches--;
+      return;
+    }
+    setImmediate(() => {
+      const next = this.#turns.shift();
+      if (next) next();
+      else this.#fetches--;
+    });
   }
 
   commit(commit: Commit): void {
@@ -333,9 +361,13 @@ class Readings implements Source<Entry>, Follower {
   }
 
   async #fetch(tail: Tail): Promise<void> {
-    const [task, place] = [this.#task, this.#place];
     this.#fetching = true;
+    const turn = this.#tails.takeTurn();
+    if (turn) await turn;
+    // It may have got what it wanted by announcement, or have left.
+    const [task, place] = [this.#task, this.#place];
     try {
+      if (this.#left) return;
       const reading =
         tail.reading.get(place) ?? this.#tails.store.read(task, place, this.#tails.chunkBytes);
       tail.reading.set(place, reading);
@@ -367,6 +399,8 @@ class Readings implements Source<Entry>, Follower {
       }
       this.#fetching = false;
       this.#fail(error);
+    } finally {
+      this.#tails.endTurn();
     }
   }
 
