@@ -8,6 +8,7 @@ import type { Abortable } from '../../stream/types.ts';
 import { heapShare } from '../held-text.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Commit, ReadResult, Row, Store } from '../store/store.ts';
+import { ReadTurns } from './read-turns.ts';
 import type { Reading } from '../types.ts';
 
 const RING_ROWS = 256;
@@ -21,8 +22,6 @@ const RETRY_MS = 100;
 /** What a reader asks the store for at a time, at least and at most. */
 const MIN_CHUNK_BYTES = 16 << 10;
 const MAX_CHUNK_BYTES = 1 << 20;
-/** So many readers may always read from the store at once. */
-const MIN_FETCHES = 8;
 
 /** How many bytes the tails of a log may still hold before they become short. */
 interface Budget {
@@ -151,6 +150,7 @@ export interface Kept {
 /** Every reader of a log, with one tail per task that is read. */
 export class Tails {
   readonly store: Store;
+  readonly turns: ReadTurns = new ReadTurns();
   /** Why there is nothing more to read. */
   closed: DuolaneError | undefined;
   readonly #tails = new Register<string, Tail>();
@@ -158,8 +158,6 @@ export class Tails {
   readonly #maxBytes: number;
   /** Of all tails. */
   #users = 0;
-  #fetches = 0;
-  readonly #turns: (() => void)[] = [];
 
   constructor(store: Store, maxBytes: number = heapShare()) {
     this.#budget = { left: maxBytes };
@@ -173,28 +171,9 @@ export class Tails {
     return Math.max(MIN_CHUNK_BYTES, Math.min(share, MAX_CHUNK_BYTES));
   }
 
-  /**
-   * Resolves when the caller may read from the store. What is read is decoded, encoded and written at once, so a
-   * thousand readers that are behind would need a thousand times that memory in the same moment.
-   */
+  /** Resolves when the caller may read from the store; `turns.end` follows. */
   takeTurn(): Promise<void> | undefined {
-    const most = Math.max(MIN_FETCHES, Math.floor(this.#maxBytes / this.chunkBytes / 4));
-    if (this.#fetches >= most) return new Promise((resolve) => this.#turns.push(resolve));
-    this.#fetches++;
-    return undefined;
-  }
-
-  /** Once what was read has been passed on, the next one may read. */
-  endTurn(): void {
-    if (this.#turns.length === 0) {
-      this.#fetches--;
-      return;
-    }
-    setImmediate(() => {
-      const next = this.#turns.shift();
-      if (next) next();
-      else this.#fetches--;
-    });
+    return this.turns.take(Math.floor(this.#maxBytes / this.chunkBytes / 4));
   }
 
   commit(commit: Commit): void {
@@ -364,7 +343,6 @@ class Readings implements Source<Entry>, Follower {
     this.#fetching = true;
     const turn = this.#tails.takeTurn();
     if (turn) await turn;
-    // It may have got what it wanted by announcement, or have left.
     const [task, place] = [this.#task, this.#place];
     try {
       if (this.#left) return;
@@ -400,7 +378,7 @@ class Readings implements Source<Entry>, Follower {
       this.#fetching = false;
       this.#fail(error);
     } finally {
-      this.#tails.endTurn();
+      this.#tails.turns.end();
     }
   }
 
