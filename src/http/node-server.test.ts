@@ -381,4 +381,27 @@ describe('a client on a slow line', () => {
       vi.useRealTimers();
     }
   });
+
+  test('leaves room for others: long answers that are not read have a limit', async () => {
+    const long = 'x'.repeat(20_000_000);
+    const errors: unknown[] = [];
+    const handler: Handler = async () => wholeResponse(long, 200, {});
+    const onError = (error: unknown): number => errors.push(error);
+    listening = await listen(handler, { maxUnsentBytes: 25_000_000, onError });
+    const silent = connect(Number(new URL(listening.url).port), '127.0.0.1');
+    silent.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n');
+    await once(silent, 'readable');
+    for (;;) {
+      const response = await fetch(listening.url);
+      const body = await response.text();
+      if (response.status === 200) {
+        expect(body.length).toBe(long.length);
+        break;
+      }
+      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
+      await sleep(100);
+    }
+    expect(errors).toEqual([expect.objectContaining({ code: 'overloaded' })]);
+    silent.destroy();
+  });
 });

@@ -7,6 +7,7 @@ import { Cancellation } from '../stream/cancellation.ts';
 import { LEFT, toRequest } from './node-request.ts';
 import { streamSource } from './sse-response.ts';
 import { wholeOf } from './text-response.ts';
+import { UnsentBytes } from './unsent-bytes.ts';
 
 /** A server's whole job, in the web's own words. The request's signal aborts when the client leaves. */
 export type Handler = (request: Request) => Promise<Response>;
@@ -16,7 +17,14 @@ export interface NodeHandlerOptions {
   readonly stallMs?: number;
   /** What a handler threw, and clients that were cut. */
   readonly onError?: (error: unknown) => void;
+  /**
+   * Bytes of long answers that clients have not read yet, all together. Beyond it, clients that have stopped reading
+   * are cut, or else the next long answer is 503 with `Retry-After`. A quarter of the heap by default.
+   */
+  readonly maxUnsentBytes?: number;
 }
+
+type WriteOptions = Required<Pick<NodeHandlerOptions, 'stallMs' | 'onError'>>;
 
 const STALL_MS = 30_000;
 
@@ -26,11 +34,12 @@ const STALL_MS = 30_000;
  */
 export function nodeHandler(
   handler: Handler,
-  { stallMs = STALL_MS, onError = () => {} }: NodeHandlerOptions = {},
+  { stallMs = STALL_MS, onError = () => {}, maxUnsentBytes }: NodeHandlerOptions = {},
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   const beginnings = new Beginnings();
+  const unsent = new UnsentBytes(maxUnsentBytes);
   return (incoming, outgoing) => {
-    void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings).catch(
+    void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings, unsent).catch(
       (error: unknown) => {
         onError(error);
         if (outgoing.headersSent) {
@@ -158,8 +167,9 @@ async function serveOne(
   handler: Handler,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  options: Required<NodeHandlerOptions>,
+  options: WriteOptions,
   beginnings: Beginnings,
+  unsent: UnsentBytes,
 ): Promise<void> {
   const gone = new Cancellation();
   outgoing.once('close', () => {
@@ -177,16 +187,18 @@ async function serveOne(
   const response = await handler(request);
   const whole = wholeOf(response);
   if (whole !== undefined) {
-    outgoing.writeHead(response.status, {
-      ...Object.fromEntries(response.headers),
-      'content-length': Buffer.byteLength(whole),
-    });
+    const fields = Object.fromEntries(response.headers);
     if (whole.length <= PIECE_BYTES) {
+      outgoing.writeHead(response.status, {
+        ...fields,
+        'content-length': Buffer.byteLength(whole),
+      });
       outgoing.end(whole);
       return;
     }
-    if (await writePieces(whole, outgoing, gone, options)) outgoing.end();
-    return;
+    // Not awaited here, where its text would be held beside its bytes.
+    const head = { status: response.status, fields };
+    return writeLong(head, Buffer.from(whole), outgoing, gone, options, unsent);
   }
   const stream = streamSource(response);
   if (stream) {
@@ -258,17 +270,28 @@ async function pipe(
   source: AsyncIterator<string | Uint8Array>,
   outgoing: ServerResponse,
   gone: Cancellation,
-  options: Required<NodeHandlerOptions>,
+  options: WriteOptions,
   begun: () => void = () => {},
 ): Promise<void> {
-  for await (const chunk of { [Symbol.asyncIterator]: () => source }) {
+  let isOver = false;
+  // In a function of its own: while the next chunk is waited for, a loop would hold the last one, which the client has.
+  const writeNext = async (): Promise<boolean> => {
+    const { done, value: chunk } = await source.next();
+    isOver = done === true;
+    if (isOver) return false;
     begun();
-    if (gone.aborted) return;
-    if (chunk.length <= PIECE_BYTES) {
-      if (outgoing.write(chunk) || (await hasRoom(outgoing, gone, options))) continue;
-      return;
-    }
-    if (!(await writePieces(chunk, outgoing, gone, options))) return;
+    if (gone.aborted) return false;
+    if (chunk.length > PIECE_BYTES) return writePieces(chunk, outgoing, gone, options);
+    return outgoing.write(chunk) || hasRoom(outgoing, gone, options);
+  };
+  try {
+    while (await writeNext());
+  } catch (error) {
+    // A source that throws has ended by itself.
+    isOver = true;
+    throw error;
+  } finally {
+    if (!isOver) await source.return?.();
   }
 }
 
@@ -278,18 +301,54 @@ async function pipe(
  */
 const PIECE_BYTES = 64 * 1024;
 
+/** A whole answer, unless clients that do not read have the memory. */
+async function writeLong(
+  {
+    status,
+    fields,
+  }: { readonly status: number; readonly fields: Readonly<Record<string, string>> },
+  bytes: Uint8Array,
+  outgoing: ServerResponse,
+  gone: Cancellation,
+  options: WriteOptions,
+  unsent: UnsentBytes,
+): Promise<void> {
+  const sending = unsent.begin(bytes.length, () => {
+    options.onError(
+      new DuolaneError('overloaded', 'a client that did not read its answer was cut for others'),
+    );
+    outgoing.destroy();
+  });
+  if (!sending) {
+    outgoing.writeHead(503, { 'content-type': 'text/plain', 'retry-after': '1' });
+    outgoing.end('Too many long answers are on their way; try again later.\n');
+    return;
+  }
+  try {
+    outgoing.writeHead(status, { ...fields, 'content-length': bytes.length });
+    const isSent = await writePieces(bytes, outgoing, gone, options, (count) =>
+      sending.sent(count),
+    );
+    if (isSent) outgoing.end();
+  } finally {
+    sending.end();
+  }
+}
+
 /** False if the client has left or was cut. */
 async function writePieces(
   chunk: string | Uint8Array,
   outgoing: ServerResponse,
   gone: Cancellation,
-  options: Required<NodeHandlerOptions>,
+  options: WriteOptions,
+  onSent: (bytes: number) => void = () => {},
 ): Promise<boolean> {
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     if (gone.aborted) return false;
-    if (outgoing.write(bytes.subarray(at, at + PIECE_BYTES))) continue;
-    if (!(await hasRoom(outgoing, gone, options))) return false;
+    const piece = bytes.subarray(at, at + PIECE_BYTES);
+    if (!outgoing.write(piece) && !(await hasRoom(outgoing, gone, options))) return false;
+    onSent(piece.length);
   }
   return true;
 }
@@ -298,7 +357,7 @@ async function writePieces(
 async function hasRoom(
   outgoing: ServerResponse,
   gone: Cancellation,
-  { stallMs, onError }: Required<NodeHandlerOptions>,
+  { stallMs, onError }: WriteOptions,
 ): Promise<boolean> {
   if (await drained(outgoing, gone, stallMs)) return true;
   if (gone.aborted) return false;

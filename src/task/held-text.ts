@@ -19,7 +19,7 @@ export function heldBy(event: AgentEvent): number {
     case 'reasoning.delta':
       return event.delta.length;
     case 'artifact':
-      return charsOf(event.parts);
+      return partsChars(event.parts);
     default:
       return 0;
   }
@@ -30,7 +30,7 @@ export function writtenBy(events: readonly AgentEvent[]): number {
   let chars = 0;
   for (const event of events) {
     if ('delta' in event) chars += event.delta.length;
-    else if (event.type === 'artifact') chars += charsOf(event.parts);
+    else if (event.type === 'artifact') chars += partsChars(event.parts);
     // Its text becomes one string for the first time, and then a line.
     else if ('text' in event && typeof event.text === 'string') chars += 2 * event.text.length;
     chars += 256;
@@ -41,14 +41,14 @@ export function writtenBy(events: readonly AgentEvent[]): number {
 /** Roughly what a snapshot takes, in characters. */
 export function snapshotChars({ text, artifacts, turns, said = [] }: Snapshot): number {
   let chars = 1024 + text.length;
-  for (const { parts } of artifacts) chars += charsOf(parts);
-  for (const { parts } of turns) chars += charsOf(parts);
+  for (const { parts } of artifacts) chars += partsChars(parts);
+  for (const { parts } of turns) chars += partsChars(parts);
   for (const each of said) chars += each.text.length;
   return chars;
 }
 
-// Data has no length of its own, and an entry has its limit.
-function charsOf(parts: readonly Part[]): number {
+/** Roughly: data has no length of its own, and an entry has its limit. */
+export function partsChars(parts: readonly Part[]): number {
   let chars = 0;
   for (const part of parts)
     if ('text' in part) chars += part.text.length;

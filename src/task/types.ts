@@ -73,7 +73,7 @@ export interface TaskLog extends AsyncDisposable {
    */
   list(query: TaskQuery): Items<Snapshot>;
   /** How many tasks a list of them all would give, without reading one. */
-  count(query: Omit<TaskQuery, 'after'>): Promise<number>;
+  count(query: Omit<TaskQuery, 'after' | 'outline'>): Promise<number>;
   /**
    * A named reader's saved place and data, such as a push config and how far it got. No `data`:
    * deleted. Gone with its task.
@@ -189,6 +189,11 @@ export interface TaskQuery extends ListOptions {
   readonly context?: string;
   readonly state?: TaskState;
   readonly changedAfter?: number;
+  /**
+   * For a list of tasks: without text, artifacts, calls and history, and of the messages only the
+   * beginning of the first. Then a list costs what it shows, however long its tasks are.
+   */
+  readonly outline?: boolean;
 }
 
 export interface Bookmark {

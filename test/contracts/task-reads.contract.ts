@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { AgentEvent, Seq } from '../../src/event/types.ts';
+import type { AgentEvent, Seq, Snapshot } from '../../src/event/types.ts';
 import type { Store, TaskLog } from '../../src/task/index.ts';
 import {
   claimed,
@@ -11,6 +11,7 @@ import {
   until,
   World,
 } from '../task/replica-world.ts';
+import { outlineOf } from '../../src/task/store/task-outline.ts';
 import { verifies } from '../verifies.ts';
 
 /** What every task log promises to those who read it, and to those who tidy it up. */
@@ -140,6 +141,28 @@ export function taskReadsContract(name: string, open: () => Promise<Store>): voi
         await new Promise((resolve) => setTimeout(resolve, 5));
         await log.append(first, 3, [completed]);
         expect(await tasks({})).toEqual(['t1', 't2']);
+      });
+
+      test('an outline has what a list shows, and nothing that is long', async () => {
+        const long = 'x'.repeat(300_000);
+        const parts = [{ text: long }];
+        const one = await claimed(log, 'ended');
+        const artifact = { type: 'artifact', artifactId: 'a', parts } as const;
+        await log.append(one, 1, [started, say(long), artifact, completed]);
+        const two = await claimed(log, 'asking');
+        const request = { id: 'q', kind: 'question', message: 'Which?' } as const;
+        await log.append(two, 1, [started, say(long), { type: 'input.required', request }]);
+        await log.submit({ ...turn('a', 'waiting'), parts, metadata: { long } });
+        const outlines = await collect(log.list({ outline: true }));
+        expect(outlines).toHaveLength(3);
+        for (const outline of outlines) {
+          expect(outline).toEqual(outlineOf((await log.get(outline.task)) as Snapshot));
+          expect(JSON.stringify(outline).length).toBeLessThan(2000);
+        }
+        const [asking] = await collect(log.list({ outline: true, state: 'input-required' }));
+        expect(asking).toMatchObject({ task: 'asking', pending: [request], text: '' });
+        const [waiting] = await collect(log.list({ outline: true, state: 'submitted' }));
+        expect(waiting?.turns[0]?.parts).toEqual([{ text: long.slice(0, 256) }]);
       });
 
       test('counts what it would list, by agent, owner, tenant and state', async () => {

@@ -20,6 +20,7 @@ import {
   claimed,
   collect,
   completed,
+  longTask,
   manyWords,
   say,
   SILENT,
@@ -427,6 +428,30 @@ suite('postgres store', postgresMissing, () => {
       expect(new Set(held.map(({ claim }) => claim.task)).size).toBe(6);
       await Promise.all(logs.map((log) => log[Symbol.asyncDispose]()));
     });
+  });
+
+  test('a list of outlines reads nothing of what tasks have said, nor an outline that is old', async () => {
+    const pool = new Pool({ connectionString: server.url });
+    await using log = await open('outlines');
+    for (const task of ['t0', 't1']) await longTask(log, task, 1000);
+    await pool.query(`set search_path to outlines; delete from entries;
+      update snapshots set line = 'x'; reset search_path`);
+    await using other = await open('outlines');
+    const outlines = (await collect(other.list({ outline: true }))).map(({ task }) => task);
+    expect(outlines.toSorted()).toEqual(['t0', 't1']);
+    // As a replica of the version before leaves it.
+    await pool.query('update outlines.snapshots set outline_seq = outline_seq - 1');
+    await pool.end();
+    expect(await collect(other.list({ outline: true }))).toEqual([]);
+  });
+
+  test('a page of long tasks ends early, so that a list holds a few of them at a time', async () => {
+    const store = await postgresDatabase({ connectionString: server.url, schema: 'long' });
+    await using log = openLog(store);
+    for (let i = 0; i < 8; i++) await longTask(log, `t${i}`, 300_000);
+    const { snapshots, endsEarly } = await store.page({ limit: 50, maxChars: 1 << 20 });
+    expect({ tasks: snapshots.length, endsEarly }).toEqual({ tasks: 4, endsEarly: true });
+    expect(await collect(log.list({}))).toHaveLength(8);
   });
 
   test('a store that is closed while the database is away does not hang', async () => {

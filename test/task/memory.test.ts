@@ -21,12 +21,25 @@ interface Streamed {
   readonly reason: string;
 }
 
-async function follow(url: string, agent: Agent, messageId: string): Promise<Streamed> {
-  const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
-  const sent = request(url, { agent, method: 'POST', headers });
+const send = (url: string, agent: Agent, messageId: string): Promise<Streamed> => {
   const message = { messageId, role: 'ROLE_USER', parts: [{ text: 'go' }] };
-  const method = 'SendStreamingMessage';
-  sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { message } }));
+  return follow(url, agent, 'SendStreamingMessage', { message });
+};
+
+/** Everything from the first event on, as a client gets it that has lost its connection at once. */
+const replay = (url: string, agent: Agent, task: string): Promise<Streamed> =>
+  follow(url, agent, 'SubscribeToTask', { id: task }, { 'last-event-id': '0' });
+
+async function follow(
+  url: string,
+  agent: Agent,
+  method: string,
+  params: object,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Streamed> {
+  const headers = { 'content-type': 'application/json', 'a2a-version': '1.0', ...more };
+  const sent = request(url, { agent, method: 'POST', headers });
+  sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
   const decoder = new SseDecoder();
   let [task, text, state, reason] = ['', '', '', ''];
@@ -46,15 +59,22 @@ async function follow(url: string, agent: Agent, messageId: string): Promise<Str
   return { task, text, state, reason };
 }
 
-const said = (task: string): string =>
-  Array.from({ length: CHUNKS }, (_, index) => `[${task}:${index}]`.padEnd(CHARS, 'x')).join('');
+const said = (task: string, chunks = CHUNKS): string =>
+  Array.from({ length: chunks }, (_, index) => `[${task}:${index}]`.padEnd(CHARS, 'x')).join('');
 
-test('1,000 streams of 160 KB live in a heap of 64 MB: each ends, and none is cut short', async () => {
+interface SmallServer {
+  readonly url: string;
+  readonly agent: Agent;
+  readonly lives: () => boolean;
+}
+
+/** A server with a heap of 64 MB whose agent says so many chunks. It is gone at the end of the test. */
+async function smallServer(chunks: number): Promise<SmallServer> {
   const folder = mkdtempSync(join(tmpdir(), 'duolane-test-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const options = {
     file: join(folder, 'tasks.sqlite'),
-    chunks: CHUNKS,
+    chunks,
     chars: CHARS,
     everyMs: 1,
     maxRuns: STREAMS,
@@ -70,11 +90,16 @@ test('1,000 streams of 160 KB live in a heap of 64 MB: each ends, and none is cu
     await exited;
   });
   const [{ url }] = (await once(child, 'message')) as [{ readonly url: string }];
+  return { url, agent, lives: () => (child.exitCode ?? child.signalCode) === null };
+}
+
+test('1,000 streams of 160 KB live in a heap of 64 MB: each ends, and none is cut short', async () => {
+  const { url, agent, lives } = await smallServer(CHUNKS);
 
   let completed = 0;
   await Promise.all(
     Array.from({ length: STREAMS }, async (_, index) => {
-      const { task, text, state, reason } = await follow(url, agent, `m${index}`);
+      const { task, text, state, reason } = await send(url, agent, `m${index}`);
       if (state === 'TASK_STATE_COMPLETED') {
         completed++;
         expect(text === said(task)).toBe(true);
@@ -87,5 +112,21 @@ test('1,000 streams of 160 KB live in a heap of 64 MB: each ends, and none is cu
     }),
   );
   expect(completed).toBeGreaterThan(STREAMS / 2);
-  expect(child.exitCode ?? child.signalCode).toBeNull();
+  expect(lives()).toBe(true);
+}, 600_000);
+
+test('1,000 clients that replay 200 KB at once live in a heap of 64 MB, and each gets all of it', async () => {
+  const chunks = 25;
+  const { url, agent, lives } = await smallServer(chunks);
+  const { task, state } = await send(url, agent, 'm');
+  expect(state).toBe('TASK_STATE_COMPLETED');
+  const whole = said(task, chunks);
+  await Promise.all(
+    Array.from({ length: STREAMS }, async () => {
+      const again = await replay(url, agent, task);
+      expect(again.state).toBe('TASK_STATE_COMPLETED');
+      expect(again.text === whole).toBe(true);
+    }),
+  );
+  expect(lives()).toBe(true);
 }, 600_000);

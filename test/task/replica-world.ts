@@ -170,6 +170,12 @@ export async function until(
   throw new Error(`task ${task} ended as ${snapshot?.state} and it never held`);
 }
 
+/** A task that has ended after a text of so many characters. */
+export async function longTask(log: TaskLog, task: string, chars: number): Promise<void> {
+  const claim = await claimed(log, task);
+  await log.append(claim, 1, [started, say('x'.repeat(chars)), completed]);
+}
+
 export async function collect<T>(items: AsyncIterable<T>, limit: number = Infinity): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) if (all.push(item) >= limit) break;

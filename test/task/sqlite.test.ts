@@ -5,10 +5,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
 import { type Claim, createRunner, openLog, sqliteLog } from '../../src/task/index.ts';
+import { heapShare } from '../../src/task/held-text.ts';
 import { encodeSnapshot } from '../../src/task/store/line-codec.ts';
-import { sqliteThread } from '../../src/task/sqlite/sqlite-log.ts';
+import { sqliteDatabase, sqliteThread } from '../../src/task/sqlite/sqlite-log.ts';
 import { threadStore } from '../../src/task/sqlite/thread-store.ts';
-import { manyWords, words } from './replica-world.ts';
+import { collect, longTask, manyWords, words } from './replica-world.ts';
 import { openDatabase } from '../../src/task/sqlite/driver.ts';
 
 let folder: string;
@@ -44,6 +45,7 @@ function toSchema3(file: string): void {
     drop table turns;
     alter table old_turns rename to turns;
     create index turns_task on turns(task);
+    drop table outlines;
     delete from migrations where version > 3`);
   db.close();
 }
@@ -153,6 +155,41 @@ describe('sqlite log', () => {
     await expect(sqliteLog({ file })).rejects.toMatchObject({ code: 'unsupported' });
   });
 
+  test('every read is answered, also when all together are too long for one message', async () => {
+    await using log = await sqliteLog({ file });
+    await longTask(log, 't', 900_000);
+    const count = Math.ceil(heapShare() / 4 / 900_000) + 20;
+    const all = await Promise.all(
+      Array.from({ length: count }, async () => (await log.get('t'))?.text.length),
+    );
+    expect(all).toEqual(Array.from({ length: count }, () => 900_000));
+  });
+
+  test('a list of outlines reads nothing of what tasks have said', async () => {
+    const first = await sqliteLog({ file });
+    for (const task of ['t0', 't1', 't2']) await longTask(first, task, 1000);
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(`delete from entries; update snapshots set line = 'x'`);
+    db.close();
+    await using log = await sqliteLog({ file });
+    const outlines = await collect(log.list({ outline: true }));
+    expect(outlines.map(({ task, state }) => `${task} ${state}`).toSorted()).toEqual([
+      't0 completed',
+      't1 completed',
+      't2 completed',
+    ]);
+  });
+
+  test('a page of long tasks ends early, so that a list holds a few of them at a time', async () => {
+    const store = await sqliteDatabase(file);
+    await using log = openLog(store);
+    for (let i = 0; i < 8; i++) await longTask(log, `t${i}`, 300_000);
+    const { snapshots, endsEarly } = await store.page({ limit: 50, maxChars: 1 << 20 });
+    expect({ tasks: snapshots.length, endsEarly }).toEqual({ tasks: 4, endsEarly: true });
+    expect(await collect(log.list({}))).toHaveLength(8);
+  });
+
   test('a file of schema 1 is brought up to date, with the tenants of its tasks', async () => {
     const first = await sqliteLog({ file });
     const { claim } = await first.submit({ ...turn('t'), tenant: 'x' }, { worker: 'A' });
@@ -166,6 +203,7 @@ describe('sqlite log', () => {
       create index tasks_owner on tasks(owner, changed_at, key);
       alter table tasks rename column changed_seq to seq;
       create index turns_task on turns(task);
+      drop table outlines;
       delete from migrations where version > 1`);
     db.close();
     await using log = await sqliteLog({ file });

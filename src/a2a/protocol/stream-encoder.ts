@@ -1,6 +1,6 @@
-import { advance } from '../../event/fold/advance.ts';
 import { textUpdates, throttle, type TextUpdate } from '../../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
+import { SlimFold } from './slim-fold.ts';
 import type { A2APart, A2ATask, StreamEvent } from './model.ts';
 import {
   agentMessage,
@@ -10,9 +10,13 @@ import {
   nameId,
   responseArtifact,
   responseId,
+  STATUS_TEXT_CHARS,
   timestamp,
   type TaskView,
 } from './task-encoder.ts';
+
+/** Of the text of a run, what a stream keeps after the client has it: most retries need no more. */
+const KEPT_CHARS = 1024;
 
 /** How the text of a run is shown. */
 export interface TextOptions {
@@ -37,6 +41,11 @@ export interface A2AEncoder {
   readonly snapshot: Snapshot | undefined;
   /** The task as it stands: what a client has that folded every event so far. */
   task(view?: TaskView): A2ATask;
+  /** The client has the task now, so what was said and made up to here and later need not be kept. */
+  forget(): void;
+  /** Whether this entry shows some of it all the same; then `restore` gives the task up to there first. */
+  lacks(entry: Entry): boolean;
+  restore(whole: Snapshot): void;
 }
 
 /**
@@ -49,8 +58,8 @@ export interface A2AEncoder {
 export const a2aEncoder = (options: TextOptions = {}): A2AEncoder => new LogEncoder(options);
 
 class LogEncoder implements A2AEncoder {
-  snapshot: Snapshot | undefined;
   readonly encode: Encoder<StreamEvent>;
+  readonly #fold: SlimFold;
   readonly #text: TextOptions;
   readonly #inStatus: boolean;
   /** The id of this run's text. */
@@ -63,6 +72,8 @@ class LogEncoder implements A2AEncoder {
   constructor(options: TextOptions) {
     const { pattern, chars } = options;
     this.#text = options;
+    // The last status repeats a text up to that length, and a longer one not at all.
+    this.#fold = new SlimFold(pattern === undefined ? KEPT_CHARS : STATUS_TEXT_CHARS + 1);
     this.#inStatus = pattern === 'status';
     const all = (entry: Entry): readonly StreamEvent[] => this.#eventsOf(entry);
     const paced = this.#inStatus
@@ -76,14 +87,32 @@ class LogEncoder implements A2AEncoder {
     };
   }
 
+  get snapshot(): Snapshot | undefined {
+    return this.#fold.snapshot;
+  }
+
+  forget(): void {
+    // There every update has the whole text.
+    if (!this.#inStatus) this.#fold.forget();
+  }
+
+  lacks(entry: Entry): boolean {
+    return this.#fold.lacks(entry);
+  }
+
+  restore(whole: Snapshot): void {
+    this.#fold.restore(whole);
+  }
+
   task(view?: TaskView): A2ATask {
     return encodeTask(this.snapshot as Snapshot, { ...view, text: this.#text });
   }
 
   #advance(entry: Entry): void {
     const before = this.snapshot;
-    const now = (this.snapshot = advance(before, entry));
-    if (entry.type !== 'run.started' || before?.current === now.current) return;
+    const now = this.#fold.advance(entry);
+    if (entry.type !== 'run.started' || before?.current?.messageId === now.current?.messageId)
+      return;
     this.#response = responseId(now.current);
     this.#opened = this.#stale = false;
   }
@@ -153,7 +182,7 @@ class LogEncoder implements A2AEncoder {
     this.#stale = false;
     const artifact = responseArtifact(
       this.#response,
-      append ? delta : now.text,
+      append ? delta : this.#fold.textUpTo(delta),
       this.#text.artifact,
     );
     return {

@@ -16,7 +16,7 @@ export const STATES: Readonly<Record<TaskState, A2AState>> = {
 };
 
 /** Of the text of a run in a message: of the history, and of the last status where `text.pattern` asks for it. */
-const STATUS_TEXT_CHARS = 16_384;
+export const STATUS_TEXT_CHARS = 16_384;
 
 /** The UUID of a name: the same log gives the same ids on every replica and every replay. */
 export function nameId(name: string): string {

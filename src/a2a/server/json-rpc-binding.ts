@@ -2,6 +2,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
 import { leavingOf } from '../../http/node-request.ts';
 import { sseResponse } from '../../http/sse-response.ts';
+import { wholeResponse } from '../../http/text-response.ts';
 import { answer, errorItem, headersOf, type Envelope } from './http-response.ts';
 import { isStream, refusalOf, type Binding } from './begin-call.ts';
 import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
@@ -112,8 +113,7 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
   const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`;
   const wrap = (value: unknown): string => `${head}${JSON.stringify(value)}}`;
   return {
-    result: (value) =>
-      new Response(wrap(value), { headers: { 'content-type': 'application/json' } }),
+    result: (value) => wholeResponse(wrap(value), 200, { 'content-type': 'application/json' }),
     event: wrap,
     error: (refusal) => JSON.stringify(failure(id, refusal, dialect)),
   };

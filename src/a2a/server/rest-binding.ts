@@ -1,4 +1,5 @@
 import { leavingOf } from '../../http/node-request.ts';
+import { wholeResponse } from '../../http/text-response.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { answer, headersOf } from './http-response.ts';
 import { refusalOf, type Binding } from './begin-call.ts';
@@ -168,10 +169,9 @@ const json = (
   type: string,
   headers: Readonly<Record<string, string>> = {},
 ): Response =>
-  new Response(status === 204 ? null : JSON.stringify(body), {
-    status,
-    headers: { 'content-type': type, ...headers },
-  });
+  status === 204
+    ? new Response(null, { status, headers })
+    : wholeResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
 
 function failure(refusal: Refusal, { version }: Dialect): JsonObject {
   const { message, reason, info, metadata } = refusal;

@@ -198,7 +198,13 @@ export class Operations {
     const which = nameId(JSON.stringify(query)).slice(0, 8);
     const { after, total } = parseToken(pageToken, which);
     const totalSize = total ?? (await this.#log.count(query));
-    const items = this.#log.list({ ...query, ...(after !== undefined && { after }) });
+    // What a task has said and made is read only if it is shown.
+    const outline = historyLength === 0 && !artifacts && this.#text.pattern === undefined;
+    const items = this.#log.list({
+      ...query,
+      outline,
+      ...(after !== undefined && { after }),
+    });
     const tasks: A2ATask[] = [];
     let place: string | undefined;
     let more = false;

@@ -1,7 +1,9 @@
 import { compareIds, parseId, resume, withIds } from '../../event/event-id.ts';
+import { advance } from '../../event/fold/advance.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot } from '../../event/types.ts';
 import type { Abortable } from '../../stream/types.ts';
+import { partsChars } from '../../task/held-text.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';
@@ -81,11 +83,17 @@ async function* batches(
   const encode = 'after' in start ? resume(encoder.encode, start.after) : withIds(encoder.encode);
   if ('entry' in start && start.entry?.seq === 1) {
     encode(start.entry);
-    yield [{ id: '1', out: { task: encoder.task({ historyLength }) }, last: false }];
+    const out = { task: encoder.task({ historyLength }) };
+    encoder.forget();
+    yield [{ id: '1', out, last: false }];
   }
   const reading = log.read(task, encoder.snapshot?.seq ?? 0, options);
-  for await (const first of reading) {
-    const batch: Numbered[] = [];
+  const entries = reading[Symbol.asyncIterator]();
+  // In a function of its own: what a generator has in its variables it holds while it waits, for each stream.
+  const next = async (): Promise<Batch | undefined> => {
+    const { done, value: first } = await entries.next();
+    if (done) return undefined;
+    const events: Numbered[] = [];
     let over = false;
     let chars = 0;
     for (let entry: Entry | undefined = first; entry;) {
@@ -93,44 +101,78 @@ async function* batches(
         const snapshot = await log.get(task);
         if (!snapshot) throw new Refusal('TASK_NOT_FOUND', `task ${task} was deleted`);
         const id = String(snapshot.seq);
-        if ('after' in start && compareIds(start.after, id) >= 0) return;
+        if ('after' in start && compareIds(start.after, id) >= 0) return { events: [], over: true };
         const view = { historyLength, text };
         const whole = { id, out: { task: encodeTask(snapshot, view) }, last: false };
-        yield [...batch, whole, { id, out: statusOf(snapshot, text), last: true }];
-        return;
+        const last = { id, out: statusOf(snapshot, text), last: true };
+        return { events: [...events, whole, last], over: true };
       }
-      let events: ReturnType<typeof encode>;
+      if (encoder.lacks(entry)) encoder.restore(await wholeTask(log, task, entry.seq - 1, options));
+      let encoded: ReturnType<typeof encode>;
       try {
-        events = encode(entry);
+        encoded = encode(entry);
       } catch (error) {
         // What came before it is sent first.
-        if (batch.length > 0) yield batch;
-        throw error;
+        return { events, over: true, failure: { error } };
       }
+      // Who resumes has the task itself, or gets it with its first entry.
+      if ('after' in start) encoder.forget();
       if (entry.seq === from) {
         const snapshot = encoder.snapshot as Snapshot;
         const id = String(from);
         const out = { task: encoder.task({ historyLength }) };
-        batch.push({ id, out, last: false });
+        encoder.forget();
+        events.push({ id, out, last: false });
         over = isFinal(snapshot.state) || (needsInput(snapshot) && !('watch' in start));
         // A task has no word for the end of a stream in 0.3; a status has.
-        if (over) batch.push({ id, out: statusOf(snapshot, text), last: true });
+        if (over) events.push({ id, out: statusOf(snapshot, text), last: true });
       } else if (entry.seq > from)
-        for (const { id, out } of events) {
+        for (const { id, out } of encoded) {
           over = ends(out) || (asksForInput(out) && (await isOpen(log, encoder.snapshot)));
-          batch.push({ id, out, last: over });
+          events.push({ id, out, last: over });
         }
       chars += sizeOf(entry);
       entry = over || chars > BATCH_CHARS ? undefined : reading.take();
     }
-    if (batch.length > 0) yield batch;
-    if (over) return;
+    return { events, over };
+  };
+  try {
+    for (let batch = await next(); batch; batch = undefined, batch = await next()) {
+      if (batch.events.length > 0) yield batch.events;
+      if (batch.failure) throw batch.failure.error;
+      if (batch.over) return;
+    }
+  } finally {
+    await entries.return?.();
   }
+}
+
+interface Batch {
+  readonly events: readonly Numbered[];
+  /** Nothing follows. */
+  readonly over: boolean;
+  readonly failure?: { readonly error: unknown };
+}
+
+/** The task as it was at an entry. */
+async function wholeTask(
+  log: TaskLog,
+  task: string,
+  seq: Seq,
+  options: Abortable,
+): Promise<Snapshot> {
+  let whole: Snapshot | undefined;
+  for await (const entry of log.read(task, 0, options)) {
+    whole = advance(whole, entry);
+    if (entry.seq >= seq) break;
+  }
+  return whole as Snapshot;
 }
 
 // Only roughly: so that a batch stays small beside what a socket takes.
 function sizeOf(entry: Entry): number {
   if ('delta' in entry) return entry.delta.length;
+  if (entry.type === 'artifact') return BATCH_CHARS / 8 + partsChars(entry.parts);
   return entry.type === 'status' || entry.type === 'run.started' ? 256 : BATCH_CHARS / 8;
 }
 

@@ -239,9 +239,9 @@ class FrontEnd {
   }
 
   async #newest(context = '', owner: string | undefined): Promise<Snapshot | undefined> {
-    const query = { context, owner: owner ?? '' };
+    const query = { context, owner: owner ?? '', outline: true };
     for await (const snapshot of this.#options.log.list(query))
-      if (this.#owns(snapshot, owner)) return snapshot;
+      if (this.#owns(snapshot, owner)) return this.#options.log.get(snapshot.task);
     return undefined;
   }
 

@@ -140,7 +140,10 @@ test('a caller without an owner lists tasks that have none, without reading thos
   await using served = await serve(hello, { log, page: false });
   await fetch(`${served.url}/api/tasks`);
   await fetch(`${served.url}/ui/agent/some-context/stream`);
-  expect(asked).toEqual([{ owner: '' }, { owner: '', context: 'some-context' }]);
+  expect(asked).toEqual([
+    { owner: '', outline: true },
+    { owner: '', context: 'some-context', outline: true },
+  ]);
 });
 
 /** The same log, where everything that a caller asks for fails. */

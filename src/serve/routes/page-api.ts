@@ -5,6 +5,7 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
 import type { Entry, Logger, Part, Snapshot } from '../../event/types.ts';
 import { sseResponse, type SseItem } from '../../http/sse-response.ts';
+import { wholeResponse } from '../../http/text-response.ts';
 import { traceHeaders } from '../../http/trace-context.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
@@ -160,6 +161,7 @@ export function readRoutes({
         const items = log.list({
           // An empty owner means tasks without one; no owner at all would list those of everybody.
           owner: call.owner ?? '',
+          outline: true,
           ...(after !== null && { after }),
         });
         for await (const snapshot of items) {
@@ -172,7 +174,8 @@ export function readRoutes({
     {
       method: 'GET',
       path: '/api/tasks/:task',
-      handle: async (call) => Response.json(await own(call)),
+      handle: async (call) =>
+        wholeResponse(JSON.stringify(await own(call)), 200, { 'content-type': 'application/json' }),
     },
     {
       method: 'GET',

@@ -8,6 +8,7 @@ import type { Abortable } from '../../stream/types.ts';
 import { heapShare } from '../held-text.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Commit, ReadResult, Row, Store } from '../store/store.ts';
+import { ReadTurns } from './read-turns.ts';
 import type { Reading } from '../types.ts';
 
 const RING_ROWS = 256;
@@ -149,6 +150,7 @@ export interface Kept {
 /** Every reader of a log, with one tail per task that is read. */
 export class Tails {
   readonly store: Store;
+  readonly turns: ReadTurns = new ReadTurns();
   /** Why there is nothing more to read. */
   closed: DuolaneError | undefined;
   readonly #tails = new Register<string, Tail>();
@@ -167,6 +169,11 @@ export class Tails {
   get chunkBytes(): number {
     const share = Math.floor(this.#maxBytes / Math.max(1, this.#users));
     return Math.max(MIN_CHUNK_BYTES, Math.min(share, MAX_CHUNK_BYTES));
+  }
+
+  /** Resolves when the caller may read from the store; `turns.end` follows. */
+  takeTurn(): Promise<void> | undefined {
+    return this.turns.take(Math.floor(this.#maxBytes / this.chunkBytes / 4));
   }
 
   commit(commit: Commit): void {
@@ -333,9 +340,12 @@ class Readings implements Source<Entry>, Follower {
   }
 
   async #fetch(tail: Tail): Promise<void> {
-    const [task, place] = [this.#task, this.#place];
     this.#fetching = true;
+    const turn = this.#tails.takeTurn();
+    if (turn) await turn;
+    const [task, place] = [this.#task, this.#place];
     try {
+      if (this.#left) return;
       const reading =
         tail.reading.get(place) ?? this.#tails.store.read(task, place, this.#tails.chunkBytes);
       tail.reading.set(place, reading);
@@ -367,6 +377,8 @@ class Readings implements Source<Entry>, Follower {
       }
       this.#fetching = false;
       this.#fail(error);
+    } finally {
+      this.#tails.turns.end();
     }
   }
 

@@ -221,7 +221,7 @@ class Log implements TaskLog {
     return listTasks(this.#store, query, (damaged) => this.#reportDamage(damaged));
   }
 
-  count({ signal, ...filter }: Omit<TaskQuery, 'after'>): Promise<number> {
+  count({ signal, ...filter }: Omit<TaskQuery, 'after' | 'outline'>): Promise<number> {
     signal?.throwIfAborted();
     return this.#store.count(filter);
   }

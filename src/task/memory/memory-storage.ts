@@ -92,7 +92,7 @@ export class MemoryTables implements Tables {
     return this.#queue.nextLease(agents);
   }
 
-  page({ after, limit, ...filter }: PageRequest): Page {
+  page({ after, limit, maxChars: _whole, outline: _none, ...filter }: PageRequest): Page {
     const found = this.#matching(filter)
       .filter((place) => after === undefined || newestFirst(after, place) < 0)
       .toSorted(newestFirst)

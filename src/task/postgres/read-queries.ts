@@ -6,7 +6,8 @@ import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import type { Connections, SqlRow } from './connections.ts';
 import type { Heads } from './head-cache.ts';
 import type { Sql } from './sql.ts';
-import type { PageRequest, Page, ReadResult, Row, TaskFilter } from '../store/store.ts';
+import { decodeSnapshot } from '../store/line-codec.ts';
+import type { PageRequest, Page, Place, ReadResult, Row, TaskFilter } from '../store/store.ts';
 import type { Bookmark } from '../types.ts';
 
 const CHUNK_ROWS = 256;
@@ -14,6 +15,15 @@ const CHUNK_BYTES = 1 << 20;
 const MAX_READS = 200;
 const MAX_STATEMENTS = 3;
 const PRUNE_TASKS = 20;
+
+/** A task of a page, with its outline if that is asked for and as new as its snapshot. */
+interface Listed {
+  readonly task: string;
+  readonly place: Place;
+  /** Of its snapshot. */
+  readonly size: number;
+  readonly outline?: string;
+}
 
 interface Read {
   readonly task: string;
@@ -62,23 +72,35 @@ export class Reads {
     return snapshot;
   }
 
-  async page({ after, limit, ...filter }: PageRequest): Promise<Page> {
+  async page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): Promise<Page> {
     const { where, values } = condition(filter);
     const place = after
       ? `and (changed_at, key) < ($${values.push(after.changedAt)}, $${values.push(after.key)})`
       : '';
-    const text = `select id, changed_at, key from ${this.#schema}.tasks where ${where} ${place}
-      order by changed_at desc, key desc limit $${values.push(limit)}`;
-    const found = await this.#connections.read({ text }, values);
-    const places = new Map(
-      found.map((row) => [
-        String(row['id']),
-        { changedAt: Number(row['changed_at']), key: Number(row['key']) },
-      ]),
-    );
-    const snapshots = await this.#eachSnapshot([...places.keys()]);
-    const pages = new PageBuilder();
-    for (const [task, at] of places) pages.add(task, at, () => snapshots.get(task)?.());
+    const line = outline ? 'case when s.outline_seq = s.seq then s.outline end' : 'null';
+    const text = `select t.id, t.changed_at, t.key, octet_length(s.line) as size, ${line} as outline
+      from (select * from ${this.#schema}.tasks where ${where} ${place}
+        order by changed_at desc, key desc limit $${values.push(limit)}) as t
+      left join ${this.#schema}.snapshots s on s.task = t.key
+      order by t.changed_at desc, t.key desc`;
+    const found = (await this.#connections.read({ text }, values)).map(toListed);
+    const pages = new PageBuilder(maxChars);
+    for (let at = 0; at < found.length;) {
+      // So many whole tasks at a time that they are not much more than the page takes.
+      const group: Listed[] = [];
+      for (let size = 0; at < found.length && size < (maxChars ?? Infinity); at++) {
+        const each = found[at] as Listed;
+        group.push(each);
+        size += each.outline === undefined ? each.size : each.outline.length;
+      }
+      const whole = group.filter((each) => each.outline === undefined);
+      const snapshots = await this.#eachSnapshot(whole.map(({ task }) => task));
+      for (const { task, place: there, outline: short } of group) {
+        const read = (): Snapshot | undefined =>
+          short === undefined ? snapshots.get(task)?.() : decodeSnapshot(short);
+        if (!pages.add(task, there, read)) return pages.page;
+      }
+    }
     return pages.page;
   }
 
@@ -203,6 +225,16 @@ function disposable(rows: readonly Row[]): readonly number[] {
     if (!isDamage(error)) throw error;
     return [];
   }
+}
+
+function toListed(row: SqlRow): Listed {
+  const outline = row['outline'];
+  return {
+    task: String(row['id']),
+    place: { changedAt: Number(row['changed_at']), key: Number(row['key']) },
+    size: Number(row['size'] ?? 0),
+    ...(typeof outline === 'string' && { outline }),
+  };
 }
 
 const toRow = (row: SqlRow): Row => ({

@@ -43,6 +43,9 @@ const STEPS: readonly string[] = [
   // How long each claim lives, and what waits for a runner in the order of each party.
   `alter table tasks add column lease_ms bigint not null default 0;
    create index tasks_wait on tasks(party, changed_at, key) where needs_run and worker is null;`,
+  // What lists show of a task, and the entry that it has folded last: a replica of the version before writes
+  // snapshots without it.
+  `alter table snapshots add column outline text, add column outline_seq bigint;`,
 ];
 
 /** Long tables take long, and so does waiting for whoever works on them. */

@@ -48,9 +48,9 @@ export function statements(schema: string): Sql {
       with want as (
         select * from unnest($3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
           $8::text[], $9::bigint[], $10::boolean[], $11::bigint[], $12::bigint[], $13::text[],
-          $14::text[], $15::text[], $16::text[], $17::text[], $18::text[]) with ordinality
+          $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $28::text[]) with ordinality
         as w(id, rev, seq, state, epoch, worker, lease_ms, needs_run, changed_at, ended_at, agent,
-          context, owner, tenant, party, snapshot, n)
+          context, owner, tenant, party, snapshot, outline, n)
       ), held as (
         select t.key, w.n from want w join ${schema}.tasks t on t.id = w.id
         where t.rev = w.rev ${IN_ORDER}
@@ -79,10 +79,12 @@ export function statements(schema: string): Sql {
         from unnest($19::int[], $20::bigint[], $21::boolean[], $22::text[]) as e(n, seq, note, line)
         join done d on d.n = e.n
       ), folded as (
-        insert into ${schema}.snapshots as s(task, seq, line)
-        select d.key, w.seq, w.snapshot from done d join want w on w.n = d.n
+        insert into ${schema}.snapshots as s(task, seq, line, outline_seq, outline)
+        select d.key, w.seq, w.snapshot, w.seq, w.outline from done d join want w on w.n = d.n
         where w.snapshot is not null
-        on conflict (task) do update set seq = excluded.seq, line = excluded.line
+        on conflict (task) do update
+          set seq = excluded.seq, line = excluded.line,
+            outline_seq = excluded.outline_seq, outline = excluded.outline
       ), remembered as (
         insert into ${schema}.turns(owner, agent, message_id, task, seq)
         select u.owner, u.agent, u.message_id, w.id, u.seq

@@ -3,6 +3,7 @@ import type { Seq } from '../../event/types.ts';
 import { changed } from '../store/listed-change.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import type { PgHead } from './head-cache.ts';
+import { outlineOf } from '../store/task-outline.ts';
 import { partyOf } from '../store/run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { Row } from '../store/store.ts';
@@ -102,6 +103,7 @@ export class Batch implements TaskTables {
     const tasks: unknown[][] = Array.from({ length: 16 }, () => []);
     const entries: unknown[][] = Array.from({ length: 4 }, () => []);
     const turns: unknown[][] = Array.from({ length: 5 }, () => []);
+    const outlines: (string | null)[] = [];
     const heads: PgHead[] = [];
     for (const write of this.#writes.values()) {
       const { from, rows } = write;
@@ -109,11 +111,12 @@ export class Batch implements TaskTables {
       const snapshot = snapshotToSave(write);
       heads.push(headAfter(write, snapshot));
       push(tasks, taskValues(from, write.to, snapshot));
+      outlines.push(snapshot === undefined ? null : encodeSnapshot(outlineOf(write.to.snapshot)));
       for (const { seq, note, line } of rows) push(entries, [n, seq, note, line]);
       for (const { key, seq } of write.turns)
         push(turns, [n, key.owner, key.agent, key.messageId, seq]);
     }
-    return { values: [channel, sender, ...tasks, ...entries, ...turns], heads };
+    return { values: [channel, sender, ...tasks, ...entries, ...turns, outlines], heads };
   }
 }
 

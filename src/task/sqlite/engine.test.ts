@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Turn } from '../../event/types.ts';
 import { encodeEvent, numberLine } from '../store/line-codec.ts';
+import { heapShare } from '../held-text.ts';
 import { openDatabase } from './driver.ts';
 import { SqliteEngine } from './engine.ts';
 import type { Call, Done, Reply } from './thread-protocol.ts';
@@ -51,6 +52,26 @@ describe('sqlite engine', () => {
     );
     expect(commits).toMatchObject([{ task: 't', head: 1, held: true }]);
     expect(replies.find(({ id }) => id === 1)).toMatchObject({ value: { task: 't' } });
+  });
+
+  test('long answers go in several messages: what is too much for one is asked again', () => {
+    using engine = open();
+    const long = { ...turn('t'), parts: [{ text: 'x'.repeat(1_000_000) }] };
+    const note = encodeEvent({ type: 'turn.submitted', turn: long });
+    engine.run([{ id: 1, method: 'submit', args: [{ note, leaseMs: 1, dedupe: true }] }]);
+    const count = Math.ceil(heapShare() / 4 / 1_000_000) + 10;
+    const gets = Array.from({ length: count }, (_, id): Call => ({
+      id,
+      method: 'get',
+      args: ['t'],
+    }));
+    const { replies } = outcome(engine.run(gets));
+    const left = replies.filter((reply) => 'again' in reply);
+    expect(replies).toHaveLength(count);
+    expect(left.length).toBeGreaterThan(5);
+    expect(left.length).toBeLessThan(count / 2 + 10);
+    // One is always answered.
+    expect(outcome(engine.run(gets.slice(-1))).replies[0]).toMatchObject({ value: { task: 't' } });
   });
 
   test('a call that breaks its commit does not break the others in it', () => {

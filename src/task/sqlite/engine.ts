@@ -5,7 +5,9 @@ import { lockFile, writeHolder } from './file-lock.ts';
 import { prepareDatabase } from './schema.ts';
 import { SqliteTables } from './sqlite-storage.ts';
 import type { Call, Done, Reply } from './thread-protocol.ts';
-import { invoke, METHODS } from '../store/store.ts';
+import { heapShare, snapshotChars } from '../held-text.ts';
+import type { Snapshot } from '../../event/types.ts';
+import { invoke, METHODS, type Page, type ReadResult } from '../store/store.ts';
 
 /** The database and the rules over it, without a thread: what the worker runs. */
 export class SqliteEngine {
@@ -15,6 +17,8 @@ export class SqliteEngine {
   readonly #ledger: Ledger;
   readonly #begin: Statement;
   readonly #commit: Statement;
+  /** Of all reads of a message: a small request may have an answer of many megabytes. */
+  readonly #maxAnswerChars = heapShare() / 4;
 
   /**
    * Throws `conflict` while another process has the file. When it throws, it has let go of the file.
@@ -45,8 +49,14 @@ export class SqliteEngine {
   /** Everything that waited: the writes in one commit with one fsync, then the reads, which see it. */
   run(calls: readonly Call[]): readonly Done[] {
     const done = this.#write(calls.filter(({ method }) => METHODS[method] === 'write'));
-    for (const call of calls)
-      if (METHODS[call.method] === 'read') done.push({ reply: this.#answer(call), commits: [] });
+    let chars = 0;
+    for (const call of calls) {
+      if (METHODS[call.method] !== 'read') continue;
+      const reply: Reply =
+        chars > this.#maxAnswerChars ? { id: call.id, again: true } : this.#answer(call);
+      if ('value' in reply) chars += answerChars(call.method, reply.value);
+      done.push({ reply, commits: [] });
+    }
     return done;
   }
 
@@ -92,6 +102,21 @@ export class SqliteEngine {
     } catch {
       // The database has rolled back by itself, as it does when the disk is full.
     }
+  }
+}
+
+/** Roughly, and only of what may be long. */
+function answerChars(method: Call['method'], value: unknown): number {
+  if (value === undefined) return 0;
+  switch (method) {
+    case 'get':
+      return snapshotChars(value as Snapshot);
+    case 'page':
+      return (value as Page).snapshots.reduce((sum, each) => sum + snapshotChars(each), 0);
+    case 'read':
+      return (value as ReadResult).rows.reduce((sum, { line }) => sum + line.length, 0);
+    default:
+      return 0;
   }
 }
 

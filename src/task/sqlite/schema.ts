@@ -48,6 +48,9 @@ const STEPS: readonly string[] = [
    insert into new_turns select owner, agent, message_id, task, seq from turns;
    drop table turns;
    alter table new_turns rename to turns;`,
+  // What lists show of a task, so that they need not read what it has said and made. Older tasks get it when they change.
+  `create table outlines(
+     task integer primary key references tasks(key) on delete cascade, line text not null);`,
 ];
 
 /** Durable by WAL and an fsync per commit; the default of WAL would lose the last commits with the power. */

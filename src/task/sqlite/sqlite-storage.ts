@@ -5,12 +5,15 @@ import type { JsonObject } from '../../json.ts';
 import { changed } from '../store/listed-change.ts';
 import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
-import { heapShare, snapshotChars } from '../held-text.ts';
-import { Recent, type RecentOptions } from '../../stream/lru-cache.ts';
+import { snapshotChars } from '../held-text.ts';
+import { Recent } from '../../stream/lru-cache.ts';
+import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { condition } from './filter-condition.ts';
 import type { Database, Statement } from './driver.ts';
 import { SqliteEntries } from './entry-rows.ts';
+import { type Hot, hotOptions } from './hot-tasks.ts';
+import { SqliteOutlines } from './outline-rows.ts';
 import type { Page, PageRequest, Row, TaskFilter } from '../store/store.ts';
 import { type Head, type Tables, type TurnKey, turnKeyOf } from '../store/storage-engine.ts';
 import type { Bookmark } from '../types.ts';
@@ -20,25 +23,14 @@ const HOT_TASKS = 2000;
 const ENDED_TASKS = 64;
 /** Up to so many entries are folded when a task is loaded; a snapshot that spares less is not written. */
 const UNSAVED_ENTRIES = 16;
-
-interface Hot extends Head {
-  readonly key: number;
-  /** The number that its row has: that of its last change. Tokens do not touch the row. */
-  readonly changedSeq: Seq;
-  /** The entry that its stored snapshot has folded last; 0 while there is none. */
-  readonly savedSeq: Seq;
-}
-
-/** What is kept folded is bounded by its text too; a task beyond is folded from the file again. */
-const hotOptions = (parts: number): RecentOptions<Hot> => ({
-  maxWeight: heapShare() / parts,
-  weigh: ({ snapshot }) => snapshotChars(snapshot),
-});
+/** A new task up to this length has no outline: its one entry is as quickly read. */
+const SHORT_CHARS = 8192;
 
 /** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
 export class SqliteTables implements Tables {
   readonly #db: Database;
   readonly #entries: SqliteEntries;
+  readonly #outlines: SqliteOutlines;
   readonly #statements = new Map<string, Statement>();
   readonly #hot = new Recent<string, Hot>(HOT_TASKS, hotOptions(1));
   readonly #ended = new Recent<string, Hot>(ENDED_TASKS, hotOptions(8));
@@ -47,6 +39,7 @@ export class SqliteTables implements Tables {
   constructor(db: Database) {
     this.#db = db;
     this.#entries = new SqliteEntries(db);
+    this.#outlines = new SqliteOutlines(db);
   }
 
   /** After a rollback, what is in memory may be ahead of what is stored. */
@@ -94,6 +87,9 @@ export class SqliteTables implements Tables {
     const { savedSeq = 0 } = before ?? {};
     const saves = isNews && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
     if (saves) this.#saveSnapshot(key, snapshot);
+    // A new task is short, or is about to run and written again.
+    if (isNews && (before || snapshotChars(snapshot) > SHORT_CHARS))
+      this.#outlines.put(key, snapshot);
     this.#keep({
       task,
       snapshot,
@@ -149,18 +145,19 @@ export class SqliteTables implements Tables {
     return this.#loadedQueue().nextLease(agents);
   }
 
-  page({ after, limit, ...filter }: PageRequest): Page {
+  page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): Page {
     const { where, values } = condition(filter);
     const place = after ? 'and (changed_at, key) < (?, ?)' : '';
     const found = this.#sql(
       `select id, changed_at, key from tasks where ${where} ${place}
        order by changed_at desc, key desc limit ?`,
     ).all(...values, ...(after ? [after.changedAt, after.key] : []), limit);
-    const pages = new PageBuilder();
+    const pages = new PageBuilder(maxChars);
     for (const row of found) {
       const task = String(row['id']);
       const at = { changedAt: Number(row['changed_at']), key: Number(row['key']) };
-      pages.add(task, at, () => this.#peek(task));
+      const read = (): Snapshot => (outline ? this.#outline(task, at.key) : this.#peek(task));
+      if (!pages.add(task, at, read)) break;
     }
     return pages.page;
   }
@@ -346,6 +343,13 @@ export class SqliteTables implements Tables {
       snapshot.seq,
       encodeSnapshot(snapshot),
     );
+  }
+
+  /** Of a task that is kept folded as it is now, else as it was at its last change. */
+  #outline(task: string, key: number): Snapshot {
+    const hot = this.#hot.peek(task) ?? this.#ended.peek(task);
+    if (hot) return outlineOf(hot.snapshot);
+    return this.#outlines.get(key) ?? outlineOf(this.#peek(task));
   }
 
   #foldRest(saved: Snapshot | undefined, key: number): Snapshot {

@@ -18,7 +18,9 @@ export interface Call {
 
 export type Reply =
   | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly failure: Failure };
+  | { readonly id: number; readonly failure: Failure }
+  /** Not done: the other answers of the message are long enough. It is to be asked again. */
+  | { readonly id: number; readonly again: true };
 
 /** A call that was carried out or refused, with what it committed. */
 export interface Done {

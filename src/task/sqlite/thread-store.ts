@@ -172,15 +172,20 @@ class ThreadStore {
   #receive(message: 'ready' | PackedDone): void {
     if (message === 'ready') return this.#opened();
     this.#busy = false;
-    // Together with what this answer makes others call.
-    if (this.#outbox.length > 0) setImmediate(() => this.#flush());
     const done = unpackDone(message, (id) => this.#waiting.get(id)?.call);
     for (const { reply, commits } of done) {
       for (const commit of commits) notifyAll(this.#listeners, commit);
+      if ('again' in reply) {
+        const { call } = this.#waiting.get(reply.id) ?? {};
+        if (call) this.#outbox.push(call);
+        continue;
+      }
       const waiting = this.#waiting.take(reply.id);
       if ('failure' in reply) waiting?.reject(revive(reply.failure));
       else waiting?.resolve(reply.value);
     }
+    // Together with what this answer makes others call.
+    if (this.#outbox.length > 0) setImmediate(() => this.#flush());
     if (this.#waiting.size === 0) this.#port?.unref();
   }
 

@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Snapshot } from '../../event/types.ts';
+import { snapshotChars } from '../held-text.ts';
 import type { DamagedTask, Page, Place } from './store.ts';
 
 /** A page of tasks, without those that are stored and cannot be read: one of them must not hide the rest. */
@@ -7,20 +8,34 @@ export class PageBuilder {
   readonly #snapshots: Snapshot[] = [];
   readonly #places: Place[] = [];
   readonly #damaged: DamagedTask[] = [];
+  readonly #maxChars: number;
+  #chars = 0;
   #last: Place | undefined;
+  #endsEarly = false;
 
-  add(task: string, place: Place, read: () => Snapshot | undefined): void {
+  constructor(maxChars: number = Infinity) {
+    this.#maxChars = maxChars;
+  }
+
+  /** False when it takes no more: what is in it is long enough. */
+  add(task: string, place: Place, read: () => Snapshot | undefined): boolean {
+    if (this.#chars >= this.#maxChars) {
+      this.#endsEarly = true;
+      return false;
+    }
     this.#last = place;
     try {
       const snapshot = read();
       // Pruned since it was listed.
-      if (!snapshot) return;
+      if (!snapshot) return true;
+      this.#chars += snapshotChars(snapshot);
       this.#snapshots.push(snapshot);
       this.#places.push(place);
     } catch (error) {
       if (!isDamage(error)) throw error;
       this.#damaged.push({ task, reason: String(error) });
     }
+    return true;
   }
 
   get page(): Page {
@@ -28,7 +43,8 @@ export class PageBuilder {
       snapshots: this.#snapshots,
       places: this.#places,
       ...(this.#damaged.length > 0 && { damaged: this.#damaged }),
-      ...(this.#damaged.length > 0 && this.#last && { last: this.#last }),
+      ...((this.#damaged.length > 0 || this.#endsEarly) && this.#last && { last: this.#last }),
+      ...(this.#endsEarly && { endsEarly: true }),
     };
   }
 }

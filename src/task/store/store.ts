@@ -59,6 +59,10 @@ export interface TaskFilter {
 export interface PageRequest extends TaskFilter {
   readonly after?: Place;
   readonly limit: number;
+  /** The page takes no further task when those in it have about so many characters; a store may ignore it. */
+  readonly maxChars?: number;
+  /** What `outlineOf` makes of each task is enough; a store that has less to read for it reads less. */
+  readonly outline?: boolean;
 }
 
 export interface Page {
@@ -69,6 +73,8 @@ export interface Page {
   readonly damaged?: readonly DamagedTask[];
   /** The place of the last task of the page, damaged or not; that of the last snapshot unless given. */
   readonly last?: Place;
+  /** It ends before `limit`, and there may be more. */
+  readonly endsEarly?: boolean;
 }
 
 export interface DamagedTask {

@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest';
+import { advance } from '../../event/fold/advance.ts';
+import type { Entry, Snapshot, TaskEvent } from '../../event/types.ts';
+import { a2aEncoder, type TextOptions } from './stream-encoder.ts';
+
+const LONG = 'x'.repeat(30_000);
+const say = (delta: string): TaskEvent => ({ type: 'text.delta', id: 't', delta });
+const retry: TaskEvent = {
+  type: 'retry',
+  attempt: 1,
+  discard: true,
+  error: { code: 'server', message: 'no answer', retryable: true },
+};
+const step: TaskEvent = { type: 'step.started', step: 1 };
+const start: TaskEvent = { type: 'run.started', turn: 'm' };
+const end: TaskEvent = { type: 'run.finished', outcome: 'completed', text: '' };
+
+const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm' };
+
+const logOf = (events: readonly TaskEvent[]): Entry[] =>
+  [{ type: 'turn.submitted', turn: { ...turn, parts: [{ text: LONG }] } } as const, ...events].map(
+    (event, index) => ({ ...event, seq: index + 1, at: 1000 + index }) as Entry,
+  );
+
+const foldOf = (entries: readonly Entry[]): Snapshot =>
+  entries.reduce<Snapshot | undefined>(advance, undefined) as Snapshot;
+
+const LOGS: Readonly<Record<string, readonly TaskEvent[]>> = {
+  'a long text': [start, say(LONG), say(LONG), end],
+  'a retry of the first step': [start, say('abc'), retry, say(LONG), say('d'), end],
+  'a retry behind a short step': [start, say('abc'), step, say(LONG), retry, say(LONG), end],
+  'a retry behind a long step': [start, say(LONG), step, say('abc'), retry, say('d'), end],
+  'a retry and nothing behind it': [start, say('abc'), step, say(LONG), retry, end],
+  'a run that begins anew': [
+    start,
+    say(LONG),
+    { ...start, attempt: 2, discard: true },
+    say('d'),
+    end,
+  ],
+  'a run that goes on': [
+    start,
+    say(LONG),
+    step,
+    { ...start, attempt: 2 },
+    say('d'),
+    retry,
+    say('e'),
+    end,
+  ],
+  'a failure that has its reason in the text': [
+    start,
+    say(LONG),
+    { type: 'run.finished', outcome: 'failed', text: '' },
+  ],
+  artifacts: [
+    start,
+    { type: 'artifact', artifactId: 'a', name: 'n', parts: [{ text: LONG }] },
+    { type: 'artifact', artifactId: 'a', append: true, last: true, parts: [{ text: 'end' }] },
+    end,
+  ],
+  'a question, its answer and another turn': [
+    start,
+    say(LONG),
+    { type: 'input.required', request: { id: 'q', kind: 'question', message: 'Which?' } },
+    {
+      type: 'turn.submitted',
+      turn: {
+        ...turn,
+        messageId: 'm2',
+        parts: [{ text: LONG }],
+        answers: [{ id: 'q', action: 'accept', content: LONG }],
+      },
+    },
+    end,
+    { type: 'run.started', turn: 'm2' },
+    say('d'),
+    end,
+  ],
+};
+
+const OPTIONS: readonly TextOptions[] = [
+  {},
+  { chars: 200 },
+  { pattern: 'artifact' },
+  { pattern: 'artifact', chars: 50_000 },
+  { pattern: 'status' },
+];
+
+describe('a stream that forgets what its client has', () => {
+  for (const [name, events] of Object.entries(LOGS))
+    test(`says the same as one that remembers all: ${name}`, () => {
+      const entries = logOf(events);
+      for (const options of OPTIONS) {
+        const [whole, slim] = [a2aEncoder(options), a2aEncoder(options)];
+        for (const entry of entries) {
+          if (slim.lacks(entry)) slim.restore(foldOf(entries.slice(0, entry.seq - 1)));
+          const [short, expected] = [slim, whole].map((each) => JSON.stringify(each.encode(entry)));
+          expect(short === expected, `entry ${entry.seq}, ${JSON.stringify(options)}`).toBe(true);
+          slim.forget();
+        }
+      }
+    });
+
+  test('holds no more than the beginning of a text, and no artifact', () => {
+    const encoder = a2aEncoder();
+    const open = [start, say(LONG), { type: 'artifact', artifactId: 'a', parts: [{ text: LONG }] }];
+    for (const entry of logOf(open as TaskEvent[])) {
+      encoder.encode(entry);
+      encoder.forget();
+    }
+    expect(JSON.stringify(encoder.snapshot).length).toBeLessThan(2500);
+  });
+});

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { UnsentBytes } from './unsent-bytes.ts';
+
+test('long answers that are not read have a limit; one is always sent', () => {
+  const unsent = new UnsentBytes(100, () => 0);
+  const cut = (): void => expect.unreachable();
+  const first = unsent.begin(500, cut);
+  expect(first).toBeDefined();
+  expect(unsent.begin(1, cut)).toBeUndefined();
+  first?.sent(450);
+  expect(unsent.begin(50, cut)).toBeDefined();
+  expect(unsent.begin(1, cut)).toBeUndefined();
+  first?.end();
+  first?.end();
+  expect(unsent.begin(50, cut)).toBeDefined();
+  expect(unsent.begin(1, cut)).toBeUndefined();
+});
+
+test('who has stopped reading makes room for others, and who reads does not', () => {
+  let now = 0;
+  const cuts: string[] = [];
+  const unsent = new UnsentBytes(100, () => now);
+  unsent.begin(50, () => cuts.push('silent'));
+  const reads = unsent.begin(50, () => cuts.push('reads'));
+  now = 1500;
+  reads?.sent(10);
+  expect(unsent.begin(60, () => cuts.push('third'))).toBeDefined();
+  expect(cuts).toEqual(['silent']);
+  expect(unsent.begin(1, () => {})).toBeUndefined();
+});

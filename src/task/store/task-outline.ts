@@ -1,0 +1,69 @@
+import { countTurns } from '../../event/fold/turns.ts';
+import type { Part, Snapshot, Turn } from '../../event/types.ts';
+
+/** Of the first message: enough for a title. */
+const TITLE_CHARS = 256;
+/** Of the text of a failed run that has no error: as much as a status shows of it. */
+const REASON_CHARS = 16_384;
+
+/**
+ * A task as a list shows it: without its text, artifacts, calls and history, which may be megabytes.
+ * What is open (`pending`) is complete, and of the messages it has the beginning of the first.
+ */
+export function outlineOf(snapshot: Snapshot): Snapshot {
+  const { turns, pending, state, error, text, ...rest } = snapshot;
+  const [first, ...later] = turns;
+  // While a question is open, it matters whether one was answered before.
+  const kept = pending.length > 0 ? later.map((turn) => bareTurn(turn)) : [];
+  const missing = countTurns(snapshot) - 1 - kept.length;
+  const outline: { -readonly [Field in keyof Snapshot]: Snapshot[Field] } = {
+    ...rest,
+    state,
+    pending,
+    turns: first ? [bareTurn(first, title(first.parts)), ...kept] : [],
+    unserved: [],
+    calls: [],
+    answers: [],
+    text: (state === 'failed' || state === 'rejected') && !error ? text.slice(0, REASON_CHARS) : '',
+    artifacts: [],
+  };
+  if (error) outline.error = error;
+  if (missing > 0) outline.omitted = missing;
+  delete outline.current;
+  delete outline.said;
+  delete outline.delivered;
+  return outline;
+}
+
+function bareTurn(turn: Turn, parts: readonly Part[] = []): Turn {
+  const { agent, task, context, owner, tenant, messageId, answers } = turn;
+  return {
+    agent,
+    task,
+    context,
+    messageId,
+    parts,
+    ...(owner !== undefined && { owner }),
+    ...(tenant !== undefined && { tenant }),
+    ...(answers && { answers: answers.map(({ id, action }) => ({ id, action })) }),
+  };
+}
+
+function title([first]: readonly Part[]): readonly Part[] {
+  if (!first) return [];
+  if ('text' in first) return [{ text: first.text.slice(0, TITLE_CHARS) }];
+  if (!('data' in first)) return [{ text: (first.filename ?? '').slice(0, TITLE_CHARS) }];
+  const text = JSON.stringify(first.data);
+  return text.length <= TITLE_CHARS
+    ? [{ data: first.data }]
+    : [{ text: titleOf(first.data, text) }];
+}
+
+function titleOf(data: unknown, text: string): string {
+  const { title: named, name } = (data ?? {}) as {
+    readonly title?: unknown;
+    readonly name?: unknown;
+  };
+  const given = named ?? name;
+  return (typeof given === 'string' ? given : text).slice(0, TITLE_CHARS);
+}
