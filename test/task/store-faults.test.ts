@@ -284,3 +284,32 @@ test('a listener of commits that throws does not make a commit fail', async () =
   }
   expect((await warned).message).toContain('broken observer');
 });
+
+test('a run goes on when the log cannot be read behind a lost answer', async () => {
+  await using world = new World(memoryDatabase());
+  // As with PostgreSQL, where commits of others are looked for.
+  const { log, faults, runner } = pollingReplica(world);
+  let lost = 0;
+  let unread = 0;
+  faults.losesAnswer = (method) => method === 'append' && lost++ === 1;
+  faults.failsBefore = (method) => method === 'read' && lost === 2 && unread++ < 3;
+  await runner.submit(turn('a', 't'));
+  const done = await until(world.replica().log, 't', ({ state }) => isFinal(state));
+  expect([lost > 1, unread > 1]).toEqual([true, true]);
+  expect(done).toMatchObject({ state: 'completed', text: 'one two three ' });
+});
+
+function pollingReplica(world: World): Pick<ReturnType<World['replica']>, 'log' | 'faults'> & {
+  readonly runner: Runner;
+} {
+  const replica = world.replica({ notify: false });
+  const runner = replica.runner({
+    async *a() {
+      for (const word of ['one ', 'two ', 'three ']) {
+        yield { type: 'text.delta', id: 'b', delta: word };
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+  });
+  return { log: replica.log, faults: replica.faults, runner };
+}

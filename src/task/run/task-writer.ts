@@ -5,6 +5,7 @@ import { sleep } from '../../stream/index.ts';
 import { isNote } from '../store/line-codec.ts';
 import type { Claim, TaskLog } from '../types.ts';
 
+const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 5000;
 
 /**
@@ -50,8 +51,7 @@ export class TaskWriter {
           const { seq } = this.#snapshot;
           if (await this.#readOn(batch.length)) return;
           if (this.#snapshot.seq === seq) throw error;
-        } else if (retryable)
-          await sleep(Math.min(50 * 2 ** tries++, MAX_PAUSE_MS), this.#claim.signal);
+        } else if (retryable) await this.#pause(tries++);
         else throw error;
       }
     }
@@ -70,18 +70,30 @@ export class TaskWriter {
 
   /**
    * Nobody else writes agent events, so one that follows directly is this very batch, whose
-   * acknowledgement was lost. Otherwise a note came first.
+   * acknowledgement was lost. Otherwise a note came first. Waits for a store that fails for now, like
+   * `put`, and goes on where it was: what is known of the batch must not be forgotten.
    */
   async #readOn(batch: number): Promise<boolean> {
-    let own = 0;
-    const { signal } = this.#claim;
-    for await (const entry of this.#log.read(this.#claim.task, this.#snapshot.seq, { signal })) {
-      this.#snapshot = advance(this.#snapshot, entry);
-      if (!isNote(entry)) own++;
-      else this.#hear(entry as Entry & Note);
-      if (own === 0 || own === batch) break;
+    const { task, signal } = this.#claim;
+    for (let own = 0, tries = 0; ;) {
+      try {
+        for await (const entry of this.#log.read(task, this.#snapshot.seq, { signal })) {
+          this.#snapshot = advance(this.#snapshot, entry);
+          tries = 0;
+          if (!isNote(entry)) own++;
+          else this.#hear(entry as Entry & Note);
+          if (own === 0 || own === batch) break;
+        }
+        return own > 0;
+      } catch (error) {
+        if (!DuolaneError.from(error).retryable) throw error;
+        await this.#pause(tries++);
+      }
     }
-    return own > 0;
+  }
+
+  #pause(tries: number): Promise<void> {
+    return sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), this.#claim.signal);
   }
 
   #fold(event: AgentEvent): void {
