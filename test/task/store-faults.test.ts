@@ -313,3 +313,26 @@ function pollingReplica(world: World): Pick<ReturnType<World['replica']>, 'log' 
   });
   return { log: replica.log, faults: replica.faults, runner };
 }
+
+test('a runner is drained though the store of its run takes no writes, and the run is not lost', async () => {
+  await using world = new World(memoryDatabase());
+  const { log, faults } = world.replica({ heartbeatMs: 20, leaseMs: 60_000 });
+  let isDown = false;
+  faults.failsBefore = (method) => isDown && METHODS[method] === 'write';
+  const { logger, lines } = recorder();
+  const agents = {
+    async *a() {
+      yield { type: 'text.delta', id: 'b', delta: 'one ' } as const;
+      await until(log, 't', ({ text }) => text !== '');
+      isDown = true;
+      yield { type: 'text.delta', id: 'b', delta: 'two ' } as const;
+    },
+  };
+  const runner = createRunner({ log, agents, graceMs: 20, logger });
+  await runner.submit(turn('a', 't'));
+  await expect.poll(() => isDown).toBe(true);
+  await runner[Symbol.asyncDispose]();
+  expect(lines).toContain('error gave up a task');
+  isDown = false;
+  expect(await log.get('t')).toMatchObject({ state: 'working', text: 'one ' });
+});

@@ -260,6 +260,7 @@ class Serving {
   readonly #pause: () => Promise<void>;
   #run: Run | undefined;
   #draining: NodeJS.Timeout | undefined;
+  #writing: NodeJS.Timeout | undefined;
 
   /** `pause`: what a task that is given up waits for before it is handed back. */
   constructor(
@@ -280,9 +281,16 @@ class Serving {
     this.done = this.#serve();
   }
 
-  /** No further turn is begun; the run sleeps now if it can, else it has `graceMs` to end. */
+  /**
+   * No further turn is begun; the run sleeps now if it can, else it has `graceMs` to end. So long again
+   * its agent has to stop, and the store to take what it said: one that does not, as with a full disk,
+   * is not waited for. Whoever claims the task next ends the run or goes on with it.
+   */
   drain(graceMs: number): void {
-    this.#draining ??= setTimeout(() => this.#run?.suspend(), this.#run?.canSleep ? 0 : graceMs);
+    if (this.#draining) return;
+    const suspendMs = this.#run?.canSleep ? 0 : graceMs;
+    this.#draining = setTimeout(() => this.#run?.suspend(), suspendMs);
+    this.#writing = setTimeout(() => this.#writer.giveUp(), suspendMs + 2 * graceMs);
   }
 
   async #serve(): Promise<void> {
@@ -305,6 +313,7 @@ class Serving {
       if (failure.code !== 'fenced') await this.#pause();
     } finally {
       clearTimeout(this.#draining);
+      clearTimeout(this.#writing);
       // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
       // runs out.
       await this.#log.release(this.#claim).catch(() => {});

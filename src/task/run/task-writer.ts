@@ -1,6 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { advance, amend, isFinal, settle } from '../../event/index.ts';
 import type { AgentEvent, Entry, Note, Snapshot } from '../../event/types.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
 import { sleep } from '../../stream/index.ts';
 import { isNote } from '../store/line-codec.ts';
 import type { Claim, TaskLog } from '../types.ts';
@@ -17,6 +18,7 @@ export class TaskWriter {
   readonly #log: TaskLog;
   readonly #claim: Claim;
   readonly #hear: (note: Entry & Note) => void;
+  readonly #givenUp = new Cancellation();
   #snapshot: Snapshot;
 
   /** `hear` is told every note that a batch ran into; it may have heard it before. */
@@ -32,10 +34,17 @@ export class TaskWriter {
     return this.#snapshot;
   }
 
+  /** From now on no `put` waits for a store that fails; it throws. */
+  giveUp(): void {
+    const message =
+      'the store does not accept writes and the runner stops; what the run said last is not stored';
+    this.#givenUp.abort(new DuolaneError('interrupted', message, { retryable: false }));
+  }
+
   /**
    * Resolves when the batch is durable. A cancel that came first turns its end into canceled, and
    * after the end of the task there is nothing left to write: then it does nothing. Waits
-   * for a store that fails for now, until the claim is lost.
+   * for a store that fails for now, until the claim is lost or `giveUp` is called.
    */
   async put(events: readonly AgentEvent[]): Promise<void> {
     for (let tries = 0; ;) {
@@ -93,7 +102,8 @@ export class TaskWriter {
   }
 
   #pause(tries: number): Promise<void> {
-    return sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), this.#claim.signal);
+    const signal = AbortSignal.any([this.#claim.signal, this.#givenUp.signal]);
+    return sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
   }
 
   #fold(event: AgentEvent): void {
