@@ -10,7 +10,8 @@ import { Hooks } from '../callbacks/hook-registry.ts';
 import { initializeFields } from '../launch/initialize-request.ts';
 import { Lanes } from '../frames/frame-queue.ts';
 import { launchOf } from '../launch/cli-launch.ts';
-import { safeLogger } from '../launch/default-logger.ts';
+import { defaultLogger } from '../launch/default-logger.ts';
+import { safeLogger } from '../../event/safe-logger.ts';
 import { McpBridge } from '../callbacks/mcp-bridge.ts';
 import { Mirror, restore } from '../transcripts/store-mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from '../options/options.ts';
@@ -55,7 +56,7 @@ async function assemble(
   scope: Disposer,
   signal: AbortSignal | undefined,
 ): Promise<AgentSession> {
-  const logger = safeLogger(options.logger);
+  const logger = safeLogger(options.logger, defaultLogger);
   const place = await resumePlace(options, scope);
   const flags = flagsOf(options, { processServers: servers.process });
   const isLocal = !options.transport && !options.spawnClaudeCodeProcess;

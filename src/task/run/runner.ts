@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal, nextTurn, settle } from '../../event/index.ts';
+import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { Register } from '../../stream/releasing-map.ts';
@@ -58,7 +59,8 @@ class LogRunner implements Runner {
   #drained: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
-    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = processWarnings } = options;
+    const { log, agents, maxRuns = 100, maxAttempts = 10 } = options;
+    const logger = safeLogger(options.logger, processWarnings);
     const { graceMs = 5000, parkMs = PARK_MS, timeoutMs, observer } = options;
     const { maxRunChars = MAX_RUN_CHARS, maxHeldChars = heapShare() } = options;
     const held = new HeldText(maxRunChars, maxHeldChars);
