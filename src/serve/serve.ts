@@ -197,7 +197,7 @@ async function open(
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
   const mounted = opened.use(
-    mountAgents(described, { url, grpcUrl }, log, runner, options, limits),
+    await mountAgents(described, { url, grpcUrl }, log, runner, options, limits),
   );
   ready = mounted;
   const streams = new Streams(limits.maxStreamsPerOwner);
