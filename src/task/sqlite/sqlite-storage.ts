@@ -1,9 +1,10 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, decodeEntry, isFinal, needsRun } from '../../event/index.ts';
+import { decodeEntry, isFinal, needsRun } from '../../event/index.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { changed } from '../store/listed-change.ts';
-import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
+import { foldStored } from '../store/fold-stored.ts';
+import { encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import { Recent, type RecentOptions } from '../../stream/lru-cache.ts';
@@ -60,22 +61,23 @@ export class SqliteTables implements Tables {
     const hot = this.#hot.get(task) ?? this.#ended.get(task);
     if (hot) return hot;
     const row = this.#sql(
-      `select key, changed_seq, epoch, worker, lease_until, s.line as snapshot
+      `select key, changed_seq, epoch, worker, lease_until, s.line as snapshot, s.seq as saved_seq
        from tasks left join snapshots s on s.task = key where id = ?`,
     ).get(task);
     if (!row) return undefined;
     const key = Number(row['key']);
     // A short log has no snapshot.
-    const saved = row['snapshot'] === null ? undefined : decodeSnapshot(String(row['snapshot']));
+    const saved = row['snapshot'] === null ? undefined : String(row['snapshot']);
+    const savedSeq = row['saved_seq'] === null ? 0 : Number(row['saved_seq']);
     const head: Hot = {
       task,
-      snapshot: this.#foldRest(saved, key),
+      snapshot: foldStored(saved, this.#linesAfter(key, savedSeq)),
       epoch: Number(row['epoch']),
       worker: row['worker'] === null ? undefined : String(row['worker']),
       leaseUntil: Number(row['lease_until']),
       key,
       changedSeq: Number(row['changed_seq']),
-      savedSeq: saved?.seq ?? 0,
+      savedSeq,
     };
     this.#keep(head);
     return head;
@@ -348,11 +350,8 @@ export class SqliteTables implements Tables {
     );
   }
 
-  #foldRest(saved: Snapshot | undefined, key: number): Snapshot {
-    let folded = saved;
-    for (const row of this.#entries.after(key, saved?.seq ?? 0))
-      folded = advance(folded, decodeEntry(row.line));
-    return folded as Snapshot;
+  *#linesAfter(key: number, after: Seq): Generator<string> {
+    for (const { line } of this.#entries.after(key, after)) yield line;
   }
 
   // A list may name more tasks than are kept in memory, so it must not push out those in use.
