@@ -21,9 +21,9 @@ export function listTasks(
         place = page.places[index];
         yield snapshot;
       }
-      const { damaged = [], last } = page;
+      const { damaged = [], gone = 0, last } = page;
       for (const each of damaged) onDamaged(each);
-      if (page.snapshots.length + damaged.length < PAGE) return;
+      if (page.snapshots.length + damaged.length + gone < PAGE) return;
       place = last ?? place;
     }
   }

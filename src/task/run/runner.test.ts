@@ -244,3 +244,18 @@ test('an agent that is no function is refused by its name', async () => {
   const agents = { a: {} } as unknown as Record<string, Agent>;
   expect(() => createRunner({ log, agents })).toThrow(/agent "a" is no function/);
 });
+
+test('an observer that throws at a submit takes no place for good', async () => {
+  await using log = memoryLog();
+  const agents = { a: async function* (): AsyncGenerator<never> {} };
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  const submitted = (): never => {
+    throw new Error('a broken observer');
+  };
+  const observer = { submitted, run: () => ({ hear() {}, end() {} }) };
+  const runner = createRunner({ log, agents, logger, observer, maxRuns: 1 });
+  const turn = turnOf('m', { agent: 'a', task: 't' });
+  await expect(runner.submit(turn)).rejects.toThrow('a broken observer');
+  // Would wait for ever for a place that is never left.
+  await runner[Symbol.asyncDispose]();
+});

@@ -95,8 +95,8 @@ class LogRunner implements Runner {
       this.#reserved++;
       this.#owners.add(owner, 1);
     } else if (mayRun) this.#crowded = true;
-    this.#runOptions.observer?.submitted?.(turn);
     try {
+      this.#runOptions.observer?.submitted?.(turn);
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
       if (claim) this.#start(claim);
       return entry;

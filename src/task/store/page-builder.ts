@@ -8,13 +8,14 @@ export class PageBuilder {
   readonly #places: Place[] = [];
   readonly #damaged: DamagedTask[] = [];
   #last: Place | undefined;
+  #gone = 0;
 
   add(task: string, place: Place, read: () => Snapshot | undefined): void {
     this.#last = place;
     try {
       const snapshot = read();
       // Pruned since it was listed.
-      if (!snapshot) return;
+      if (!snapshot) return void this.#gone++;
       this.#snapshots.push(snapshot);
       this.#places.push(place);
     } catch (error) {
@@ -28,7 +29,8 @@ export class PageBuilder {
       snapshots: this.#snapshots,
       places: this.#places,
       ...(this.#damaged.length > 0 && { damaged: this.#damaged }),
-      ...(this.#damaged.length > 0 && this.#last && { last: this.#last }),
+      ...(this.#gone > 0 && { gone: this.#gone }),
+      ...(this.#damaged.length + this.#gone > 0 && this.#last && { last: this.#last }),
     };
   }
 }

@@ -67,7 +67,9 @@ export interface Page {
   readonly places: readonly Place[];
   /** Tasks that are stored and cannot be read, left out above. */
   readonly damaged?: readonly DamagedTask[];
-  /** The place of the last task of the page, damaged or not; that of the last snapshot unless given. */
+  /** How many tasks of the page were pruned while it was read. */
+  readonly gone?: number;
+  /** The place of the last task of the page, whatever became of it; that of the last snapshot unless given. */
   readonly last?: Place;
 }
 
