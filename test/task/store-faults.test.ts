@@ -336,3 +336,20 @@ test('a runner is drained though the store of its run takes no writes, and the r
   isDown = false;
   expect(await log.get('t')).toMatchObject({ state: 'working', text: 'one ' });
 });
+
+test('a store that takes a few bytes, and no entries, is not healthy', async () => {
+  await using world = new World(memoryDatabase());
+  const { log, faults } = world.replica({ heartbeatMs: 10 });
+  const claim = await claimed(log, 't');
+  // As SQLite on a full disk: what is small still finds room in its log.
+  faults.failsBefore = (method, args) =>
+    (method === 'append' || (method === 'probe' && args[0] === true)) &&
+    new DuolaneError('server', 'disk full');
+  await expect(log.append(claim, 1, [started])).rejects.toMatchObject({ code: 'server' });
+  const beats = faults.calls['beat'] ?? 0;
+  await expect.poll(() => faults.calls['beat']).toBeGreaterThan(beats + 1);
+  expect(await log.health()).toMatchObject({ ok: false, failure: { message: 'disk full' } });
+  expect(await log.health()).toMatchObject({ ok: false });
+  faults.failsBefore = () => false;
+  expect(await log.health()).toEqual({ ok: true });
+});

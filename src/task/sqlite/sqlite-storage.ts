@@ -21,6 +21,8 @@ const HOT_TASKS = 2000;
 const ENDED_TASKS = 64;
 /** Up to so many entries are folded when a task is loaded; a snapshot that spares less is not written. */
 const UNSAVED_ENTRIES = 16;
+/** What a thorough probe writes. */
+const PROBE_BYTES = 256 * 1024;
 
 interface Hot extends Head {
   readonly key: number;
@@ -250,9 +252,12 @@ export class SqliteTables implements Tables {
     this.#queue = undefined;
   }
 
-  // The same values again: SQLite writes the page to its log all the same.
-  probe(): void {
+  // The same values again: SQLite writes the pages to its log all the same.
+  probe(thorough: boolean): void {
     this.#sql('update holder set pid = pid').run();
+    if (!thorough) return;
+    this.#db.exec('create table if not exists probe(id integer primary key, filler blob)');
+    this.#sql(`insert or replace into probe values(1, zeroblob(${PROBE_BYTES}))`).run();
   }
 
   /** No other process writes the file, so the tasks that need a runner are read once. */

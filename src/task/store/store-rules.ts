@@ -259,8 +259,8 @@ export class Ledger implements StoreMethods {
     }
   }
 
-  probe(): void {
-    this.#tables.probe();
+  probe(thorough = false): void {
+    this.#tables.probe(thorough);
   }
 
   *#everyRow(task: string): Generator<Row> {

@@ -166,8 +166,11 @@ export interface StoreMethods {
   remove(tasks: readonly string[]): void;
   /** Compacts some tasks that ended before the time; 0 when there is none left. */
   compact(before: number): number;
-  /** Writes something small that changes no task, to see whether the database accepts writes. */
-  probe(): void;
+  /**
+   * Writes something that changes no task, to see whether the database accepts writes: a few bytes, or
+   * `thorough`ly about as much as a busy run, where that makes a difference.
+   */
+  probe(thorough?: boolean): void;
 }
 
 /** Which methods only look. They see what is committed, never what is about to be. */
