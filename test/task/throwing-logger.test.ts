@@ -11,7 +11,7 @@ const fail = (): never => {
 const throwing: Logger = { debug: fail, info: fail, warn: fail, error: fail };
 
 /** What would end the process: vitest fails a run with one, and this names it. */
-function unhandled(): { readonly seen: unknown[]; stop(): void } {
+function unhandled(): { readonly seen: unknown[]; readonly stop: () => void } {
   const seen: unknown[] = [];
   const listener = (error: unknown): void => void seen.push(error);
   process.on('unhandledRejection', listener);
