@@ -16,3 +16,24 @@ test.each([30 * 24 * 60 * 60 * 1000, Infinity])('a pause of %s ms is a pause', a
     vi.useRealTimers();
   }
 });
+
+test('disposing ends a look at its next step', async () => {
+  let isLooking = (): void => {};
+  const looks = new Promise<void>((resolve) => (isLooking = resolve));
+  const log = {
+    // As a log with a million ended tasks.
+    async prune({ signal }: { readonly signal?: AbortSignal }) {
+      isLooking();
+      for (;;) {
+        signal?.throwIfAborted();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    },
+  };
+  const failures: string[] = [];
+  const logger = { ...SILENT, error: (message: string) => void failures.push(message) };
+  const retention = startRetention(log, { everyMs: 1 }, logger);
+  await looks;
+  await retention[Symbol.asyncDispose]();
+  expect(failures).toEqual([]);
+});

@@ -41,23 +41,26 @@ export function startRetention(
   if (tasksMs === false && deltasMs === undefined) return { async [Symbol.asyncDispose]() {} };
   let looking = Promise.resolve();
   let timer: NodeJS.Timeout;
+  const closing = new AbortController();
+  const { signal } = closing;
   const look = async (): Promise<void> => {
     const now = Date.now();
     const count = await log.prune({
+      signal,
       ...(tasksMs !== false && { tasksEndedBefore: now - tasksMs }),
       ...(deltasMs !== undefined && { deltasEndedBefore: now - deltasMs }),
     });
     if (count > 0) logger.info('ended tasks were pruned', { count });
   };
-  let closed = false;
   const wait = (ms: number): void => {
-    if (closed) return;
+    if (signal.aborted) return;
     timer = setTimeout(
       () => {
         looking = look()
-          .catch((error: unknown) =>
-            logger.error('ended tasks cannot be pruned', { error: String(error) }),
-          )
+          .catch((error: unknown) => {
+            if (!signal.aborted)
+              logger.error('ended tasks cannot be pruned', { error: String(error) });
+          })
           .finally(() => wait(everyMs));
       },
       Math.min(ms, MAX_TIMER_MS),
@@ -67,7 +70,7 @@ export function startRetention(
   wait(Math.min(FIRST_MS, everyMs));
   return {
     [Symbol.asyncDispose]: disposeOnce(async () => {
-      closed = true;
+      closing.abort();
       clearTimeout(timer);
       await looking;
     }),

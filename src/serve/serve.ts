@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Streams } from '../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../errors.ts';
+import { safeLogger } from '../event/safe-logger.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
@@ -70,7 +71,7 @@ export async function serve(
   // What is open when a later step fails. `resources` are not among it: they are the caller's until
   // serve() has resolved, and a caller may try again, on another port.
   const opened = new Disposer();
-  const { logger = stderrLogger() } = options;
+  const logger = safeLogger(options.logger, stderrLogger());
   try {
     return await open(modules, { ...options, logger }, opened);
   } catch (error) {
@@ -221,7 +222,13 @@ async function open(
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
   const mounted = opened.use(
-    mountAgents(described, { url, grpcUrl }, { log, runner, onRefusedAnswers }, options, limits),
+    await mountAgents(
+      described,
+      { url, grpcUrl },
+      { log, runner, onRefusedAnswers },
+      options,
+      limits,
+    ),
   );
   ready = mounted;
   const streams = new Streams(limits.maxStreamsPerOwner);

@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { DuolaneError } from '../../src/errors.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { sleep } from '../../src/stream/index.ts';
-import { memoryDatabase, openLog } from '../../src/task/index.ts';
+import { untilAborted } from '../../src/stream/abort.ts';
+import { memoryDatabase, openLog, storeCalls } from '../../src/task/index.ts';
 import { all, Caller, httpServer, taskIdOf } from './support.ts';
 
 interface Receiver extends AsyncDisposable {
@@ -242,4 +244,105 @@ test('the log names the receiver that is given up by its origin, without path, q
   });
   await expect.poll(() => JSON.stringify(logged)).toContain(new URL(hook.url).origin);
   expect(JSON.stringify(logged)).not.toMatch(/sesame|T0secret|pass/);
+});
+
+/** A log whose `method` fails as long as `down` is set. */
+function failingLog(method: 'bookmark' | 'read' | 'bookmarks') {
+  const inner = memoryDatabase();
+  const state = { down: false, failed: 0 };
+  const calls = storeCalls(async (name, args) => {
+    if (state.down && name === method) {
+      state.failed++;
+      throw new DuolaneError('server', 'the disk is full');
+    }
+    return (inner[name] as (...args: unknown[]) => Promise<unknown>)(...args);
+  });
+  const log = openLog(
+    {
+      ...calls,
+      announcesAll: inner.announcesAll,
+      onCommit: (listener) => inner.onCommit(listener),
+      async [Symbol.asyncDispose]() {},
+    },
+    { logger: quiet },
+  );
+  return { log, state };
+}
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+test('a receiver is told on when its place could not be saved for a while, and nothing twice', async () => {
+  await using hook = await receive();
+  const { log, state } = failingLog('bookmark');
+  const told = new AbortController();
+  await using served = await serve(
+    async function* () {
+      yield { type: 'status', message: 'one' };
+      await untilAborted(told.signal);
+      yield { type: 'status', message: 'two' };
+      while (state.failed === 0) await sleep(5);
+      yield { type: 'status', message: 'three' };
+    },
+    { log, page: false, a2a: { push }, logger: quiet },
+  );
+  const caller = new Caller(served.url);
+  await caller.call('SendMessage', {
+    ...caller.message('go'),
+    configuration: { returnImmediately: true, taskPushNotificationConfig: { url: hook.url } },
+  });
+  await expect.poll(() => hook.got.at(-1)?.body).toContain('one');
+  state.down = true;
+  told.abort();
+  await expect.poll(() => state.failed).toBeGreaterThan(0);
+  state.down = false;
+  await expect.poll(() => hook.got.at(-1)?.body, { timeout: 5000 }).toContain('COMPLETED');
+  const words = hook.got.map(({ body }) => /"text":"(\w+)"/.exec(body)?.[1]).filter(Boolean);
+  expect(words).toEqual(['go', 'one', 'two', 'three']);
+});
+
+test('receivers of an earlier process are found when the log could not be read at first', async () => {
+  await using hook = await receive();
+  const { log, state } = failingLog('bookmarks');
+  const [task, id] = ['t', 'mine'];
+  const turn = { agent: 'agent', task, context: 'c', messageId: 'm', parts: [{ text: 'go' }] };
+  await log.submit(turn);
+  const config = { id, taskId: task, url: hook.url };
+  const data = { agent: 'agent', version: '1.0', config, rev: 'r' };
+  await log.bookmark({ task, name: `push/${id}`, after: 0, data });
+  state.down = true;
+  await using _served = await serve(counting(1, 1), {
+    log,
+    page: false,
+    a2a: { push },
+    logger: quiet,
+  });
+  await expect.poll(() => state.failed).toBeGreaterThan(0);
+  state.down = false;
+  await expect.poll(() => hook.got.at(-1)?.body, { timeout: 5000 }).toContain('COMPLETED');
+});
+
+test('a step of the wall clock does not make a server give a receiver up', async () => {
+  await using hook = await receive();
+  hook.answers.push(500);
+  const now = Date.now.bind(Date);
+  let steps = 0;
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + steps * 7_200_000);
+  try {
+    await using served = await serve(
+      async function* () {
+        steps++;
+        yield { type: 'status', message: 'one' };
+        steps++;
+      },
+      { log: openLog(memoryDatabase()), page: false, a2a: { push }, logger: quiet },
+    );
+    const caller = new Caller(served.url);
+    await caller.call('SendMessage', {
+      ...caller.message('go'),
+      configuration: { taskPushNotificationConfig: { url: hook.url } },
+    });
+    await expect.poll(() => hook.got.at(-1)?.body, { timeout: 5000 }).toContain('COMPLETED');
+  } finally {
+    clock.mockRestore();
+  }
 });

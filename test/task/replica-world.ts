@@ -23,7 +23,8 @@ export class Faults {
   /** Whether this answer is lost after the work was done. */
   losesAnswer: (method: keyof StoreMethods) => boolean = () => false;
   /** Whether this call fails before anything is done. */
-  failsBefore: (method: keyof StoreMethods) => boolean | DuolaneError = () => false;
+  failsBefore: (method: keyof StoreMethods, args: readonly unknown[]) => boolean | DuolaneError =
+    () => false;
   readonly calls: Record<string, number> = {};
 
   pause(): () => void {
@@ -46,7 +47,7 @@ function faulty(store: Store, faults: Faults, notify: boolean): Store {
   const calls = storeCalls(async (method, args) => {
     faults.calls[method] = (faults.calls[method] ?? 0) + 1;
     await faults.gate();
-    const failure = faults.failsBefore(method);
+    const failure = faults.failsBefore(method, args);
     if (failure) throw failure === true ? new DuolaneError('network', 'not reached') : failure;
     const result: unknown = await (store[method] as (...args: unknown[]) => Promise<unknown>)(
       ...args,

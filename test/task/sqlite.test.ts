@@ -109,6 +109,43 @@ describe('sqlite log', () => {
     expect(reports).toMatchObject([[expect.stringContaining('cannot be read'), { task: 'bad' }]]);
   });
 
+  const bad = "(select key from tasks where id = 'bad')";
+  const snapshot = (data: string): string =>
+    `insert into snapshots values(${bad}, 1, '{"type":"custom","name":"snapshot","seq":1,"at":1,"data":${data}}')`;
+  test.each([
+    ['no entries', `delete from entries where task = ${bad}`],
+    ['no line', `update entries set line = '' where task = ${bad}`],
+    ['null', `update entries set line = 'null' where task = ${bad}`],
+    [
+      'no turn',
+      `update entries set line = '{"type":"turn.submitted","seq":1,"at":1}' where task = ${bad}`,
+    ],
+    [
+      'half a turn',
+      `update entries set line = '{"type":"turn.submitted","seq":1,"at":1,"turn":{"task":"bad"}}' where task = ${bad}`,
+    ],
+    ['half a snapshot', snapshot('{"task":"bad","seq":1}')],
+    ['a snapshot that is none', snapshot('[]')],
+  ])('a task damaged by %s is left out of lists and claims', async (_, damage) => {
+    const first = await sqliteLog({ file });
+    for (const task of ['good1', 'bad', 'good2']) await first.submit(turn(task));
+    await first[Symbol.asyncDispose]();
+    const db = openDatabase(file);
+    db.exec(damage);
+    db.close();
+    const logger = { debug() {}, info() {}, warn() {}, error() {} };
+    await using log = await sqliteLog({ file, logger });
+    const listed: string[] = [];
+    for await (const { task } of log.list({})) listed.push(task);
+    expect(listed).toEqual(['good2', 'good1']);
+    const claimed: string[] = [];
+    const signal = AbortSignal.timeout(5000);
+    for await (const { task } of log.claims('w', { agents: ['a'], signal }))
+      if (claimed.push(task) === 2) break;
+    expect(claimed).toEqual(['good1', 'good2']);
+    await expect(log.get('bad')).rejects.toMatchObject({ code: 'malformed' });
+  });
+
   test('a second log on the file is refused until the first is closed', async () => {
     const first = await sqliteLog({ file });
     await expect(sqliteLog({ file })).rejects.toMatchObject({

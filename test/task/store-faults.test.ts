@@ -284,3 +284,73 @@ test('a listener of commits that throws does not make a commit fail', async () =
   }
   expect((await warned).message).toContain('broken observer');
 });
+
+test('a run goes on when the log cannot be read behind a lost answer', async () => {
+  await using world = new World(memoryDatabase());
+  // As with PostgreSQL, where commits of others are looked for.
+  const { faults, runner } = pollingReplica(world);
+  let lost = 0;
+  let unread = 0;
+  faults.losesAnswer = (method) => method === 'append' && lost++ === 1;
+  faults.failsBefore = (method) => method === 'read' && lost === 2 && unread++ < 3;
+  await runner.submit(turn('a', 't'));
+  const done = await until(world.replica().log, 't', ({ state }) => isFinal(state));
+  expect([lost > 1, unread > 1]).toEqual([true, true]);
+  expect(done).toMatchObject({ state: 'completed', text: 'one two three ' });
+});
+
+function pollingReplica(world: World): {
+  readonly faults: ReturnType<World['replica']>['faults'];
+  readonly runner: Runner;
+} {
+  const replica = world.replica({ notify: false });
+  const runner = replica.runner({
+    async *a() {
+      for (const word of ['one ', 'two ', 'three ']) {
+        yield { type: 'text.delta', id: 'b', delta: word };
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+  });
+  return { faults: replica.faults, runner };
+}
+
+test('a runner is drained though the store of its run takes no writes, and the run is not lost', async () => {
+  await using world = new World(memoryDatabase());
+  const { log, faults } = world.replica({ heartbeatMs: 20, leaseMs: 60_000 });
+  let isDown = false;
+  faults.failsBefore = (method) => isDown && METHODS[method] === 'write';
+  const { logger, lines } = recorder();
+  const agents = {
+    async *a() {
+      yield { type: 'text.delta', id: 'b', delta: 'one ' } as const;
+      await until(log, 't', ({ text }) => text !== '');
+      isDown = true;
+      yield { type: 'text.delta', id: 'b', delta: 'two ' } as const;
+    },
+  };
+  const runner = createRunner({ log, agents, graceMs: 20, logger });
+  await runner.submit(turn('a', 't'));
+  await expect.poll(() => isDown).toBe(true);
+  await runner[Symbol.asyncDispose]();
+  expect(lines).toContain('error gave up a task');
+  isDown = false;
+  expect(await log.get('t')).toMatchObject({ state: 'working', text: 'one ' });
+});
+
+test('a store that takes a few bytes, and no entries, is not healthy', async () => {
+  await using world = new World(memoryDatabase());
+  const { log, faults } = world.replica({ heartbeatMs: 10 });
+  const claim = await claimed(log, 't');
+  // As SQLite on a full disk: what is small still finds room in its log.
+  faults.failsBefore = (method, args) =>
+    (method === 'append' || (method === 'probe' && args[0] === true)) &&
+    new DuolaneError('server', 'disk full');
+  await expect(log.append(claim, 1, [started])).rejects.toMatchObject({ code: 'server' });
+  const beats = faults.calls['beat'] ?? 0;
+  await expect.poll(() => faults.calls['beat']).toBeGreaterThan(beats + 1);
+  expect(await log.health()).toMatchObject({ ok: false, failure: { message: 'disk full' } });
+  expect(await log.health()).toMatchObject({ ok: false });
+  faults.failsBefore = () => false;
+  expect(await log.health()).toEqual({ ok: true });
+});

@@ -152,12 +152,14 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
 
   async *#read(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
     const { giveUpMs = 300_000, retryMs = RETRY_MS, onLost } = this.#options;
-    let since = Date.now();
+    // From the first connection that brought nothing new: a stream may be quiet for long before it is
+    // cut. By a clock that does not jump, as when a laptop wakes.
+    let since: number | undefined;
     for (let tries = 0; ; tries++) {
       let failure: unknown;
       try {
         for await (const event of this.#connect(tries, signal)) {
-          if (!this.#stale) [since, tries] = [Date.now(), 0];
+          if (!this.#stale) [since, tries] = [undefined, 0];
           yield event;
           if (this.#fold.settled) return;
         }
@@ -175,7 +177,8 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
       const exponential = Math.min(retryMs * 2 ** tries, MAX_RETRY_MS);
       const wantedMs = Math.max(this.#wire.retryMs ?? 0, retryAfterOf(failure));
       const pauseMs = Math.max(wantedMs, exponential * (0.5 + Math.random() / 2));
-      if (Date.now() + pauseMs - since > giveUpMs)
+      since ??= performance.now();
+      if (performance.now() + pauseMs - since > giveUpMs)
         throw new DuolaneError(
           'network',
           `the stream of task ${this.#taskId ?? '(unknown)'} could not be brought to its end; read the task later`,

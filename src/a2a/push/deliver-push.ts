@@ -40,7 +40,8 @@ const MAX_RETRY_MS = 300_000;
 
 /**
  * Tells one receiver about one task, in order, each event until it is taken. Resolves at the end of
- * the task. An abort breaks off the attempt that is on the wire, and no other begins.
+ * the task. Throws `network`, not `retryable`, when the receiver is given up; what is `retryable` is a
+ * failure of the log. An abort breaks off the attempt that is on the wire, and no other begins.
  */
 export async function deliver(
   { log, config, version, after, save, check }: Delivery,
@@ -97,7 +98,7 @@ async function sendOne(
     ...(token !== undefined && { 'x-a2a-notification-token': token }),
     ...(scheme !== undefined && { authorization: `${scheme} ${credentials}`.trimEnd() }),
   };
-  const until = Date.now() + giveUpMs;
+  const until = performance.now() + giveUpMs;
   for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, MAX_RETRY_MS)) {
     try {
       const address = await resolveOutside(url, allowInside);
@@ -110,12 +111,12 @@ async function sendOne(
         waitMs * (0.5 + Math.random() / 2),
         Math.min(retryAfterMs, MAX_RETRY_MS),
       );
-      if (!retryable || Date.now() + pauseMs > until)
+      if (!retryable || performance.now() + pauseMs > until)
         // Path and query of a webhook are often its secret, and this goes to a log.
         throw new DuolaneError(
           'network',
           `the receiver at ${new URL(url).origin} is not notified any more: ${message}`,
-          { cause: error },
+          { cause: error, retryable: false },
         );
       await sleep(pauseMs, signal);
     }

@@ -24,6 +24,11 @@ const MAX_PER_TASK = 16;
 const DEFAULT_03 = 'default';
 /** How long two replicas that take up the same receiver have to see each other. */
 const SETTLE_MS = 200;
+/** The pauses before a log that failed is asked again. */
+const FIRST_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 15_000;
+
+type Beats = Map<string, { readonly beat: number; readonly at: number }>;
 
 export interface PushOptions extends DeliveryOptions {
   /** Receivers on this machine or its network may be named; only for tests and closed networks. */
@@ -54,6 +59,11 @@ export class PushConfigs implements AsyncDisposable {
   readonly #isShared: boolean;
   readonly #lookMs: number;
   readonly #timer: NodeJS.Timeout | undefined;
+  /** Where no look would follow one that failed. */
+  #lookAgain: NodeJS.Timeout | undefined;
+  #failedLooks = 0;
+  /** By receiver, the last beat of another replica, and when it was first seen by the steady clock. */
+  #beats: Beats = new Map();
   readonly #closing = new AbortController();
   /** Receivers that this process has tried for long enough, or that want nothing. */
   #givenUp = new Set<string>();
@@ -73,6 +83,9 @@ export class PushConfigs implements AsyncDisposable {
       this.#looking ??= this.#look().finally(() => {
         this.#looking = undefined;
         this.#changed.clear();
+        if (this.#failedLooks === 0 || this.#isShared || this.#closing.signal.aborted) return;
+        const pauseMs = FIRST_PAUSE_MS * 2 ** (this.#failedLooks - 1);
+        this.#lookAgain = setTimeout(look, Math.min(pauseMs, MAX_PAUSE_MS)).unref();
       });
     };
     look();
@@ -159,6 +172,7 @@ export class PushConfigs implements AsyncDisposable {
   async #dispose(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
+    clearTimeout(this.#lookAgain);
     await this.#looking;
     const running = [...this.#running.values()];
     for (const { stop } of running) stop.abort();
@@ -170,6 +184,7 @@ export class PushConfigs implements AsyncDisposable {
     const strange = new Set(this.#running.keys());
     const givenUp = new Set<string>();
     const free: Receiver[] = [];
+    const beats: Beats = new Map();
     try {
       for await (const receiver of receiversOf(this.#log)) {
         if (this.#closing.signal.aborted) return;
@@ -179,20 +194,24 @@ export class PushConfigs implements AsyncDisposable {
         if (this.#isChanged(key)) continue;
         if (this.#givenUp.has(key)) givenUp.add(key);
         else if (!this.#running.has(key)) {
-          if (!this.#isOthers(progress)) free.push(receiver);
+          if (!this.#isOthers(receiver, beats)) free.push(receiver);
         } else if (progress.holder === this.#me) {
           strange.delete(key);
           // While there is something to tell, telling it says that somebody is there.
-          if (Date.now() - (progress.beat ?? 0) >= this.#lookMs)
+          if (Math.abs(Date.now() - (progress.beat ?? 0)) >= this.#lookMs)
             await this.#save(receiver, receiver.after, false);
         }
       }
       this.#givenUp = givenUp;
+      this.#beats = beats;
       if (this.#isShared)
         for (const key of strange) if (!this.#isChanged(key)) this.#running.get(key)?.stop.abort();
       await this.#take(free);
+      this.#failedLooks = 0;
     } catch (error) {
-      if (!this.#closing.signal.aborted) this.#options.onError?.(error);
+      if (this.#closing.signal.aborted) return;
+      // Reported once: the next look follows.
+      if (this.#failedLooks++ === 0) this.#options.onError?.(error);
     }
   }
 
@@ -226,8 +245,19 @@ export class PushConfigs implements AsyncDisposable {
     }
   }
 
-  #isOthers({ holder, beat = 0 }: Receiver['progress']): boolean {
-    return this.#isShared && holder !== undefined && Date.now() - beat < 3 * this.#lookMs;
+  /**
+   * Whether another replica tells the receiver: its beat is new by the clocks of both, and changes. The
+   * second is for a clock that was set back, by which a dead replica would live for as long.
+   */
+  #isOthers(receiver: Receiver, beats: Beats): boolean {
+    const { holder, beat = 0 } = receiver.progress;
+    if (!this.#isShared || holder === undefined) return false;
+    const key = keyOf(receiver);
+    const known = this.#beats.get(key);
+    const seen = known?.beat === beat ? known : { beat, at: performance.now() };
+    beats.set(key, seen);
+    const deadMs = 3 * this.#lookMs;
+    return Date.now() - beat < deadMs && performance.now() - seen.at < deadMs;
   }
 
   async #isOurs({ task, id, saved }: Receiver): Promise<boolean> {
@@ -250,17 +280,7 @@ export class PushConfigs implements AsyncDisposable {
     if (this.#closing.signal.aborted) return;
     const key = keyOf(receiver);
     const stop = new AbortController();
-    const check = async (): Promise<void> => {
-      if (!(await this.#isOurs(receiver))) stop.abort();
-      stop.signal.throwIfAborted();
-    };
-    const save = async (after: number, over: boolean): Promise<void> => {
-      await check();
-      await this.#save(receiver, after, over);
-    };
-    const { saved, after } = receiver;
-    const delivery = { log: this.#log, ...saved, after, save, check };
-    const done = deliver(delivery, stop.signal, this.#options)
+    const done = this.#deliver(receiver, stop)
       .catch((error: unknown) => {
         if (stop.signal.aborted) return;
         this.#givenUp.add(key);
@@ -270,6 +290,35 @@ export class PushConfigs implements AsyncDisposable {
         if (this.#running.get(key)?.stop === stop) this.#running.delete(key);
       });
     this.#running.set(key, { stop, done });
+  }
+
+  /** Until everything is delivered. A log that fails is asked again, and nothing is delivered twice for it. */
+  async #deliver(receiver: Receiver, stop: AbortController): Promise<void> {
+    const { signal } = stop;
+    let { after } = receiver;
+    let failures = 0;
+    const check = async (): Promise<void> => {
+      if (!(await this.#isOurs(receiver))) stop.abort();
+      signal.throwIfAborted();
+    };
+    const save = async (place: number, over: boolean): Promise<void> => {
+      after = place;
+      await check();
+      await this.#save(receiver, place, over);
+      failures = 0;
+    };
+    for (;;) {
+      try {
+        const delivery = { log: this.#log, ...receiver.saved, after, save, check };
+        return await deliver(delivery, signal, this.#options);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!DuolaneError.from(error).retryable) throw error;
+        const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** failures, MAX_PAUSE_MS);
+        if (failures++ === 0) this.#options.onError?.(error);
+        await sleep(pauseMs, signal);
+      }
+    }
   }
 
   async #stop(receiver: Pick<Receiver, 'task' | 'id'>): Promise<void> {

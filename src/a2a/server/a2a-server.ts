@@ -76,19 +76,11 @@ export const bindingOf = (server: A2AServer): Binding => bindings.get(server) as
 export function a2aServer(options: A2AServerOptions): A2AServer {
   const { description, url, log, agent, onError = () => {} } = options;
   const { extendedCard, push: pushOptions = {} } = options;
-  const push =
-    pushOptions === false
-      ? undefined
-      : new PushConfigs(log, agent, {
-          onError,
-          ...(options.text && { text: options.text }),
-          ...pushOptions,
-        });
   const cardOf = (more: Partial<AgentDescription>, shape: Version | 'hybrid'): JsonObject => {
     const full = { ...description, ...more };
     const offered = {
       url,
-      pushNotifications: push !== undefined,
+      pushNotifications: pushOptions !== false,
       extendedCard: extendedCard !== undefined,
       grpc: options.grpc,
     };
@@ -97,10 +89,27 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     const signed = agentCard(full, { ...offered, shape: '1.0' });
     return { ...card, signatures: [cardSignature(signed, options.cardKey)] };
   };
+  // Made once: a signature may be another each time, and a cache would take it for another card.
+  const cards = {
+    '1.0': cardOf({}, '1.0'),
+    '0.3': cardOf({}, '0.3'),
+    hybrid: cardOf({}, 'hybrid'),
+  };
+  const base = new URL(url).pathname.replace(/\/$/, '');
+  const operations = new Operations(options);
+  // Behind everything that may throw: it begins to tell receivers at once.
+  const push =
+    pushOptions === false
+      ? undefined
+      : new PushConfigs(log, agent, {
+          onError,
+          ...(options.text && { text: options.text }),
+          ...pushOptions,
+        });
   const streams = new Streams(options.maxStreams ?? 5000);
   const declared = description.extensions ?? [];
   const binding: Binding = {
-    operations: new Operations(options),
+    operations,
     push,
     reply: options.reply,
     extendedCard:
@@ -116,14 +125,6 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
     onError,
   };
   const since = new Date();
-  const base = new URL(url).pathname.replace(/\/$/, '');
-
-  // Made once: a signature may be another each time, and a cache would take it for another card.
-  const cards = {
-    '1.0': cardOf({}, '1.0'),
-    '0.3': cardOf({}, '0.3'),
-    hybrid: cardOf({}, 'hybrid'),
-  };
   const serveCard = (request: Request): Response => {
     if (request.method !== 'GET' && request.method !== 'HEAD')
       return new Response('A card is read with GET\n', {

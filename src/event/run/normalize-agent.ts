@@ -157,9 +157,9 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     this.#pulls += 1;
     let result: IteratorResult<unknown>;
     try {
-      this.#source ??= this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask))[
-        Symbol.asyncIterator
-      ]();
+      this.#source ??= iteratorOf(
+        this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask)),
+      );
       result = await this.#source.next();
     } catch (error) {
       this.#pulling = false;
@@ -274,6 +274,16 @@ class Inner implements AgentContext {
     if (trace) this.trace = trace;
     Object.defineProperty(this, 'signal', SIGNAL);
   }
+}
+
+function iteratorOf(events: AsyncIterable<unknown>): AsyncIterator<unknown> {
+  if (!(events instanceof Promise)) return events[Symbol.asyncIterator]();
+  // Without an owner its rejection would end the process.
+  events.catch(() => {});
+  throw new DuolaneError(
+    'invalid',
+    'the agent is no async iterable: it gave a promise; write it as `async function*`',
+  );
 }
 
 function readResult(result: IteratorResult<unknown>): IteratorResult<unknown> {

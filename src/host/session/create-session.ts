@@ -10,7 +10,8 @@ import { Hooks } from '../callbacks/hook-registry.ts';
 import { initializeFields } from '../launch/initialize-request.ts';
 import { Lanes } from '../frames/frame-queue.ts';
 import { isOwnCli, launchOf } from '../launch/cli-launch.ts';
-import { safeLogger } from '../launch/default-logger.ts';
+import { defaultLogger } from '../launch/default-logger.ts';
+import { safeLogger } from '../../event/safe-logger.ts';
 import { McpBridge } from '../callbacks/mcp-bridge.ts';
 import { Mirror, restore } from '../transcripts/store-mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from '../options/options.ts';
@@ -44,7 +45,7 @@ export async function startSession(
     return await assemble(options, servers, scope, signal);
   } catch (error) {
     await scope[Symbol.asyncDispose]().catch((failure: unknown) => {
-      const logger = safeLogger(options.logger);
+      const logger = safeLogger(options.logger, defaultLogger);
       logger.warn('what a session held was not released', { error: String(failure) });
     });
     throw error;
@@ -58,7 +59,7 @@ async function assemble(
   scope: Disposer,
   signal: AbortSignal | undefined,
 ): Promise<AgentSession> {
-  const logger = safeLogger(options.logger);
+  const logger = safeLogger(options.logger, defaultLogger);
   signal?.throwIfAborted();
   const place = await resumePlace(options, scope, signal);
   const flags = flagsOf(options, { processServers: servers.process });

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -313,4 +313,28 @@ describe('the audit log', () => {
   ])('%j is refused', async (audit, message) => {
     await expect(open({ audit: audit as never })).rejects.toThrow(message);
   });
+});
+
+test('a record behind half a line of a process that crashed is a line of its own', async () => {
+  const file = join(folder, 'torn.jsonl');
+  await writeFile(file, '{"at":"2026-01-01T00:00:00.000Z","kind":"sig');
+  const audit = await openAudit({ file }, undefined, SILENT);
+  const entry = { kind: 'sign-in', actor: 'ada', action: 'sign-in', object: {}, outcome: 'done' };
+  await audit.record(entry as never);
+  await audit[Symbol.asyncDispose]();
+  const lines = (await readFile(file, 'utf8')).trimEnd().split('\n');
+  expect(lines.length).toBe(2);
+  expect(JSON.parse(lines[1] ?? '')).toMatchObject({ actor: 'ada' });
+});
+
+test('a clock that is set back leaves no refused sign-in out', async () => {
+  const file = join(folder, 'clock.jsonl');
+  let now = Date.UTC(2026, 0, 1);
+  const audit = await openAudit({ file }, undefined, SILENT, () => now);
+  const entry = { kind: 'sign-in', actor: '', action: 'sign-in', object: {}, outcome: 'refused' };
+  await audit.record(entry as never);
+  now -= 3_600_000;
+  await audit.record(entry as never);
+  await audit[Symbol.asyncDispose]();
+  expect((await read(file)).length).toBe(2);
 });

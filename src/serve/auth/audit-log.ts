@@ -241,16 +241,17 @@ interface AuditFile extends AsyncDisposable {
 async function openAuditFile(path: string): Promise<AuditFile> {
   let handle: FileHandle | undefined;
   const opened = async (): Promise<FileHandle> => (handle ??= await open(path, 'a', 0o600));
+  let isTorn: boolean;
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await opened();
+    // A write that failed, or a crash, may have left half a line; the next record must not be joined to it.
+    isTorn = await endsInLine(path);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new DuolaneError('invalid', `cannot write the audit log "${path}": ${reason}`, { cause });
   }
   let last = Promise.resolve();
-  // A write that failed may have left half a line; the next record must not be joined to it.
-  let isTorn = false;
   const append = async (line: string): Promise<void> => {
     const file = await opened();
     try {
@@ -276,6 +277,19 @@ async function openAuditFile(path: string): Promise<AuditFile> {
       handle = undefined;
     }),
   };
+}
+
+/** Whether the file ends in the middle of a line. */
+async function endsInLine(path: string): Promise<boolean> {
+  const handle = await open(path, 'r');
+  try {
+    const { size } = await handle.stat();
+    if (size === 0) return false;
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+    return bytesRead === 1 && buffer[0] !== 0x0a;
+  } finally {
+    await handle.close();
+  }
 }
 
 const readRoute = (file: string): Route => ({
@@ -326,7 +340,7 @@ function refusalLimit(now: () => number): (entry: AuditEntry) => number | 'drop'
   let [left, at, suppressed] = [REFUSAL_BURST, now(), 0];
   return ({ kind, outcome }) => {
     if (kind !== 'sign-in' || outcome !== 'refused') return 0;
-    left = Math.min(REFUSAL_BURST, left + ((now() - at) / 1000) * REFUSALS_PER_SECOND);
+    left = Math.min(REFUSAL_BURST, left + (Math.max(0, now() - at) / 1000) * REFUSALS_PER_SECOND);
     at = now();
     if (left < 1) {
       suppressed += 1;

@@ -18,11 +18,19 @@ export interface MountedAgents extends AsyncDisposable {
   drain(): void;
 }
 
+interface Mounted {
+  readonly name: string;
+  readonly description: AgentDescription;
+  readonly path: string;
+  readonly server: A2AServer;
+}
+
 /** Whether a card is read there, which needs no credentials. */
 export const isCardPath = (pathname: string): boolean =>
   CARD_PATHS.some((path) => pathname.endsWith(path));
 
-export function mountAgents(
+/** When it rejects, none of them is left behind: each tells receivers from its beginning. */
+export async function mountAgents(
   modules: Readonly<Record<string, AgentModule>>,
   { url, grpcUrl }: { readonly url: string; readonly grpcUrl?: string | undefined },
   tasks: {
@@ -32,8 +40,8 @@ export function mountAgents(
   },
   options: ServeOptions,
   limits: ServerLimits,
-): MountedAgents {
-  const mounted = Object.entries(modules).map(([name, module], index) => {
+): Promise<MountedAgents> {
+  const mount = ([name, module]: [string, AgentModule], index: number): Mounted => {
     const description = describe(name, module, options);
     const path = `/a2a/${encodeURIComponent(name)}`;
     const server = a2aServer({
@@ -52,8 +60,19 @@ export function mountAgents(
       ...tasks,
     });
     return { name, description, path, server };
+  };
+  const mounted: Mounted[] = [];
+  const close = disposeOnce(async () => {
+    await Promise.all(mounted.map(({ server }) => server[Symbol.asyncDispose]()));
   });
-  const [first] = mounted as [(typeof mounted)[number]];
+  try {
+    for (const [index, module] of Object.entries(modules).entries())
+      mounted.push(mount(module, index));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const [first] = mounted as [Mounted];
   const find = (
     path: string,
   ): { readonly server: A2AServer; readonly rest: string } | undefined => {
@@ -78,9 +97,7 @@ export function mountAgents(
     drain() {
       for (const { server } of mounted) server.drain();
     },
-    [Symbol.asyncDispose]: disposeOnce(async () => {
-      await Promise.all(mounted.map(({ server }) => server[Symbol.asyncDispose]()));
-    }),
+    [Symbol.asyncDispose]: close,
   };
 }
 

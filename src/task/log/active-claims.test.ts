@@ -51,3 +51,17 @@ test('a task that cannot be read does not keep the leases of the others from bei
   expect(claims.map(({ signal }) => signal.aborted)).toEqual([false, false]);
   held.close();
 });
+
+test('a claim that ends twice drops the tail of its task once, so readers keep theirs', async () => {
+  const store = memoryDatabase();
+  const held = new HeldClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const row = await claimOf(store, 't');
+  let drops = 0;
+  held.hold(row, { head: row.snapshot.seq, drop: () => void drops++ });
+  // The end of a run that another wrote, with a note that cannot be read here.
+  const line = numberLine('{"type":"cancel.requested","v":2,"at":1}', 2);
+  const commit = { task: 't', epoch: row.epoch, held: false, head: 2, ended: true };
+  held.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
+  expect(drops).toBe(1);
+  held.close();
+});

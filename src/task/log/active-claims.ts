@@ -63,7 +63,9 @@ class Held extends Cancellation implements Claim {
     }
   }
 
+  /** Twice is fine: a commit may end a claim while a beat is about to. */
   end(): void {
+    if (this.over) return;
     this.over = true;
     this.tail?.drop();
     this.#notes?.close();

@@ -22,7 +22,7 @@ export class Takeovers {
 
   /** The cancel of this task is in the log and its end is not. */
   watch(task: string, note: string): void {
-    if (this.#timers.has(task)) return;
+    if (this.#closed || this.#timers.has(task)) return;
     this.#arm(task, note, this.#ms, FIRST_PAUSE_MS);
   }
 

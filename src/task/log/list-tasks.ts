@@ -30,9 +30,9 @@ export function listTasks(
         place = page.places[index];
         yield outline ? outlineOf(snapshot) : snapshot;
       }
-      const { damaged = [], last, endsEarly = false } = page;
+      const { damaged = [], gone = 0, last, endsEarly = false } = page;
       for (const each of damaged) onDamaged(each);
-      if (page.snapshots.length + damaged.length < PAGE && !endsEarly) return;
+      if (page.snapshots.length + damaged.length + gone < PAGE && !endsEarly) return;
       place = last ?? place;
     }
   }

@@ -11,6 +11,8 @@ type Group = 'writes' | 'claims';
 
 interface GroupState {
   failure?: Failure;
+  /** Which methods failed last time. One that needs less of the store does not prove that they work. */
+  readonly failing: Set<string>;
   /** Unix ms. */
   failingSince?: number;
   /** By the monotonic clock. */
@@ -29,8 +31,8 @@ export class StoreHealth {
   readonly #logger: Logger;
   readonly #claimMs: number;
   readonly #groups: Readonly<Record<Group, GroupState>> = {
-    writes: { lastSuccess: -Infinity, lastFailure: -Infinity },
-    claims: { lastSuccess: -Infinity, lastFailure: -Infinity },
+    writes: { failing: new Set(), lastSuccess: -Infinity, lastFailure: -Infinity },
+    claims: { failing: new Set(), lastSuccess: -Infinity, lastFailure: -Infinity },
   };
   #probing: Promise<void> | undefined;
 
@@ -73,8 +75,11 @@ export class StoreHealth {
 
   async #probe(timeoutMs: number): Promise<void> {
     // A store that does not answer has one probe under way, however often it is asked.
+    // After a failure it writes as much as a run does: where the disk is full, a few bytes still find room.
+    const isThorough = this.#groups.writes.failure !== undefined;
     this.#probing ??= this.store
-      .probe()
+      .probe(isThorough)
+      .then(() => (isThorough ? this.#recovered('writes') : undefined))
       // `closed` is a store that was given up, and here no refusal by the rules.
       .catch((error: unknown) => this.#failed('writes', 'probe', DuolaneError.from(error)))
       .finally(() => (this.#probing = undefined));
@@ -91,18 +96,25 @@ export class StoreHealth {
   #observe(method: keyof StoreMethods, called: Promise<unknown>): void {
     const group = method === 'claim' ? 'claims' : 'writes';
     called.then(
-      () => this.#succeeded(group),
+      () => this.#succeeded(group, method),
       (error: unknown) => {
         const failure = DuolaneError.from(error);
         if (isTrouble(failure)) this.#failed(group, method, failure);
-        else this.#succeeded(group);
+        else this.#succeeded(group, method);
       },
     );
   }
 
-  #succeeded(group: Group): void {
+  #succeeded(group: Group, method: string): void {
+    const { failing } = this.#groups[group];
+    failing.delete(method);
+    if (failing.size === 0) this.#recovered(group);
+  }
+
+  #recovered(group: Group): void {
     const state = this.#groups[group];
     state.lastSuccess = performance.now();
+    state.failing.clear();
     if (!state.failure || state.failingSince === undefined) return;
     const failedForMs = Date.now() - state.failingSince;
     delete state.failure;
@@ -113,6 +125,7 @@ export class StoreHealth {
   #failed(group: Group, method: string, error: DuolaneError): void {
     const state = this.#groups[group];
     state.lastFailure = performance.now();
+    state.failing.add(method);
     const isFirst = state.failure === undefined;
     state.failure = error.toJSON();
     if (!isFirst) return;

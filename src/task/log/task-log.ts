@@ -1,5 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { decodeEntry, isFinal } from '../../event/index.ts';
+import { safeLogger } from '../../event/safe-logger.ts';
 import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
@@ -62,7 +63,7 @@ class Log implements TaskLog {
         'invalid',
         `leaseMs (${leaseMs}) must be longer than heartbeatMs (${heartbeatMs}), or every claim is lost`,
       );
-    this.#logger = options.logger ?? processWarnings;
+    this.#logger = safeLogger(options.logger, processWarnings);
     const health = new StoreHealth(given, this.#logger, 3 * pollMs);
     const { store } = health;
     this.#health = health;

@@ -1,7 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, decodeEntry } from '../../event/index.ts';
-import type { Snapshot } from '../../event/types.ts';
-import { decodeSnapshot } from '../store/line-codec.ts';
+import { foldStored } from '../store/fold-stored.ts';
 import type { SqlRow, Statement } from './connections.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import { Recent } from '../../stream/lru-cache.ts';
@@ -92,10 +90,7 @@ export function headOf(row: SqlRow, known?: PgHead): PgHead {
     return { ...head, snapshot, savedBytes, restBytes };
   }
   const rest = row['rest'] as readonly string[];
-  const snapshot = rest.reduce<Snapshot>(
-    (folded, entry) => advance(folded, decodeEntry(entry)),
-    decodeSnapshot(line),
-  );
+  const snapshot = foldStored(line, rest);
   const restBytes = rest.reduce((bytes, entry) => bytes + entry.length, 0);
   return { ...head, snapshot, savedBytes: line.length, restBytes };
 }

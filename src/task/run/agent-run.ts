@@ -84,9 +84,9 @@ export class Run {
       this.#stop.abort(reason);
     });
     if (this.#writer.snapshot.canceling) this.#abort('canceled', 'the task was canceled');
-    this.#deadline.start();
-    this.#ear = this.#options.observer?.run(turn, this.#writer.snapshot);
     try {
+      this.#deadline.start();
+      this.#ear = this.#options.observer?.run(turn, this.#writer.snapshot);
       await this.#write(turn);
       // A run that was fenced before its first word ended without one.
       if (lost) throw (lost as { readonly reason: unknown }).reason;

@@ -281,3 +281,18 @@ test('the answer about a call does not decide a later question under the same id
   // The asker gets its answers under the id that it uses.
   expect(decided).toEqual(['call_0/approval list: accept', 'call_0/approval delete: decline']);
 });
+
+test('an observer that throws at a submit takes no place for good', async () => {
+  await using log = memoryLog();
+  const agents = { a: async function* (): AsyncGenerator<never> {} };
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  const submitted = (): never => {
+    throw new Error('a broken observer');
+  };
+  const observer = { submitted, run: () => ({ hear() {}, end() {} }) };
+  const runner = createRunner({ log, agents, logger, observer, maxRuns: 1 });
+  const turn = turnOf('m', { agent: 'a', task: 't' });
+  await expect(runner.submit(turn)).rejects.toThrow('a broken observer');
+  // Would wait for ever for a place that is never left.
+  await runner[Symbol.asyncDispose]();
+});

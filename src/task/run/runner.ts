@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal, nextTurn, settle } from '../../event/index.ts';
+import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { Register } from '../../stream/releasing-map.ts';
@@ -58,7 +59,8 @@ class LogRunner implements Runner {
   #drained: Promise<void> | undefined;
 
   constructor(options: RunnerOptions) {
-    const { log, agents, maxRuns = 100, maxAttempts = 10, logger = processWarnings } = options;
+    const { log, agents, maxRuns = 100, maxAttempts = 10 } = options;
+    const logger = safeLogger(options.logger, processWarnings);
     const { graceMs = 5000, parkMs = PARK_MS, timeoutMs, observer } = options;
     const { maxRunChars = MAX_RUN_CHARS, maxHeldChars = heapShare() } = options;
     const held = new HeldText(maxRunChars, maxHeldChars);
@@ -93,8 +95,8 @@ class LogRunner implements Runner {
       this.#reserved++;
       this.#owners.add(owner, 1);
     } else if (mayRun) this.#crowded = true;
-    this.#runOptions.observer?.submitted?.(turn);
     try {
+      this.#runOptions.observer?.submitted?.(turn);
       const { entry, claim } = await this.#log.submit(turn, here ? { worker: this.#name } : {});
       if (claim) this.#start(claim);
       return entry;
@@ -260,6 +262,7 @@ class Serving {
   readonly #pause: () => Promise<void>;
   #run: Run | undefined;
   #draining: NodeJS.Timeout | undefined;
+  #writing: NodeJS.Timeout | undefined;
 
   /** `pause`: what a task that is given up waits for before it is handed back. */
   constructor(
@@ -280,9 +283,16 @@ class Serving {
     this.done = this.#serve();
   }
 
-  /** No further turn is begun; the run sleeps now if it can, else it has `graceMs` to end. */
+  /**
+   * No further turn is begun; the run sleeps now if it can, else it has `graceMs` to end. So long again
+   * its agent has to stop, and the store to take what it said: one that does not, as with a full disk,
+   * is not waited for. Whoever claims the task next ends the run or goes on with it.
+   */
   drain(graceMs: number): void {
-    this.#draining ??= setTimeout(() => this.#run?.suspend(), this.#run?.canSleep ? 0 : graceMs);
+    if (this.#draining) return;
+    const suspendMs = this.#run?.canSleep ? 0 : graceMs;
+    this.#draining = setTimeout(() => this.#run?.suspend(), suspendMs);
+    this.#writing = setTimeout(() => this.#writer.giveUp(), suspendMs + 2 * graceMs);
   }
 
   async #serve(): Promise<void> {
@@ -305,6 +315,7 @@ class Serving {
       if (failure.code !== 'fenced') await this.#pause();
     } finally {
       clearTimeout(this.#draining);
+      clearTimeout(this.#writing);
       // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
       // runs out.
       await this.#log.release(this.#claim).catch(() => {});

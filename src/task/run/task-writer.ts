@@ -1,10 +1,12 @@
 import { DuolaneError } from '../../errors.ts';
 import { advance, amend, isFinal, settle } from '../../event/index.ts';
 import type { AgentEvent, Entry, Note, Snapshot } from '../../event/types.ts';
+import { Cancellation } from '../../stream/cancellation.ts';
 import { sleep } from '../../stream/index.ts';
 import { isNote } from '../store/line-codec.ts';
 import type { Claim, TaskLog } from '../types.ts';
 
+const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 5000;
 
 /**
@@ -16,6 +18,7 @@ export class TaskWriter {
   readonly #log: TaskLog;
   readonly #claim: Claim;
   readonly #hear: (note: Entry & Note) => void;
+  readonly #givenUp = new Cancellation();
   #snapshot: Snapshot;
 
   /** `hear` is told every note that a batch ran into; it may have heard it before. */
@@ -31,10 +34,17 @@ export class TaskWriter {
     return this.#snapshot;
   }
 
+  /** From now on no `put` waits for a store that fails; it throws. */
+  giveUp(): void {
+    const message =
+      'the store does not accept writes and the runner stops; what the run said last is not stored';
+    this.#givenUp.abort(new DuolaneError('interrupted', message, { retryable: false }));
+  }
+
   /**
    * Resolves when the batch is durable. A cancel that came first turns its end into canceled, and
    * after the end of the task there is nothing left to write: then it does nothing. Waits
-   * for a store that fails for now, until the claim is lost.
+   * for a store that fails for now, until the claim is lost or `giveUp` is called.
    */
   async put(events: readonly AgentEvent[]): Promise<void> {
     for (let tries = 0; ;) {
@@ -50,8 +60,7 @@ export class TaskWriter {
           const { seq } = this.#snapshot;
           if (await this.#readOn(batch.length)) return;
           if (this.#snapshot.seq === seq) throw error;
-        } else if (retryable)
-          await sleep(Math.min(50 * 2 ** tries++, MAX_PAUSE_MS), this.#claim.signal);
+        } else if (retryable) await this.#pause(tries++);
         else throw error;
       }
     }
@@ -70,18 +79,31 @@ export class TaskWriter {
 
   /**
    * Nobody else writes agent events, so one that follows directly is this very batch, whose
-   * acknowledgement was lost. Otherwise a note came first.
+   * acknowledgement was lost. Otherwise a note came first. Waits for a store that fails for now, like
+   * `put`, and goes on where it was: what is known of the batch must not be forgotten.
    */
   async #readOn(batch: number): Promise<boolean> {
-    let own = 0;
-    const { signal } = this.#claim;
-    for await (const entry of this.#log.read(this.#claim.task, this.#snapshot.seq, { signal })) {
-      this.#snapshot = advance(this.#snapshot, entry);
-      if (!isNote(entry)) own++;
-      else this.#hear(entry as Entry & Note);
-      if (own === 0 || own === batch) break;
+    const { task, signal } = this.#claim;
+    for (let own = 0, tries = 0; ;) {
+      try {
+        for await (const entry of this.#log.read(task, this.#snapshot.seq, { signal })) {
+          this.#snapshot = advance(this.#snapshot, entry);
+          tries = 0;
+          if (!isNote(entry)) own++;
+          else this.#hear(entry as Entry & Note);
+          if (own === 0 || own === batch) break;
+        }
+        return own > 0;
+      } catch (error) {
+        if (!DuolaneError.from(error).retryable) throw error;
+        await this.#pause(tries++);
+      }
     }
-    return own > 0;
+  }
+
+  #pause(tries: number): Promise<void> {
+    const signal = AbortSignal.any([this.#claim.signal, this.#givenUp.signal]);
+    return sleep(Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS), signal);
   }
 
   #fold(event: AgentEvent): void {

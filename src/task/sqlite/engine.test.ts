@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -142,4 +143,15 @@ describe('sqlite engine', () => {
     const engine = new SqliteEngine(file);
     return Object.assign(engine, { [Symbol.dispose]: () => engine.close() });
   }
+});
+
+test('a thorough probe writes as much as a busy run', () => {
+  const engine = new SqliteEngine(file);
+  const before = statSync(`${file}-wal`).size;
+  for (const id of [1, 2]) {
+    const [done] = engine.run([{ id, method: 'probe', args: [true] }]);
+    expect(done?.reply).toEqual({ id, value: undefined });
+    expect(statSync(`${file}-wal`).size).toBeGreaterThan(before + id * 256 * 1024);
+  }
+  engine.close();
 });

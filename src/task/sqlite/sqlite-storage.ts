@@ -1,9 +1,10 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, decodeEntry, isFinal, needsRun } from '../../event/index.ts';
+import { decodeEntry, isFinal, needsRun } from '../../event/index.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { changed } from '../store/listed-change.ts';
-import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
+import { foldStored } from '../store/fold-stored.ts';
+import { encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import { snapshotChars } from '../held-text.ts';
 import { Recent } from '../../stream/lru-cache.ts';
@@ -25,6 +26,8 @@ const ENDED_TASKS = 64;
 const UNSAVED_ENTRIES = 16;
 /** A new task up to this length has no outline: its one entry is as quickly read. */
 const SHORT_CHARS = 8192;
+/** What a thorough probe writes. */
+const PROBE_BYTES = 256 * 1024;
 
 /** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
 export class SqliteTables implements Tables {
@@ -53,22 +56,23 @@ export class SqliteTables implements Tables {
     const hot = this.#hot.get(task) ?? this.#ended.get(task);
     if (hot) return hot;
     const row = this.#sql(
-      `select key, changed_seq, epoch, worker, lease_until, s.line as snapshot
+      `select key, changed_seq, epoch, worker, lease_until, s.line as snapshot, s.seq as saved_seq
        from tasks left join snapshots s on s.task = key where id = ?`,
     ).get(task);
     if (!row) return undefined;
     const key = Number(row['key']);
     // A short log has no snapshot.
-    const saved = row['snapshot'] === null ? undefined : decodeSnapshot(String(row['snapshot']));
+    const saved = row['snapshot'] === null ? undefined : String(row['snapshot']);
+    const savedSeq = row['saved_seq'] === null ? 0 : Number(row['saved_seq']);
     const head: Hot = {
       task,
-      snapshot: this.#foldRest(saved, key),
+      snapshot: foldStored(saved, this.#linesAfter(key, savedSeq)),
       epoch: Number(row['epoch']),
       worker: row['worker'] === null ? undefined : String(row['worker']),
       leaseUntil: Number(row['lease_until']),
       key,
       changedSeq: Number(row['changed_seq']),
-      savedSeq: saved?.seq ?? 0,
+      savedSeq,
     };
     this.#keep(head);
     return head;
@@ -245,9 +249,12 @@ export class SqliteTables implements Tables {
     this.#queue = undefined;
   }
 
-  // The same values again: SQLite writes the page to its log all the same.
-  probe(): void {
+  // The same values again: SQLite writes the pages to its log all the same.
+  probe(thorough: boolean): void {
     this.#sql('update holder set pid = pid').run();
+    if (!thorough) return;
+    this.#db.exec('create table if not exists probe(id integer primary key, filler blob)');
+    this.#sql(`insert or replace into probe values(1, zeroblob(${PROBE_BYTES}))`).run();
   }
 
   /** No other process writes the file, so the tasks that need a runner are read once. */
@@ -352,11 +359,8 @@ export class SqliteTables implements Tables {
     return this.#outlines.get(key) ?? outlineOf(this.#peek(task));
   }
 
-  #foldRest(saved: Snapshot | undefined, key: number): Snapshot {
-    let folded = saved;
-    for (const row of this.#entries.after(key, saved?.seq ?? 0))
-      folded = advance(folded, decodeEntry(row.line));
-    return folded as Snapshot;
+  *#linesAfter(key: number, after: Seq): Generator<string> {
+    for (const { line } of this.#entries.after(key, after)) yield line;
   }
 
   // A list may name more tasks than are kept in memory, so it must not push out those in use.

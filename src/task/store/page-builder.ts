@@ -12,6 +12,7 @@ export class PageBuilder {
   #chars = 0;
   #last: Place | undefined;
   #endsEarly = false;
+  #gone = 0;
 
   constructor(maxChars: number = Infinity) {
     this.#maxChars = maxChars;
@@ -27,7 +28,10 @@ export class PageBuilder {
     try {
       const snapshot = read();
       // Pruned since it was listed.
-      if (!snapshot) return true;
+      if (!snapshot) {
+        this.#gone++;
+        return true;
+      }
       this.#chars += snapshotChars(snapshot);
       this.#snapshots.push(snapshot);
       this.#places.push(place);
@@ -43,7 +47,9 @@ export class PageBuilder {
       snapshots: this.#snapshots,
       places: this.#places,
       ...(this.#damaged.length > 0 && { damaged: this.#damaged }),
-      ...((this.#damaged.length > 0 || this.#endsEarly) && this.#last && { last: this.#last }),
+      ...(this.#gone > 0 && { gone: this.#gone }),
+      ...((this.#damaged.length + this.#gone > 0 || this.#endsEarly) &&
+        this.#last && { last: this.#last }),
       ...(this.#endsEarly && { endsEarly: true }),
     };
   }

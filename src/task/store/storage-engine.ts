@@ -79,5 +79,5 @@ export interface Tables extends TaskTables {
   /** Deletes the task if it has ended, also one that cannot be read. */
   remove(task: string): void;
   /** Writes something that changes no task. */
-  probe(): void;
+  probe(thorough: boolean): void;
 }

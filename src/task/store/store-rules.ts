@@ -146,6 +146,16 @@ export class Ledger implements StoreMethods {
     }
   }
 
+  /** For what is asked about many tasks at once: one that cannot be read counts as gone. */
+  #loadIntact(task: string): Head | undefined {
+    try {
+      return this.#tables.load(task);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return undefined;
+    }
+  }
+
   append({ task, epoch, after, events }: AppendRequest): Seq {
     const head = this.#find(task);
     const { seq } = head.snapshot;
@@ -177,7 +187,7 @@ export class Ledger implements StoreMethods {
   ): ReturnType<StoreMethods['beat']> {
     const leaseUntil = this.#steadyNow() + leaseMs;
     return claims.map(({ task, epoch }) => {
-      const head = this.#tables.load(task);
+      const head = this.#loadIntact(task);
       if (!head) return { task, claim: 'lost', head: 0 };
       const { seq } = head.snapshot;
       if (head.epoch !== epoch) return { task, claim: 'lost', head: seq };
@@ -196,7 +206,7 @@ export class Ledger implements StoreMethods {
 
   heads(tasks: readonly string[]): ReturnType<StoreMethods['heads']> {
     return tasks.flatMap((task) => {
-      const head = this.#tables.load(task);
+      const head = this.#loadIntact(task);
       if (!head) return [];
       return [{ task, head: head.snapshot.seq, ended: isFinal(head.snapshot.state) }];
     });
@@ -249,8 +259,8 @@ export class Ledger implements StoreMethods {
     }
   }
 
-  probe(): void {
-    this.#tables.probe();
+  probe(thorough = false): void {
+    this.#tables.probe(thorough);
   }
 
   *#everyRow(task: string): Generator<Row> {

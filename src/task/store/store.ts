@@ -71,7 +71,9 @@ export interface Page {
   readonly places: readonly Place[];
   /** Tasks that are stored and cannot be read, left out above. */
   readonly damaged?: readonly DamagedTask[];
-  /** The place of the last task of the page, damaged or not; that of the last snapshot unless given. */
+  /** How many tasks of the page were pruned while it was read. */
+  readonly gone?: number;
+  /** The place of the last task of the page, whatever became of it; that of the last snapshot unless given. */
   readonly last?: Place;
   /** It ends before `limit`, and there may be more. */
   readonly endsEarly?: boolean;
@@ -170,8 +172,11 @@ export interface StoreMethods {
   remove(tasks: readonly string[]): void;
   /** Compacts some tasks that ended before the time; 0 when there is none left. */
   compact(before: number): number;
-  /** Writes something small that changes no task, to see whether the database accepts writes. */
-  probe(): void;
+  /**
+   * Writes something that changes no task, to see whether the database accepts writes: a few bytes, or
+   * `thorough`ly about as much as a busy run, where that makes a difference.
+   */
+  probe(thorough?: boolean): void;
 }
 
 /** Which methods only look. They see what is committed, never what is about to be. */

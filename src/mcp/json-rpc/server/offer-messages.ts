@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { abortable, settledWithin } from '../../../stream/abort.ts';
+import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { Register } from '../../../stream/releasing-map.ts';
@@ -298,8 +298,7 @@ class Offer implements MessageEnd {
   async #relay(signal: AbortSignal): Promise<void> {
     const changes: AsyncIterable<SourceChange> | undefined = this.#source.listen?.({ signal });
     if (!changes) return;
-    // A source that ignores its signal must not hold up the end.
-    for await (const { type } of abortable(changes, signal))
+    for await (const { type } of changes)
       if (type !== 'listening' && type !== 'resource')
         await this.#notifyAll(`notifications/${type}/list_changed`);
   }
