@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { DuolaneError, type Failure } from '../errors.ts';
 import type { Agent } from '../event/types.ts';
@@ -62,6 +65,35 @@ describe('limits', () => {
         return again.status;
       })
       .toBe(200);
+  });
+
+  test('the quotas of an owner are in force in the store that the server opens, too', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
+    const cwd = process.cwd();
+    process.chdir(directory);
+    try {
+      await using served = await serve(waits, {
+        page: false,
+        graceMs: 10,
+        maxRuns: 8,
+        auth: { bearer: { ada: 'alpha', bob: 'beta' } },
+        limits: { maxRunsPerOwner: 1, maxQueuedPerOwner: 1 },
+      });
+      const turn = (token: string): Promise<Response> =>
+        post(
+          `${served.url}/api/agents/agent/turns`,
+          { text: 'hi' },
+          { authorization: `Bearer ${token}` },
+        );
+      const statuses: number[] = [];
+      for (const token of ['alpha', 'alpha', 'alpha', 'beta'])
+        statuses.push((await turn(token)).status);
+      // One runs, one waits, and the third is refused; another owner has the same.
+      expect(statuses).toEqual([201, 201, 429, 201]);
+    } finally {
+      process.chdir(cwd);
+      await rm(directory, { recursive: true, maxRetries: 3 });
+    }
   });
 
   test('a body has so many bytes, whichever protocol it is for', async () => {
