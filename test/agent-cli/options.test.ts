@@ -78,7 +78,7 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   settings: 'test/agent-cli/options.test.ts',
   streamCloseTimeoutMs: 'src/host/options/options.effects.test.ts',
   strictMcpConfig: 'src/agent-cli/command-line/flags.test.ts',
-  systemPrompt: 'test/agent-cli/raw.test.ts',
+  systemPrompt: 'test/agent-cli/options.test.ts',
   thinking: 'test/agent-cli/models.test.ts',
   tools: 'test/agent-cli/tools.test.ts',
 };
@@ -331,6 +331,31 @@ describe('denies a call:', () => {
     expect(denied.messages.some(({ type }) => type === 'result')).toBe(true);
     expect(JSON.stringify(denied.messages)).not.toContain('the-secret');
   });
+});
+
+/** A model that repeats the system prompt that it was given. */
+async function echo(ws: Workspace): Promise<string> {
+  const file = join(ws.root, 'echo.mjs');
+  await writeFile(file, 'export default ({ system }) => `told: ${system}`;');
+  return `module:${file}`;
+}
+
+test.each<[string, unknown, string]>([
+  ['a text', 'Be brief.', 'told: Be brief.'],
+  ['several', ['Be brief.', 'Be kind.'], 'told: Be brief.\n\nBe kind.'],
+  ['none', undefined, 'told: '],
+])('systemPrompt reaches the model: %s', async (_, systemPrompt, expected) => {
+  await using ws = await Workspace.open();
+  const result = await run(ws, { model: await echo(ws), systemPrompt });
+  expect(result.messages.at(-1)).toMatchObject({ type: 'result', result: expected });
+});
+
+test('--system-prompt and --append-system-prompt reach the model', async () => {
+  await using ws = await Workspace.open();
+  const flags = ['--system-prompt', 'Be brief.', '--append-system-prompt', 'Be kind.'];
+  await using host = new RawHost(ws, ['--model', await echo(ws), ...flags]);
+  host.prompt('go');
+  expect(await host.result()).toMatchObject({ result: 'told: Be brief.\n\nBe kind.' });
 });
 
 test('permissionPrompts none: nobody is asked, and the call is denied', async () => {

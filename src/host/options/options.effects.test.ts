@@ -133,7 +133,7 @@ const OURS: Partial<Record<keyof QueryOptions, string>> = {
   sessionStoreFlush: 'options/options.effects.test.ts',
   spawnClaudeCodeProcess: 'query/query.test.ts',
   stall: 'options/options.effects.test.ts',
-  stderr: 'session/agent-session.shutdown.test.ts',
+  stderr: 'query/query.bad-input.test.ts',
   trace: 'transcripts/transcript-files.test.ts',
   transport: 'session/agent-session.promises.test.ts',
 };
