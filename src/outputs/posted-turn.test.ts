@@ -68,6 +68,12 @@ describe('an approval that a front end posts', () => {
     expect(() => answer('approval', content)).toThrow('neither a yes nor a no');
   });
 
+  test('JSON that is nested too deeply is not read, so it approves nothing', () => {
+    const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
+    const content = `{"approved":true,"editedArgs":{"a":${deep}}}`;
+    expect(() => answer('approval', content)).toThrow('neither a yes nor a no');
+  });
+
   test('what the protocol itself says needs no words', () => {
     const pending = [{ id: 'q', kind: 'approval' as const }];
     expect(answersTo(pending, [{ id: 'q', action: 'cancel' }])).toEqual([

@@ -1,3 +1,9 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { DuolaneError, type Failure } from '../errors.ts';
 import type { Agent } from '../event/types.ts';
@@ -62,6 +68,108 @@ describe('limits', () => {
         return again.status;
       })
       .toBe(200);
+  });
+
+  /** What a server says to this text, up to the end of the connection. */
+  const raw = async (url: string, text: string): Promise<string> => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    let said = '';
+    socket.on('data', (chunk) => (said += String(chunk)));
+    socket.on('error', () => {}); // the close says it
+    socket.write(text);
+    await once(socket, 'close');
+    return said;
+  };
+
+  test('half requests and connections have limits on the listener of HTTP', async () => {
+    const line = 'POST /api/agents/agent/turns HTTP/1.1\r\n';
+    const head = `${line}Host: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n`;
+    for (const [limits, half] of [
+      [{ headersMs: 100 }, `${line}Host: 127.0.0.1`],
+      [{ requestMs: 100 }, `${head}{"`],
+    ] as const) {
+      const options = { log: memoryLog(), page: false, logger: SILENT, limits };
+      await using slow = await serve(hello, options);
+      expect(await raw(slow.url, half)).toContain(' 408 ');
+    }
+    await using served = await serve(hello, {
+      log: memoryLog(),
+      page: false,
+      logger: SILENT,
+      limits: { maxConnections: 1 },
+    });
+    const first = connect(Number(new URL(served.url).port), '127.0.0.1');
+    first.write('GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
+    await once(first, 'data');
+    expect(await raw(served.url, 'GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n')).toBe('');
+    first.destroy();
+  });
+
+  test('half messages and health watches have limits on the listener of gRPC', async () => {
+    const limits = { maxWatches: 1, requestMs: 100 };
+    const grpc = { port: 0 };
+    await using served = await serve(hello, {
+      log: memoryLog(),
+      page: false,
+      logger: SILENT,
+      limits,
+      grpc,
+    });
+    const session = connectHttp2(`http://${new URL(served.grpcUrl ?? '').host}`);
+    const call = (path: string, bytes: readonly number[]): ClientHttp2Stream => {
+      const headers = { 'content-type': 'application/grpc', te: 'trailers' };
+      const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
+      stream.on('error', () => {}); // its status says it
+      stream.write(Uint8Array.from(bytes));
+      return stream;
+    };
+    /** In the trailers, or in the header of a call that is refused at once. */
+    const statusOf = (stream: ClientHttp2Stream): Promise<unknown> =>
+      new Promise((resolve) => {
+        const look = (headers: object): void => {
+          if ('grpc-status' in headers) resolve(headers['grpc-status']);
+        };
+        stream.on('response', look).on('trailers', look).resume();
+      });
+    try {
+      const watch = '/grpc.health.v1.Health/Watch';
+      const first = call(watch, [0, 0, 0, 0, 0]).end();
+      await once(first, 'data');
+      expect(await statusOf(call(watch, [0, 0, 0, 0, 0]).end())).toBe('8');
+      // A message of nine bytes, of which one comes.
+      expect(await statusOf(call('/grpc.health.v1.Health/Check', [0, 0, 0, 0, 9, 1]))).toBe('4');
+    } finally {
+      session.destroy();
+    }
+  });
+
+  test('the quotas of an owner are in force in the store that the server opens, too', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
+    const cwd = process.cwd();
+    process.chdir(directory);
+    try {
+      await using served = await serve(waits, {
+        page: false,
+        graceMs: 10,
+        maxRuns: 8,
+        auth: { bearer: { ada: 'alpha', bob: 'beta' } },
+        limits: { maxRunsPerOwner: 1, maxQueuedPerOwner: 1 },
+      });
+      const turn = (token: string): Promise<Response> =>
+        post(
+          `${served.url}/api/agents/agent/turns`,
+          { text: 'hi' },
+          { authorization: `Bearer ${token}` },
+        );
+      const statuses: number[] = [];
+      for (const token of ['alpha', 'alpha', 'alpha', 'beta'])
+        statuses.push((await turn(token)).status);
+      // One runs, one waits, and the third is refused; another owner has the same.
+      expect(statuses).toEqual([201, 201, 429, 201]);
+    } finally {
+      process.chdir(cwd);
+      await rm(directory, { recursive: true, maxRetries: 3 });
+    }
   });
 
   test('a body has so many bytes, whichever protocol it is for', async () => {

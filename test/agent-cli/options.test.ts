@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -46,12 +46,12 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   approvalEdits: 'src/host/callbacks/permission-handler.test.ts',
   allowDangerouslySkipPermissions: 'src/agent-cli/command-line/flags.test.ts',
   allowedTools: 'test/agent-cli/notices.test.ts',
-  ask: 'test/host/own-cli.test.ts',
+  ask: 'test/agent-cli/options.test.ts',
   canUseTool: 'test/agent-cli/scenarios-control.test.ts',
   continue: 'test/agent-cli/scenarios-ends.test.ts',
   disallowedTools: 'test/agent-cli/options.test.ts',
   effort: 'test/agent-cli/models.test.ts',
-  env: 'test/agent-cli/scenarios-ends.test.ts',
+  env: 'src/host/options/options.effects.test.ts',
   extraArgs: 'src/host/options/options.effects.test.ts',
   fallbackModel: 'test/agent-cli/scenarios-ends.test.ts',
   forkSession: 'test/agent-cli/scenarios-ends.test.ts',
@@ -64,21 +64,21 @@ const IN_FORCE: Partial<Record<Name, string>> = {
   mcpServers: 'test/agent-cli/dialled.test.ts',
   model: 'test/agent-cli/raw.test.ts',
   onElicitation: 'test/agent-cli/scenarios-ends.test.ts',
-  onUserDialog: 'src/host/callbacks/permission-handler.test.ts',
+  onUserDialog: 'src/host/options/options.effects.test.ts',
   outputFormat: 'test/agent-cli/scenarios-ends.test.ts',
   permissionMode: 'test/agent-cli/tools.test.ts',
-  permissionPromptToolName: 'test/agent-cli/tools.test.ts',
+  permissionPromptToolName: 'test/agent-cli/initialize.test.ts',
   permissionPrompts: 'test/agent-cli/options.test.ts',
   persistSession: 'test/agent-cli/scenarios-ends.test.ts',
   resume: 'test/agent-cli/scenarios-ends.test.ts',
-  resumeSessionAt: 'src/agent-cli/session/transcript.test.ts',
+  resumeSessionAt: 'test/agent-cli/scenarios-ends.test.ts',
   sandbox: 'test/agent-cli/sandbox.test.ts',
   sessionId: 'test/agent-cli/raw.test.ts',
   sessionStore: 'test/agent-cli/scenarios-ends.test.ts',
   settings: 'test/agent-cli/options.test.ts',
   streamCloseTimeoutMs: 'src/host/options/options.effects.test.ts',
   strictMcpConfig: 'src/agent-cli/command-line/flags.test.ts',
-  systemPrompt: 'test/agent-cli/raw.test.ts',
+  systemPrompt: 'test/agent-cli/options.test.ts',
   thinking: 'test/agent-cli/models.test.ts',
   tools: 'test/agent-cli/tools.test.ts',
 };
@@ -111,11 +111,20 @@ const HOST: readonly Name[] = [
   'transport',
 ];
 
+/** Flags that are not written as their option is. */
+const SPELLED: Partial<Record<Name, string>> = {
+  additionalDirectories: 'add-dir',
+  permissionPromptToolName: 'permission-prompt-tool',
+};
+
 test('every option is in force, refused or announced', () => {
   const named = [ANNOUNCED, REFUSED, IN_FORCE].flatMap((table) => Object.keys(table));
   expect([...named, ...HOST].toSorted()).toEqual(Object.keys(KINDS).toSorted());
-  for (const file of Object.values(IN_FORCE)) {
-    expect(existsSync(join(import.meta.dirname, '../..', file)), file).toBe(true);
+  for (const [name, file] of Object.entries(IN_FORCE)) {
+    const source = readFileSync(join(import.meta.dirname, '../..', file), 'utf8');
+    const kebab = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const flag = SPELLED[name as Name] ?? kebab;
+    expect(source, `${file} names ${name}`).toMatch(new RegExp(`\\b(?:${name}|${flag})\\b`));
   }
 });
 
@@ -288,28 +297,24 @@ test.each<[string, JsonObject, string]>([
   expect(JSON.stringify(result.messages)).toContain(words);
 });
 
+const READS_SECRET = [
+  { tools: [{ name: 'Read', input: { file_path: 'secret.txt' } }] },
+  { text: 'saw: {{last}}' },
+] as unknown as { text: string }[];
+
 describe('denies a call:', () => {
   const deny = { permissions: { deny: ['Read'] } };
-  const answers = [
-    { tools: [{ name: 'Read', input: { file_path: 'secret.txt' } }] },
-    { text: 'saw: {{last}}' },
-  ] as unknown as { text: string }[];
-
   test.each<[string, JsonObject]>([
     ['settings', { settings: deny }],
     ['managedSettings', { managedSettings: deny }],
     ['managedSettings with a secret', { managedSettings: { ...deny, env: { TOKEN: 'secret' } } }],
     ['disallowedTools', { disallowedTools: ['Read'] }],
-    [
-      'permissionPrompts',
-      { permissionPrompts: 'none', settings: { permissions: { ask: ['Read'] } } },
-    ],
   ])('%s', async (_, options) => {
     await using ws = await Workspace.open();
     await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
-    const allowed = await run(ws, { tools: ['Read'] }, answers);
+    const allowed = await run(ws, { tools: ['Read'] }, READS_SECRET);
     expect(JSON.stringify(allowed.messages)).toContain('the-secret');
-    const denied = await run(ws, { tools: ['Read'], ...options }, answers);
+    const denied = await run(ws, { tools: ['Read'], ...options }, READS_SECRET);
     expect(denied.messages.some(({ type }) => type === 'result')).toBe(true);
     expect(JSON.stringify(denied.messages)).not.toContain('the-secret');
   });
@@ -323,10 +328,65 @@ describe('denies a call:', () => {
     await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
     await mkdir(dirname(place(ws)), { recursive: true });
     await writeFile(place(ws), JSON.stringify(deny));
-    const denied = await run(ws, { tools: ['Read'], settingSources: [source] }, answers);
+    const denied = await run(ws, { tools: ['Read'], settingSources: [source] }, READS_SECRET);
     expect(denied.messages.some(({ type }) => type === 'result')).toBe(true);
     expect(JSON.stringify(denied.messages)).not.toContain('the-secret');
   });
+});
+
+/** A model that repeats the system prompt that it was given. */
+async function echo(ws: Workspace): Promise<string> {
+  const file = join(ws.root, 'echo.mjs');
+  await writeFile(file, 'export default ({ system }) => `told: ${system}`;');
+  return `module:${file}`;
+}
+
+test.each<[string, unknown, string]>([
+  ['a text', 'Be brief.', 'told: Be brief.'],
+  ['several', ['Be brief.', 'Be kind.'], 'told: Be brief.\n\nBe kind.'],
+  ['none', undefined, 'told: '],
+])('systemPrompt reaches the model: %s', async (_, systemPrompt, expected) => {
+  await using ws = await Workspace.open();
+  const result = await run(ws, { model: await echo(ws), systemPrompt });
+  expect(result.messages.at(-1)).toMatchObject({ type: 'result', result: expected });
+});
+
+test('--system-prompt and --append-system-prompt reach the model', async () => {
+  await using ws = await Workspace.open();
+  const flags = ['--system-prompt', 'Be brief.', '--append-system-prompt', 'Be kind.'];
+  await using host = new RawHost(ws, ['--model', await echo(ws), ...flags]);
+  host.prompt('go');
+  expect(await host.result()).toMatchObject({ result: 'told: Be brief.\n\nBe kind.' });
+});
+
+test('permissionPrompts none: nobody is asked, and the call is denied', async () => {
+  await using ws = await Workspace.open();
+  await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
+  const decisions = async (more: JsonObject): Promise<unknown[]> => {
+    const settings = { permissions: { ask: ['Read'] } };
+    const asks = { tools: ['Read'], settings, permissionPromptToolName: 'stdio', ...more };
+    const { messages } = await run(ws, asks, READS_SECRET);
+    expect(JSON.stringify(messages)).not.toContain('the-secret');
+    return messages
+      .filter(({ subtype }) => subtype === 'policy_decision')
+      .map(({ decision }) => decision);
+  };
+  expect(await decisions({})).toEqual(['ask', 'deny']);
+  expect(await decisions({ permissionPrompts: 'none' })).toEqual(['deny']);
+});
+
+test.each(['accept', 'decline'] as const)('ask decides about a call: %s', async (action) => {
+  await using ws = await Workspace.open();
+  await writeFile(join(ws.cwd, 'secret.txt'), 'the-secret');
+  const asked: unknown[] = [];
+  const ask = async ({ id, data }: { id: string; data?: unknown }): Promise<JsonObject> => {
+    asked.push(data);
+    return { id, action };
+  };
+  const settings = { permissions: { ask: ['Read'] } };
+  const result = await run(ws, { tools: ['Read'], settings, ask }, READS_SECRET);
+  expect(asked).toMatchObject([{ toolName: 'Read' }]);
+  expect(JSON.stringify(result.messages).includes('the-secret')).toBe(action === 'accept');
 });
 
 test('the docs name everything that is announced or refused', () => {

@@ -401,6 +401,19 @@ scenarios('sessions', (sdk) => {
     });
   });
 
+  test('resumeSessionAt takes the history up to that message', async () => {
+    await using ws = await Workspace.open();
+    const first = await turn(ws, 'Which colour?');
+    const id = resultOf(first)['session_id'];
+    const at = first.messages.find(({ type }) => type === 'assistant')?.['uuid'];
+    await turn(ws, 'My colour is blue', { resume: id });
+    expect(resultOf(await recall(ws, { resume: id, forkSession: true }))).toMatchObject({
+      result: 'blue',
+    });
+    const earlier = { resume: id, resumeSessionAt: at, forkSession: true };
+    expect(resultOf(await recall(ws, earlier))).toMatchObject({ result: 'no idea' });
+  });
+
   test('sessionId sets the id, persistSession false keeps nothing', async () => {
     await using ws = await Workspace.open();
     const sessionId = '99999999-9999-4999-8999-999999999999';

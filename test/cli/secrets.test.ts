@@ -49,6 +49,18 @@ test('duolane serve warns of a secret on its command line', async () => {
   expect(running.stderr).not.toContain('sesame');
 });
 
+test('duolane serve warns of a password in --store, and does not repeat it', async () => {
+  await using place = await Place.open();
+  const file = await place.write('agent.mjs', AGENT);
+  // Nothing listens at port 1: the store cannot be opened, and that is said without the password.
+  const store = 'postgres://ann:sesame@127.0.0.1:1/tasks';
+  const { code, stderr } = await place.run(['serve', file, '--port', '0', '--store', store]);
+  expect(code).not.toBe(0);
+  expect(stderr).toContain('--store has a secret that every user of this machine can read');
+  expect(stderr).toContain('cannot be opened');
+  expect(stderr).not.toContain('sesame');
+});
+
 test.each([
   ['cannot read the secret of --auth from "missing"', ['--auth', 'bearer:@missing'], {}],
   ['the file "empty" of DUOLANE_STORE is empty', [], { DUOLANE_STORE: '@empty' }],

@@ -24,3 +24,20 @@ test('duolane serve hands the options of a module on, and SIGTERM ends a deaf ru
   expect(stream.status?.state).toBe('TASK_STATE_FAILED');
   expect(await running.end()).toMatchObject({ code: 0, signal: null });
 });
+
+test('duolane serve holds the quota of an owner that a module sets, in the store that it opens', async () => {
+  await using place = await Place.open();
+  const source = `export const options = { limits: { maxQueuedPerOwner: 1 }, page: false };
+export default async function* () {}`;
+  const file = await place.write('agent.mjs', source);
+  const flags = ['--port', '0', '--store', 'memory', '--json', '--max-runs', '0'];
+  const running = place.start(['serve', file, ...flags]);
+  const [said] = await running.says(/\{.*\}/);
+  const { url } = JSON.parse(said) as { url: string };
+  const submit = async (): Promise<number> => {
+    const headers = { 'content-type': 'application/json' };
+    const init = { method: 'POST', headers, body: '{"text":"hi"}' };
+    return (await fetch(`${url}/api/agents/agent/turns`, init)).status;
+  };
+  expect([await submit(), await submit()]).toEqual([201, 429]);
+});

@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { FakeCli } from '../../../test/support/fake-cli.ts';
+import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.ts';
 import type { JsonObject } from '../../json.ts';
 import { openSession } from '../index.ts';
 import { KINDS } from './option-kinds.ts';
@@ -105,41 +106,111 @@ const TOLD: Partial<Record<keyof QueryOptions, Effect>> = {
   tools: flag(['Read'], '--tools=Read'),
 };
 
-/** In force on our side of the pipe, with the test that shows it. */
+/** In force on our side of the pipe, with the test in this folder's parent that shows it. */
 const OURS: Partial<Record<keyof QueryOptions, string>> = {
-  abortController: 'promises-kept.test.ts',
-  approvalEdits: 'permissions.test.ts',
-  cwd: 'options.test.ts',
-  diskBytes: 'lanes.test.ts',
-  executable: 'options.test.ts',
-  executableArgs: 'options.test.ts',
-  exitMs: 'shutdown.test.ts',
-  graceMs: 'query.test.ts',
-  interruptMs: 'shutdown.test.ts',
-  killMs: 'query.test.ts',
-  lanes: 'lanes.test.ts',
-  loadTimeoutMs: 'transcripts.test.ts',
-  logger: 'broken-seams.test.ts',
-  maxLineBytes: 'reader.test.ts',
-  memoryBytes: 'lanes.test.ts',
-  onElicitation: 'mcp.test.ts',
-  onFrame: 'lanes.test.ts',
-  onUserDialog: 'permissions.test.ts',
-  oneshot: 'shutdown.test.ts',
-  pathToClaudeCodeExecutable: 'options.test.ts',
-  readyMs: 'mcp.test.ts',
-  sessionStoreFlush:
-    'taken for the sake of programs that have it: entries go to the store as they come',
-  spawnClaudeCodeProcess: 'spawned.test.ts',
-  stall: 'shutdown.test.ts',
-  stderr: 'shutdown.test.ts',
-  trace: 'trace.test.ts',
-  transport: 'session.test.ts',
+  abortController: 'session/agent-session.promises.test.ts',
+  approvalEdits: 'callbacks/permission-handler.test.ts',
+  cwd: 'options/options.effects.test.ts',
+  diskBytes: 'options/options.effects.test.ts',
+  executable: 'options/options.test.ts',
+  executableArgs: 'options/options.test.ts',
+  exitMs: '../../test/host/end-times.test.ts',
+  graceMs: '../../test/host/end-times.test.ts',
+  interruptMs: 'session/agent-session.test.ts',
+  killMs: '../../test/host/end-times.test.ts',
+  lanes: 'frames/frame-queue.test.ts',
+  loadTimeoutMs: 'options/options.effects.test.ts',
+  logger: 'session/agent-session.broken-seams.test.ts',
+  maxLineBytes: 'options/options.effects.test.ts',
+  memoryBytes: 'frames/frame-queue.test.ts',
+  onElicitation: 'callbacks/mcp-bridge.test.ts',
+  onFrame: 'frames/frame-queue.test.ts',
+  onUserDialog: 'options/options.effects.test.ts',
+  oneshot: 'frames/frame-queue.test.ts',
+  pathToClaudeCodeExecutable: 'options/options.test.ts',
+  readyMs: 'callbacks/mcp-bridge.test.ts',
+  // Taken for programs that have it: entries go to the store as they come.
+  sessionStoreFlush: 'options/options.effects.test.ts',
+  spawnClaudeCodeProcess: 'query/query.test.ts',
+  stall: 'options/options.effects.test.ts',
+  stderr: 'query/query.bad-input.test.ts',
+  trace: 'transcripts/transcript-files.test.ts',
+  transport: 'session/agent-session.promises.test.ts',
 };
 
 test('every option is in one of the two tables', () => {
   const named = [...Object.keys(TOLD), ...Object.keys(OURS)];
   expect(named.toSorted()).toEqual(Object.keys(KINDS).toSorted());
+});
+
+test.each(Object.entries(OURS))('the test of %s is in %s', (name, file) => {
+  const source = readFileSync(new URL(`../${file}`, import.meta.url), 'utf8');
+  expect(source).toMatch(new RegExp(`\\b${name}\\b`));
+});
+
+test('onUserDialog answers what the CLI wants a person to decide', async () => {
+  const asked: JsonObject[] = [];
+  const onUserDialog = (request: JsonObject): JsonObject => {
+    asked.push(request);
+    return { behavior: 'completed', result: 'blue' };
+  };
+  const { cli, session } = await playedSession({ onUserDialog });
+  await using _ = session;
+  await cli.initialize();
+  const id = cli.request({ subtype: 'request_user_dialog', dialog_kind: 'color' });
+  expect(await cli.answerTo(id)).toMatchObject({
+    subtype: 'success',
+    response: { behavior: 'completed', result: 'blue' },
+  });
+  expect(asked).toMatchObject([{ dialog_kind: 'color' }]);
+});
+
+test('loadTimeoutMs limits how long a store may take to give a session back', async () => {
+  const load = (): Promise<never> => new Promise(() => {});
+  const sessionStore = { append: yes, load };
+  const opened = openSession({ sessionStore, resume: ID, loadTimeoutMs: 5 });
+  await expect(opened).rejects.toMatchObject({
+    code: 'timeout',
+    message: expect.stringContaining('5 ms') as string,
+  });
+});
+
+test('cwd is where the CLI is started', async () => {
+  const { launch } = await started({ cwd: '/srv/project' });
+  expect(launch.cwd).toBe('/srv/project');
+});
+
+test('maxLineBytes limits a line of the CLI, also one that is a message', async () => {
+  const { cli, session } = await playedSession({ maxLineBytes: 500 });
+  await using _ = session;
+  await session.send('go');
+  cli.say(cli.assistant('x'.repeat(1000)), cli.result());
+  const seen = await collect(session.response());
+  expect(seen.map(({ subtype, type }) => subtype ?? type)).toEqual(['noise', 'success']);
+});
+
+test('stall tells of a CLI that is silent, and ends it', async () => {
+  const { cli, session } = await playedSession({ stall: { afterMs: 20, failMs: 20 } });
+  await using _ = session;
+  await cli.initialize();
+  await session.send('go');
+  const seen: unknown[] = [];
+  const reading = (async () => {
+    for await (const { subtype } of session.messages()) seen.push(subtype);
+  })();
+  await expect(reading).rejects.toMatchObject({ code: 'timeout' });
+  expect(seen).toContain('stalled');
+});
+
+test('diskBytes limits what waits on disk for a reader that does not read', async () => {
+  const { cli, session } = await playedSession({ memoryBytes: 1000, diskBytes: 50_000 });
+  await using _ = session;
+  await cli.initialize();
+  for (let n = 0; n < 1000; n++) cli.say(cli.assistant('x'.repeat(1000)));
+  await expect(collect(session.messages())).rejects.toMatchObject({
+    code: 'too_large',
+    message: expect.stringContaining('diskBytes is 50000') as string,
+  });
 });
 
 /** What a CLI was started with, and its `initialize`. */

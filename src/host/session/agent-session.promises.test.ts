@@ -159,12 +159,15 @@ describe('a session store', () => {
       append: async (_: unknown, entries: readonly JsonObject[]) => void kept.push(...entries),
     } as unknown as SessionStore;
     const mirror = new Mirror(store, ({ message }) => errors.push(message));
-    mirror.take({ filePath, entries: Array.from({ length: 20_000 }, () => 1) });
+    const noise = Array.from({ length: 20_000 }, () => 1);
+    mirror.take({ filePath, entries: noise });
+    await mirror.flush();
+    mirror.take({ filePath, entries: [...noise, { type: 'system' }] });
     await mirror.flush();
     mirror.take({ filePath, entries: [{ type: 'user' }] });
     await mirror.flush();
     expect(errors).toEqual([]);
-    expect(kept).toEqual([{ type: 'user' }]);
+    expect(kept).toEqual([{ type: 'system' }, { type: 'user' }]);
   });
 
   test('whose session cannot be written down leaves no folder behind', async () => {

@@ -286,7 +286,7 @@ describe('turns', () => {
     await expect(session.interrupt()).rejects.toMatchObject({ code: 'closed' });
     await expect(session.done).rejects.toMatchObject({
       code: 'timeout',
-      message: expect.stringContaining('acknowledge an interrupt') as string,
+      message: expect.stringContaining('acknowledge an interrupt within 20 ms') as string,
     });
   });
 
@@ -298,7 +298,7 @@ describe('turns', () => {
     await interrupting;
     await expect(collect(session.messages())).rejects.toMatchObject({
       code: 'timeout',
-      message: expect.stringContaining('stop its turn') as string,
+      message: expect.stringContaining('stop its turn after an interrupt within 20 ms') as string,
     });
   });
 });

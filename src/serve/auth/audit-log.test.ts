@@ -1,7 +1,15 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  type FileHandle,
+  mkdtemp,
+  open as openFile,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { connectA2A } from '../../a2a/index.ts';
 import type { Agent } from '../../event/types.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';
@@ -267,6 +275,33 @@ describe('the audit log', () => {
     expect(answered.status).toBe(201);
     expect(JSON.stringify(logged)).toContain('the disk is full');
     expect(JSON.stringify(logged)).toContain('"question":"q1"');
+  });
+
+  test('goes on with a new line where a write that failed left half of one', async () => {
+    const file = join(folder, 'torn.jsonl');
+    const audit = await openAudit({ file }, undefined, SILENT);
+    await using other = await openFile(join(folder, 'other'), 'w');
+    const handles = Object.getPrototypeOf(other) as Pick<FileHandle, 'appendFile'>;
+    const { appendFile } = handles;
+    const failing = vi.spyOn(handles, 'appendFile').mockImplementationOnce(async function (
+      this: FileHandle,
+      line,
+    ) {
+      await appendFile.call(this, String(line).slice(0, 20));
+      throw new Error('the disk is full');
+    });
+    try {
+      const entry = { kind: 'policy', actor: 'ada', action: 'deny', object: {}, outcome: 'done' };
+      await audit.record({ ...entry, actor: 'lost' });
+      await audit.record(entry);
+      await audit[Symbol.asyncDispose]();
+    } finally {
+      failing.mockRestore();
+    }
+    const [torn, whole, end] = (await readFile(file, 'utf8')).split('\n');
+    expect(torn).toHaveLength(20);
+    expect(JSON.parse(whole ?? '')).toMatchObject({ actor: 'ada', action: 'deny' });
+    expect(end).toBe('');
   });
 
   test('that is required and fails refuses answers and sign-ins', async () => {

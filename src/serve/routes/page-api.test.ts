@@ -154,6 +154,44 @@ function failing(log: TaskLog, message: string): TaskLog {
   return Object.assign(log, { get: fail, list: fail, submit: fail });
 }
 
+test('of two answers from two tabs one counts, and the other is a 409 that names it', async () => {
+  const asks: Agent = async function* (_turn, ctx) {
+    const { action } = await ctx.ask({ id: 'q', kind: 'approval', message: 'Delete everything?' });
+    yield { type: 'text.delta', id: 't', delta: action };
+    await new Promise(() => {});
+  };
+  await using served = await serve(asks, {
+    log: memoryLog(),
+    page: false,
+    graceMs: 1,
+    auth: { bearer: { ada: 'alpha' } },
+  });
+  const post = (path: string, body: object): Promise<Response> =>
+    fetch(`${served.url}/api/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: 'Bearer alpha' },
+      body: JSON.stringify(body),
+    });
+  const { task } = (await (await post('agents/agent/turns', { text: 'go' })).json()) as {
+    readonly task: string;
+  };
+  await expect.poll(async () => (await served.log.get(task))?.pending.length).toBe(1);
+  const answer = (action: string, messageId: string): Promise<Response> =>
+    post(`tasks/${task}/turns`, { answers: [{ id: 'q', action }], messageId });
+  const both = await Promise.all([answer('accept', 'tab1'), answer('decline', 'tab2')]);
+  const won = both[0].status === 201 ? 'tab1' : 'tab2';
+  const [first, second] = won === 'tab1' ? both : [both[1], both[0]];
+  expect([first.status, second.status]).toEqual([201, 409]);
+  const { error } = (await second.json()) as { readonly error: object };
+  expect(error).toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining(
+      `was already answered by "ada" with message "${won}"`,
+    ) as string,
+    retryable: false,
+  });
+});
+
 test('a caller whose queue is full learns it, and when to try again', async () => {
   const log = memoryLog();
   log.submit = async () => {

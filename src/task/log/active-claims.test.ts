@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { turnOf } from '../../../test/support/arbitraries.ts';
+import { onAbort } from '../../stream/abort.ts';
 import { HeldClaims } from './active-claims.ts';
 import { memoryDatabase } from '../memory/memory-log.ts';
 import { encodeEvent, numberLine } from '../store/line-codec.ts';
@@ -63,5 +64,19 @@ test('a claim that ends twice drops the tail of its task once, so readers keep t
   const commit = { task: 't', epoch: row.epoch, held: false, head: 2, ended: true };
   held.commit({ ...commit, rows: [{ seq: 2, note: true, line }], claimable: false });
   expect(drops).toBe(1);
+  held.close();
+});
+
+test('a beat that the store never answers does not keep a claim that another may have', async () => {
+  const store = memoryDatabase();
+  const beat: Store['beat'] = () => new Promise(() => {});
+  const shared = { ...store, exclusive: false, beat };
+  const held = new HeldClaims(shared, { leaseMs: 20, heartbeatMs: 5 });
+  const { signal } = held.hold(await claimOf(store, 't'));
+  await new Promise<void>((resolve) => void onAbort(signal, () => resolve()));
+  expect(signal.reason).toMatchObject({
+    code: 'fenced',
+    message: expect.stringContaining('the store has not answered') as string,
+  });
   held.close();
 });

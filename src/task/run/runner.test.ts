@@ -1,6 +1,7 @@
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { turnOf } from '../../../test/support/arbitraries.ts';
+import { DuolaneError } from '../../errors.ts';
 import { createRunner, memoryLog } from '../index.ts';
 import type { Agent, Turn } from '../../event/types.ts';
 import type { TaskLog } from '../types.ts';
@@ -237,6 +238,35 @@ test('a task that fails before its agent is called is tried again after a pause 
   expect(await settled()).toBe(2);
   await vi.advanceTimersByTimeAsync(1);
   expect(await settled()).toBe(3);
+});
+
+test('a log whose claims fail is asked again, and the failure is reported', async () => {
+  await using log = memoryLog();
+  const errors: unknown[][] = [];
+  let asked = 0;
+  const claims: TaskLog['claims'] = (...args) => {
+    if (++asked === 1) throw new DuolaneError('server', 'permission denied');
+    return log.claims(...args);
+  };
+  const failing = new Proxy(log, {
+    get(target, name) {
+      if (name === 'claims') return claims;
+      const member: unknown = Reflect.get(target, name);
+      return typeof member === 'function' ? (member.bind(target) as unknown) : member;
+    },
+  });
+  await log.submit(turnOf('m', { agent: 'a', task: 't' }));
+  const logger = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (...args: unknown[]) => errors.push(args),
+  };
+  const agent: Agent = async function* () {};
+  await using _ = createRunner({ log: failing, agents: { a: agent }, logger });
+  for await (const _entry of log.read('t', 0));
+  expect((await log.get('t'))?.state).toBe('completed');
+  expect(errors).toMatchObject([['tasks could not be claimed', { code: 'server' }]]);
 });
 
 test('an agent that is no function is refused by its name', async () => {

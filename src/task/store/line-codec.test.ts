@@ -50,3 +50,18 @@ test('later changes of an event do not change its entry', () => {
   event.delta = 'y';
   expect(entry).toStrictEqual({ type: 'text.delta', id: 't', delta: 'x', at: 5, seq: 7 });
 });
+
+test.each([2 ** 53, -1, 0.5, 8.64e15 + 1, Number.NaN, Infinity, '1' as unknown as number])(
+  'an event with the time %s, which no reader could read, is not stored',
+  (at) => {
+    const encode = (): string => encodeEvent({ type: 'status', message: 'x', at });
+    expect(encode).toThrow('invalid time');
+  },
+);
+
+test('the first and the last time that there is are stored', () => {
+  for (const at of [0, 8.64e15])
+    expect(decodeEntry(numberLine(encodeEvent({ type: 'status', message: 'x', at }), 1)).at).toBe(
+      at,
+    );
+});

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { exportPKCS8, generateKeyPair, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { ourCatalogue } from '../../../../../../test/support/mcp/catalogue.ts';
@@ -245,6 +248,31 @@ describe('a hostile tool server', () => {
     ).rejects.toMatchObject({ code: 'unauthorized' });
     expect(asked).toEqual([]);
     expect(await documents.find(new URL('https://93.184.216.35/x'))).toEqual({});
+  });
+
+  test('cannot have a code or a secret sent on by a redirect', async () => {
+    const posted: string[] = [];
+    const thief = createServer((request, response) => {
+      posted.push(request.url ?? '');
+      response.end('{}');
+    }).listen(0, '127.0.0.1');
+    await once(thief, 'listening');
+    const { port } = thief.address() as AddressInfo;
+    const issuer = createServer((_, response) => {
+      response.writeHead(307, { location: `http://127.0.0.1:${port}/stolen` }).end();
+    }).listen(0, '127.0.0.1');
+    await once(issuer, 'listening');
+    const url = new URL(`http://127.0.0.1:${(issuer.address() as AddressInfo).port}/token`);
+    try {
+      const { Documents } = await import('./documents.ts');
+      const documents = new Documents(fetch, new AbortController().signal, url);
+      await expect(documents.post(url, 'client_secret=hush', {})).rejects.toMatchObject({
+        code: 'network',
+      });
+      expect(posted).toEqual([]);
+    } finally {
+      for (const server of [thief, issuer]) server.close().closeAllConnections();
+    }
   });
 
   test('gets no secret that is for another issuer, and a secret needs one', async () => {
