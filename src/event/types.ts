@@ -281,6 +281,8 @@ export interface Snapshot {
   readonly pending: readonly InputRequest[];
   /** Not spent yet. */
   readonly answers: readonly Answer[];
+  /** The questions of `answers`: an answer decides only what the person was shown. */
+  readonly answered?: readonly InputRequest[];
   /** The text of the open or last run so far; what a sub-agent (`path`) says is not in it. */
   readonly text: string;
   /** What was said before that, the oldest first; of a long conversation only the newest part. */

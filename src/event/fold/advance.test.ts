@@ -73,6 +73,7 @@ test('an entry that changes nothing of a member leaves it as it is, whichever it
     calls: [{ callId: 'k', name: 'f', args: {} }],
     pending: [],
     answers: [{ id: 'q', action: 'accept' }],
+    answered: [{ id: 'q', kind: 'approval' }],
     text: 'so far',
     said: [{ kind: 'response', id: 'm0', text: 'before', turns: 1 }],
     artifacts: [{ artifactId: 'r', parts: [{ text: 'x' }] }],

@@ -79,6 +79,7 @@ function copy(from: Snapshot): Draft {
   if (from.omitted !== undefined) draft.omitted = from.omitted;
   if (from.said !== undefined) draft.said = from.said;
   if (from.delivered !== undefined) draft.delivered = from.delivered;
+  if (from.answered !== undefined) draft.answered = from.answered;
   return draft;
 }
 
@@ -182,6 +183,7 @@ function submit(draft: Draft, turn: Turn): void {
   draft.answers = [...draft.answers, ...heard];
   const [open, closed] = split(draft.pending, (request) => asked.has(request.id));
   draft.pending = open;
+  draft.answered = [...(draft.answered ?? []), ...closed];
   for (const { id, message } of closed)
     if (message !== undefined)
       remember(draft, { kind: 'question', id, text: message, turns: before });
@@ -190,7 +192,7 @@ function submit(draft: Draft, turn: Turn): void {
 
 function start(draft: Draft, entry: Of<'run.started'>): void {
   const id = entry.turn ?? (nextTurn(draft) ?? draft.current)?.messageId;
-  const { again, pending, answers } = opening(draft, id);
+  const { again, pending, answers, answered } = opening(draft, id);
   const current = turnOf(draft, id);
   if (!again && draft.current && draft.text !== '')
     remember(draft, {
@@ -203,6 +205,7 @@ function start(draft: Draft, entry: Of<'run.started'>): void {
   draft.unserved = draft.unserved.filter((turn) => turn.messageId !== id);
   draft.pending = pending;
   draft.answers = answers;
+  keepAnswered(draft, answered);
   draft.attempt = entry.attempt ?? (again ? draft.attempt + 1 : 1);
   if (entry.sessionId !== undefined) draft.sessionId = entry.sessionId;
   if (!again || entry.discard) draft.text = '';
@@ -228,6 +231,7 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   if (entry.error) draft.error = entry.error;
   draft.pending = [];
   draft.answers = [];
+  delete draft.answered;
   draft.state = ending(draft, entry.outcome);
 }
 
@@ -294,9 +298,19 @@ function deliver(draft: Draft, artifactId: string): void {
   if (!known.includes(artifactId)) draft.delivered = { turn, artifacts: [...known, artifactId] };
 }
 
+function keepAnswered(draft: Draft, answered: readonly InputRequest[]): void {
+  if (answered.length > 0) draft.answered = answered;
+  else delete draft.answered;
+}
+
 function closeCall(draft: Draft, callId: string): void {
   draft.calls = draft.calls.filter((call) => call.callId !== callId);
   draft.answers = draft.answers.filter((answer) => !belongsTo(answer.id, callId));
+  if (draft.answered)
+    keepAnswered(
+      draft,
+      draft.answered.filter((request) => !belongsTo(request.id, callId)),
+    );
   if (draft.pending.length === 0) return;
   draft.pending = draft.pending.filter(
     (request) => request.callId !== callId && !belongsTo(request.id, callId),

@@ -1,3 +1,4 @@
+import type { InputRequest } from '../../ask.ts';
 import { turnOf } from './turns.ts';
 import type { Entry, Outcome, Snapshot, TaskState } from '../types.ts';
 
@@ -23,18 +24,24 @@ export const belongsTo = (id: string, callId: string): boolean => id.startsWith(
  * run that slept is over, and only the questions of calls that it left open still count.
  */
 export function opening(
-  { current, pending, answers, calls }: Snapshot,
+  { current, pending, answers, answered = [], calls }: Snapshot,
   messageId: string | undefined,
 ): {
   readonly again: boolean;
   readonly pending: Snapshot['pending'];
   readonly answers: Snapshot['answers'];
+  readonly answered: readonly InputRequest[];
 } {
   if (current !== undefined && current.messageId === messageId)
-    return { again: true, pending, answers };
+    return { again: true, pending, answers, answered };
   const open = ({ id }: { readonly id: string }): boolean =>
     calls.some((call) => belongsTo(id, call.callId));
-  return { again: false, pending: pending.filter(open), answers: answers.filter(open) };
+  return {
+    again: false,
+    pending: pending.filter(open),
+    answers: answers.filter(open),
+    answered: answered.filter(open),
+  };
 }
 
 /** Which rule forbids this entry here, in words; nothing if it is lawful. */

@@ -2,6 +2,7 @@ import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { belongsTo } from '../fold/entry-rules.ts';
 import { encodeEntry } from '../entry-codec.ts';
+import { cut } from '../truncate-event.ts';
 
 export interface OpenQuestion {
   readonly request: InputRequest;
@@ -54,14 +55,14 @@ export class OpenQuestions {
   }
 
   /**
-   * Throws if this is another question than the one that was answered in this run under the id: the
-   * person was never shown it, so the answer does not decide it. What was asked before a restart is
-   * not known here.
+   * The question has an answer already. Throws if this is another question than the one that was answered in this run under the id: the
+   * person was never shown it, so the answer does not decide it.
    */
   checkAnswered(request: InputRequest): void {
     const answered = this.#answered.get(request.id);
     if (answered && !isSameQuestion(answered, request))
       throw otherContent(request, 'was already answered');
+    this.#answered.set(request.id, request);
   }
 
   /** One asker no longer waits. The question is withdrawn with its last asker. */
@@ -92,9 +93,14 @@ const otherContent = ({ id }: InputRequest, what: string): DuolaneError =>
     `question "${id}" ${what} with other content; give each question its own id`,
   );
 
-/** Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count. */
-function isSameQuestion(one: InputRequest, other: InputRequest): boolean {
-  const content = ({ kind, message, schema, data }: InputRequest): string =>
-    encodeEntry({ type: 'custom', name: kind, data: [message, schema, data], seq: 1, at: 0 });
-  return one === other || content(one) === content(other);
+/**
+ * Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count.
+ * They are compared as the log stores them: a long question is truncated there.
+ */
+export const isSameQuestion = (one: InputRequest, other: InputRequest): boolean =>
+  one === other || storedContent(one) === storedContent(other);
+
+function storedContent({ kind, message, schema, data }: InputRequest): string {
+  const request = { id: '', kind, message, schema, data } as InputRequest;
+  return encodeEntry({ ...cut({ type: 'input.required', request }), seq: 1, at: 0 });
 }

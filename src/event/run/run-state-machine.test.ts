@@ -18,7 +18,8 @@ import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { advance } from '../fold/advance.ts';
 import { checkLaws } from '../check-laws.ts';
 import { Laws } from './run-state-machine.ts';
-import type { AgentEvent, Snapshot } from '../types.ts';
+import { cut as truncated } from '../truncate-event.ts';
+import type { AgentEvent, Snapshot, TaskEvent } from '../types.ts';
 
 const turn = turnOf('m1');
 const fresh: Snapshot = advance(undefined, numbered({ type: 'turn.submitted', turn }, 1));
@@ -480,5 +481,52 @@ describe('a question whose id was used before in the run', () => {
     laws.take(call('c'));
     const { answer, events } = laws.question(ask('c/q', 'delete B?'), false);
     expect([answer, events]).toMatchObject([undefined, [{ type: 'input.required' }]]);
+  });
+});
+
+describe('a question of the run before', () => {
+  const request = (what: string) => ({ id: 'may', kind: 'approval', data: { what } }) as const;
+  const asked = [
+    { type: 'run.started', turn: 'm1' },
+    { type: 'input.required', request: request('list') },
+  ] as const;
+  const answer = turnOf('m2', { parts: [], answers: [{ id: 'may', action: 'accept' }] });
+  const after = (...events: readonly TaskEvent[]): Snapshot =>
+    events.reduce((task, event, index) => advance(task, numbered(event, index + 2)), fresh);
+
+  test('is known with its answer if it is asked again as it was', () => {
+    const task = after(...asked, { type: 'turn.submitted', turn: answer });
+    expect(lawsOf(task).question(request('list'), false).answer).toMatchObject({
+      action: 'accept',
+    });
+    expect(lawsOf(after(...asked)).question(request('list'), false).events).toHaveLength(1);
+  });
+
+  test('does not lend its answer to another question under its id', () => {
+    const task = after(...asked, { type: 'turn.submitted', turn: answer });
+    const { answer: known, events } = lawsOf(task).question(request('delete'), false);
+    expect(known).toBeUndefined();
+    expect(events.at(-1)).toMatchObject({
+      type: 'input.required',
+      request: { id: 'may#2', data: { what: 'delete' } },
+    });
+  });
+
+  test('is a question of this run once it is asked again', () => {
+    const laws = lawsOf(after(...asked, { type: 'turn.submitted', turn: answer }));
+    laws.question(request('list'), false);
+    expect(() => laws.question(request('delete'), false)).toThrow(/already answered/);
+  });
+
+  test('does not stand open for another question under its id', () => {
+    const { events } = lawsOf(after(...asked)).question(request('delete'), false);
+    expect(events.at(-1)).toMatchObject({ type: 'input.required', request: { id: 'may#2' } });
+  });
+
+  test('that was too long to be stored whole is known again', () => {
+    const long = request('x'.repeat(2 << 20));
+    const stored = truncated({ type: 'input.required', request: long });
+    const task = after(asked[0], stored, { type: 'turn.submitted', turn: answer });
+    expect(lawsOf(task).question(long, false).answer).toMatchObject({ action: 'accept' });
   });
 });

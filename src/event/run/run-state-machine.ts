@@ -4,7 +4,7 @@ import { Blocks } from './block-tracker.ts';
 import { Calls } from './call-tracker.ts';
 import { belongsTo, isDelta, opening } from '../fold/entry-rules.ts';
 import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './parse-event.ts';
-import { type OpenQuestion, OpenQuestions } from './open-questions.ts';
+import { isSameQuestion, type OpenQuestion, OpenQuestions } from './open-questions.ts';
 import { STOPPED } from '../fold/recover-run.ts';
 import { Steps } from './step-tracker.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
@@ -39,6 +39,8 @@ export class Laws {
   readonly #questions = new OpenQuestions();
   /** Not spent yet. */
   readonly #answers: Map<string, Answer>;
+  /** Questions of the run before that are open, or whose answers are not spent. */
+  readonly #before: Map<string, InputRequest>;
   /** Ids of questions whose call has closed. */
   readonly #spent = new Set<string>();
   readonly #textBefore: string;
@@ -53,6 +55,8 @@ export class Laws {
     const { task, turn, continues } = options;
     this.#opening = opening(task, turn.messageId);
     this.#answers = new Map(this.#opening.answers.map((answer) => [answer.id, answer]));
+    const before = [...this.#opening.answered, ...this.#opening.pending];
+    this.#before = new Map(before.map((request) => [request.id, request]));
     this.#textBefore = this.#opening.again && continues ? task.text : '';
     this.#artifacts = new Set(task.artifacts.map(({ artifactId }) => artifactId));
     this.#blocks = new Blocks(this.#warn);
@@ -85,7 +89,7 @@ export class Laws {
     asked: InputRequest,
     yielded: boolean,
   ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
-    const request = tidyRequest(this.#unspent(this.#named(asked)));
+    const request = this.#unspent(tidyRequest(this.#named(asked)), yielded);
     const answer = this.#answers.get(request.id);
     if (answer) {
       if (!yielded) this.#questions.checkAnswered(request);
@@ -368,11 +372,22 @@ export class Laws {
 
   /**
    * A question under the id of one whose call has closed is another question: a model may give two
-   * calls one id. The log may still have the old answer, which must not decide it.
+   * calls one id. So is one with other content than the run before asked under its id. The log may
+   * still have the old answer, or get it, and the person did not give it to this question. So the
+   * question gets an id of its own.
    */
-  #unspent(request: InputRequest): InputRequest {
+  #unspent(request: InputRequest, yielded: boolean): InputRequest {
+    const isTaken = (id: string): boolean => {
+      const before = this.#before.get(id);
+      return (
+        this.#spent.has(id) ||
+        (!yielded && before !== undefined && !isSameQuestion(before, request))
+      );
+    };
     let { id } = request;
-    for (let times = 2; this.#spent.has(id); times += 1) id = `${request.id}#${times}`;
+    for (let times = 2; isTaken(id); times += 1) id = `${request.id}#${times}`;
+    // From here on it is a question of this run.
+    if (!yielded) this.#before.delete(id);
     return id === request.id ? request : { ...request, id };
   }
 

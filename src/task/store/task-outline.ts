@@ -31,6 +31,7 @@ export function outlineOf(snapshot: Snapshot): Snapshot {
   if (missing > 0) outline.omitted = missing;
   delete outline.current;
   delete outline.said;
+  delete outline.answered;
   delete outline.delivered;
   return outline;
 }
