@@ -63,7 +63,7 @@ export class Servers implements AsyncDisposable {
     const { added, removed } = await this.#inTurn(() => this.#change(servers, errors));
     // A server inside the host may answer only after this request: it is not waited for.
     const dialled = added.filter((name) => record(servers[name])['type'] !== 'sdk');
-    await Promise.all(dialled.map((name) => this.#servers.get(name)?.ready()));
+    await Promise.all(dialled.map(async (name) => this.#servers.get(name)?.ready()));
     for (const name of added) {
       const described = this.#servers.get(name)?.describe();
       if (described?.['status'] === 'failed') errors[name] = str(described['error']);
