@@ -101,7 +101,7 @@ export class DuolaneError extends Error implements Failure {
   static from(reason: unknown, code: ErrorCode = 'internal'): DuolaneError {
     if (reason instanceof DuolaneError) return reason;
     if (!(reason instanceof Error))
-      return new DuolaneError(code, wordsOf(reason), { cause: reason });
+      return new DuolaneError(code, errorMessage(reason), { cause: reason });
     const known: Record<string, ErrorCode> = { AbortError: 'canceled', TimeoutError: 'timeout' };
     return new DuolaneError(known[reason.name] ?? code, reason.message, { cause: reason });
   }
@@ -153,12 +153,13 @@ export function publicFailure(reason: unknown): {
   return { failure: withheld ? { ...failure, message: WITHHELD } : failure, withheld };
 }
 
-/** Anything can be thrown, also what has no words. */
-function wordsOf(reason: unknown): string {
+/** The message of anything that was thrown. Never throws, also for a value without `toString`. */
+export function errorMessage(reason: unknown): string {
+  if (reason instanceof Error) return reason.message;
   try {
     return String(reason);
   } catch {
-    // A value may throw when it is written as text.
-    return 'something that cannot be written was thrown';
+    // A value may throw when it is converted to text.
+    return 'a value that cannot be converted to text was thrown';
   }
 }

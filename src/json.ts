@@ -4,6 +4,39 @@ export type JsonObject = { readonly [key: string]: unknown };
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** The value if it is an object, else an empty one. For members of data that is not trusted. */
+export const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
+
+/** The items of an array, or none for anything else. */
+export const asArray = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** The objects among the items of an array. */
+export const asObjects = (value: unknown): readonly JsonObject[] => asArray(value).filter(isObject);
+
+/** The value if it is a string, else `fallback`. */
+export const asString = (value: unknown, fallback = ''): string =>
+  typeof value === 'string' ? value : fallback;
+
+/** The strings among the items of an array. */
+export const asStrings = (value: unknown): readonly string[] =>
+  asArray(value).filter((item) => typeof item === 'string');
+
+/** The value if it is a finite number. */
+export const asNumber = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+
+/**
+ * The same fields without those that are `undefined`. Hot paths write their literals instead: an
+ * object that is built member by member has a shape of its own.
+ */
+export function omitUndefined<T extends object>(fields: {
+  readonly [K in keyof T]: T[K] | undefined;
+}): T {
+  const kept: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) kept[name] = value;
+  return kept as T;
+}
+
 /** The deepest nesting that is accepted. Deeper values overflow the stack of a codec, a worker or a browser that walks them. */
 export const MAX_DEPTH = 500;
 

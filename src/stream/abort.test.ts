@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { expect, test, vi } from 'vitest';
-import { abortable, onAbort, settledWithin, sleep } from './abort.ts';
+import { abortable, onAbort, raceAbort, settledWithin, sleep, withTimeout } from './abort.ts';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
@@ -121,4 +121,46 @@ test('a source that throws when it is asked ends the loop', async () => {
   const reader = abortable(source, new AbortController().signal);
   await expect(reader.next()).rejects.toThrow('not even a promise');
   expect((await reader.next()).done).toBe(true);
+});
+
+test('raceAbort passes on the result of the work and leaves no listener', async () => {
+  const { signal } = new AbortController();
+  await expect(raceAbort(Promise.resolve(1), signal)).resolves.toBe(1);
+  await expect(raceAbort(Promise.reject(new Error('broken')), signal)).rejects.toThrow('broken');
+  expect(listeners(signal)).toBe(0);
+});
+
+test('raceAbort rejects with the reason of an abort before or during the work', async () => {
+  const never = new Promise<never>(() => {});
+  await expect(raceAbort(never, AbortSignal.abort('before'))).rejects.toBe('before');
+  const controller = new AbortController();
+  const racing = raceAbort(never, controller.signal, (reason) => new Error(String(reason)));
+  controller.abort('during');
+  await expect(racing).rejects.toThrow('during');
+});
+
+test('raceAbort ignores a failure of the work after the abort', async () => {
+  const controller = new AbortController();
+  let fail: (error: Error) => void = () => {};
+  const work = new Promise<never>((_, reject) => (fail = reject));
+  const racing = raceAbort(work, controller.signal);
+  controller.abort('stop');
+  await expect(racing).rejects.toBe('stop');
+  fail(new Error('too late'));
+  // An unhandled rejection would fail the run.
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(listeners(controller.signal)).toBe(0);
+});
+
+test('withTimeout passes on the result, or rejects after its time', async () => {
+  vi.useFakeTimers();
+  try {
+    await expect(withTimeout(Promise.resolve(1), 10, () => 'late')).resolves.toBe(1);
+    expect(vi.getTimerCount()).toBe(0);
+    const waiting = withTimeout(new Promise(() => {}), 10, () => 'late');
+    vi.advanceTimersByTime(10);
+    await expect(waiting).rejects.toBe('late');
+  } finally {
+    vi.useRealTimers();
+  }
 });

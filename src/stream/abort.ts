@@ -39,6 +39,33 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
+/**
+ * The value of `work`, or the signal's reason as soon as it aborts. A failure of `work` after the abort
+ * is ignored: the caller has the reason already. No listener stays behind.
+ */
+export function raceAbort<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  toError: (reason: unknown) => unknown = (reason) => reason,
+): Promise<T> {
+  if (!signal) return work;
+  return new Promise((resolve, reject) => {
+    const unlisten = onAbort(signal, (reason) => reject(toError(reason)));
+    work.then(resolve, reject).finally(unlisten);
+  });
+}
+
+/**
+ * The value of `work`, or the error of `toError` after `ms`. A failure of `work` after that is ignored:
+ * the caller has the timeout already. No timer stays behind.
+ */
+export function withTimeout<T>(work: Promise<T>, ms: number, toError: () => unknown): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(toError()), ms);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
 /** Whether the promise settled, either way, within `ms`. Never rejects; its timer is cleared. */
 export function settledWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
