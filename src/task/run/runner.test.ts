@@ -4,7 +4,7 @@ import { turnOf } from '../../../test/support/arbitraries.ts';
 import { DuolaneError } from '../../errors.ts';
 import { createRunner, memoryLog } from '../index.ts';
 import type { Agent, Turn } from '../../event/types.ts';
-import type { TaskLog } from '../types.ts';
+import type { RunObserver, TaskLog } from '../types.ts';
 
 test('a runner is disposed of when the last task that was being submitted is handed back', async () => {
   await using log = memoryLog();
@@ -319,7 +319,7 @@ test('an observer that throws at a submit takes no place for good', async () => 
   const submitted = (): never => {
     throw new Error('a broken observer');
   };
-  const observer = { submitted, run: () => ({ hear() {}, end() {} }) };
+  const observer: RunObserver = { submitted, run: () => ({ hear() {}, end() {} }) };
   const runner = createRunner({ log, agents, logger, observer, maxRuns: 1 });
   const turn = turnOf('m', { agent: 'a', task: 't' });
   await expect(runner.submit(turn)).rejects.toThrow('a broken observer');
