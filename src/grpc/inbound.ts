@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import { Fifo } from '../stream/fifo.ts';
-import { DONE, Reader, secondReader, type Source } from '../stream/queue-reader.ts';
+import { DONE, QueueReader, secondReaderError, type QueueSource } from '../stream/queue-reader.ts';
 import { FrameDecoder } from './frames.ts';
 
 /**
@@ -13,8 +13,11 @@ export class Inbound implements AsyncIterable<Uint8Array> {
   readonly #stream: Readable;
   readonly #decoder: FrameDecoder;
   readonly #messages = new Fifo<Uint8Array>();
-  readonly #source: Source<Uint8Array> = { take: () => this.#take(), leave: () => this.#leave() };
-  #reader: Reader<Uint8Array> | undefined;
+  readonly #source: QueueSource<Uint8Array> = {
+    take: () => this.#take(),
+    cancel: () => this.#leave(),
+  };
+  #reader: QueueReader<Uint8Array> | undefined;
   readonly #messageMs: number | undefined;
   #paused = false;
   #late: NodeJS.Timeout | undefined;
@@ -29,9 +32,9 @@ export class Inbound implements AsyncIterable<Uint8Array> {
     if (messageMs !== undefined) stream.once('close', () => clearTimeout(this.#late));
   }
 
-  [Symbol.asyncIterator](): Reader<Uint8Array> {
-    if (this.#reader) throw secondReader('gRPC stream');
-    this.#reader = new Reader(this.#source);
+  [Symbol.asyncIterator](): QueueReader<Uint8Array> {
+    if (this.#reader) throw secondReaderError('gRPC stream');
+    this.#reader = new QueueReader(this.#source);
     return this.#reader;
   }
 

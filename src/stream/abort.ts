@@ -1,5 +1,5 @@
 import { Puller } from './puller.ts';
-import { DONE, Reader } from './queue-reader.ts';
+import { DONE, QueueReader } from './queue-reader.ts';
 
 /**
  * Calls `run` with the signal's reason when it aborts, at once if it has. Returns what stops
@@ -88,18 +88,18 @@ export function abortable<T>(
 ): AsyncIterableIterator<T, void, undefined> {
   const puller = new Puller(source, () => reader.wake());
   let state: 'open' | 'aborted' | 'left' = 'open';
-  const reader = new Reader<T>({
+  const reader = new QueueReader<T>({
     take() {
       if (state === 'left') return DONE;
       if (state === 'aborted') throw signal.reason;
       return puller.take();
     },
-    async leave() {
+    async cancel() {
       const prompt = state === 'aborted';
       state = 'left';
       unlisten();
       reader.wake();
-      const left = puller.leave();
+      const left = puller.cancel();
       // The reader has the abort's reason; a source that ignores its signal is not waited for.
       if (prompt) left.catch(() => {});
       else await left;

@@ -6,7 +6,7 @@ import type { Abortable } from './types.ts';
  * `next()`, for ever if nothing comes; this one aborts the signal that `start` is given, and a
  * `next()` that waits is done. Abort of the caller's signal makes the loop throw its reason.
  */
-export function leavable<T>(
+export function cancellableGenerator<T>(
   { signal: outer }: Abortable,
   start: (signal: AbortSignal) => AsyncGenerator<T, void, undefined>,
 ): AsyncIterableIterator<T, void, undefined> {
@@ -41,7 +41,7 @@ export function leavable<T>(
 }
 
 /** Resolves on `wake`, after `ms`, or when the signal aborts, whichever is first; never rejects. */
-export function waitFor(
+export function waitForWake(
   subscribe: (wake: () => void) => () => void,
   signal: AbortSignal,
   ms?: number,
@@ -60,7 +60,7 @@ export function waitFor(
 }
 
 /** Adds to the set until the function that it returns is called. */
-export function subscribe(wakes: Set<() => void>, wake: () => void): () => void {
+export function addListener(wakes: Set<() => void>, wake: () => void): () => void {
   wakes.add(wake);
   return () => void wakes.delete(wake);
 }

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { onAbort } from './abort.ts';
 import { Fifo } from './fifo.ts';
-import { DONE, Reader, secondReader, type Source } from './queue-reader.ts';
+import { DONE, QueueReader, secondReaderError, type QueueSource } from './queue-reader.ts';
 import type { Abortable } from './types.ts';
 
 export interface ChannelOptions extends Abortable {
@@ -30,8 +30,8 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   readonly #capacity: number;
   readonly #items = new Fifo<T>();
   readonly #writers = new Fifo<Writer<T>>();
-  readonly #source: Source<T> = { take: () => this.#take(), leave: () => this.#leave() };
-  #reader: Reader<T> | undefined;
+  readonly #source: QueueSource<T> = { take: () => this.#take(), cancel: () => this.#leave() };
+  #reader: QueueReader<T> | undefined;
   #end: { readonly error?: unknown } | undefined;
   #unlisten = (): void => {};
 
@@ -78,8 +78,8 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<T, void, undefined> {
-    if (this.#reader) throw secondReader('channel');
-    this.#reader = new Reader(this.#source);
+    if (this.#reader) throw secondReaderError('channel');
+    this.#reader = new QueueReader(this.#source);
     return this.#reader;
   }
 
@@ -88,7 +88,7 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   #add(item: T): void {
-    if (this.#reader?.waits) this.#reader.hand(item);
+    if (this.#reader?.waits) this.#reader.deliver(item);
     else this.#items.push(item);
   }
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { Spill } from './disk-queue.ts';
+import { DiskQueue } from './disk-queue.ts';
 
 const options = { directory: undefined, batchBytes: 1024, diskBytes: 1024 * 1024 };
 
-async function next(spill: Spill): Promise<string> {
+async function next(spill: DiskQueue): Promise<string> {
   for (;;) {
     const text = spill.take();
     if (text !== undefined) return text;
@@ -12,7 +12,7 @@ async function next(spill: Spill): Promise<string> {
 }
 
 test('bytes above a batch that are no UTF-8 come out as those of a short text do', async () => {
-  const spill = new Spill(options);
+  const spill = new DiskQueue(options);
   const broken = Buffer.concat([
     Buffer.from('{"a":"'),
     Buffer.alloc(3000, 0xff),
@@ -26,7 +26,7 @@ test('bytes above a batch that are no UTF-8 come out as those of a short text do
 });
 
 test('a queue that goes on does not keep the files that it has closed', async () => {
-  const spill = new Spill({ ...options, diskBytes: 8 * 1024 });
+  const spill = new DiskQueue({ ...options, diskBytes: 8 * 1024 });
   for (let round = 0; round < 200; round += 1) {
     for (let count = 0; count < 3; count += 1) spill.write('x'.repeat(1000));
     while (spill.items > 0) await next(spill);

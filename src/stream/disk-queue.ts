@@ -26,7 +26,7 @@ export interface SpillOptions {
  * nothing is left of it when the process dies. A file that has been read is given back, also while
  * others are still written: a queue that never runs empty does not grow.
  */
-export class Spill {
+export class DiskQueue {
   readonly #options: SpillOptions;
   readonly #files = new Fifo<SpillFile>();
   readonly #fileBytes: number;

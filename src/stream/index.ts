@@ -3,5 +3,5 @@ export { Channel, type ChannelOptions } from './channel.ts';
 export { Disposer } from './disposer.ts';
 export { keepAlive } from './keep-alive.ts';
 export { merge } from './merge.ts';
-export { type OverflowOptions, OverflowQueue, type Waiting } from './overflow-queue.ts';
+export { type OverflowOptions, OverflowQueue, type QueueDepth } from './overflow-queue.ts';
 export type { Abortable, Items, ListOptions } from './types.ts';

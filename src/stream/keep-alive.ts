@@ -1,6 +1,6 @@
 import { DuolaneError } from '../errors.ts';
 import { Puller } from './puller.ts';
-import { Reader } from './queue-reader.ts';
+import { QueueReader } from './queue-reader.ts';
 
 /**
  * The items of the source, and `make()` whenever the reader has waited `everyMs` for the next one.
@@ -30,7 +30,7 @@ export function keepAlive<T, B>(
       reader.wake();
     }
   };
-  const reader = new Reader<T | B>({
+  const reader = new QueueReader<T | B>({
     take() {
       const result = puller.take() ?? (due ? { done: false, value: make() } : undefined);
       if (result) due = false;
@@ -40,9 +40,9 @@ export function keepAlive<T, B>(
       }
       return result;
     },
-    async leave() {
+    async cancel() {
       clearTimeout(timer);
-      const left = puller.leave();
+      const left = puller.cancel();
       reader.wake();
       await left;
     },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Recent } from './lru-cache.ts';
+import { LruCache } from './lru-cache.ts';
 
 const step = fc.record({
   do: fc.constantFrom('set', 'set', 'get', 'peek', 'delete', 'clear'),
@@ -13,7 +13,7 @@ test('what was used last is there as it was set last, and never more than fits',
       fc.integer({ min: 1, max: 6 }),
       fc.array(step, { maxLength: 100 }),
       (capacity, steps) => {
-        const recent = new Recent<number, string>(capacity);
+        const recent = new LruCache<number, string>(capacity);
         const latest = new Map<number, string>();
         // The keys by their last use, the newest at the end.
         let used: number[] = [];
@@ -46,7 +46,7 @@ test('what was used last is there as it was set last, and never more than fits',
 });
 
 test('what is kept is bounded by its weight', () => {
-  const recent = new Recent<string, string>(1000, {
+  const recent = new LruCache<string, string>(1000, {
     maxWeight: 100,
     weigh: ({ length }) => length,
   });

@@ -1,4 +1,4 @@
-import { Register } from './releasing-map.ts';
+import { ReleasingMap } from './releasing-map.ts';
 
 export interface RecentOptions<V> {
   readonly maxWeight?: number;
@@ -8,16 +8,16 @@ export interface RecentOptions<V> {
 /**
  * A map that keeps the `capacity` entries used last, and less than as many older ones; the same holds
  * for their weight, if `maxWeight` is given: about twice that is kept at most. Two generations, for a map that is
- * reordered with every use is dear: what was ever in it is kept until the next full collection (see `Register`).
+ * reordered with every use is dear: what was ever in it is kept until the next full collection (see `ReleasingMap`).
  */
-export class Recent<K extends string | number, V> {
+export class LruCache<K extends string | number, V> {
   readonly #capacity: number;
   readonly #maxWeight: number;
   readonly #weigh: (value: V) => number;
   /** Of what is in `#newer`. */
   #weight = 0;
-  #newer = new Register<K, V>();
-  #older = new Register<K, V>();
+  #newer = new ReleasingMap<K, V>();
+  #older = new ReleasingMap<K, V>();
 
   constructor(capacity: number, { maxWeight = Infinity, weigh = () => 0 }: RecentOptions<V> = {}) {
     this.#capacity = capacity;

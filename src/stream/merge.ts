@@ -1,5 +1,5 @@
 import { Puller } from './puller.ts';
-import { DONE, Reader } from './queue-reader.ts';
+import { DONE, QueueReader } from './queue-reader.ts';
 
 /**
  * The items of all sources as they come. Each source keeps its order, is asked for one item at a
@@ -11,7 +11,7 @@ export function merge<T>(
 ): AsyncIterableIterator<T, void, undefined> {
   const wake = (): void => reader.wake();
   let pullers = sources.map((source) => new Puller(source, wake));
-  const reader = new Reader<T>({
+  const reader = new QueueReader<T>({
     take() {
       for (const puller of pullers) {
         const result = puller.take();
@@ -23,11 +23,11 @@ export function merge<T>(
       }
       return pullers.length === 0 ? DONE : undefined;
     },
-    async leave() {
+    async cancel() {
       const left = pullers;
       pullers = [];
       reader.wake();
-      await Promise.all(left.map((puller) => puller.leave()));
+      await Promise.all(left.map((puller) => puller.cancel()));
     },
   });
   return reader;

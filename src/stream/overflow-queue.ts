@@ -2,8 +2,8 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from './abort.ts';
 import { Fifo } from './fifo.ts';
 import { disposeOnce } from './dispose-once.ts';
-import { DONE, Reader, secondReader, type Source } from './queue-reader.ts';
-import { Spill } from './disk-queue.ts';
+import { DONE, QueueReader, secondReaderError, type QueueSource } from './queue-reader.ts';
+import { DiskQueue } from './disk-queue.ts';
 import type { Abortable } from './types.ts';
 import { reportUnexpected } from './report-unexpected.ts';
 
@@ -20,7 +20,7 @@ export interface OverflowOptions<T> extends Abortable {
 }
 
 /** What waits in an overflow queue, and where. */
-export interface Waiting {
+export interface QueueDepth {
   readonly items: number;
   readonly memoryBytes: number;
   readonly diskBytes: number;
@@ -46,10 +46,10 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   readonly #decode: (text: string) => T;
   readonly #items = new Fifo<T>();
   readonly #sizes = new Fifo<number>();
-  readonly #spill: Spill;
-  readonly #source: Source<T> = { take: () => this.#take(), leave: () => this.#leave({}) };
+  readonly #spill: DiskQueue;
+  readonly #source: QueueSource<T> = { take: () => this.#take(), cancel: () => this.#leave({}) };
   #bytes = 0;
-  #reader: Reader<T> | undefined;
+  #reader: QueueReader<T> | undefined;
   #loading: Promise<void> | undefined;
   #end: { readonly error?: unknown } | undefined;
   #left: Promise<void> | undefined;
@@ -67,12 +67,12 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     this.#encode = encode;
     this.#decode = decode;
     const batchBytes = Math.min(BATCH_BYTES, Math.max(64, Math.ceil(memoryBytes / 16)));
-    this.#spill = new Spill({ directory, batchBytes, diskBytes });
+    this.#spill = new DiskQueue({ directory, batchBytes, diskBytes });
     this.#unlisten = onAbort(signal, (reason) => this.#abort(reason));
   }
 
   /** Items that wait, and where. */
-  get waiting(): Waiting {
+  get waiting(): QueueDepth {
     const { items, memoryBytes, diskBytes } = this.#spill;
     return { items: this.#items.length + items, memoryBytes: this.#bytes + memoryBytes, diskBytes };
   }
@@ -87,7 +87,7 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   offer(item: T, text?: string): boolean {
     if (this.#end) return false;
     if (this.#reader?.waits && !this.#loading) {
-      this.#reader.hand(item);
+      this.#reader.deliver(item);
       return true;
     }
     const encoded = text ?? this.#text(item);
@@ -147,8 +147,8 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<T, void, undefined> {
-    if (this.#reader) throw secondReader('queue');
-    this.#reader = new Reader(this.#source);
+    if (this.#reader) throw secondReaderError('queue');
+    this.#reader = new QueueReader(this.#source);
     return this.#reader;
   }
 

@@ -36,7 +36,7 @@ export class Puller<T> {
   }
 
   /** Closes the source, and waits for that only if it is not busy: a deaf one would keep us. */
-  async leave(): Promise<void> {
+  async cancel(): Promise<void> {
     if (this.#over) return;
     this.#over = true;
     const closed = this.#iterator.return?.();

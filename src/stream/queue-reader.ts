@@ -1,14 +1,14 @@
 import { DuolaneError } from '../errors.ts';
 
 /** What a queue is to its one reader. */
-export interface Source<T> {
+export interface QueueSource<T> {
   /** The next item or the end, at once; `undefined` while there is neither. Throws the failure. */
   take(): IteratorResult<T, void> | undefined;
   /**
    * The reader is gone, by the end, an error or its own will: release everything, and wake a read
    * that waits. Called any number of times; after the first, `take` gives nothing but the end.
    */
-  leave(): void | Promise<void>;
+  cancel(): void | Promise<void>;
 }
 
 interface Waiting<T> {
@@ -22,11 +22,11 @@ export const DONE: IteratorReturnResult<void> = { done: true, value: undefined }
  * The reading side of a queue. Written by hand and not as an async generator: an item that is there
  * costs one promise, and `return` also ends a `next` that waits.
  */
-export class Reader<T> implements AsyncIterableIterator<T, void, undefined> {
-  readonly #source: Source<T>;
+export class QueueReader<T> implements AsyncIterableIterator<T, void, undefined> {
+  readonly #source: QueueSource<T>;
   #waiting: Waiting<T> | undefined;
 
-  constructor(source: Source<T>) {
+  constructor(source: QueueSource<T>) {
     this.#source = source;
   }
 
@@ -67,14 +67,14 @@ export class Reader<T> implements AsyncIterableIterator<T, void, undefined> {
   }
 
   /** Gives an item straight to the `next` that waits; only where `waits` holds. */
-  hand(item: T): void {
+  deliver(item: T): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.resolve({ done: false, value: item });
   }
 
   async return(): Promise<IteratorResult<T, void>> {
-    await this.#source.leave();
+    await this.#source.cancel();
     return DONE;
   }
 
@@ -82,7 +82,7 @@ export class Reader<T> implements AsyncIterableIterator<T, void, undefined> {
   // that throws, the first error is the one that counts.
   async #leaveWith(error: unknown): Promise<never> {
     // The first error is the one that counts.
-    await Promise.resolve(this.#source.leave()).catch(() => {});
+    await Promise.resolve(this.#source.cancel()).catch(() => {});
     throw error;
   }
 
@@ -92,7 +92,7 @@ export class Reader<T> implements AsyncIterableIterator<T, void, undefined> {
 }
 
 /** Fails the second time: a queue has one reader, or each of two would see half of the items. */
-export const secondReader = (name: string): DuolaneError =>
+export const secondReaderError = (name: string): DuolaneError =>
   new DuolaneError(
     'invalid',
     `this ${name} already has a reader; read it in one place, and give each further reader its own`,

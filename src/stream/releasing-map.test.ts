@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Register } from './releasing-map.ts';
+import { ReleasingMap } from './releasing-map.ts';
 
 type Step =
   | { readonly do: 'set' | 'take' | 'get'; readonly key: number }
@@ -15,7 +15,7 @@ const steps = fc.array(step, { maxLength: 40 });
 
 /** The same things done to both. */
 class Both {
-  readonly register = new Register<number, string | undefined>();
+  readonly register = new ReleasingMap<number, string | undefined>();
   readonly map = new Map<number, string | undefined>();
   #sets = 0;
 
@@ -82,7 +82,7 @@ describe('a register', () => {
   );
 
   test('has each value once when each is taken as it is seen', () => {
-    const register = new Register<string, object>();
+    const register = new ReleasingMap<string, object>();
     const values = Array.from({ length: 1000 }, (_, index) => ({ index }));
     for (const value of values) register.set(`k${value.index}`, value);
     const seen: object[] = [];

@@ -3,7 +3,7 @@
  * outgrown points to the next one, and once V8 has put one of them among the old objects, every value that was ever
  * in the map is kept until the next full collection. Here a value that is taken out is let go at once.
  */
-export class Register<K extends string | number, V> {
+export class ReleasingMap<K extends string | number, V> {
   readonly #boxes = new Map<K, { value: V | undefined }>();
 
   get size(): number {

@@ -9,7 +9,7 @@ import { DuolaneError } from '../../src/errors.ts';
 import { InMemorySessionStore } from '../../src/host/index.ts';
 import { startSession } from '../../src/host/session/open-session.ts';
 import { restore } from '../../src/host/transcripts/store-mirror.ts';
-import { leavable } from '../../src/stream/cancellable-generator.ts';
+import { cancellableGenerator } from '../../src/stream/cancellable-generator.ts';
 import { playedSession } from '../support/fake-cli.ts';
 import { GrpcClient, listenGrpc, serverStream, unary } from '../../src/grpc/index.ts';
 import { lightFetch } from '../../src/http/light-fetch.ts';
@@ -94,7 +94,7 @@ const ROWS: Readonly<Record<string, Open>> = {
   OverflowQueue: () => (signal) => toArray(new OverflowQueue({ signal })),
   leavable: () => (signal) =>
     toArray(
-      leavable({ signal }, async function* (inner) {
+      cancellableGenerator({ signal }, async function* (inner) {
         await rejectOnAbort(inner);
         yield 1;
       }),

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { Refusal } from '../protocol/a2a-errors.ts';
 
@@ -21,7 +21,7 @@ export interface Place extends Abortable {
 export class Streams {
   readonly #maxPerCaller: number;
   readonly #counts = new Map<string, number>();
-  readonly #open = new Register<number, OpenPlace>();
+  readonly #open = new ReleasingMap<number, OpenPlace>();
   #entered = 0;
   #draining = false;
 

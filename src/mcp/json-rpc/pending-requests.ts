@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import {
   isResponse,
@@ -33,7 +33,7 @@ interface Pending {
  */
 export class Requests {
   readonly #road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
-  readonly #pending = new Register<RpcId, Pending>();
+  readonly #pending = new ReleasingMap<RpcId, Pending>();
   #next = 0;
   #failure: { readonly reason: unknown } | undefined;
 

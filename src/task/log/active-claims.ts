@@ -3,7 +3,7 @@ import { decodeEntry } from '../../event/index.ts';
 import type { Entry, Note, Seq, Snapshot } from '../../event/types.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { Channel } from '../../stream/index.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { ClaimRow, Commit, Row, Store } from '../store/store.ts';
 import type { Kept } from './live-tail.ts';
@@ -77,7 +77,7 @@ export class HeldClaims {
   readonly #store: Store;
   readonly #leaseMs: number;
   readonly #beatMs: number;
-  readonly #held = new Register<string, Held>();
+  readonly #held = new ReleasingMap<string, Held>();
   #timer: NodeJS.Timeout | undefined;
   #beating = false;
   /** When half of the leases has passed without a heartbeat, by the monotonic clock. */

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Commit, Store } from '../store/store.ts';
 
 const FIRST_PAUSE_MS = 100;
@@ -12,7 +12,7 @@ const MAX_PAUSE_MS = 5000;
 export class Takeovers {
   readonly #store: Store;
   readonly #ms: number;
-  readonly #timers = new Register<string, NodeJS.Timeout>();
+  readonly #timers = new ReleasingMap<string, NodeJS.Timeout>();
   #closed = false;
 
   constructor(store: Store, ms: number) {

@@ -2,8 +2,8 @@ import { DuolaneError } from '../../errors.ts';
 import { decodeEntry } from '../../event/index.ts';
 import type { Entry, Seq } from '../../event/types.ts';
 import { whenAborted } from '../../stream/cancellation.ts';
-import { DONE, Reader, type Source } from '../../stream/queue-reader.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { DONE, QueueReader, type QueueSource } from '../../stream/queue-reader.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { heapShare } from '../held-text.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
@@ -153,7 +153,7 @@ export class Tails {
   readonly turns: ReadTurns = new ReadTurns();
   /** Why there is nothing more to read. */
   closed: DuolaneError | undefined;
-  readonly #tails = new Register<string, Tail>();
+  readonly #tails = new ReleasingMap<string, Tail>();
   readonly #budget: Budget;
   readonly #maxBytes: number;
   /** Of all tails. */
@@ -240,7 +240,7 @@ class KeptTail implements Kept {
   }
 }
 
-class EntryReader extends Reader<Entry> implements Reading {
+class EntryReader extends QueueReader<Entry> implements Reading {
   readonly #entries: Readings;
 
   constructor(entries: Readings) {
@@ -255,7 +255,7 @@ class EntryReader extends Reader<Entry> implements Reading {
 }
 
 /** One reader's way through a task; begins when it is first asked. */
-class Readings implements Source<Entry>, Follower {
+class Readings implements QueueSource<Entry>, Follower {
   wake = (): void => {};
   readonly #tails: Tails;
   readonly #task: string;
@@ -309,7 +309,7 @@ class Readings implements Source<Entry>, Follower {
     return entry;
   }
 
-  leave(): void {
+  cancel(): void {
     if (this.#left) return;
     this.#left = true;
     clearTimeout(this.#retry);

@@ -6,7 +6,11 @@ import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from '../store/line-codec.ts';
 import { HeldClaims } from './active-claims.ts';
-import { leavable, subscribe, waitFor } from '../../stream/cancellable-generator.ts';
+import {
+  cancellableGenerator,
+  addListener,
+  waitForWake,
+} from '../../stream/cancellable-generator.ts';
 import { listTasks } from './list-tasks.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';
@@ -126,7 +130,9 @@ class Log implements TaskLog {
     worker: string,
     { agents, onIdle, limited, ...options }: Parameters<TaskLog['claims']>[1],
   ): AsyncIterable<Claim> {
-    return leavable(options, (signal) => this.#claims(worker, agents, signal, onIdle, limited));
+    return cancellableGenerator(options, (signal) =>
+      this.#claims(worker, agents, signal, onIdle, limited),
+    );
   }
 
   async *#claims(
@@ -145,7 +151,7 @@ class Log implements TaskLog {
       const found = await this.#claim(worker, agents, limited?.names() ?? []).finally(unsubscribe);
       if (!found) {
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures++, this.#pollMs);
-        await waitFor(() => () => {}, signal, ms);
+        await waitForWake(() => () => {}, signal, ms);
         continue;
       }
       failures = 0;
@@ -158,13 +164,13 @@ class Log implements TaskLog {
         onIdle?.();
         // A lease that began after the question ends unannounced, so there is always a next look.
         const ms = Math.min(found.retryInMs ?? this.#pollMs, this.#pollMs);
-        await waitFor((wake) => this.#onWake(wake, limited), signal, ms);
+        await waitForWake((wake) => this.#onWake(wake, limited), signal, ms);
       }
     }
   }
 
   #onWake(wake: () => void, limited: LimitedOwners | undefined): () => void {
-    const unsubscribe = [subscribe(this.#wakes, wake), limited?.onChange(wake)];
+    const unsubscribe = [addListener(this.#wakes, wake), limited?.onChange(wake)];
     return () => unsubscribe.forEach((off) => off?.());
   }
 

@@ -7,7 +7,7 @@ import { type WriteRules, writeRules } from '../store/store-rules.ts';
 import { Batch, type KnownTurn, type Prepared, turnKey } from './write-batch.ts';
 import { type Connections, sqlState } from './connections.ts';
 import type { Heads, PgHead } from './head-cache.ts';
-import { Recent } from '../../stream/lru-cache.ts';
+import { LruCache } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
 import { type Commit, invoke, type StoreMethods } from '../store/store.ts';
 import { turnKeyOf, type TurnKey } from '../store/storage-engine.ts';
@@ -65,7 +65,7 @@ export class GroupCommit {
   readonly #heads: Heads;
   readonly #options: GroupOptions;
   #queue: Call[] = [];
-  readonly #counts = new Recent<string, { readonly at: number; queued: number }>(2000);
+  readonly #counts = new LruCache<string, { readonly at: number; queued: number }>(2000);
   #between: (() => Promise<void>)[] = [];
   #running: Promise<void> | undefined;
 

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import type { SqlRow, Statement } from './connections.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
-import { Recent } from '../../stream/lru-cache.ts';
+import { LruCache } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { Head } from '../store/storage-engine.ts';
 
@@ -25,7 +25,7 @@ const HOT_TASKS = 2000;
 export class Heads {
   readonly #load: Statement;
   // Bounded by its text too; a task beyond is read from the database again.
-  readonly #hot = new Recent<string, PgHead>(HOT_TASKS, {
+  readonly #hot = new LruCache<string, PgHead>(HOT_TASKS, {
     maxWeight: heapShare(),
     weigh: ({ snapshot }) => snapshotChars(snapshot),
   });

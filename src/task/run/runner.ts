@@ -5,10 +5,10 @@ import { isFinal, nextTurn, settle } from '../../event/index.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { heapShare, HeldText } from '../held-text.ts';
-import { subscribe } from '../../stream/cancellable-generator.ts';
-import { Recent } from '../../stream/lru-cache.ts';
+import { addListener } from '../../stream/cancellable-generator.ts';
+import { LruCache } from '../../stream/lru-cache.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { Run, type RunOptions } from './agent-run.ts';
@@ -45,14 +45,14 @@ class LogRunner implements Runner {
   readonly #maxAttempts: number;
   readonly #runOptions: RunOptions;
   readonly #stopping = new AbortController();
-  readonly #active = new Register<number, Serving>();
+  readonly #active = new ReleasingMap<number, Serving>();
   #started = 0;
   readonly #pulling: Promise<void>;
   #reserved = 0;
   /** Tasks may wait in the log: whoever comes now waits behind them, even if a place is free. */
   #crowded = false;
   /** By task, how often in a row it was given up here. */
-  readonly #givenUp = new Recent<string, number>(MAX_GIVEN_UP);
+  readonly #givenUp = new LruCache<string, number>(MAX_GIVEN_UP);
   /** Runs that wait for a person, among those that are active. */
   #waiting = 0;
   #room: (() => void) | undefined;
@@ -246,7 +246,7 @@ class OwnerRuns implements LimitedOwners {
   }
 
   onChange(listener: () => void): () => void {
-    return subscribe(this.#listeners, listener);
+    return addListener(this.#listeners, listener);
   }
 }
 

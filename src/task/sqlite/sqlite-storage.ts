@@ -7,7 +7,7 @@ import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
 import { snapshotChars } from '../held-text.ts';
-import { Recent } from '../../stream/lru-cache.ts';
+import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { condition } from './filter-condition.ts';
@@ -35,8 +35,8 @@ export class SqliteTables implements Tables {
   readonly #entries: SqliteEntries;
   readonly #outlines: SqliteOutlines;
   readonly #statements = new Map<string, Statement>();
-  readonly #hot = new Recent<string, Hot>(HOT_TASKS, hotOptions(1));
-  readonly #ended = new Recent<string, Hot>(ENDED_TASKS, hotOptions(8));
+  readonly #hot = new LruCache<string, Hot>(HOT_TASKS, hotOptions(1));
+  readonly #ended = new LruCache<string, Hot>(ENDED_TASKS, hotOptions(8));
   #queue: RunQueue | undefined;
 
   constructor(db: Database) {

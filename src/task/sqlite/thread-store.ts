@@ -1,6 +1,6 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
 import { DuolaneError, type Failure } from '../../errors.ts';
-import { Register } from '../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
@@ -57,7 +57,7 @@ class ThreadStore {
   readonly store: Store;
   readonly opened: Promise<void>;
   readonly #start: StartThread;
-  readonly #waiting = new Register<number, Waiting>();
+  readonly #waiting = new ReleasingMap<number, Waiting>();
   readonly #listeners = new Set<(commit: Commit) => void>();
   readonly #gapListeners = new Set<() => void>();
   #worker: Worker | undefined;

@@ -4,7 +4,7 @@ import type { GrpcClient } from '../../../grpc/index.ts';
 import type { JsonObject } from '../../../json.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { Puller } from '../../../stream/puller.ts';
-import { Reader } from '../../../stream/queue-reader.ts';
+import { QueueReader } from '../../../stream/queue-reader.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
 import { failing, fromGrpcError } from '../codec/grpc-errors.ts';
@@ -23,7 +23,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   readonly #client: GrpcClient;
   readonly #list: ListMethod;
   readonly #options: Abortable;
-  #reader: Reader<T> | undefined;
+  #reader: QueueReader<T> | undefined;
   #batch = NONE;
   /** Which item of the batch comes next. */
   #next = 0;
@@ -47,18 +47,18 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   }
 
   /** Not a generator: an item of a batch that is there costs one promise. */
-  [Symbol.asyncIterator](): Reader<T> {
+  [Symbol.asyncIterator](): QueueReader<T> {
     if (this.#reader) throw new DuolaneError('closed', 'a list is read once; list again');
     [this.#skip, this.#taken] = [this.#taken, 0];
     const call = new Cancellation();
     const unfollow = call.follow(this.#options);
     const batches = new Puller(this.#batches(call.signal), () => reader.wake());
-    const reader = new Reader<T>({
+    const reader = new QueueReader<T>({
       take: () => this.#take(batches),
-      leave: async () => {
+      cancel: async () => {
         unfollow();
         this.#batch = NONE;
-        const left = batches.leave();
+        const left = batches.cancel();
         // Whoever leaves while a batch is on its way does not wait for it.
         call.abort(new DuolaneError('canceled', 'the list was left'));
         reader.wake();

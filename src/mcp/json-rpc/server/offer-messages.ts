@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
-import { Register } from '../../../stream/releasing-map.ts';
+import { ReleasingMap } from '../../../stream/releasing-map.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import {
@@ -99,7 +99,7 @@ class Offer implements MessageEnd {
   readonly #requests = new Requests({ send: (message) => this.#sendRequest(message) });
   readonly #seal: Seal;
   readonly #client: ClientState & { readonly watch: ResourceWatch };
-  readonly #running = new Register<number, Running>();
+  readonly #running = new ReleasingMap<number, Running>();
   #served = 0;
   readonly #loads = new Map<string | undefined, Load>();
   readonly #maxSubscriptions: number;

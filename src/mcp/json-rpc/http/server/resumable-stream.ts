@@ -1,7 +1,7 @@
 import type { SseItem } from '../../../../http/sse-response.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
-import { DONE, Reader } from '../../../../stream/queue-reader.ts';
+import { DONE, QueueReader } from '../../../../stream/queue-reader.ts';
 import type { Abortable } from '../../../../stream/types.ts';
 import { encodeRpc } from '../../../../wire/json-rpc.ts';
 
@@ -46,7 +46,7 @@ export class EventStream {
   #waitingBytes = 0;
   #ended = false;
   /** The connection that reads; the others have been replaced by it. */
-  #reader: Reader<SseItem> | undefined;
+  #reader: QueueReader<SseItem> | undefined;
   #wakeWriters: Array<() => void> = [];
 
   constructor(name?: string) {
@@ -114,7 +114,7 @@ export class EventStream {
     let next = after + 1;
     let opening = first;
     let left = false;
-    const reader: Reader<SseItem> = new Reader({
+    const reader: QueueReader<SseItem> = new QueueReader({
       take: () => {
         if (left || this.#reader !== reader) return DONE;
         if (opening) {
@@ -128,7 +128,7 @@ export class EventStream {
         this.#take(entry);
         return { done: false, value: this.event(entry.seq, entry.data) };
       },
-      leave: () => {
+      cancel: () => {
         if (left) return;
         left = true;
         unlisten();
@@ -172,6 +172,6 @@ export class EventStream {
   }
 }
 
-function leaveNow(reader: Reader<SseItem> | undefined): void {
-  reader?.return().catch(() => {}); // its `leave` only works in memory and does not throw
+function leaveNow(reader: QueueReader<SseItem> | undefined): void {
+  reader?.return().catch(() => {}); // its `cancel` only works in memory and does not throw
 }
