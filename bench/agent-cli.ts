@@ -9,7 +9,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ProcessOptions, type ProcessTransport, spawnProcess } from '../src/process/index.ts';
-import { JsonlDecoder, Noise } from '../src/wire/index.ts';
+import { JsonlDecoder, InvalidLine } from '../src/wire/index.ts';
 import { findRealCli, realCli } from '../test/support/real-cli.ts';
 
 const ROUNDS = 15;
@@ -39,7 +39,7 @@ async function answered(child: ProcessTransport): Promise<void> {
   const decoder = new JsonlDecoder();
   for await (const chunk of child.output) {
     for (const frame of decoder.decode(chunk))
-      if (!(frame instanceof Noise) && frame['type'] === 'control_response') return;
+      if (!(frame instanceof InvalidLine) && frame['type'] === 'control_response') return;
   }
   const { code, stderr } = await child.exited;
   throw new Error(`the CLI ended (code ${code}) without an answer: ${stderr}`);

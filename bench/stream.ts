@@ -5,7 +5,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../src/json.ts';
 import { OverflowQueue } from '../src/stream/overflow-queue.ts';
-import { encodeLine, LineDecoder, parseLine, Noise } from '../src/wire/jsonl.ts';
+import { encodeLine, LineDecoder, parseLine, InvalidLine } from '../src/wire/jsonl.ts';
 import { median, report, type Row } from './support.ts';
 
 const CHUNK = 64 * 1024; // what a pipe gives at once
@@ -59,7 +59,7 @@ async function lane(chunks: readonly Buffer[]): Promise<number> {
     for await (const chunk of pipe(chunks)) {
       for (const text of decoder.decode(chunk)) {
         const frame = typeof text === 'string' ? parseLine(text) : text;
-        if (!(frame instanceof Noise)) queue.offer(frame, text as string);
+        if (!(frame instanceof InvalidLine)) queue.offer(frame, text as string);
       }
     }
     queue.close();

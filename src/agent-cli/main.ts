@@ -3,7 +3,7 @@ import { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { onAbort } from '../stream/abort.ts';
-import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
+import { JsonlDecoder, InvalidLine } from '../wire/jsonl.ts';
 import { Agent } from './loop/agent-loop.ts';
 import { type Flags, parseFlags } from './command-line/flags.ts';
 import { type ChosenModel, chooseModel } from './models/choose-model.ts';
@@ -238,7 +238,7 @@ async function serve(agent: Agent): Promise<void> {
   const decoder = new JsonlDecoder();
   const take = (frames: ReturnType<JsonlDecoder['decode']>): void => {
     for (const frame of frames) {
-      if (frame instanceof Noise)
+      if (frame instanceof InvalidLine)
         throw new DuolaneError(
           'malformed',
           `stdin: ${frame.error.message}: ${frame.text.slice(0, 200)}`,

@@ -1,7 +1,7 @@
 import type { Frame } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { isControl } from '../wire/control-peer.ts';
-import { JsonlDecoder, Noise } from '../wire/jsonl.ts';
+import { JsonlDecoder, InvalidLine } from '../wire/jsonl.ts';
 
 /**
  * Bytes of a stream-json pipe, cut anywhere, to its frames. It only listens: it changes nothing and
@@ -30,9 +30,9 @@ export class PipeTap {
     this.#say('in', 'exited', { code, ...(signal !== undefined && { signal }) });
   }
 
-  #take(direction: Frame['direction'], found: readonly (JsonObject | Noise)[]): void {
+  #take(direction: Frame['direction'], found: readonly (JsonObject | InvalidLine)[]): void {
     for (const data of found) {
-      if (data instanceof Noise) {
+      if (data instanceof InvalidLine) {
         this.#say(direction, 'noise', { text: data.text, reason: data.error.message });
         continue;
       }

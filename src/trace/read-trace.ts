@@ -2,7 +2,7 @@ import { DuolaneError } from '../errors.ts';
 import { decodeEntry } from '../event/entry-codec.ts';
 import type { Entry, Frame } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { LineDecoder, Noise } from '../wire/jsonl.ts';
+import { LineDecoder, InvalidLine } from '../wire/jsonl.ts';
 import type { StreamRecord } from './types.ts';
 
 /** One record of a file, with the number of its line. */
@@ -116,8 +116,8 @@ function sseReader(): (text: string, line: number) => TraceItem | undefined {
 /** Every line, blank ones as '', so that they can be counted. */
 async function* lines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, undefined> {
   const decoder = new LineDecoder();
-  const texts = (found: readonly (string | Noise)[]): string =>
-    found[0] instanceof Noise ? found[0].text : (found[0] ?? '');
+  const texts = (found: readonly (string | InvalidLine)[]): string =>
+    found[0] instanceof InvalidLine ? found[0].text : (found[0] ?? '');
   let open = false;
   for await (const chunk of chunks) {
     let start = 0;

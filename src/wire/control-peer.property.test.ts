@@ -96,7 +96,7 @@ test('every request of ours is settled exactly once, whatever comes in whatever 
         each.do === 'resolve' || each.do === 'reject' ? [each.id] : [],
       );
       expect(settled.toSorted()).toEqual(asked.toSorted());
-      expect(peer.asked.size).toBe(0);
+      expect(peer.outgoing.size).toBe(0);
     }),
     { numRuns: 500 },
   );
@@ -127,7 +127,7 @@ test('while a request of the peer is served its id is answered by our handler or
         if (each.kind === 'answer' || each.kind === 'refuse') withdrawn.delete(each.id);
       }
       expect(wrong).toEqual([]);
-      expect(new Set(peer.serving.keys())).toEqual(serving);
+      expect(new Set(peer.incoming.keys())).toEqual(serving);
     }),
     { numRuns: 500 },
   );
@@ -142,7 +142,7 @@ test('after our end of the pipe is closed nothing is written, and no answer is s
       else peer.closeWrite(gone);
       const wrong: string[] = [];
       for (const each of after) {
-        const waits = 'id' in each && each.kind !== 'cancel' && peer.serving.has(each.id);
+        const waits = 'id' in each && each.kind !== 'cancel' && peer.incoming.has(each.id);
         const effects = run(peer, each, []);
         if (effects.some((effect) => effect.do === 'write')) wrong.push('written');
         if (waits && effects[0]?.do !== 'lost') wrong.push('silent');
@@ -166,7 +166,7 @@ test('an answer in either envelope settles the request it names, and no other', 
           };
       expect(peer.receive(answer)).toMatchObject({ do: 'resolve', id: second.id, response });
       expect(peer.receive(answer)).toMatchObject({ do: 'ignore' });
-      expect([...peer.asked.keys()]).toEqual([first.id]);
+      expect([...peer.outgoing.keys()]).toEqual([first.id]);
     }),
   );
 });

@@ -38,7 +38,7 @@ describe('ControlPeer', () => {
         response: { still_queued: [] },
       });
       expect(peer.receive(nested(first.id))).toMatchObject({ do: 'resolve', id: first.id });
-      expect(peer.asked.size).toBe(0);
+      expect(peer.outgoing.size).toBe(0);
     },
   );
 
@@ -235,7 +235,7 @@ describe('ControlPeer', () => {
             if ('call' in each && each.call === 'drop') open.delete(each.id);
             effects.push(...out);
             for (const effect of out) if (effect.do === 'abort') open.delete(effect.id);
-            for (const each of peer.serving.keys()) open.add(each);
+            for (const each of peer.incoming.keys()) open.add(each);
           }
           effects.push(...peer.end(gone));
           const settled = effects

@@ -6,7 +6,7 @@ export interface ControlRequest extends JsonObject {
   readonly subtype: string;
 }
 
-export type ControlAnswer =
+export type ControlResponse =
   | {
       readonly ok: true;
       readonly response?: unknown;
@@ -73,7 +73,7 @@ export class ControlPeer {
   // Ids whose handler still runs although the peer no longer waits: not to be served a second time.
   readonly #withdrawn = new Set<string>();
   #next = 0;
-  #mute: DuolaneError | undefined;
+  writeClosed: DuolaneError | undefined;
   #ended = false;
 
   /** `prefix` keeps the ids of two peers apart in a trace. */
@@ -82,22 +82,22 @@ export class ControlPeer {
   }
 
   /** Our requests that wait for an answer: id to subtype. */
-  get asked(): ReadonlyMap<string, string> {
+  get outgoing(): ReadonlyMap<string, string> {
     return this.#asked;
   }
 
   /** Requests of the peer that wait for ours. */
-  get serving(): ReadonlyMap<string, ControlRequest> {
+  get incoming(): ReadonlyMap<string, ControlRequest> {
     return this.#serving;
   }
 
   request(request: ControlRequest): { readonly id: string; readonly effect: ControlEffect } {
     const id = `${this.#prefix}_${++this.#next}`;
-    if (this.#mute) {
+    if (this.writeClosed) {
       const error = new DuolaneError(
         'closed',
-        `cannot ask ${request.subtype}: ${this.#mute.message}`,
-        { cause: this.#mute },
+        `cannot ask ${request.subtype}: ${this.writeClosed.message}`,
+        { cause: this.writeClosed },
       );
       return { id, effect: { do: 'reject', id, error } };
     }
@@ -117,12 +117,12 @@ export class ControlPeer {
   cancel(id: string, reason: DuolaneError): readonly ControlEffect[] {
     if (!this.#asked.delete(id)) return [];
     const rejected = { do: 'reject', id, error: reason } as const;
-    if (this.#mute) return [rejected];
+    if (this.writeClosed) return [rejected];
     return [{ do: 'write', frame: { type: 'control_cancel_request', request_id: id } }, rejected];
   }
 
   /** The answer of our own handler to the peer's request `id`. */
-  answer(id: string, answer: ControlAnswer): ControlEffect | undefined {
+  answer(id: string, answer: ControlResponse): ControlEffect | undefined {
     const request = this.#serving.get(id);
     if (!request) {
       this.#withdrawn.delete(id);
@@ -130,7 +130,7 @@ export class ControlPeer {
     }
     this.#serving.delete(id);
     const frame = { type: 'control_response', response: envelope(id, answer) };
-    return this.#mute ? { do: 'lost', id, request, frame } : { do: 'write', frame };
+    return this.writeClosed ? { do: 'lost', id, request, frame } : { do: 'write', frame };
   }
 
   /** The peer's request `id` is left unanswered on purpose: it was cancelled inside its payload. */
@@ -161,7 +161,7 @@ export class ControlPeer {
     reason: DuolaneError,
     { abandon = false }: { readonly abandon?: boolean } = {},
   ): readonly ControlEffect[] {
-    this.#mute ??= reason;
+    this.writeClosed ??= reason;
     if (!abandon) return [];
     const aborted = this.#abortServing(reason);
     for (const id of this.#serving.keys()) this.#withdrawn.add(id);
@@ -173,7 +173,7 @@ export class ControlPeer {
   end(reason: DuolaneError): readonly ControlEffect[] {
     if (this.#ended) return [];
     this.#ended = true;
-    this.#mute ??= reason;
+    this.writeClosed ??= reason;
     const rejected = [...this.#asked.keys()].map(
       (id) => ({ do: 'reject', id, error: reason }) as const,
     );
@@ -197,7 +197,8 @@ export class ControlPeer {
       return { do: 'ignore', why: `a second control request under the id ${id}`, frame };
     }
     if (!isObject(request) || typeof request['subtype'] !== 'string') {
-      if (this.#mute) return { do: 'ignore', why: 'a control request without subtype', frame };
+      if (this.writeClosed)
+        return { do: 'ignore', why: 'a control request without subtype', frame };
       const answer = envelope(id, { ok: false, error: 'a control request needs request.subtype' });
       return { do: 'write', frame: { type: 'control_response', response: answer } };
     }
@@ -240,7 +241,7 @@ export class ControlPeer {
 }
 
 /** The frame that refuses a request of the peer. */
-export const refused = (id: string, error: string): ControlEffect => ({
+export const errorResponse = (id: string, error: string): ControlEffect => ({
   do: 'write',
   frame: { type: 'control_response', response: envelope(id, { ok: false, error }) },
 });
@@ -258,7 +259,7 @@ function keyOf(id: unknown): string | undefined {
 const wireId = (key: string): string | number =>
   key.startsWith('\0') ? Number(key.slice(1)) : key;
 
-function envelope(key: string, answer: ControlAnswer): JsonObject {
+function envelope(key: string, answer: ControlResponse): JsonObject {
   const id = wireId(key);
   if (!answer.ok)
     return {

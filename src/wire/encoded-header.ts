@@ -1,5 +1,5 @@
 /** Text that a header cannot carry as it is goes in base64 between two marks. */
-export const encodeHeader = (text: string): string =>
+export const encodeHeaderText = (text: string): string =>
   /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?.*\?=$/.test(text)
     ? text
     : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;

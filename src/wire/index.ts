@@ -1,5 +1,5 @@
 export {
-  type ControlAnswer,
+  type ControlResponse,
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
@@ -7,7 +7,7 @@ export {
 } from './control-peer.ts';
 export {
   isNotification,
-  isRequest,
+  isRpcRequest,
   isResponse,
   isRpcId,
   readRpc,
@@ -28,7 +28,7 @@ export {
   JsonlDecoder,
   LineDecoder,
   type LineOptions,
-  Noise,
+  InvalidLine,
   parseLine,
 } from './jsonl.ts';
 export { fromRpcError, RPC_CODE, toRpcError } from './json-rpc-errors.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../json.ts';
 import {
   isNotification,
-  isRequest,
+  isRpcRequest,
   isResponse,
   readRpc,
   RPC,
@@ -14,7 +14,7 @@ import {
 } from './json-rpc.ts';
 
 const kinds = (message: JsonObject): string[] =>
-  Object.entries({ isRequest, isNotification, isResponse }).flatMap(([name, is]) =>
+  Object.entries({ isRequest: isRpcRequest, isNotification, isResponse }).flatMap(([name, is]) =>
     is(message) ? [name] : [],
   );
 

@@ -39,7 +39,7 @@ export const RPC = {
 export const isRpcId = (value: unknown): value is RpcId =>
   typeof value === 'string' || typeof value === 'number';
 
-export const isRequest = (message: JsonObject): message is RpcRequest =>
+export const isRpcRequest = (message: JsonObject): message is RpcRequest =>
   typeof message['method'] === 'string' && isRpcId(message['id']);
 
 /** Without the member `id`: a null id is a request that cannot be answered, not a notification. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
-import { encodeLine, JsonlDecoder, LineDecoder, Noise, parseLine } from './jsonl.ts';
+import { encodeLine, JsonlDecoder, LineDecoder, InvalidLine, parseLine } from './jsonl.ts';
 
 /** The bytes, cut at the given places. */
 function cut(bytes: Uint8Array, at: readonly number[]): Uint8Array[] {
@@ -21,7 +21,7 @@ const decodeAll = <T>(decoder: Decoder<T>, chunks: readonly Uint8Array[]): T[] =
 ];
 
 const utf8 = (text: string): Uint8Array => Buffer.from(text);
-const lines = (text: string, maxBytes?: number): (string | Noise)[] =>
+const lines = (text: string, maxBytes?: number): (string | InvalidLine)[] =>
   decodeAll(new LineDecoder(maxBytes === undefined ? {} : { maxBytes }), [utf8(text)]);
 
 const cuts = fc.array(fc.nat(), { maxLength: 40, size: 'max' });
@@ -41,7 +41,7 @@ describe('any stream', () => {
     fc.assert(
       fc.property(fc.array(piece), cuts, fc.nat(3), fc.nat(60), (pieces, at, modulus, maxBytes) => {
         const chunks = cut(utf8(`first\n${pieces.join('')}`), at);
-        const sifted: (string | Noise)[] = [];
+        const sifted: (string | InvalidLine)[] = [];
         const decoder = new LineDecoder({ maxBytes: maxBytes + 5 });
         const take = (bytes: Buffer, start: number, end: number): boolean => {
           const line = bytes.toString('utf8', start, end);
@@ -52,7 +52,7 @@ describe('any stream', () => {
           return true;
         };
         for (const chunk of chunks) {
-          decoder.sift(chunk, take, (line) => sifted.push(line));
+          decoder.filterLines(chunk, take, (line) => sifted.push(line));
           chunk.fill(0x58); // not ours any more
         }
         sifted.push(...decoder.flush());
@@ -107,7 +107,7 @@ describe('any stream', () => {
           utf8(`\n{"n":${n}}\n`),
         ]);
         const out = decodeAll(new JsonlDecoder(), cut(Buffer.concat(parts), at));
-        const objects = out.filter((item) => !(item instanceof Noise) && 'n' in item);
+        const objects = out.filter((item) => !(item instanceof InvalidLine) && 'n' in item);
         expect(objects).toEqual(garbage.map((_, n) => ({ n })));
       }),
     );
@@ -136,7 +136,7 @@ describe('any stream', () => {
 
 describe('a line', () => {
   test('over the limit is named with its size, the limit and its beginning', () => {
-    const [noise, next] = lines(`{"a":"${'x'.repeat(5000)}"}\nok`, 4000) as [Noise, string];
+    const [noise, next] = lines(`{"a":"${'x'.repeat(5000)}"}\nok`, 4000) as [InvalidLine, string];
     expect(noise).toMatchObject({ error: { code: 'too_large' } });
     expect(noise.error.message).toMatch(/5008 bytes.*limit of 4000.*maxBytes/);
     expect(noise.text).toBe(`{"a":"${'x'.repeat(994)}`);
@@ -161,7 +161,7 @@ describe('a line', () => {
       const line = utf8(encodeLine({ text: 'x'.repeat(20_000_000) }));
       const decoder = new JsonlDecoder();
       const before = process.cpuUsage();
-      const out: (JsonObject | Noise)[] = [];
+      const out: (JsonObject | InvalidLine)[] = [];
       for (let at = 0; at < line.length; at += size) {
         out.push(...decoder.decode(line.subarray(at, at + size)));
       }
@@ -184,7 +184,7 @@ describe('a line', () => {
   });
 
   test('of noise is kept up to a thousand characters', () => {
-    expect((parseLine('x'.repeat(5000)) as Noise).text).toBe('x'.repeat(1000));
+    expect((parseLine('x'.repeat(5000)) as InvalidLine).text).toBe('x'.repeat(1000));
   });
 
   test('with a byte order mark is only freed of it at the beginning of the stream', () => {

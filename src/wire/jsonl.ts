@@ -9,7 +9,7 @@ const MIB = 1024 * 1024;
 const EXCERPT = 1000;
 
 /** A line that is not protocol: reported, then forgotten; the stream goes on behind it. */
-export class Noise {
+export class InvalidLine {
   /** `malformed`: not JSON, or not an object. `too_large`: over the byte limit. */
   readonly error: DuolaneError;
   /** The line, or its first thousand characters. */
@@ -22,7 +22,7 @@ export class Noise {
 }
 
 export interface LineOptions {
-  /** The longest line that is read, 64 MiB by default; a longer one becomes `Noise`. */
+  /** The longest line that is read, 64 MiB by default; a longer one becomes `InvalidLine`. */
   readonly maxBytes?: number;
 }
 
@@ -43,9 +43,9 @@ export class LineDecoder {
     this.#maxBytes = maxBytes;
   }
 
-  decode(chunk: Uint8Array): (string | Noise)[] {
+  decode(chunk: Uint8Array): (string | InvalidLine)[] {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const out: (string | Noise)[] = [];
+    const out: (string | InvalidLine)[] = [];
     let start = 0;
     const last = bytes.lastIndexOf(NEWLINE);
     while (start <= last) {
@@ -68,10 +68,10 @@ export class LineDecoder {
    * As `decode`, line by line and in order: each line is offered to `take` as bytes from `start` to
    * `end`, not to be kept, and becomes text, for `onLine`, only if it is not taken.
    */
-  sift(
+  filterLines(
     chunk: Uint8Array,
     take: (bytes: Buffer, start: number, end: number) => boolean,
-    onLine: (line: string | Noise) => void,
+    onLine: (line: string | InvalidLine) => void,
   ): void {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     let start = 0;
@@ -93,8 +93,8 @@ export class LineDecoder {
   }
 
   /** What stood behind the last newline when the stream ended. */
-  flush(): (string | Noise)[] {
-    const out: (string | Noise)[] = [];
+  flush(): (string | InvalidLine)[] {
+    const out: (string | InvalidLine)[] = [];
     if (this.#length > 0) this.#take(out);
     return out;
   }
@@ -112,27 +112,27 @@ export class LineDecoder {
     this.#length = length;
   }
 
-  #takeEach(onLine: (line: string | Noise) => void): void {
-    const out: (string | Noise)[] = [];
+  #takeEach(onLine: (line: string | InvalidLine) => void): void {
+    const out: (string | InvalidLine)[] = [];
     this.#take(out);
     for (const line of out) onLine(line);
   }
 
-  #take(out: (string | Noise)[]): void {
+  #take(out: (string | InvalidLine)[]): void {
     const length = this.#length;
     this.#length = 0;
     if (length > this.#maxBytes) {
       this.#begun = true;
       const message = `a line of ${length} bytes is over the limit of ${this.#maxBytes}; raise maxBytes if it is meant`;
       const text = this.#rest.toString('utf8', 0, Math.min(length, EXCERPT, this.#rest.length));
-      out.push(new Noise(new DuolaneError('too_large', message), text));
+      out.push(new InvalidLine(new DuolaneError('too_large', message), text));
     } else {
       this.#emit(out, this.#rest.toString('utf8', 0, length));
     }
     if (this.#rest.length > MIB) this.#rest = Buffer.alloc(0);
   }
 
-  #emit(out: (string | Noise)[], line: string): void {
+  #emit(out: (string | InvalidLine)[], line: string): void {
     let text = line;
     if (!this.#begun) {
       this.#begun = true;
@@ -145,7 +145,7 @@ export class LineDecoder {
 
 /**
  * Bytes, cut anywhere, to the JSON objects of their lines, by the rules of `LineDecoder`. Objects
- * come out as they are, unknown types and members included; anything else is `Noise` and costs
+ * come out as they are, unknown types and members included; anything else is `InvalidLine` and costs
  * nothing but itself.
  */
 export class JsonlDecoder {
@@ -155,21 +155,21 @@ export class JsonlDecoder {
     this.#lines = new LineDecoder(options);
   }
 
-  decode(chunk: Uint8Array): (JsonObject | Noise)[] {
+  decode(chunk: Uint8Array): (JsonObject | InvalidLine)[] {
     return this.#lines.decode(chunk).map(parsed);
   }
 
   /** What stood behind the last newline when the stream ended. */
-  flush(): (JsonObject | Noise)[] {
+  flush(): (JsonObject | InvalidLine)[] {
     return this.#lines.flush().map(parsed);
   }
 }
 
-const parsed = (line: string | Noise): JsonObject | Noise =>
+const parsed = (line: string | InvalidLine): JsonObject | InvalidLine =>
   typeof line === 'string' ? parseLine(line) : line;
 
 /** One line as an object, or as noise that says why not. */
-export function parseLine(text: string): JsonObject | Noise {
+export function parseLine(text: string): JsonObject | InvalidLine {
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
@@ -179,10 +179,10 @@ export function parseLine(text: string): JsonObject | Noise {
   }
 }
 
-function noise(message: string, text: string, cause?: unknown): Noise {
+function noise(message: string, text: string, cause?: unknown): InvalidLine {
   // Through bytes, because a slice would keep the whole chunk in memory.
   const excerpt = Buffer.from(text.slice(0, EXCERPT)).toString();
-  return new Noise(new DuolaneError('malformed', message, { cause }), excerpt);
+  return new InvalidLine(new DuolaneError('malformed', message, { cause }), excerpt);
 }
 
 /** One JSON object as one line. JSON.stringify never emits a raw newline. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Noise } from './jsonl.ts';
+import { InvalidLine } from './jsonl.ts';
 import { encodeSse, SseDecoder, type SseMessage } from './sse.ts';
 
 const utf8 = (text: string): Uint8Array => Buffer.from(text);
@@ -10,10 +10,10 @@ function cut(bytes: Uint8Array, at: readonly number[]): Uint8Array[] {
   return [0, ...places].map((from, n) => bytes.subarray(from, places[n]));
 }
 
-const decodeAll = (text: string, decoder = new SseDecoder()): (SseMessage | Noise)[] =>
+const decodeAll = (text: string, decoder = new SseDecoder()): (SseMessage | InvalidLine)[] =>
   decoder.decode(utf8(text));
 const dataOf = (text: string): (string | undefined)[] =>
-  decodeAll(text).map((each) => (each instanceof Noise ? undefined : each.data));
+  decodeAll(text).map((each) => (each instanceof InvalidLine ? undefined : each.data));
 
 /** The standard's algorithm, step by step over a whole stream, with its own names. */
 function reference(stream: string): SseMessage[] {
@@ -129,7 +129,7 @@ describe('SseDecoder', () => {
     for (const size of [1, 7, 100_000]) {
       const decoder = new SseDecoder({ maxBytes: 1000 });
       const bytes = utf8(`${long}data: a\n\n${many}id: 4\ndata: b\n\n`);
-      const out: (SseMessage | Noise)[] = [];
+      const out: (SseMessage | InvalidLine)[] = [];
       for (let at = 0; at < bytes.length; at += size) {
         out.push(...decoder.decode(bytes.subarray(at, at + size)));
       }
@@ -153,7 +153,7 @@ describe('SseDecoder', () => {
     const bytes = utf8(encodeSse({ data: 'x'.repeat(20_000_000) }));
     const decoder = new SseDecoder();
     const before = process.cpuUsage();
-    const out: (SseMessage | Noise)[] = [];
+    const out: (SseMessage | InvalidLine)[] = [];
     for (let at = 0; at < bytes.length; at += 1000) {
       out.push(...decoder.decode(bytes.subarray(at, at + 1000)));
     }

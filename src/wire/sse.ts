@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { Noise } from './jsonl.ts';
+import { InvalidLine } from './jsonl.ts';
 
 /** One event of a text/event-stream. `data` is the text between the framing, joined by newlines. */
 export interface SseEvent {
@@ -29,7 +29,7 @@ export function encodeSse({ id, event, data, retry }: SseEvent): string {
   if (event !== undefined) head += `event: ${plain('event', event)}\n`;
   if (id !== undefined) head += `id: ${plain('id', id)}\n`;
   if (retry !== undefined) {
-    if (!/^\d+$/.test(String(retry))) throw unsayable('retry', 'is not a whole number of ms');
+    if (!/^\d+$/.test(String(retry))) throw invalidField('retry', 'is not a whole number of ms');
     head += `retry: ${retry}\n`;
   }
   const body =
@@ -38,18 +38,18 @@ export function encodeSse({ id, event, data, retry }: SseEvent): string {
 }
 
 function plain(field: string, value: string): string {
-  if (/[\r\n]/.test(value)) throw unsayable(field, 'has a newline');
-  if (field === 'id' && value.includes('\0')) throw unsayable(field, 'has a NUL');
+  if (/[\r\n]/.test(value)) throw invalidField(field, 'has a newline');
+  if (field === 'id' && value.includes('\0')) throw invalidField(field, 'has a NUL');
   return value;
 }
 
-const unsayable = (field: string, why: string): DuolaneError =>
+const invalidField = (field: string, why: string): DuolaneError =>
   new DuolaneError('invalid', `the ${field} of a server-sent event ${why}; leave that out`);
 
 /**
  * Bytes of a text/event-stream, cut anywhere, to its events, by the rules of the WHATWG standard.
  * No I/O: feed it, take what it returns. Comments are dropped, and so is an event without its blank
- * line when the stream ends. An event over `maxBytes` (64 MiB by default) comes out as `Noise` with
+ * line when the stream ends. An event over `maxBytes` (64 MiB by default) comes out as `InvalidLine` with
  * `too_large`, and the stream goes on behind it. Time is linear in the bytes.
  */
 export class SseDecoder {
@@ -84,8 +84,8 @@ export class SseDecoder {
     return this.#skips;
   }
 
-  decode(chunk: Uint8Array): (SseMessage | Noise)[] {
-    const out: (SseMessage | Noise)[] = [];
+  decode(chunk: Uint8Array): (SseMessage | InvalidLine)[] {
+    const out: (SseMessage | InvalidLine)[] = [];
     const lines = this.#normal(this.#utf8.decode(chunk, { stream: true })).split('\n');
     const rest = lines.pop() ?? '';
     for (const line of lines) {
@@ -130,12 +130,12 @@ export class SseDecoder {
     this.#bytes -= Buffer.byteLength(line); // not kept, or the last one only
   }
 
-  #dispatch(out: (SseMessage | Noise)[]): void {
+  #dispatch(out: (SseMessage | InvalidLine)[]): void {
     const [data, event] = [this.#data, this.#event];
     this.#lastEventId = this.#id;
     if (this.#skips) {
       const message = `an event of ${this.#bytes} bytes is over the limit of ${this.#maxBytes}; raise maxBytes if it is meant`;
-      out.push(new Noise(new DuolaneError('too_large', message), ''));
+      out.push(new InvalidLine(new DuolaneError('too_large', message), ''));
     } else if (data !== undefined) {
       out.push({ event: event || 'message', data, lastEventId: this.#lastEventId });
     }

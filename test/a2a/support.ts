@@ -14,7 +14,7 @@ import {
   type A2AServerOptions,
   type ClientBinding,
 } from '../../src/a2a/index.ts';
-import { Noise, SseDecoder } from '../../src/wire/index.ts';
+import { InvalidLine, SseDecoder } from '../../src/wire/index.ts';
 
 export type Version = '0.3' | '1.0';
 
@@ -83,7 +83,7 @@ export class Caller {
     try {
       for await (const chunk of response.body ?? []) {
         for (const event of decoder.decode(chunk)) {
-          if (event instanceof Noise) throw event.error;
+          if (event instanceof InvalidLine) throw event.error;
           const { id, result, error } = JSON.parse(event.data) as JsonObject;
           yield { id: event.lastEventId, rpcId: id, result: (result ?? { error }) as JsonObject };
         }

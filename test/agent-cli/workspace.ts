@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { JsonObject } from '../../src/json.ts';
 import { type ProcessTransport, spawnProcess } from '../../src/process/index.ts';
-import { JsonlDecoder, Noise } from '../../src/wire/index.ts';
+import { JsonlDecoder, InvalidLine } from '../../src/wire/index.ts';
 
 export const AGENT: string = fileURLToPath(
   new URL('../../dist/agent-cli/main.js', import.meta.url),
@@ -194,9 +194,9 @@ export class RawHost implements AsyncDisposable {
     this.#wake();
   }
 
-  #take(frames: readonly (JsonObject | Noise)[]): void {
+  #take(frames: readonly (JsonObject | InvalidLine)[]): void {
     for (const frame of frames) {
-      if (frame instanceof Noise) {
+      if (frame instanceof InvalidLine) {
         this.noise.push(frame.text);
         continue;
       }

@@ -194,7 +194,7 @@ export async function parsers(): Promise<Target[]> {
         peer.request({ subtype: 'initialize' });
         for (const frame of frames) if (isObject(frame) && isControl(frame)) peer.receive(frame);
         peer.end(new DuolaneError('closed', 'over'));
-        if (peer.asked.size > 0) throw new Error('a request was never settled');
+        if (peer.outgoing.size > 0) throw new Error('a request was never settled');
       },
     }),
     target({

@@ -11,7 +11,7 @@ import { dialTransport, offerStdio } from '../../src/mcp/json-rpc/stdio.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { Tool, ToolSource } from '../../src/mcp/types.ts';
-import { encodeLine, JsonlDecoder, Noise } from '../../src/wire/jsonl.ts';
+import { encodeLine, JsonlDecoder, InvalidLine } from '../../src/wire/jsonl.ts';
 import { childTransport } from '../support/child-transport.ts';
 import { call, toArray } from '../contracts/tool-source.contract.ts';
 
@@ -113,7 +113,7 @@ function lineRoad(source: ToolSource): Promise<ToolSource & AsyncDisposable> {
     incoming: (async function* () {
       for await (const chunk of back)
         for (const message of decoder.decode(chunk as Uint8Array))
-          if (!(message instanceof Noise)) yield message;
+          if (!(message instanceof InvalidLine)) yield message;
     })(),
     async send(message) {
       if (!there.write(encodeLine(message))) await once(there, 'drain');

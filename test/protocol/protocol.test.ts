@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/json.ts';
 import { memoryTransport } from '../../src/process/index.ts';
 import { checkTrace } from '../../src/trace/check-trace.ts';
 import { readTrace } from '../../src/trace/read-trace.ts';
-import { JsonlDecoder, Noise } from '../../src/wire/index.ts';
+import { JsonlDecoder, InvalidLine } from '../../src/wire/index.ts';
 import { RawHost, Workspace } from '../agent-cli/workspace.ts';
 import { lane, play, said, steady } from './recorded.ts';
 import { STORIES } from './stories.ts';
@@ -70,7 +70,8 @@ describe.each(STORIES)('the recording "$name"', ({ name, script, options, drive,
     const listening = (async () => {
       const decoder = new JsonlDecoder();
       for await (const chunk of peer.input)
-        for (const frame of decoder.decode(chunk)) if (!(frame instanceof Noise)) heard.push(frame);
+        for (const frame of decoder.decode(chunk))
+          if (!(frame instanceof InvalidLine)) heard.push(frame);
     })();
     const session = await openSession({ ...options(), transport: () => transport });
     const played = play(

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../src/json.ts';
 import { openSession, type Session, type SessionOptions } from '../../src/host/index.ts';
 import { memoryTransport, type MemoryPeer, type Transport } from '../../src/process/index.ts';
 import { Channel } from '../../src/stream/channel.ts';
-import { JsonlDecoder, Noise } from '../../src/wire/jsonl.ts';
+import { JsonlDecoder, InvalidLine } from '../../src/wire/jsonl.ts';
 
 /** A frame of the host, with what a test looks at. */
 export type HostFrame = JsonObject & {
@@ -98,7 +98,7 @@ export class FakeCli {
     const decoder = new JsonlDecoder();
     for await (const chunk of this.peer.input) {
       for (const frame of decoder.decode(chunk)) {
-        if (frame instanceof Noise) throw frame.error;
+        if (frame instanceof InvalidLine) throw frame.error;
         await this.#frames.push(frame as HostFrame);
       }
     }

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { Noise } from '../../wire/jsonl.ts';
+import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
 import { failureOf, readAnswer } from './read-response.ts';
 import type { ClientDialect } from './client-dialects.ts';
@@ -76,7 +76,7 @@ export class HttpWire implements ClientWire {
         const messages = decoder.decode(chunk);
         this.retryMs = decoder.retryMs;
         for (const message of messages) {
-          if (message instanceof Noise) yield { malformed: message.error };
+          if (message instanceof InvalidLine) yield { malformed: message.error };
           else yield this.#read(message.data, message.lastEventId, response, dialect);
         }
       }

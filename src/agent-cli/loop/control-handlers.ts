@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import { blocksOf } from '../models/types.ts';
@@ -31,14 +31,14 @@ export interface Conductor {
 type Handler = (
   request: ControlRequest,
   conductor: Conductor,
-) => ControlAnswer | Promise<ControlAnswer>;
+) => ControlResponse | Promise<ControlResponse>;
 
-const ok = (response?: unknown, envelope?: JsonObject): ControlAnswer => ({
+const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
   ok: true,
   ...(response !== undefined && { response }),
   ...(envelope && { envelope }),
 });
-const no = (error: string, errorCode?: string): ControlAnswer => ({
+const no = (error: string, errorCode?: string): ControlResponse => ({
   ok: false,
   error,
   ...(errorCode !== undefined && { errorCode }),
@@ -51,7 +51,7 @@ const no = (error: string, errorCode?: string): ControlAnswer => ({
 export function serveControl(
   request: ControlRequest,
   conductor: Conductor,
-): ControlAnswer | Promise<ControlAnswer> {
+): ControlResponse | Promise<ControlResponse> {
   const handler = Object.hasOwn(HANDLERS, request.subtype) ? HANDLERS[request.subtype] : undefined;
   if (!handler) {
     return no(`Unsupported control request subtype: ${request.subtype}`, 'unsupported_request');
@@ -131,7 +131,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   },
 };
 
-function initialize(request: ControlRequest, conductor: Conductor): ControlAnswer {
+function initialize(request: ControlRequest, conductor: Conductor): ControlResponse {
   const { session, version } = conductor;
   // The prompt may be in the pipe already: after a refusal no turn runs.
   session.refusal = session.hooks.refusal(request['hooks']);
@@ -188,7 +188,7 @@ function takeSystemPrompt({ choices }: Session, request: ControlRequest): void {
   if (more !== '') choices.systemPrompt = [choices.systemPrompt, more].filter(Boolean).join('\n\n');
 }
 
-function setPermissionMode({ mode }: ControlRequest, { session }: Conductor): ControlAnswer {
+function setPermissionMode({ mode }: ControlRequest, { session }: Conductor): ControlResponse {
   if (!isPermissionMode(mode)) {
     return no(
       `Cannot set permission mode: must be one of ${PERMISSION_MODES.toSorted().join(', ')}`,
@@ -206,7 +206,7 @@ function setPermissionMode({ mode }: ControlRequest, { session }: Conductor): Co
   return ok({ mode });
 }
 
-async function setModel({ model }: ControlRequest, conductor: Conductor): Promise<ControlAnswer> {
+async function setModel({ model }: ControlRequest, conductor: Conductor): Promise<ControlResponse> {
   const { session } = conductor;
   const name = typeof model === 'string' && model !== 'default' ? model : undefined;
   const chosen = await conductor.chooseModel(name);
@@ -216,7 +216,7 @@ async function setModel({ model }: ControlRequest, conductor: Conductor): Promis
   return ok({ model: chosen.model.name });
 }
 
-async function mcpCall(request: ControlRequest, { session }: Conductor): Promise<ControlAnswer> {
+async function mcpCall(request: ControlRequest, { session }: Conductor): Promise<ControlResponse> {
   const name = str(request['tool']);
   const tool = session.servers.tools().find(({ spec }) => spec.name === name);
   if (!tool || tool.server?.source === 'sdk') {
@@ -233,7 +233,7 @@ async function mcpCall(request: ControlRequest, { session }: Conductor): Promise
 }
 
 /** What may change in a running session: the effort, and further permission rules. */
-function applySettings({ settings }: ControlRequest, { session }: Conductor): ControlAnswer {
+function applySettings({ settings }: ControlRequest, { session }: Conductor): ControlResponse {
   const { effortLevel, sandbox } = record(settings);
   if (sandbox !== undefined)
     return no('The sandbox cannot be changed while the session runs: start it with --settings');

@@ -1,4 +1,4 @@
-import { Noise } from '../../wire/jsonl.ts';
+import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
 
 /**
@@ -12,7 +12,7 @@ export async function* sseData(
   const decoder = new SseDecoder();
   for await (const chunk of body) {
     for (const event of decoder.decode(chunk)) {
-      if (event instanceof Noise) throw event.error;
+      if (event instanceof InvalidLine) throw event.error;
       yield event.data;
     }
   }

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { onAbort } from '../../stream/abort.ts';
 import {
-  type ControlAnswer,
+  type ControlResponse,
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
@@ -15,7 +15,7 @@ import { record } from '../read.ts';
 export type Serve = (
   request: ControlRequest,
   options: { readonly signal: AbortSignal },
-) => ControlAnswer | Promise<ControlAnswer>;
+) => ControlResponse | Promise<ControlResponse>;
 
 interface Waiter {
   readonly frame: JsonObject;
@@ -124,7 +124,7 @@ export class Lane {
   #start(id: string, request: ControlRequest): void {
     const controller = new AbortController();
     this.#running.set(id, controller);
-    const answer = (value: ControlAnswer): void => {
+    const answer = (value: ControlResponse): void => {
       this.#running.delete(id);
       const effect = this.#peer.answer(id, value);
       if (effect) this.#perform(effect);
@@ -141,7 +141,7 @@ export class Lane {
 }
 
 /** Whatever a handler threw, as an error answer. */
-export function refusal(reason: unknown): ControlAnswer {
+export function refusal(reason: unknown): ControlResponse {
   const error = DuolaneError.from(reason);
   const errorCode = error.code === 'unsupported' ? 'unsupported_request' : error.code;
   return { ok: false, error: error.message, errorCode };

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import { encodeLine, Noise, parseLine } from '../../wire/jsonl.ts';
+import { encodeLine, InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import { Conversation } from './history.ts';
 import type { Block } from '../models/types.ts';
 import { list, record, str } from '../read.ts';
@@ -49,7 +49,7 @@ export async function readEntries(file: string): Promise<Entry[]> {
     .split('\n')
     .filter((line) => line.trim() !== '')
     .map(parseLine)
-    .filter((line): line is Entry => !(line instanceof Noise) && isEntry(line));
+    .filter((line): line is Entry => !(line instanceof InvalidLine) && isEntry(line));
 }
 
 /**

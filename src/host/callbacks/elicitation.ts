@@ -2,7 +2,7 @@ import { type Ask, elicitationKind } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { textOf } from '../options/describe-value.ts';
-import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 /** A question of an MCP server: one that the CLI dialled, or one in this process. */
 export interface ElicitationRequest {
@@ -33,7 +33,7 @@ export async function elicit(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
   options: { readonly onElicitation?: OnElicitation; readonly ask?: Ask },
-): Promise<ControlAnswer> {
+): Promise<ControlResponse> {
   const question = elicitationOf(request);
   const { signal } = context;
   if (options.onElicitation)

@@ -5,7 +5,7 @@ import type {
   HookInput,
   HookOptions,
 } from '../sdk-types/hook-types.ts';
-import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 /** The call of a SessionEnd hook: a CLI makes it when it leaves, and may wait for no answer. */
 export const isGoodbye = ({ subtype, input }: ControlRequest): boolean =>
@@ -30,7 +30,7 @@ export class Hooks {
     );
   }
 
-  async serve(request: ControlRequest, signal: AbortSignal): Promise<ControlAnswer> {
+  async serve(request: ControlRequest, signal: AbortSignal): Promise<ControlResponse> {
     const id = String(request['callback_id']);
     const callback = this.#callbacks.get(id);
     if (!callback) return { ok: false, error: `no hook is registered as ${id}` };

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../json.ts';
 import { createRegistry } from '../../mcp/registry/registry.ts';
 import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
 import type { ToolSource } from '../../mcp/types.ts';
-import type { ControlAnswer } from '../../wire/control-peer.ts';
+import type { ControlResponse } from '../../wire/control-peer.ts';
 import { McpBridge } from './mcp-bridge.ts';
 
 const ANY = { type: 'object' } as const;
@@ -35,7 +35,7 @@ describe('the bridge, alone', () => {
     await using bridge = new McpBridge({ send: async (_, message) => void sent.push(message) });
     const registry = createRegistry({ name: 's', version: '1.0.0', tools: [echo] });
     bridge.add('s', registry);
-    const ask = (message: JsonObject, server?: string): Promise<ControlAnswer | undefined> =>
+    const ask = (message: JsonObject, server?: string): Promise<ControlResponse | undefined> =>
       bridge.serve({ ...rpc(message, server), subtype: 'mcp_message' }, {});
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} };
     expect(await ask({ id: 0, method: 'initialize', params })).toMatchObject({

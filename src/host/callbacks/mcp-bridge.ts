@@ -7,13 +7,13 @@ import type { MessageEnd, ToolProblem, ToolSource } from '../../mcp/types.ts';
 import { abortable, onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
-import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
-import { isRequest } from '../../wire/json-rpc.ts';
+import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
+import { isRpcRequest } from '../../wire/json-rpc.ts';
 import { askBy, type OnElicitation } from './elicitation.ts';
 import type { ServerReady } from '../types.ts';
 
 /** What the CLI gets for a notification, which has no answer of its own. */
-const ACKNOWLEDGED: ControlAnswer = {
+const ACKNOWLEDGED: ControlResponse = {
   ok: true,
   response: { mcp_response: { jsonrpc: '2.0', result: {}, id: 0 } },
 };
@@ -83,7 +83,7 @@ export class McpBridge implements AsyncDisposable {
   }
 
   /** Answers `mcp_message`; undefined: the call was cancelled inside, nobody waits for an answer. */
-  async serve(request: ControlRequest, caller: Abortable): Promise<ControlAnswer | undefined> {
+  async serve(request: ControlRequest, caller: Abortable): Promise<ControlResponse | undefined> {
     const name = String(request['server_name']);
     const server = this.#servers.get(name);
     if (!server) {
@@ -97,7 +97,7 @@ export class McpBridge implements AsyncDisposable {
       if (message['method'] === 'tools/list') this.#sawList(server, message, answer);
       return { ok: true, response: { mcp_response: answer } };
     }
-    return isRequest(message) ? undefined : ACKNOWLEDGED;
+    return isRpcRequest(message) ? undefined : ACKNOWLEDGED;
   }
 
   /**

@@ -10,7 +10,7 @@ import type {
   PermissionResult,
 } from '../sdk-types/permission-types.ts';
 import { textOf } from '../options/describe-value.ts';
-import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 const KEPT = 1000;
 
@@ -42,7 +42,7 @@ export async function decide(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
   options: PermissionOptions,
-): Promise<ControlAnswer> {
+): Promise<ControlResponse> {
   const toolName = String(request['tool_name']);
   const toolUseID = textOf(request['tool_use_id']);
   const input = isObject(request['input']) ? request['input'] : {};

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Frame } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { OverflowQueue } from '../../stream/overflow-queue.ts';
-import { Noise, parseLine } from '../../wire/jsonl.ts';
+import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import { hostMessage, type HostMessageSubtype } from './host-messages.ts';
 import { isFence } from '../session/turn-tracker.ts';
 import { View } from './frame-iterator.ts';
@@ -28,7 +28,7 @@ const isMessage = ({ lane, direction }: Frame): boolean => lane === 'message' &&
 /** What waits: a frame, or a text as it stands on disk, to be opened by its reader. */
 type Entry = Frame | string;
 
-const wordsOf = ({ text, error }: Noise): JsonObject => ({ text, reason: error.message });
+const wordsOf = ({ text, error }: InvalidLine): JsonObject => ({ text, reason: error.message });
 
 type Rest = { readonly lost?: true };
 
@@ -99,7 +99,7 @@ export class Lanes implements AsyncDisposable {
   }
 
   /** Tells of a line that is not protocol. */
-  noise(noise: Noise): void {
+  noise(noise: InvalidLine): void {
     this.tell('noise', wordsOf(noise));
   }
 
@@ -211,7 +211,7 @@ export class Lanes implements AsyncDisposable {
   /** A skimmed line; if it is no JSON after all, its reader is told so in its place. */
   #parsed(line: string): JsonObject {
     const data = parseLine(line);
-    return data instanceof Noise ? this.#own('noise', wordsOf(data)) : data;
+    return data instanceof InvalidLine ? this.#own('noise', wordsOf(data)) : data;
   }
 
   readonly #pulled = (

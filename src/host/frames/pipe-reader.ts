@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../json.ts';
 import { isControl } from '../../wire/control-peer.ts';
-import { LineDecoder, Noise, parseLine } from '../../wire/jsonl.ts';
+import { LineDecoder, InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import type { Lanes } from './frame-queue.ts';
 import { PlainLines } from './skim-filter.ts';
 
@@ -36,7 +36,7 @@ export class FrameReader {
     this.#at = at;
     if (this.maySkim && this.#options.lanes.behind) {
       // The app is far behind: what only it cares about passes by unread.
-      this.#decoder.sift(chunk, this.#pass, this.#receive);
+      this.#decoder.filterLines(chunk, this.#pass, this.#receive);
       this.#plain.clear();
       return true;
     }
@@ -52,10 +52,10 @@ export class FrameReader {
   readonly #pass = (bytes: Buffer, start: number, end: number): boolean =>
     this.#plain.has(bytes, start, end) && this.#options.lanes.skim(bytes, start, end, this.#at);
 
-  readonly #receive = (line: string | Noise): void => {
+  readonly #receive = (line: string | InvalidLine): void => {
     const { lanes, onControl, onMessage } = this.#options;
     const data = typeof line === 'string' ? parseLine(line) : line;
-    if (data instanceof Noise) {
+    if (data instanceof InvalidLine) {
       lanes.noise(data);
     } else if (isControl(data)) {
       onControl(data); // first the dispatch, then the looking

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import type { ControlAnswer } from '../../wire/control-peer.ts';
+import type { ControlResponse } from '../../wire/control-peer.ts';
 import { Dialogue, type ServeContext } from './control-link.ts';
 import { Gate } from './stdin-gate.ts';
 import { Turns } from './turn-tracker.ts';
@@ -14,7 +14,7 @@ function routing() {
   const served: {
     readonly subtype: string;
     readonly context: ServeContext;
-    readonly answer: (answer: ControlAnswer | undefined) => void;
+    readonly answer: (answer: ControlResponse | undefined) => void;
     readonly fail: (error: Error) => void;
   }[] = [];
   const gate = new Gate(new Turns());

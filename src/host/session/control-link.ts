@@ -4,11 +4,11 @@ import { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { onAbort } from '../../stream/abort.ts';
 import {
-  type ControlAnswer,
+  type ControlResponse,
   type ControlEffect,
   ControlPeer,
   type ControlRequest,
-  refused,
+  errorResponse,
 } from '../../wire/control-peer.ts';
 import type { Gate } from './stdin-gate.ts';
 
@@ -26,7 +26,7 @@ export class ServeContext extends Cancellation {
 export type Serve = (
   request: ControlRequest,
   context: ServeContext,
-) => Promise<ControlAnswer | undefined>;
+) => Promise<ControlResponse | undefined>;
 
 export interface DialogueOptions {
   readonly gate: Gate;
@@ -69,7 +69,7 @@ export class Dialogue {
 
   /** How many requests of ours wait for an answer. */
   get asking(): number {
-    return this.#peer.asked.size;
+    return this.#peer.outgoing.size;
   }
 
   async request(
@@ -107,7 +107,7 @@ export class Dialogue {
   /** The peer is gone. Its open requests are answered into the void, so that they show as lost. */
   end(reason: DuolaneError): void {
     this.#runAll(this.#peer.end(reason));
-    for (const id of this.#peer.serving.keys()) {
+    for (const id of this.#peer.incoming.keys()) {
       this.#run(this.#peer.answer(id, { ok: false, error: reason.message }));
       this.#options.gate.release(served(id));
     }
@@ -172,7 +172,7 @@ export class Dialogue {
       this.#run(effect);
     } catch (error) {
       const { message } = DuolaneError.from(error);
-      this.#run(refused(id, `the answer cannot be sent: ${message}`));
+      this.#run(errorResponse(id, `the answer cannot be sent: ${message}`));
     }
   }
 
@@ -198,7 +198,7 @@ export class Dialogue {
     );
   }
 
-  #answer(id: string, answer: ControlAnswer | undefined): void {
+  #answer(id: string, answer: ControlResponse | undefined): void {
     this.#running.delete(id);
     if (answer) this.#runAnswer(id, this.#peer.answer(id, answer));
     else this.#peer.drop(id);
@@ -210,7 +210,7 @@ export class Dialogue {
 /** The name of a request of the peer at the gate: its id may be one that we use, too. */
 const served = (id: string): string => `served ${id}`;
 
-const refusal = (error: unknown): ControlAnswer => ({
+const refusal = (error: unknown): ControlResponse => ({
   ok: false,
   error: error instanceof Error ? error.message : String(error),
 });

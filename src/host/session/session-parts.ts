@@ -2,7 +2,7 @@ import type { Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Transport } from '../../process/types.ts';
 import { settledWithin } from '../../stream/abort.ts';
-import type { ControlAnswer, ControlRequest } from '../../wire/control-peer.ts';
+import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isGoodbye } from '../callbacks/hook-registry.ts';
 import type { Serve, ServeContext } from './control-link.ts';
 import type { Lanes } from '../frames/frame-queue.ts';
@@ -45,7 +45,7 @@ export async function serveUnheard(
   { serve, logger }: SessionParts,
   request: ControlRequest,
   context: ServeContext,
-): Promise<ControlAnswer | undefined> {
+): Promise<ControlResponse | undefined> {
   if (!isGoodbye(request)) return { ok: false, error: 'stdin of the agent is closed' };
   serve(request, context).catch((error: unknown) =>
     logger.warn('a SessionEnd hook failed', { error: String(error) }),

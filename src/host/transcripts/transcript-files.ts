@@ -2,7 +2,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { Noise, parseLine } from '../../wire/jsonl.ts';
+import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import type { SessionKey, SessionStoreEntry } from './session-store.ts';
 import { textOf } from '../options/describe-value.ts';
 
@@ -45,7 +45,7 @@ export const parseTranscript = (text: string): SessionStoreEntry[] =>
     .split('\n')
     .filter((line) => line.trim() !== '')
     .map(parseLine)
-    .filter((entry): entry is JsonObject => !(entry instanceof Noise));
+    .filter((entry): entry is JsonObject => !(entry instanceof InvalidLine));
 
 /** What `listSessions` tells of a session, from its transcript. */
 export interface SDKSessionInfo {

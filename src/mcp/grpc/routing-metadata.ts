@@ -1,5 +1,5 @@
 import type { CallContext, Metadata } from '../../grpc/index.ts';
-import { decodeHeader, encodeHeader } from '../../wire/encoded-header.ts';
+import { decodeHeader, encodeHeaderText } from '../../wire/encoded-header.ts';
 import { nameIn, pseudonym } from '../caller.ts';
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 
@@ -14,7 +14,7 @@ const MAX_CHARS = 2_048;
 
 /** What a call is about, as MCP's headers say it: for those on the way, who do not read messages. */
 export function mirrorOf(method: Named, name: string): Metadata {
-  const text = encodeHeader(name);
+  const text = encodeHeaderText(name);
   return { [METHOD]: method, ...(text.length <= MAX_CHARS && { [NAME]: text }) };
 }
 

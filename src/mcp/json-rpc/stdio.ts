@@ -7,7 +7,7 @@ import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { spawnProcess } from '../../process/index.ts';
 import type { Exit, ProcessOptions, Transport } from '../../process/types.ts';
 import { encodeRpc } from '../../wire/json-rpc.ts';
-import { JsonlDecoder, Noise } from '../../wire/jsonl.ts';
+import { JsonlDecoder, InvalidLine } from '../../wire/jsonl.ts';
 import type {
   DialMessagesOptions,
   MessageTransport,
@@ -105,11 +105,11 @@ async function* lines(
 }
 
 function* messages(
-  decoded: ReadonlyArray<JsonObject | Noise>,
+  decoded: ReadonlyArray<JsonObject | InvalidLine>,
   onNoise: LinesOptions['onNoise'],
 ): Generator<JsonObject, void, undefined> {
   for (const message of decoded) {
-    if (!(message instanceof Noise)) yield message;
+    if (!(message instanceof InvalidLine)) yield message;
     // What was cut off may have been an answer: somebody would wait for it for ever.
     else if (message.error.code === 'too_large') throw message.error;
     else onNoise?.(message.text);

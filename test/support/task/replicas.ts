@@ -6,7 +6,7 @@ import { decodeEntry } from '../../../src/event/index.ts';
 import type { Entry, Snapshot } from '../../../src/event/types.ts';
 import type { ReplicaInfo } from '../../../src/task/index.ts';
 import type { PostgresLogOptions } from '../../../src/task/postgres/postgres-log.ts';
-import { Noise, SseDecoder } from '../../../src/wire/index.ts';
+import { InvalidLine, SseDecoder } from '../../../src/wire/index.ts';
 
 const program = fileURLToPath(new URL('../../fixtures/replica.mjs', import.meta.url));
 
@@ -95,7 +95,7 @@ export class Replica implements AsyncDisposable {
     const decoder = new SseDecoder();
     for await (const chunk of response.body) {
       for (const message of decoder.decode(chunk)) {
-        if (message instanceof Noise) throw message.error;
+        if (message instanceof InvalidLine) throw message.error;
         if (message.event === 'end') return;
         if (message.event === 'failure') throw new Error(message.data);
         if (message.event === 'message') yield decodeEntry(message.data);

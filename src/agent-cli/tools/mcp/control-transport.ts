@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import type { MessageTransport } from '../../../mcp/types.ts';
 import { Channel } from '../../../stream/channel.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
-import { isRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
+import { isRpcRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
 import type { Lane } from '../../session/control-link.ts';
 import { record } from '../../read.ts';
 
@@ -51,7 +51,7 @@ export class LaneTransport implements MessageTransport {
   }
 
   async send(message: JsonObject): Promise<void> {
-    if (isRequest(message)) {
+    if (isRpcRequest(message)) {
       // Not awaited: the answer comes back through `incoming`, whenever the tool is done.
       this.#ask(message).catch(reportUnexpected);
       return;

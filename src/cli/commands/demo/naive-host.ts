@@ -2,7 +2,7 @@ import type { Frame } from '../../../event/types.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { spawnProcess, type ProcessTransport } from '../../../process/index.ts';
 import { PipeTap } from '../../../trace/index.ts';
-import { encodeLine, JsonlDecoder, Noise } from '../../../wire/jsonl.ts';
+import { encodeLine, JsonlDecoder, InvalidLine } from '../../../wire/jsonl.ts';
 import type { World } from './fault-setup.ts';
 
 /**
@@ -49,7 +49,7 @@ export class NaiveHost implements AsyncDisposable {
     const decoder = new JsonlDecoder();
     for await (const chunk of this.cli.output) {
       this.#tap.bytes('in', chunk);
-      for (const line of decoder.decode(chunk)) if (!(line instanceof Noise)) yield line;
+      for (const line of decoder.decode(chunk)) if (!(line instanceof InvalidLine)) yield line;
     }
     const { code, signal } = await this.cli.exited;
     this.#tap.exited(code, signal);

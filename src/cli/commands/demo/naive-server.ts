@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
-import { Noise, SseDecoder } from '../../../wire/index.ts';
+import { InvalidLine, SseDecoder } from '../../../wire/index.ts';
 
 export interface NaiveServer extends AsyncDisposable {
   readonly url: string;
@@ -34,7 +34,8 @@ export async function* events(
   const decoder = new SseDecoder();
   try {
     for await (const chunk of response.body ?? []) {
-      for (const event of decoder.decode(chunk)) if (!(event instanceof Noise)) yield event.data;
+      for (const event of decoder.decode(chunk))
+        if (!(event instanceof InvalidLine)) yield event.data;
     }
   } finally {
     leave.abort();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Interface } from '../../../a2a/client/choose-interface.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { Noise, SseDecoder } from '../../../wire/index.ts';
+import { InvalidLine, SseDecoder } from '../../../wire/index.ts';
 import type { StreamRecord } from '../../../trace/index.ts';
 
 /** What came back on one stream, as it came. */
@@ -83,7 +83,7 @@ export class Caller {
         silentMs = Math.max(silentMs, at - heardAt);
         heardAt = at;
         for (const event of decoder.decode(chunk)) {
-          if (event instanceof Noise) continue;
+          if (event instanceof InvalidLine) continue;
           // The id stays in force until the next one: only a new one is this event's own.
           const own = event.lastEventId !== id;
           id = event.lastEventId;

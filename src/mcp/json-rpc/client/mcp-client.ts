@@ -5,7 +5,7 @@ import type { Abortable } from '../../../stream/types.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import {
   isNotification,
-  isRequest,
+  isRpcRequest,
   isResponse,
   RPC,
   rpcError,
@@ -132,7 +132,7 @@ export class Client implements AsyncDisposable {
     if (isResponse(message)) this.requests.settle(message);
     else if (this.requests.refuse(message)) return;
     else if (isNotification(message)) this.#hear(message);
-    else if (isRequest(message)) this.#serve(message).catch(reportUnexpected);
+    else if (isRpcRequest(message)) this.#serve(message).catch(reportUnexpected);
   }
 
   #hear(message: RpcNotification): void {

@@ -1,7 +1,7 @@
 import type { LightResponse } from '../../../http/light-fetch.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { Noise } from '../../../wire/jsonl.ts';
+import { InvalidLine } from '../../../wire/jsonl.ts';
 import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
 
 /** The largest body of one message, as for one line or one event. */
@@ -51,7 +51,7 @@ export async function* sseEvents(
     for await (const chunk of body) {
       for (const event of decoder.decode(chunk)) {
         // What was dropped may have been a response: its caller would wait for it for ever.
-        if (event instanceof Noise) throw event.error;
+        if (event instanceof InvalidLine) throw event.error;
         yield event;
       }
       // An event over the limit that never ends would be read for ever.

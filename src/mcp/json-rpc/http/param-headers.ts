@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import { decodeHeader, encodeHeader } from '../../../wire/encoded-header.ts';
+import { decodeHeader, encodeHeaderText } from '../../../wire/encoded-header.ts';
 
 const KEY = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+.^_`|~\w-]+$/;
@@ -85,7 +85,7 @@ export class ParamHeaders {
     const headers = known.map((each) => [each.header, paramText(args, each)] as const);
     return Object.fromEntries(
       headers.flatMap(([header, text]) =>
-        text === undefined ? [] : [[header, text === '' ? '' : encodeHeader(text)]],
+        text === undefined ? [] : [[header, text === '' ? '' : encodeHeaderText(text)]],
       ),
     );
   }

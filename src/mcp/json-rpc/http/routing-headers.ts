@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../../json.ts';
-import { encodeHeader } from '../../../wire/encoded-header.ts';
+import { encodeHeaderText } from '../../../wire/encoded-header.ts';
 import { META, metaOf } from '../protocol-versions.ts';
 
 /** Where a request names what it is about; these methods mirror it in `Mcp-Name`. */
@@ -24,5 +24,5 @@ export function requestHeaders({ method, params }: JsonObject): Record<string, s
 export function nameIn(method: string, params: unknown): string | undefined {
   const key = NAMED[method];
   const name = key !== undefined && isObject(params) ? params[key] : undefined;
-  return typeof name === 'string' ? encodeHeader(name) : undefined;
+  return typeof name === 'string' ? encodeHeaderText(name) : undefined;
 }

@@ -10,7 +10,7 @@ import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import {
   isNotification,
-  isRequest,
+  isRpcRequest,
   isResponse,
   RPC,
   rpcError,
@@ -129,7 +129,7 @@ class Offer implements MessageEnd {
   /** Takes any JSON value: a peer may send what is not a message. Never throws. */
   receive(message: JsonObject, options: ReceiveOptions = {}): Promise<JsonObject | undefined> {
     if (!isObject(message)) return Promise.resolve(UNREADABLE);
-    if (isRequest(message)) return this.#serve(message, options);
+    if (isRpcRequest(message)) return this.#serve(message, options);
     if (isResponse(message)) this.#requests.settle(message);
     else if (isNotification(message)) this.#take(message);
     else if (this.#requests.refuse(message)) return Promise.resolve(undefined);

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../../json.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
-import { isRequest, isRpcId, unwritable } from '../../../wire/json-rpc.ts';
+import { isRpcRequest, isRpcId, unwritable } from '../../../wire/json-rpc.ts';
 import type {
   MessageEnd,
   MessageTransport,
@@ -87,7 +87,7 @@ export async function sendOutgoing(
     } catch (error) {
       if (!(error instanceof DuolaneError && error.code === 'invalid')) throw error;
       reportUnexpected(error);
-      if (isRequest(message)) await end.receive(unwritable(message.id));
+      if (isRpcRequest(message)) await end.receive(unwritable(message.id));
     }
   }
 }

@@ -4,7 +4,12 @@ import { isObject, type JsonObject } from '../../../../json.ts';
 import { settledWithin, sleep } from '../../../../stream/abort.ts';
 import { Channel } from '../../../../stream/channel.ts';
 import type { Abortable } from '../../../../stream/types.ts';
-import { isRequest, isResponse, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import {
+  isRpcRequest,
+  isResponse,
+  type RpcId,
+  type RpcRequest,
+} from '../../../../wire/json-rpc.ts';
 import type { MessageTransport } from '../../../types.ts';
 import { ERA_ERRORS, rpcCodeOf } from '../../protocol-versions.ts';
 import { answerIn, jsonMessages, mediaType } from '../message-body.ts';
@@ -71,7 +76,7 @@ export class HttpRoad implements MessageTransport {
   }
 
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
-    if (isRequest(message)) return this.#request(message, signal);
+    if (isRpcRequest(message)) return this.#request(message, signal);
     if (message['method'] === 'notifications/initialized') await this.#listen();
     await this.#tell(message);
   }

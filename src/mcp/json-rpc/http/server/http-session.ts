@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../../json.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
-import { isRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import { isRpcRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
 import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
 import { sendOutgoing } from '../../server/serve-messages.ts';
@@ -60,7 +60,7 @@ export class Session implements AsyncDisposable {
 
   /** The signal aborts when the client disconnects. */
   async post(message: JsonObject, signal?: AbortSignal): Promise<Response> {
-    if (isRequest(message)) {
+    if (isRpcRequest(message)) {
       if (this.#overtaken.delete(message.id)) return new Response(null, { status: 202 });
       return this.#request(message, signal);
     }

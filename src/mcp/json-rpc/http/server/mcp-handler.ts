@@ -1,7 +1,7 @@
 import { type JsonObject } from '../../../../json.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
-import { isRequest, RPC } from '../../../../wire/json-rpc.ts';
+import { isRpcRequest, RPC } from '../../../../wire/json-rpc.ts';
 import type { OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../../protocol-versions.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
@@ -127,7 +127,7 @@ class Handler implements McpHandler {
     if (message instanceof Response) return message;
     if (speaksStateless(request, message))
       return postStateless({ ...this.#stateless, owner }, message, request);
-    if (isRequest(message) && message.method === 'initialize')
+    if (isRpcRequest(message) && message.method === 'initialize')
       return this.#begin(message, owner, request.signal);
     const session = this.#session(request, owner);
     return session instanceof Session ? session.post(message, request.signal) : session;
@@ -212,7 +212,7 @@ const oldestOf = (sessions: readonly Session[]): Session | undefined =>
 /** By the body, and for what cannot carry it there by the header. */
 function speaksStateless(request: Request, message: JsonObject): boolean {
   if (request.headers.get('mcp-protocol-version') === STATELESS_VERSION) return true;
-  return isRequest(message)
+  return isRpcRequest(message)
     ? isStateless(message.method, message.params)
     : metaOf(message['params'])[META.version] !== undefined;
 }

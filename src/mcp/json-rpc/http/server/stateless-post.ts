@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { Cancellation } from '../../../../stream/cancellation.ts';
 import { decodeHeader } from '../../../../wire/encoded-header.ts';
-import { isRequest, RPC, rpcError, type RpcRequest } from '../../../../wire/json-rpc.ts';
+import { isRpcRequest, RPC, rpcError, type RpcRequest } from '../../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../../wire/json-rpc-errors.ts';
 import type { MessageEnd } from '../../../types.ts';
 import { ERA_ERRORS, META, metaOf } from '../../protocol-versions.ts';
@@ -36,7 +36,7 @@ export async function postStateless(
   message: JsonObject,
   request: Request,
 ): Promise<Response> {
-  if (!isRequest(message)) return new Response(null, { status: 202 });
+  if (!isRpcRequest(message)) return new Response(null, { status: 202 });
   const refused = refuseMessage(message, request.headers, params);
   if (refused) return refused;
   const { signal } = request;
