@@ -7,7 +7,7 @@ let nowhere: MessagePort | undefined;
  * costs the heap nothing, so the collector lets tens of megabytes of it pile up. Handing it over to
  * a port that nobody holds the other end of frees it. A chunk that shares its memory is left alone.
  */
-export function release({ buffer, byteLength }: Uint8Array): void {
+export function freeChunk({ buffer, byteLength }: Uint8Array): void {
   if (buffer.byteLength !== byteLength || !(buffer instanceof ArrayBuffer)) return;
   nowhere ??= closedPort();
   nowhere.postMessage(null, [buffer]);

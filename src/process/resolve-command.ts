@@ -4,7 +4,7 @@ import { DuolaneError } from '../errors.ts';
 import type { ProcessOptions } from './types.ts';
 
 /** What is really executed. */
-export interface Command {
+export interface ResolvedCommand {
   readonly file: string;
   readonly args: readonly string[];
 }
@@ -14,7 +14,7 @@ type Asked = Pick<ProcessOptions, 'command' | 'args' | 'cwd' | 'env'>;
 const SCRIPT = /\.[cm]?[jt]s$/i;
 
 /** A script is run by this Node, a Windows shim by what it points to, anything else directly. Throws `not_found` or `invalid`. */
-export function resolveCommand(asked: Asked): Command {
+export function resolveCommand(asked: Asked): ResolvedCommand {
   const { command, args } = asked;
   if (SCRIPT.test(command)) return runScript(asked, command);
   if (process.platform !== 'win32') return { file: command, args };
@@ -22,7 +22,7 @@ export function resolveCommand(asked: Asked): Command {
   return /\.(cmd|bat)$/i.test(found) ? runScript(asked, shimTarget(found)) : { file: found, args };
 }
 
-function runScript({ args, cwd = '.' }: Asked, script: string): Command {
+function runScript({ args, cwd = '.' }: Asked, script: string): ResolvedCommand {
   const path = resolve(cwd, script);
   if (isDirectory(resolve(cwd)) && !isFile(path)) {
     throw new DuolaneError('not_found', `the script ${path} does not exist: check the path`);
@@ -47,7 +47,7 @@ function findOnWindows({ command, env }: Asked): string {
 }
 
 /** Why the system refused to start it, in words; the system itself only says ENOENT. */
-export function explainStart(reason: unknown, { command, cwd, env }: Asked): DuolaneError {
+export function startError(reason: unknown, { command, cwd, env }: Asked): DuolaneError {
   if (reason instanceof DuolaneError) return reason;
   const cause = { cause: reason };
   const { code, message } = reason as NodeJS.ErrnoException;

@@ -9,10 +9,10 @@ import { disposeOnce } from '../stream/dispose-once.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { ByteQueue } from './byte-queue.ts';
 import { closeWhenSilent } from './close-when-silent.ts';
-import { explainStart, resolveCommand } from './resolve-command.ts';
+import { startError, resolveCommand } from './resolve-command.ts';
 import { memoryTransport } from './memory-transport.ts';
-import { release } from './free-chunk.ts';
-import { Tail } from './stderr-tail.ts';
+import { freeChunk } from './free-chunk.ts';
+import { StderrTail } from './stderr-tail.ts';
 import { ProcessTree } from './process-tree.ts';
 import type { Exit, ProcessOptions, ProcessTransport } from './types.ts';
 import { unwatch, watch } from './watchdog.ts';
@@ -22,7 +22,7 @@ import { WriteGate } from './write-gate.ts';
 const OUTPUT_BYTES = 1024 * 1024;
 const STDERR_BYTES = 64 * 1024;
 /** How long the system may take to remove what got SIGKILL. */
-const BURIAL_MS = 5000;
+const KILL_WAIT_MS = 5000;
 
 /**
  * Starts a child in a process group of its own and returns at once. A child that cannot be started
@@ -66,7 +66,7 @@ function unstarted(options: ProcessOptions, failure: Promise<unknown[]>): Proces
   const { transport, peer } = memoryTransport();
   transport.endInput();
   failure
-    .then(([error]) => peer.exit({ code: null, startError: explainStart(error, options) }))
+    .then(([error]) => peer.exit({ code: null, startError: startError(error, options) }))
     .catch(reportUnexpected);
   return Object.assign(transport, { pid: undefined });
 }
@@ -105,7 +105,7 @@ class Child implements ProcessTransport {
   }
 
   release(chunk: Uint8Array): void {
-    release(chunk);
+    freeChunk(chunk);
   }
 
   write(text: string | Uint8Array, onLost?: (reason: Error) => void): boolean {
@@ -156,10 +156,10 @@ class Child implements ProcessTransport {
     stdin.on('drain', () => this.#gate.open());
   }
 
-  #keepStderr(): { readonly tail: Tail; readonly closed: Promise<void> } {
+  #keepStderr(): { readonly tail: StderrTail; readonly closed: Promise<void> } {
     const { stderr } = this.#child;
     const { onStderr } = this.#options;
-    const tail = new Tail(STDERR_BYTES);
+    const tail = new StderrTail(STDERR_BYTES);
     const decoder = new StringDecoder('utf8');
     stderr.on('error', () => {}); // followed by 'close'
     stderr.on('data', (chunk: Buffer) => {
@@ -171,7 +171,7 @@ class Child implements ProcessTransport {
   }
 
   async #whenExited(stderr: {
-    readonly tail: Tail;
+    readonly tail: StderrTail;
     readonly closed: Promise<void>;
   }): Promise<Exit> {
     const child = this.#child;
@@ -206,7 +206,7 @@ class Child implements ProcessTransport {
     this.#tree.signal('SIGTERM');
     if (await this.#overWithin(killMs)) return;
     this.#tree.signal('SIGKILL');
-    if (await this.#overWithin(BURIAL_MS)) return;
+    if (await this.#overWithin(KILL_WAIT_MS)) return;
     const pids = this.#tree.survivors().join(', ');
     throw new DuolaneError('timeout', `SIGKILL did not end ${pids}: see what they wait for (ps)`);
   }

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Tail } from './stderr-tail.ts';
+import { StderrTail } from './stderr-tail.ts';
 import { growth } from '../../test/support/busy.ts';
 
 test('it is the end of what was pushed, cut at a character', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 40 })), (texts) => {
-      const tail = new Tail(32);
+      const tail = new StderrTail(32);
       for (const text of texts) tail.push(Buffer.from(text));
       const all = texts.join('');
       const kept = tail.toString();
@@ -21,7 +21,7 @@ test('it is the end of what was pushed, cut at a character', () => {
 test('a flood of small pieces takes linear time', async () => {
   const piece = Buffer.from('abcdefgh');
   const run = (pieces: number): void => {
-    const tail = new Tail(64 * 1024);
+    const tail = new StderrTail(64 * 1024);
     for (let i = 0; i < pieces; i++) tail.push(piece);
     expect(tail.toString()).toHaveLength(64 * 1024);
   };

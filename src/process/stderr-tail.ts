@@ -1,5 +1,5 @@
 /** The last `limitBytes` of what was pushed, as text. Linear in what comes, at most twice the limit in memory. */
-export class Tail {
+export class StderrTail {
   readonly #limitBytes: number;
   #buffer: Buffer = Buffer.alloc(0);
   #length = 0;

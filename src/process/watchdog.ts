@@ -15,13 +15,13 @@ import { send } from './process-tree.ts';
 export function watch(group: number): void {
   if (groups.size === 0) process.on('exit', endAll);
   groups.add(group);
-  tell();
+  sendGroups();
 }
 
 export function unwatch(group: number): void {
   if (!groups.delete(group)) return;
   if (groups.size === 0) process.off('exit', endAll);
-  tell();
+  sendGroups();
 }
 
 const groups = new Set<number>();
@@ -29,7 +29,7 @@ let shell: ChildProcess | undefined;
 let warned = false;
 
 /** The whole list each time: the last line that the shell has read is the truth. */
-function tell(): void {
+function sendGroups(): void {
   if (process.platform === 'win32') return;
   if (groups.size === 0) {
     shell?.stdin?.end('\n');
