@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { decisionOf } from 'duolane/event';
+import { parseDecision } from 'duolane/event';
 import type { ToolContext } from 'duolane/mcp';
 
 type Ask = ToolContext['ask'];
@@ -25,7 +25,7 @@ export function decisionIn(said: string): 'approve' | 'edit' | 'reject' | undefi
   const word = said.trim().toLowerCase();
   if (word === 'e' || word === 'edit') return 'edit';
   if (word === 'r') return 'reject';
-  const action = word === 'a' ? 'accept' : decisionOf(said);
+  const action = word === 'a' ? 'accept' : parseDecision(said);
   return action && (action === 'accept' ? 'approve' : 'reject');
 }
 

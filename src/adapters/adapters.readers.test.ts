@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { contextFor } from '../../test/contracts/agent.contract.ts';
 import { turnOf } from '../../test/support/arbitraries.ts';
 import { DuolaneError } from '../errors.ts';
-import { checkLaws, lawful } from '../event/index.ts';
+import { checkLaws, normalizeAgent } from '../event/index.ts';
 import type { AgentEvent } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { PartReader } from './ai-sdk/part-reader.ts';
@@ -151,7 +151,8 @@ describe.each(READERS)('whatever %s says', (_name, arbitrary, open) => {
           }
         };
         const seen: AgentEvent[] = [];
-        for await (const event of lawful(agent)(turnOf('m1'), contextFor().ctx)) seen.push(event);
+        for await (const event of normalizeAgent(agent)(turnOf('m1'), contextFor().ctx))
+          seen.push(event);
         expect(thrown.filter((error) => !(error instanceof DuolaneError))).toEqual([]);
         expect(checkLaws(seen)).toEqual([]);
       }),

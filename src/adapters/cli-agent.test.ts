@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { contextFor, newTask } from '../../test/contracts/agent.contract.ts';
 import { FakeCli } from '../../test/support/fake-cli.ts';
 import type { Ask } from '../ask.ts';
-import { lawful } from '../event/index.ts';
+import { normalizeAgent } from '../event/index.ts';
 import type { AgentEvent } from '../event/types.ts';
 import { cli } from './cli-agent.ts';
 
@@ -23,7 +23,8 @@ test.each([
     const { ctx } = contextFor(newTask());
     const events: AgentEvent[] = [];
     const run = (async () => {
-      for await (const event of lawful(agent)({ ...newTask().turns[0]! }, ctx)) events.push(event);
+      for await (const event of normalizeAgent(agent)({ ...newTask().turns[0]! }, ctx))
+        events.push(event);
     })();
     await peer.initialize();
     await peer.until('user');

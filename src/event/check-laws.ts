@@ -19,7 +19,7 @@ export function checkLaws(
 ): string[] {
   const broken: string[] = [];
   const isLog = events.some((event) => event.type === 'turn.submitted');
-  let run: Run | undefined;
+  let run: CheckedRun | undefined;
   let canceling = false;
   let ended = false;
   const calls = new Set(inherited.map((call) => call.callId));
@@ -66,7 +66,7 @@ export function checkLaws(
 
 type Report = (law: number, what: string) => void;
 
-interface Run {
+interface CheckedRun {
   readonly attempt: number;
   readonly blocks: Map<string, { readonly id: string; readonly kind: string; text: string }>;
   readonly blockIds: Set<string>;
@@ -74,7 +74,7 @@ interface Run {
   readonly usage: Map<string, number>;
 }
 
-const newRun = (attempt: number): Run => ({
+const newRun = (attempt: number): CheckedRun => ({
   attempt,
   blocks: new Map(),
   blockIds: new Set(),
@@ -85,7 +85,7 @@ const newRun = (attempt: number): Run => ({
 const speaker = (event: TaskEvent): string =>
   'path' in event && event.path ? event.path.join('\0') : '';
 
-function checkBlock(run: Run, event: AgentEvent, report: Report): void {
+function checkBlock(run: CheckedRun, event: AgentEvent, report: Report): void {
   const who = speaker(event);
   const block = run.blocks.get(who);
   const kind = event.type.split('.')[0] ?? '';
@@ -141,7 +141,7 @@ function checkCall(calls: Set<string>, event: AgentEvent, report: Report): void 
   }
 }
 
-function checkStep(run: Run, event: AgentEvent, report: Report): void {
+function checkStep(run: CheckedRun, event: AgentEvent, report: Report): void {
   const who = speaker(event);
   const open = run.steps.get(who);
   if (event.type === 'step.started') {
@@ -155,7 +155,7 @@ function checkStep(run: Run, event: AgentEvent, report: Report): void {
   }
 }
 
-function checkUsage(sum: Run['usage'], total: Usage, report: Report): void {
+function checkUsage(sum: CheckedRun['usage'], total: Usage, report: Report): void {
   for (const [field, n] of sum) {
     const said = total[field as keyof Usage] ?? 0;
     if (Math.abs(said - n) > 1e-9 * Math.max(1, Math.abs(n)))

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { lawfulLog, numbered } from '../../test/support/arbitraries.ts';
-import { cut, ENTRY_BYTES, FRAME_BYTES } from './truncate-event.ts';
+import { truncateEvent, ENTRY_BYTES, FRAME_BYTES } from './truncate-event.ts';
 import { decodeEntry, encodeEntry } from './entry-codec.ts';
 import type { AgentEvent, Entry } from './types.ts';
 
@@ -86,8 +86,8 @@ describe('cut', () => {
       name: 'f',
       output: 'x'.repeat(900_000),
     };
-    expect(cut(event)).toBe(event);
-    expect(cut(frame({ a: 1 }))).toEqual(frame({ a: 1 }));
+    expect(truncateEvent(event)).toBe(event);
+    expect(truncateEvent(frame({ a: 1 }))).toEqual(frame({ a: 1 }));
   });
 
   test('keeps the shape of an output whose text is too long', () => {
@@ -97,7 +97,7 @@ describe('cut', () => {
       name: 'f',
       output: { content: [{ type: 'text', text: huge }], isError: false },
     };
-    const short = cut(event);
+    const short = truncateEvent(event);
     expect(sizeOf(short)).toBeLessThan(ENTRY_BYTES);
     expect(short).toMatchObject({
       callId: 'c',
@@ -130,7 +130,7 @@ describe('cut', () => {
     ['a final text', { type: 'run.finished', outcome: 'completed', text: huge, output: many }],
   ];
   test.each(cases)('makes %s fit, and it is still that event', (_name, event) => {
-    const short = cut(event);
+    const short = truncateEvent(event);
     expect(sizeOf(short)).toBeLessThan(ENTRY_BYTES);
     expect(short.type).toBe(event.type);
     expect(JSON.stringify(short)).toContain('[cut: ');
@@ -139,7 +139,7 @@ describe('cut', () => {
   test('a frame of many small things keeps what joins it to its request', () => {
     const many = Array.from({ length: 5000 }, (_, index) => ({ name: `tool-${index}` }));
     const response = { subtype: 'success', request_id: 'r1', response: { many } };
-    expect(cut(frame({ type: 'control_response', response }))).toMatchObject({
+    expect(truncateEvent(frame({ type: 'control_response', response }))).toMatchObject({
       frame: {
         data: {
           type: 'control_response',
@@ -149,7 +149,9 @@ describe('cut', () => {
       },
     });
     const request = { subtype: 'mcp_message', message: { many } };
-    expect(cut(frame({ type: 'control_request', request_id: 'r2', request }))).toMatchObject({
+    expect(
+      truncateEvent(frame({ type: 'control_request', request_id: 'r2', request })),
+    ).toMatchObject({
       frame: { data: { request_id: 'r2', request: { subtype: 'mcp_message' } } },
     });
   });
@@ -159,7 +161,7 @@ describe('cut', () => {
       { type: 'control_request', text: huge },
       { type: 'control_request', many },
     ]) {
-      const short = cut(frame(data));
+      const short = truncateEvent(frame(data));
       expect(sizeOf(short)).toBeLessThan(FRAME_BYTES + 512);
       expect(short).toMatchObject({ frame: { data: { type: 'control_request' } } });
       expect(short).toMatchObject({ frame: { bytes: JSON.stringify(data).length } });

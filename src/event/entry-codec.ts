@@ -20,7 +20,7 @@ export function encodeEntry(entry: Entry): string {
     return isPlain(entry) ? JSON.stringify(entry) : JSON.stringify(entry, bytesOut);
   } catch {
     // What plain JSON cannot hold is written with the replacer.
-    return JSON.stringify(entry, sayable());
+    return JSON.stringify(entry, jsonReplacer());
   }
 }
 
@@ -37,14 +37,14 @@ function isPlain(entry: Entry): boolean {
     case 'run.finished':
       return entry.output === undefined && entry.pending === undefined;
     case 'turn.submitted':
-      return isWords(entry.turn);
+      return isTextOnly(entry.turn);
     default:
       return false;
   }
 }
 
 /** Whether a turn is nothing but text. */
-export const isWords = ({ parts, answers, metadata }: Turn): boolean =>
+export const isTextOnly = ({ parts, answers, metadata }: Turn): boolean =>
   !answers && !metadata && parts.every((part) => 'text' in part && !part.metadata);
 
 /** The entry that `encodeEntry` wrote. Throws `malformed` on anything else, `unsupported` on a newer format. */
@@ -95,7 +95,7 @@ function bytesIn(_key: string, value: unknown): unknown {
 }
 
 /** For what JSON refuses: numbers too big for it, and objects that contain themselves. */
-function sayable(): (this: unknown, key: string, value: unknown) => unknown {
+function jsonReplacer(): (this: unknown, key: string, value: unknown) => unknown {
   const ancestors: unknown[] = [];
   return function (key, value) {
     if (typeof value === 'bigint') return String(value);

@@ -8,13 +8,13 @@ export interface Identified<Out> {
 }
 
 /** Where an output stands: its entry, and which output of that entry; the last one has no number. */
-interface Place {
+interface EventPosition {
   readonly seq: Seq;
   readonly part: number;
 }
 
 /** Throws `invalid` if it is no id of ours. `0` is the place before everything. */
-export function parseId(id: string): Place {
+export function parseId(id: string): EventPosition {
   const [, seq = '', part] = /^(0|[1-9]\d{0,14})(?:\.(0|[1-9]\d{0,8}))?$/.exec(id) ?? [];
   if (seq === '')
     throw new DuolaneError(
@@ -24,11 +24,12 @@ export function parseId(id: string): Place {
   return { seq: Number(seq), part: part === undefined ? Infinity : Number(part) };
 }
 
-const comparePlaces = (a: Place, b: Place): number =>
+const comparePositions = (a: EventPosition, b: EventPosition): number =>
   a.seq - b.seq || (a.part === b.part ? 0 : a.part - b.part);
 
 /** In the order of the stream: `41`, `42.0`, `42.1`, `42`. Throws `invalid` on what is no id. */
-export const compareIds = (a: string, b: string): number => comparePlaces(parseId(a), parseId(b));
+export const compareIds = (a: string, b: string): number =>
+  comparePositions(parseId(a), parseId(b));
 
 /** The same encoder, its outputs with their ids: the last of entry N is `N`, earlier ones `N.k`. */
 export const withIds =
@@ -51,6 +52,6 @@ export function resume<Out>(encoder: Encoder<Out>, afterId: string): Encoder<Ide
   return (entry) => {
     const outs = identified(entry);
     if (entry.seq > after.seq) return outs;
-    return outs.filter(({ id }) => comparePlaces(parseId(id), after) > 0);
+    return outs.filter(({ id }) => comparePositions(parseId(id), after) > 0);
   };
 }

@@ -1,4 +1,4 @@
-import { laneOf } from './run/block-tracker.ts';
+import { speakerKey } from './run/block-tracker.ts';
 import type { Encoder, Entry } from './types.ts';
 
 export interface ThrottleOptions {
@@ -32,7 +32,7 @@ export function throttle<Out>(
       if (entry.type === 'run.finished' || entry.type === 'run.started') lengths.clear();
       return [...flushed, entry].flatMap((each) => [...encoder(each)]);
     }
-    const key = `${laneOf(entry.path)}\n${entry.type}\n${entry.id}`;
+    const key = `${speakerKey(entry.path)}\n${entry.type}\n${entry.id}`;
     const before = lengths.get(key) ?? 0;
     const after = before + entry.delta.length;
     lengths.set(key, after);

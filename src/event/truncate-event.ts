@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../json.ts';
-import { head } from './text/surrogates.ts';
+import { safePrefix } from './text/surrogates.ts';
 import { decodeEntry, encodeEntry, isDeep } from './entry-codec.ts';
 import type { AgentEvent, Entry, Frame } from './types.ts';
 
@@ -17,7 +17,7 @@ const STAMP_BYTES = 128;
  * it was: ids, names and blocks are untouched (`lawful` keeps blocks short by itself). The event
  * given is never changed. Large results belong behind a URL.
  */
-export function cut(event: AgentEvent): AgentEvent {
+export function truncateEvent(event: AgentEvent): AgentEvent {
   if (event.type === 'frame') return cutFrame(event);
   if (isSmall(event)) return event;
   const limit = ENTRY_BYTES - STAMP_BYTES;
@@ -69,7 +69,9 @@ const note = (bytes: number): string =>
 /** The same value, each string in it at most so long. */
 function shorten(value: unknown, chars: number): unknown {
   if (typeof value === 'string')
-    return value.length > chars ? `${head(value, chars)} ${note(Buffer.byteLength(value))}` : value;
+    return value.length > chars
+      ? `${safePrefix(value, chars)} ${note(Buffer.byteLength(value))}`
+      : value;
   if (value instanceof Uint8Array) return value.length > chars ? note(value.length) : value;
   if (Array.isArray(value)) return value.map((item) => shorten(item, chars));
   if (!isObject(value)) return value;
@@ -130,5 +132,5 @@ const words = (object: JsonObject, names?: readonly string[]): JsonObject =>
       .filter(([key, value]) => key.length <= 64 && typeof value === 'string')
       .filter(([key]) => names?.includes(key) ?? true)
       .slice(0, 16)
-      .map(([key, value]) => [key, head(String(value), 64)]),
+      .map(([key, value]) => [key, safePrefix(String(value), 64)]),
   );

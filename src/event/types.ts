@@ -245,7 +245,7 @@ export interface Mark {
 }
 
 /** What the agent has said to the person before: the text of a run, or a question that is no longer open. */
-export interface Said {
+export interface SaidMessage {
   readonly kind: 'response' | 'question';
   /** `messageId` of the turn whose run said it, or the id of the question. */
   readonly id: string;
@@ -286,7 +286,7 @@ export interface Snapshot {
   /** The text of the open or last run so far; what a sub-agent (`path`) says is not in it. */
   readonly text: string;
   /** What was said before that, the oldest first; of a long conversation only the newest part. */
-  readonly said?: readonly Said[];
+  readonly said?: readonly SaidMessage[];
   readonly artifacts: readonly Artifact[];
   /**
    * What the last run that said any has said of them, however often its agent was called: the message id

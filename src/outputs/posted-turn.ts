@@ -1,6 +1,6 @@
 import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
-import { decisionOf } from '../event/text/parse-decision.ts';
+import { parseDecision } from '../event/text/parse-decision.ts';
 import type { Part } from '../event/types.ts';
 import { isDeep, isObject, type JsonObject } from '../json.ts';
 
@@ -74,7 +74,7 @@ function answer({ id, kind }: InputRequest, { action, content }: Given): Answer 
 
 function decide(said: unknown): 'accept' | 'decline' | undefined {
   if (typeof said === 'boolean') return said ? 'accept' : 'decline';
-  return typeof said === 'string' ? decisionOf(said) : undefined;
+  return typeof said === 'string' ? parseDecision(said) : undefined;
 }
 
 /** Results of tools travel as text. */

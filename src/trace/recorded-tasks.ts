@@ -1,5 +1,5 @@
 import { DuolaneError } from '../errors.ts';
-import { cut } from '../event/truncate-event.ts';
+import { truncateEvent } from '../event/truncate-event.ts';
 import type { AgentEvent, Entry, Frame, Part, TaskEvent } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import type { TraceItem } from './read-trace.ts';
@@ -24,7 +24,7 @@ export async function recordedTasks(
   let early: Frame[] = [];
   const tell = (recording: Recording, frame: Frame): void => {
     for (const event of read(frame))
-      if (event.type !== 'run.started') recording.add(cut(event), frame.at);
+      if (event.type !== 'run.started') recording.add(truncateEvent(event), frame.at);
   };
   for await (const item of items) {
     if (item.kind === 'event')

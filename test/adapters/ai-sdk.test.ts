@@ -5,7 +5,7 @@ import {
   type AiSdkCall,
   type AiSdkResult,
 } from '../../src/adapters/ai-sdk/ai-sdk-agent.ts';
-import { advance, lawful } from '../../src/event/index.ts';
+import { advance, normalizeAgent } from '../../src/event/index.ts';
 import type { Agent, AgentEvent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { all } from '../a2a/support.ts';
@@ -108,7 +108,7 @@ suite('ai-sdk', sdk.reason, () => {
     return (call, more) => ai.streamText({ model, ...options, ...more, ...call });
   };
   const run = (agent: Agent, ctx = contextFor().ctx): Promise<AgentEvent[]> =>
-    all(lawful(agent)(turnOf('m1'), ctx));
+    all(normalizeAgent(agent)(turnOf('m1'), ctx));
 
   verifies('S142', 'a run gets the message, what it depends on, and its tools', async () => {
     await using server = await startModelServer([{ text: 'fine' }]);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { anthropic, type AnthropicClient } from '../../src/adapters/anthropic/anthropic-agent.ts';
 import type { Ask } from '../../src/ask.ts';
-import { lawful } from '../../src/event/index.ts';
+import { normalizeAgent } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
@@ -59,7 +59,7 @@ suite('anthropic', sdk.reason, () => {
       { text: 'In 1969.' },
     ]);
     const agent = anthropic(await client(model.url), { model: 'scripted', tools: dialled });
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(agent)(turnOf('m1'), contextFor().ctx));
     expect(model.calls[0]?.body['tools']).toMatchObject([
       { name: 'landing', description: 'When it landed' },
     ]);
@@ -83,7 +83,9 @@ suite('anthropic', sdk.reason, () => {
     ]);
     const agent = anthropic(await client(model.url), { model: 'scripted', tools: registry });
     const answer: Ask = async ({ id }) => ({ id, action: 'accept', content: 'Monday' });
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor(newTask(), answer).ctx));
+    const events = await all(
+      normalizeAgent(agent)(turnOf('m1'), contextFor(newTask(), answer).ctx),
+    );
     expect(only(events, 'input.required')).toMatchObject([{ request: { id: 'call_1/day' } }]);
     expect(JSON.stringify(only(events, 'tool.completed'))).toContain('booked for Monday');
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { cli } from '../../src/adapters/cli-agent.ts';
-import { checkLaws, lawful } from '../../src/event/index.ts';
+import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
 import type { Agent, AgentEvent, Turn } from '../../src/event/types.ts';
 import { createSdkMcpServer, tool, type SessionOptions } from '../../src/host/index.ts';
 import type { JsonObject } from '../../src/json.ts';
@@ -61,7 +61,8 @@ agentContract('the CLI adapter', {
 async function run(agent: Agent): Promise<AgentEvent[]> {
   const events: AgentEvent[] = [];
   const { ctx } = contextFor(newTask());
-  for await (const event of lawful(agent)({ ...newTask().turns[0]! }, ctx)) events.push(event);
+  for await (const event of normalizeAgent(agent)({ ...newTask().turns[0]! }, ctx))
+    events.push(event);
   return events;
 }
 
@@ -174,7 +175,7 @@ test('a question does not overtake its call, however slowly the run is read', as
   });
   const { ctx } = contextFor(newTask(), async ({ id }) => ({ id, action: 'accept' }));
   const seen: string[] = [];
-  for await (const { type } of lawful(agent)({ ...newTask().turns[0]! }, ctx)) {
+  for await (const { type } of normalizeAgent(agent)({ ...newTask().turns[0]! }, ctx)) {
     seen.push(type);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

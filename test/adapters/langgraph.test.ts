@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { langgraph, type LangGraph } from '../../src/adapters/langgraph/langgraph-agent.ts';
-import { lawful } from '../../src/event/index.ts';
+import { normalizeAgent } from '../../src/event/index.ts';
 import type { Agent, AgentEvent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve, toA2A } from '../../src/serve/index.ts';
@@ -183,7 +183,7 @@ suite('langgraph', lib.reason, () => {
       input: () => ({ topic: '' }),
       say: (_node, { outline }) => (typeof outline === 'string' ? outline : undefined),
     });
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(agent)(turnOf('m1'), contextFor().ctx));
     expect(only(events, 'status').map(({ message }) => message)).toEqual([
       'Running graph...',
       'choose',
@@ -212,7 +212,7 @@ suite('langgraph', lib.reason, () => {
       .addEdge(START, 'researcher')
       .addEdge('researcher', END)
       .compile();
-    const events = await all(lawful(langgraph(outer))(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(langgraph(outer))(turnOf('m1'), contextFor().ctx));
     const inside = only(events, 'text.delta').filter(({ path }) => path?.[0] === 'researcher');
     expect(inside.map(({ delta }) => delta).join('')).toBe('Found it.');
     expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'Found it.' });
@@ -238,7 +238,7 @@ suite('langgraph', lib.reason, () => {
     const agent = langgraph(graph, { mode: 'updates', input: () => ({ topic: '' }) });
     const { ctx } = contextFor();
     const asked = { ...ctx, ask: async ({ id }: { readonly id: string }) => ({ id, ...answer }) };
-    await all(lawful(agent)(turnOf('m1'), asked));
+    await all(normalizeAgent(agent)(turnOf('m1'), asked));
     expect(got).toBe(expected);
   });
 
@@ -246,7 +246,7 @@ suite('langgraph', lib.reason, () => {
     await using model = await startModelServer([{ text: 'Hello Ada.' }, { text: 'Ada.' }]);
     const agent = await build({ url: model.url, tools: [] });
     const say = (words: string, messageId: string): Promise<AgentEvent[]> =>
-      all(lawful(agent)(turnOf(messageId, { parts: [{ text: words }] }), contextFor().ctx));
+      all(normalizeAgent(agent)(turnOf(messageId, { parts: [{ text: words }] }), contextFor().ctx));
     await say('I am Ada.', 'm1');
     await say('Who am I?', 'm2');
     const seen = JSON.stringify(model.calls[1]?.body['messages']);

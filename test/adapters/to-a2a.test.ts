@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { growingText } from '../../src/adapters/index.ts';
 import { a2aEncoder, connectA2A, type StreamEvent, type TextOptions } from '../../src/a2a/index.ts';
 import { DuolaneError } from '../../src/errors.ts';
-import { lawful, withRetry } from '../../src/event/index.ts';
+import { normalizeAgent, withRetry } from '../../src/event/index.ts';
 import type { Agent, TaskEvent } from '../../src/event/types.ts';
 import { toA2A, type Served, type ToA2AOptions } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
@@ -64,7 +64,7 @@ const telling: Agent = async function* () {
 };
 
 test('text that grows becomes pieces, each said once', async () => {
-  const events = await all(lawful(growing)(turnOf('m1'), contextFor().ctx));
+  const events = await all(normalizeAgent(growing)(turnOf('m1'), contextFor().ctx));
   const deltas = events.flatMap((event) => (event.type === 'text.delta' ? [event.delta] : []));
   expect(deltas).toEqual(PIECES);
 });
@@ -74,7 +74,7 @@ test('text that changes where it should grow fails the run and says why', async 
     yield 'one';
     yield 'two';
   });
-  const events = await all(lawful(fickle)(turnOf('m1'), contextFor().ctx));
+  const events = await all(normalizeAgent(fickle)(turnOf('m1'), contextFor().ctx));
   expect(events.at(-1)).toMatchObject({ outcome: 'failed', error: { code: 'malformed' } });
 });
 

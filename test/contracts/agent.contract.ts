@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Answer, Ask } from '../../src/ask.ts';
 import { DuolaneError, type ErrorCode } from '../../src/errors.ts';
 import { advance } from '../../src/event/fold/advance.ts';
-import { checkLaws, lawful } from '../../src/event/index.ts';
+import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
 import type { Agent, AgentContext, AgentEvent, Snapshot } from '../../src/event/types.ts';
 import { numbered, quiet, turnOf } from '../support/arbitraries.ts';
 
@@ -20,7 +20,7 @@ export interface AgentHarness {
   readonly asking?: () => Agent;
   /** Resolves when what the last agent used (a connection, a child) is free; rejects if it never is. */
   readonly released?: () => Promise<void>;
-  /** How long the agent may take to stop; the default of `lawful` if absent. */
+  /** How long the agent may take to stop; the default of `normalizeAgent` if absent. */
   readonly graceMs?: number;
 }
 
@@ -53,7 +53,8 @@ export const foldRun = (task: Snapshot, events: readonly AgentEvent[]): Snapshot
 /** The laws, on any agent, in the situations that the harness can make. */
 export function agentContract(name: string, harness: AgentHarness): void {
   const { graceMs, released } = harness;
-  const decorate = (agent: Agent): Agent => lawful(agent, graceMs === undefined ? {} : { graceMs });
+  const decorate = (agent: Agent): Agent =>
+    normalizeAgent(agent, graceMs === undefined ? {} : { graceMs });
   const run = async (
     agent: Agent,
     { ctx }: { readonly ctx: AgentContext } = contextFor(),

@@ -4,7 +4,7 @@ import { parseFlags } from '../../src/agent-cli/command-line/flags.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { readArgs } from '../../src/cli/command.ts';
 import { DuolaneError } from '../../src/errors.ts';
-import { readEvent } from '../../src/event/run/parse-event.ts';
+import { parseEvent } from '../../src/event/run/parse-event.ts';
 import { decodeEntry, encodeEntry } from '../../src/event/index.ts';
 import { encodeFrame, FrameDecoder } from '../../src/grpc/frames.ts';
 import {
@@ -201,7 +201,7 @@ export async function parsers(): Promise<Target[]> {
       name: 'event',
       inputs: mutated(EVENTS),
       tries: 1500,
-      run: (event) => void readEvent(event),
+      run: (event) => void parseEvent(event),
     }),
     target({
       name: 'entry',

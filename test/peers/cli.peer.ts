@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { cli } from '../../src/adapters/index.ts';
-import { checkLaws, lawful } from '../../src/event/index.ts';
+import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
 import type { AgentEvent } from '../../src/event/types.ts';
 import { all } from '../a2a/support.ts';
 import { only } from '../adapters/adapter.contract.ts';
@@ -45,7 +45,9 @@ for (const name of Object.keys(REAL_CLIS) as RealCliName[]) {
         settingSources: [],
         allowedTools: ['Task', 'Agent'],
       });
-      const events = await all(lawful(agent, { graceMs: 10_000 })(turnOf('m1'), contextFor().ctx));
+      const events = await all(
+        normalizeAgent(agent, { graceMs: 10_000 })(turnOf('m1'), contextFor().ctx),
+      );
       expect(checkLaws(events)).toEqual([]);
       const isInner = ({ path }: AgentEvent): boolean => path?.[0] === 'toolu_task';
       const words = (inner: boolean): string =>

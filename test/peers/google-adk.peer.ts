@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from 'vitest';
 import { googleAdk, type AdkRunner } from '../../src/adapters/google-adk/google-adk-agent.ts';
-import { checkLaws, lawful } from '../../src/event/index.ts';
+import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve } from '../../src/serve/index.ts';
@@ -109,7 +109,7 @@ suite('google-adk', sdk.reason, () => {
     const lib = await load(model.url);
     const helper = agentOf(lib, scene, { name: 'helper', description: 'Helps' });
     const agent = run(lib, agentOf(lib, scene, { subAgents: [helper] }));
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(agent)(turnOf('m1'), contextFor().ctx));
     expect(checkLaws(events)).toEqual([]);
     expect(only(events, 'tool.completed')).toMatchObject([{ name: 'transfer_to_agent' }]);
     expect(only(events, 'status').map(({ message }) => message)).toContain('Agent: helper');
@@ -137,7 +137,7 @@ suite('google-adk', sdk.reason, () => {
     });
     const scene = { url: model.url, tools: [] };
     const agent = run(lib, agentOf(lib, scene, { tools: [draw] }));
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(agent)(turnOf('m1'), contextFor().ctx));
     expect(checkLaws(events)).toEqual([]);
     const parts = [
       { bytes: Buffer.from('PNG'), mediaType: 'image/png', filename: 'leaf.png' },
@@ -155,7 +155,7 @@ suite('google-adk', sdk.reason, () => {
       agentOf(lib, scene, { name, instruction: `${name}.` }),
     );
     const agent = run(lib, new lib.ParallelAgent({ name: 'both', subAgents }));
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(agent)(turnOf('m1'), contextFor().ctx));
     expect(checkLaws(events)).toEqual([]);
     const said = (name: string): string =>
       only(events, 'text.delta')

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { mastra, type MastraAgent } from '../../src/adapters/mastra/mastra-agent.ts';
-import { lawful } from '../../src/event/index.ts';
+import { normalizeAgent } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { all } from '../a2a/support.ts';
@@ -99,7 +99,7 @@ suite('mastra', sdk.reason, () => {
     };
     const scene = { url: 'http://127.0.0.1', tools: [] };
     const agent = mastra(await open(scene, { id: 'scene', model: draws }));
-    const events = await all(lawful(agent)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(agent)(turnOf('m1'), contextFor().ctx));
     expect(events.at(-1)).toMatchObject({ outcome: 'completed' });
     const parts = [{ bytes: Buffer.from('PNG'), mediaType: 'image/png' }];
     expect(only(events, 'artifact')).toMatchObject([{ parts, last: true }]);

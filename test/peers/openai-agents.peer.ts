@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { openaiAgents, type OpenAiStream } from '../../src/adapters/openai-agents/openai-agent.ts';
-import { checkLaws, lawful } from '../../src/event/index.ts';
+import { checkLaws, normalizeAgent } from '../../src/event/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { all } from '../a2a/support.ts';
@@ -90,7 +90,7 @@ suite('openai-agents', sdk.reason, () => {
     const helper = new lib.Agent({ name: 'helper', model });
     const agent = new lib.Agent({ name: 'scene', model, handoffs: [helper] });
     const served = openaiAgents((input, options) => lib.run(agent, input, options));
-    const events = await all(lawful(served)(turnOf('m1'), contextFor().ctx));
+    const events = await all(normalizeAgent(served)(turnOf('m1'), contextFor().ctx));
     expect(checkLaws(events)).toEqual([]);
     expect(only(events, 'tool.called')).toMatchObject([{ name: 'transfer_to_helper' }]);
     expect(only(events, 'tool.completed')).toMatchObject([{ name: 'transfer_to_helper' }]);

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { DuolaneError } from '../../src/errors.ts';
 import { advance } from '../../src/event/fold/advance.ts';
-import { isFinal, nextTurn, settle } from '../../src/event/index.ts';
-import { Laws } from '../../src/event/run/run-state-machine.ts';
+import { isFinal, nextTurn, recoverRun } from '../../src/event/index.ts';
+import { RunStateMachine } from '../../src/event/run/run-state-machine.ts';
 import type {
   Agent,
   AgentEvent,
@@ -187,7 +187,7 @@ export const lawfulLog: fc.Arbitrary<readonly Entry[]> = plan.map((chosen) => {
     }
     const turn = nextTurn(snapshot);
     if (!turn) break;
-    const laws = new Laws({ turn, task: snapshot, continues, logger: quiet });
+    const laws = new RunStateMachine({ turn, task: snapshot, continues, logger: quiet });
     const half = Math.floor(steps.yields.length / 2);
     for (const [at, value] of steps.yields.entries()) {
       if (laws.ended) break;
@@ -199,7 +199,7 @@ export const lawfulLog: fc.Arbitrary<readonly Entry[]> = plan.map((chosen) => {
     }
     if (stop !== 'death')
       write(laws.end(steps.end === 'return' ? undefined : { error: thrownBy(steps.end) }));
-    if (snapshot.running) write(settle(snapshot, { resumable }));
+    if (snapshot.running) write(recoverRun(snapshot, { resumable }));
   }
   return entries;
 });

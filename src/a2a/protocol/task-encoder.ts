@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Answer, InputRequest } from '../../ask.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
-import type { Artifact, Part, Said, Snapshot, TaskState, Turn } from '../../event/types.ts';
+import type { Artifact, Part, SaidMessage, Snapshot, TaskState, Turn } from '../../event/types.ts';
 import type { A2AArtifact, A2AMessage, A2APart, A2AState, A2AStatus, A2ATask } from './model.ts';
 
 export const STATES: Readonly<Record<TaskState, A2AState>> = {
@@ -151,7 +151,7 @@ function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
   let next = 0;
   const sayUpTo = (submitted: number): void => {
     for (; (said[next]?.turns ?? Infinity) <= submitted; next++) {
-      const { kind, id, text } = said[next] as Said;
+      const { kind, id, text } = said[next] as SaidMessage;
       messages.push(agentMessage(snapshot, nameId(`${kind}/${task}/${id}/said`), [{ text }]));
     }
   };

@@ -1,5 +1,5 @@
 import { type Answer, type InputRequest, MAX_ANSWERS } from '../../ask.ts';
-import { decisionOf } from '../../event/text/parse-decision.ts';
+import { parseDecision } from '../../event/text/parse-decision.ts';
 import { parseId } from '../../event/event-id.ts';
 import type { Snapshot } from '../../event/types.ts';
 import type { TaskLog } from '../../task/types.ts';
@@ -17,7 +17,7 @@ export function checkCount(answers: readonly Answer[]): void {
 
 /** The decision that a message says in words, for a record of what was refused. It names no question. */
 export function spokenAnswers(parts: Given['parts']): readonly Answer[] {
-  const action = decisionOf(wordsIn(parts));
+  const action = parseDecision(wordsIn(parts));
   return action ? [{ id: '', action }] : [];
 }
 
@@ -83,7 +83,7 @@ async function readDecision(
   const { id, message = 'An approval' } = request;
   const code = decisionCode(snapshot, request);
   const named = text.toLowerCase().endsWith(` ${code}`);
-  const action = decisionOf(named ? text.slice(0, -code.length) : text);
+  const action = parseDecision(named ? text.slice(0, -code.length) : text);
   if (!action)
     throw bad(
       'the task waits for a decision: say "approve" or "reject", or edit with a data part {"answers":[…]}',

@@ -1,4 +1,4 @@
-import type { AgentContext, Part, Said, Snapshot, Turn } from '../../event/types.ts';
+import type { AgentContext, Part, SaidMessage, Snapshot, Turn } from '../../event/types.ts';
 
 /** One side of a conversation, in words. */
 export interface Message {
@@ -62,7 +62,7 @@ const responseTo = (messageId: string, task: Snapshot): string =>
     ? task.text
     : (saidAs('response', task).find(({ id }) => id === messageId)?.text ?? '');
 
-const saidAs = (kind: Said['kind'], { said = [] }: Snapshot): readonly Said[] =>
+const saidAs = (kind: SaidMessage['kind'], { said = [] }: Snapshot): readonly SaidMessage[] =>
   said.filter((each) => each.kind === kind);
 
 /** What a person sent, in words. Bytes have none. */

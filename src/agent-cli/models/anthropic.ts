@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
-import { statusError, streamedError } from '../../event/retry/model-error.ts';
+import { httpStatusError, streamedError } from '../../event/retry/model-error.ts';
 import { sseData } from './sse.ts';
 import {
   type Model,
@@ -35,7 +35,7 @@ export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicOp
       const body = JSON.stringify(toBody(request));
       const response = await fetch(url, { method: 'POST', headers, body, signal });
       if (!response.ok || !response.body) {
-        throw statusError(response.status, await response.text(), {
+        throw httpStatusError(response.status, await response.text(), {
           retryAfter: response.headers.get('retry-after'),
         });
       }

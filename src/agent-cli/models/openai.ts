@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { str } from '../read.ts';
 import { effortOf } from './effort.ts';
-import { statusError, streamedError } from '../../event/retry/model-error.ts';
+import { httpStatusError, streamedError } from '../../event/retry/model-error.ts';
 import { sseData } from './sse.ts';
 import {
   type Block,
@@ -37,7 +37,7 @@ export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
       const body = JSON.stringify(toBody(request));
       const response = await fetch(url, { method: 'POST', headers, body, signal });
       if (!response.ok || !response.body) {
-        throw statusError(response.status, await response.text(), {
+        throw httpStatusError(response.status, await response.text(), {
           retryAfter: response.headers.get('retry-after'),
         });
       }

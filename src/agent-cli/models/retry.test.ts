@@ -3,7 +3,7 @@ import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
 import {
   retryAfterMs,
-  statusError,
+  httpStatusError,
   streamedError,
   modelError,
 } from '../../event/retry/model-error.ts';
@@ -59,7 +59,7 @@ async function collect(
 }
 
 const status = (code: number, retryAfter?: string): Error =>
-  statusError(code, 'scripted', { retryAfter: retryAfter ?? null });
+  httpStatusError(code, 'scripted', { retryAfter: retryAfter ?? null });
 
 verifies(
   ['S199', 'S201', 'S202'],
@@ -81,7 +81,7 @@ verifies(
 
 verifies(['S200', 'S203'], 'only 429, 5xx and trouble of the network are tried again', async () => {
   for (const code of [429, 500, 502, 503, 529])
-    expect([code, retryDelay(DEFAULT_RETRY, statusError(code, ''), 1)]).toEqual([code, 2000]);
+    expect([code, retryDelay(DEFAULT_RETRY, httpStatusError(code, ''), 1)]).toEqual([code, 2000]);
   for (const code of [400, 401, 403, 404, 408, 413, 422]) {
     const model = attempts([status(code)], [text('never'), stop]);
     expect((await collect(model)).failure).toMatchObject({ status: code });
@@ -132,7 +132,7 @@ verifies('S207', 'an abort ends the wait between two attempts at once', async ()
 
 test('a longer Retry-After is honoured, up to the cap; a shorter one does not hurry us', () => {
   const after = (seconds: string): number | undefined =>
-    retryDelay(DEFAULT_RETRY, statusError(429, '', { retryAfter: seconds }), 1);
+    retryDelay(DEFAULT_RETRY, httpStatusError(429, '', { retryAfter: seconds }), 1);
   expect(after('7')).toBe(7000);
   expect(after('0.5')).toBe(2000);
   expect(after('3600')).toBe(60_000);

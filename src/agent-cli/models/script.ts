@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { sleep } from '../../stream/abort.ts';
 import { str } from '../read.ts';
-import { statusError } from '../../event/retry/model-error.ts';
+import { httpStatusError } from '../../event/retry/model-error.ts';
 import {
   blocksOf,
   type Message,
@@ -103,7 +103,7 @@ export async function* play(
   const { error } = answer;
   if (error) {
     const retryAfter = error.retryAfter === undefined ? null : String(error.retryAfter);
-    throw statusError(error.status, error.message ?? 'scripted error', { retryAfter });
+    throw httpStatusError(error.status, error.message ?? 'scripted error', { retryAfter });
   }
   if (answer.cut) throw new DuolaneError('network', 'the connection to the model broke (scripted)');
   yield {

@@ -1,4 +1,4 @@
-import { decisionOf } from '../../event/text/parse-decision.ts';
+import { parseDecision } from '../../event/text/parse-decision.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { plain } from './entry-printer.ts';
 
@@ -51,7 +51,7 @@ function valueOf({ type, enum: choices }: JsonObject, text: string): unknown {
   if (Array.isArray(choices)) return choices.find((choice) => String(choice) === text);
   switch (type) {
     case 'boolean': {
-      const decision = decisionOf(text);
+      const decision = parseDecision(text);
       return decision && decision === 'accept';
     }
     case 'integer':

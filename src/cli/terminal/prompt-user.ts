@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
-import { decisionOf } from '../../event/text/parse-decision.ts';
+import { parseDecision } from '../../event/text/parse-decision.ts';
 import type { JsonObject } from '../../json.ts';
 import { askFields } from './ask-fields.ts';
 import { plain } from './entry-printer.ts';
@@ -80,7 +80,7 @@ async function decideInWords(question: string, signal: AbortSignal): Promise<Ans
     const said = await readLine(prompt, signal);
     if (said === undefined) return 'cancel';
     if (said.trim() === '') return 'decline';
-    const action = decisionOf(said);
+    const action = parseDecision(said);
     if (action) return action;
   }
 }

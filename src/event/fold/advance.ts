@@ -1,8 +1,8 @@
 import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { putArtifact } from './artifacts.ts';
-import { belongsTo, isFinal, objection, opening } from './entry-rules.ts';
-import type { Entry, Outcome, Said, Snapshot, TaskState, Turn, Usage } from '../types.ts';
+import { belongsTo, isFinal, entryViolation, openingState } from './entry-rules.ts';
+import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } from '../types.ts';
 import { addTurn, countTurns, turnOf } from './turns.ts';
 import { addUsage } from '../usage.ts';
 
@@ -35,7 +35,7 @@ export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot 
       'closed',
       `${where(snapshot, entry)} comes after the end: it is ${state}`,
     );
-  const rule = objection(snapshot, entry);
+  const rule = entryViolation(snapshot, entry);
   if (rule !== undefined)
     throw new DuolaneError('invalid', `${where(snapshot, entry)} is unlawful: ${rule}`);
   const draft = copy(snapshot);
@@ -192,7 +192,7 @@ function submit(draft: Draft, turn: Turn): void {
 
 function start(draft: Draft, entry: Of<'run.started'>): void {
   const id = entry.turn ?? (nextTurn(draft) ?? draft.current)?.messageId;
-  const { again, pending, answers, answered } = opening(draft, id);
+  const { again, pending, answers, answered } = openingState(draft, id);
   const current = turnOf(draft, id);
   if (!again && draft.current && draft.text !== '')
     remember(draft, {
@@ -248,7 +248,7 @@ function stillAsked(
 }
 
 /** A long conversation is remembered from its newest end. */
-function remember(draft: Draft, said: Said): void {
+function remember(draft: Draft, said: SaidMessage): void {
   const all = [...(draft.said ?? []), said];
   let chars = 0;
   const first = all.findLastIndex(({ text }) => (chars += text.length) > MAX_SAID_CHARS);

@@ -23,7 +23,7 @@ export const belongsTo = (id: string, callId: string): boolean => id.startsWith(
  * What a run of this turn finds. The same turn again goes on with all of it. With another turn the
  * run that slept is over, and only the questions of calls that it left open still count.
  */
-export function opening(
+export function openingState(
   { current, pending, answers, answered = [], calls }: Snapshot,
   messageId: string | undefined,
 ): {
@@ -45,7 +45,7 @@ export function opening(
 }
 
 /** Which rule forbids this entry here, in words; nothing if it is lawful. */
-export function objection(snapshot: Snapshot, entry: Entry): string | undefined {
+export function entryViolation(snapshot: Snapshot, entry: Entry): string | undefined {
   if (entry.seq !== snapshot.seq + 1)
     return `entries are numbered without gaps: after ${snapshot.seq} comes ${snapshot.seq + 1}`;
   if (entry.type === 'turn.submitted') return objectionToTurn(snapshot, entry.turn);

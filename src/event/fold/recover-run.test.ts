@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { quiet, script, thrownBy } from '../../../test/support/arbitraries.ts';
 import { advance, needsRun, nextTurn } from './advance.ts';
-import { Laws } from '../run/run-state-machine.ts';
-import { amend, settle, STOPPED } from './recover-run.ts';
+import { RunStateMachine } from '../run/run-state-machine.ts';
+import { rebaseEvents, recoverRun, CANCELED_TEXT } from './recover-run.ts';
 import type { AgentEvent, Entry, Snapshot, TaskEvent, Turn } from '../types.ts';
 
 const opening: TaskEvent[] = [
@@ -33,15 +33,15 @@ const types = (events: readonly AgentEvent[]): string[] =>
 describe('settle', () => {
   test('a cancel ends as canceled, its calls closed', () => {
     const lost = fold([...opening, cancel]);
-    const events = settle(lost, { resumable: true });
+    const events = recoverRun(lost, { resumable: true });
     expect(types(events)).toEqual(['tool.failed', 'tool.failed', 'run.finished canceled']);
-    expect(events.at(-1)).toMatchObject({ text: STOPPED });
+    expect(events.at(-1)).toMatchObject({ text: CANCELED_TEXT });
     expect(fold(events, lost).state).toBe('canceled');
   });
 
   test('a wait never fails: the task sleeps, the call that waits stays open', () => {
     const lost = fold([...opening, asked]);
-    const events = settle(lost, {});
+    const events = recoverRun(lost, {});
     expect(types(events)).toEqual(['tool.failed', 'run.finished input-required']);
     const asleep = fold(events, lost);
     expect(asleep).toMatchObject({ state: 'input-required', running: false });
@@ -62,29 +62,31 @@ describe('settle', () => {
       },
     };
     const lost = fold([...opening, asked, answer]);
-    const after = fold(settle(lost, {}), lost);
+    const after = fold(recoverRun(lost, {}), lost);
     expect(after).toMatchObject({ state: 'working', answers: [{ id: 'c1/ok' }] });
     expect(needsRun(after)).toBe(true);
   });
 
   test('a resumable run loses its calls and goes on', () => {
     const lost = fold(opening);
-    const after = fold(settle(lost, { resumable: true }), lost);
+    const after = fold(recoverRun(lost, { resumable: true }), lost);
     expect(after).toMatchObject({ running: true, calls: [], text: 'so far' });
     expect(needsRun(after)).toBe(true);
   });
 
   test('any other fails as interrupted, with the text so far', () => {
     const lost = fold(opening);
-    const events = settle(lost, {});
+    const events = recoverRun(lost, {});
     expect(events.at(-1)).toMatchObject({ outcome: 'failed', text: 'so far' });
     expect(fold(events, lost)).toMatchObject({ state: 'failed', error: { code: 'interrupted' } });
   });
 
   test('between runs there is nothing to settle but a cancel', () => {
     const waiting = fold(opening.slice(0, 1));
-    expect(settle(waiting, {})).toEqual([]);
-    expect(types(settle({ ...waiting, canceling: true }, {}))).toEqual(['run.finished canceled']);
+    expect(recoverRun(waiting, {})).toEqual([]);
+    expect(types(recoverRun({ ...waiting, canceling: true }, {}))).toEqual([
+      'run.finished canceled',
+    ]);
   });
 });
 
@@ -104,7 +106,7 @@ describe('amend', () => {
 
   test('makes a batch lawful that a cancel has overtaken', () => {
     const canceling = fold([...opening, cancel]);
-    const events = amend(canceling, batch);
+    const events = rebaseEvents(canceling, batch);
     expect(types(events)).toEqual([
       'tool.failed',
       'tool.called',
@@ -120,12 +122,12 @@ describe('amend', () => {
       fc.property(script, fc.nat(30), ({ yields, end }, at) => {
         const first = fold(opening.slice(0, 1));
         const turn = nextTurn(first) as Turn;
-        const laws = new Laws({ turn, task: first, continues: false, logger: quiet });
+        const laws = new RunStateMachine({ turn, task: first, continues: false, logger: quiet });
         const events = yields.flatMap((value) => laws.take(value));
         events.push(...laws.end(end === 'return' ? undefined : { error: thrownBy(end) }));
         const overtaken = Math.min(at, events.length - 1);
         const canceling = fold([...events.slice(0, overtaken), cancel], first);
-        const rest = amend(canceling, events.slice(overtaken));
+        const rest = rebaseEvents(canceling, events.slice(overtaken));
         expect(fold(rest, canceling).state).toBe('canceled');
       }),
       { numRuns: 200 },
@@ -133,6 +135,6 @@ describe('amend', () => {
   });
 
   test('leaves every other batch alone', () => {
-    expect(amend(fold(opening), batch)).toBe(batch);
+    expect(rebaseEvents(fold(opening), batch)).toBe(batch);
   });
 });

@@ -5,7 +5,7 @@ import type { Agent, AgentEvent, OpenCall, Snapshot } from '../types.ts';
 import { usageSince } from '../usage.ts';
 
 /** What a canceled run says last. */
-export const STOPPED = 'Response stopped.';
+export const CANCELED_TEXT = 'Response stopped.';
 
 /**
  * What is appended to a run that lost its owner, the one table for it: lawful after `snapshot`.
@@ -14,14 +14,14 @@ export const STOPPED = 'Response stopped.';
  * nothing is pending. Resumable: open calls fail `interrupted`, then the agent is called again.
  * Else: failed `interrupted`. Between runs there is nothing to settle but a cancel.
  */
-export function settle(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
+export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
   const { calls, text } = snapshot;
   const used = snapshot.running ? usageSince(snapshot.mark?.usage, snapshot.usage) : {};
   const usage = Object.keys(used).length > 0 && { usage: used };
   if (snapshot.canceling)
     return [
-      ...failCalls(calls, 'canceled'),
-      { type: 'run.finished', outcome: 'canceled', text: STOPPED, ...usage },
+      ...failOpenCalls(calls, 'canceled'),
+      { type: 'run.finished', outcome: 'canceled', text: CANCELED_TEXT, ...usage },
     ];
   if (!snapshot.running) return [];
   // Nobody can finish a call whose arguments were still coming, so nothing waits for it.
@@ -31,16 +31,16 @@ export function settle(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): Age
   const pending = snapshot.pending.filter(waits);
   if (pending.length > 0 || snapshot.answers.some(waits))
     return [
-      ...failCalls(unmade, 'interrupted'),
+      ...failOpenCalls(unmade, 'interrupted'),
       { type: 'run.finished', outcome: 'input-required', text, pending, ...usage },
     ];
-  if (agent.resumable) return failCalls(calls, 'interrupted');
+  if (agent.resumable) return failOpenCalls(calls, 'interrupted');
   const error = failure(
     'interrupted',
     'The process that ran this task stopped before it finished. Send the message again.',
   );
   return [
-    ...failCalls(calls, 'interrupted'),
+    ...failOpenCalls(calls, 'interrupted'),
     { type: 'run.finished', outcome: 'failed', text, error, ...usage },
   ];
 }
@@ -50,7 +50,10 @@ export function settle(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): Age
  * note: once a cancel is in the log, deltas and the ends of their blocks are dropped, and the end
  * of the run becomes canceled with every open call closed. Any other batch comes back as it is.
  */
-export function amend(snapshot: Snapshot, events: readonly AgentEvent[]): readonly AgentEvent[] {
+export function rebaseEvents(
+  snapshot: Snapshot,
+  events: readonly AgentEvent[],
+): readonly AgentEvent[] {
   if (!snapshot.canceling) return events;
   const open = new Map(snapshot.calls.map((call) => [call.callId, call]));
   return events.flatMap((event): AgentEvent[] => {
@@ -61,11 +64,11 @@ export function amend(snapshot: Snapshot, events: readonly AgentEvent[]): readon
     if (event.type !== 'run.finished' || event.outcome === 'canceled') return [event];
     const { usage, at } = event;
     return [
-      ...failCalls([...open.values()], 'canceled'),
+      ...failOpenCalls([...open.values()], 'canceled'),
       {
         type: 'run.finished',
         outcome: 'canceled',
-        text: STOPPED,
+        text: CANCELED_TEXT,
         ...(usage !== undefined && { usage }),
         ...(at !== undefined && { at }),
       },
@@ -74,7 +77,7 @@ export function amend(snapshot: Snapshot, events: readonly AgentEvent[]): readon
 }
 
 /** Every call closed with one reason: what an end owes the calls that it leaves. */
-export function failCalls(
+export function failOpenCalls(
   calls: Iterable<Pick<OpenCall, 'callId' | 'name'>>,
   code: ErrorCode,
 ): AgentEvent[] {

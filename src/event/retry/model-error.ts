@@ -49,7 +49,7 @@ export function retryAfterMs(value: string | null | undefined, now: number): num
 }
 
 /** A status with the text of the body: the message is what the provider said, if it said anything. */
-export function statusError(
+export function httpStatusError(
   status: number,
   body: string,
   options: { readonly retryAfter?: string | null; readonly now?: number } = {},
@@ -75,7 +75,7 @@ export function streamedError(error: unknown): DuolaneError {
   const named = NAMED[name] ?? NAMED[String(value['code'])];
   const status = typeof numeric === 'number' ? numeric : (named ?? 500);
   const words = typeof value['message'] === 'string' ? value['message'] : JSON.stringify(error);
-  return statusError(status, words);
+  return httpStatusError(status, words);
 }
 
 /**
@@ -89,7 +89,7 @@ export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): Du
   for (const error of chain) {
     const status = statusIn(error);
     if (status !== undefined)
-      return statusError(status, text(error['message']), { retryAfter: retryAfterIn(error) });
+      return httpStatusError(status, text(error['message']), { retryAfter: retryAfterIn(error) });
     const name = text(error['name']);
     if (name === 'AbortError') return DuolaneError.from(reason, 'canceled');
     if (/MaxTurns|GraphRecursion/.test(name))

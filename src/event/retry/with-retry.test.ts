@@ -5,8 +5,8 @@ import { turnOf } from '../../../test/support/arbitraries.ts';
 import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
 import { checkLaws } from '../check-laws.ts';
-import { lawful } from '../run/normalize-agent.ts';
-import { statusError } from './model-error.ts';
+import { normalizeAgent } from '../run/normalize-agent.ts';
+import { httpStatusError } from './model-error.ts';
 import { withRetry } from './with-retry.ts';
 import type { Agent, AgentEvent } from '../types.ts';
 
@@ -17,7 +17,7 @@ const failed = (status: number): AgentEvent => ({
   type: 'run.finished',
   outcome: 'failed',
   text: '',
-  error: statusError(status, 'scripted').toJSON(),
+  error: httpStatusError(status, 'scripted').toJSON(),
 });
 
 /** An agent whose attempts are given: events, then perhaps a throw. */
@@ -55,7 +55,7 @@ verifies(
   'three attempts with waits of 2 s and 4 s, then the failure itself',
   async () => {
     vi.useFakeTimers();
-    const error = statusError(503, 'scripted');
+    const error = httpStatusError(503, 'scripted');
     const { agent, calls } = attempts([error]);
     const times: number[] = [];
     const start = Date.now();
@@ -108,7 +108,7 @@ verifies('S206', 'what a failed attempt said is void, and its half call closed',
     [...half, started, args, new DuolaneError('network', 'cut')],
     [{ type: 'step.started', step: 1 }, say('whole'), { ...started }, { ...args, delta: '{}' }],
   );
-  const { events } = await collect(lawful(withRetry(agent, { baseMs: 0 })));
+  const { events } = await collect(normalizeAgent(withRetry(agent, { baseMs: 0 })));
   expect(checkLaws(events)).toEqual([]);
   expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'whole' });
   const retry = types(events).indexOf('retry');
@@ -165,7 +165,7 @@ test('whatever fails wherever: the laws hold, no effect is repeated, no word sai
     fc.asyncProperty(fc.array(script, { minLength: 1, maxLength: 3 }), async (scripts) => {
       const runs = scripts.map(([events, fails]) => (fails ? [...events, failed(500)] : events));
       const { agent, calls } = attempts(...runs);
-      const { events } = await collect(lawful(withRetry(agent, { baseMs: 0 })));
+      const { events } = await collect(normalizeAgent(withRetry(agent, { baseMs: 0 })));
       expect(checkLaws(events)).toEqual([]);
       const last = runs[Math.min(calls(), runs.length) - 1] ?? [];
       const words = last.filter(({ type }) => type === 'text.delta').length;

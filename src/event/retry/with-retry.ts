@@ -1,7 +1,7 @@
 import { DuolaneError, type Failure } from '../../errors.ts';
 import { sleep } from '../../stream/abort.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from './retry-policy.ts';
-import { failCalls } from '../fold/recover-run.ts';
+import { failOpenCalls } from '../fold/recover-run.ts';
 import type { Agent, AgentEvent } from '../types.ts';
 
 /**
@@ -18,7 +18,7 @@ export function withRetry(agent: Agent, policy: Partial<RetryPolicy> = {}): Agen
   const rules = { ...DEFAULT_RETRY, ...policy };
   const retrying: Agent = async function* (turn, ctx) {
     for (let attempt = 1; ; attempt++) {
-      const trial = new Trial();
+      const trial = new RetryAttempt();
       const waitFor = (error: Failure): number | undefined =>
         trial.undoable && !ctx.signal.aborted ? retryDelay(rules, error, attempt) : undefined;
       let failed: { readonly error: Failure; readonly delayMs: number } | undefined;
@@ -39,7 +39,7 @@ export function withRetry(agent: Agent, policy: Partial<RetryPolicy> = {}): Agen
         failed = { error, delayMs };
       }
       if (!failed) return;
-      yield* failCalls(trial.partial, 'interrupted');
+      yield* failOpenCalls(trial.partial, 'interrupted');
       yield { type: 'retry', attempt, ...failed, discard: trial.spoke };
       await sleep(failed.delayMs, ctx.signal);
     }
@@ -57,7 +57,7 @@ const isFailed = (event: AgentEvent): event is Failed =>
   event.type === 'run.finished' && event.outcome === 'failed' && event.error !== undefined;
 
 /** What one attempt has done so far, and whether that can be undone. */
-class Trial {
+class RetryAttempt {
   undoable = true;
   spoke = false;
   readonly #started = new Map<string, { readonly callId: string; readonly name: string }>();

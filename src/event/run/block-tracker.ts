@@ -1,4 +1,4 @@
-import { endsInHalf, head } from '../text/surrogates.ts';
+import { endsInHighSurrogate, safePrefix } from '../text/surrogates.ts';
 import type { AgentEvent } from '../types.ts';
 
 type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;
@@ -25,7 +25,7 @@ interface Source {
 /** A text that is ended is remembered by its hash if it is longer than this. */
 const KEPT_CHARS = 256;
 
-interface Block {
+interface OpenBlock {
   readonly type: 'text' | 'reasoning';
   readonly id: string;
   readonly source: Source;
@@ -33,7 +33,7 @@ interface Block {
 }
 
 /** One lane for each sub-agent: they may talk at the same time. */
-export const laneOf = (path: readonly string[] | undefined): string =>
+export const speakerKey = (path: readonly string[] | undefined): string =>
   path?.length ? JSON.stringify(path) : '';
 
 /**
@@ -41,8 +41,8 @@ export const laneOf = (path: readonly string[] | undefined): string =>
  * says exactly what its deltas said. A piece that only the end knew is sent before it; a whole
  * text that comes again adds nothing.
  */
-export class Blocks {
-  readonly #open = new Map<string, Block>();
+export class BlockTracker {
+  readonly #open = new Map<string, OpenBlock>();
   readonly #sources = new Map<string, Source>();
   readonly #used = new Map<string, number>();
   readonly #warn: (message: string) => void;
@@ -65,14 +65,14 @@ export class Blocks {
     const type = event.type === 'text.delta' ? 'text' : 'reasoning';
     const source = this.#source(type, event);
     const said = source.half + event.delta;
-    const whole = endsInHalf(said) ? said.slice(0, -1) : said;
+    const whole = endsInHighSurrogate(said) ? said.slice(0, -1) : said;
     source.half = said.slice(whole.length);
     const events: AgentEvent[] = [];
     for (const delta of pieces(whole)) {
-      const open = this.#open.get(laneOf(event.path));
+      const open = this.#open.get(speakerKey(event.path));
       if (open && (open.source !== source || source.last.length + delta.length > BLOCK_CHARS))
         events.push(...this.close(event.path));
-      const { id } = this.#open.get(laneOf(event.path)) ?? this.#begin(type, event, source);
+      const { id } = this.#open.get(speakerKey(event.path)) ?? this.#begin(type, event, source);
       events.push({ ...event, id, delta });
       source.last += delta;
     }
@@ -89,7 +89,7 @@ export class Blocks {
     const events = missing
       ? this.delta({ ...unsigned(rest), type: `${type}.delta`, delta: missing } as Delta)
       : [];
-    const open = this.#open.get(laneOf(event.path));
+    const open = this.#open.get(speakerKey(event.path));
     if (open?.source === source) {
       events.push(...this.close(event.path, signature));
       forget(source);
@@ -103,7 +103,7 @@ export class Blocks {
   }
 
   close(path: readonly string[] | undefined, signature?: string): AgentEvent[] {
-    const lane = laneOf(path);
+    const lane = speakerKey(path);
     const block = this.#open.get(lane);
     if (!block) return [];
     this.#open.delete(lane);
@@ -126,22 +126,22 @@ export class Blocks {
 
   /** A step begins or ends here: `discard` goes back to this place. */
   mark(path: readonly string[] | undefined): void {
-    if (laneOf(path) === '') this.#stepAt = this.text.length;
+    if (speakerKey(path) === '') this.#stepAt = this.text.length;
   }
 
   /** The text of the step is void: the same ids may say it again. */
   discard(path: readonly string[] | undefined): void {
-    const lane = laneOf(path);
+    const lane = speakerKey(path);
     for (const [key, source] of this.#sources)
       if (source.key.startsWith(`${lane}\n`)) this.#sources.delete(key);
     if (lane === '') this.#closedText = this.#closedText.slice(0, this.#stepAt);
   }
 
-  #begin(type: Block['type'], event: Delta | End, source: Source): Block {
+  #begin(type: OpenBlock['type'], event: Delta | End, source: Source): OpenBlock {
     source.before += source.last;
     source.last = '';
-    const block: Block = { type, id: this.#unusedId(event.id), source, path: event.path };
-    this.#open.set(laneOf(event.path), block);
+    const block: OpenBlock = { type, id: this.#unusedId(event.id), source, path: event.path };
+    this.#open.set(speakerKey(event.path), block);
     return block;
   }
 
@@ -154,8 +154,8 @@ export class Blocks {
     }
   }
 
-  #source(type: Block['type'], { id, path }: Delta | End): Source {
-    const key = `${laneOf(path)}\n${type}\n${id}`;
+  #source(type: OpenBlock['type'], { id, path }: Delta | End): Source {
+    const key = `${speakerKey(path)}\n${type}\n${id}`;
     const known = this.#sources.get(key);
     if (known) return known;
     const source: Source = { key, last: '', before: '', half: '' };
@@ -209,7 +209,7 @@ const unsigned = ({ type: _type, text: _text, ...rest }: Omit<End, 'signature'>)
 
 function* pieces(text: string): Generator<string> {
   for (let rest = text; rest !== '';) {
-    const piece = head(rest, BLOCK_CHARS);
+    const piece = safePrefix(rest, BLOCK_CHARS);
     yield piece;
     rest = rest.slice(piece.length);
   }

@@ -1,12 +1,12 @@
 import type { InputRequest } from '../../ask.ts';
 import type { ErrorCode } from '../../errors.ts';
 import { belongsTo } from '../fold/entry-rules.ts';
-import { failCalls } from '../fold/recover-run.ts';
+import { failOpenCalls } from '../fold/recover-run.ts';
 import type { AgentEvent, OpenCall } from '../types.ts';
 
 type ToolEvent = Extract<AgentEvent, { readonly callId: string; readonly type: `tool.${string}` }>;
 
-interface Call {
+interface TrackedCall {
   readonly callId: string;
   readonly name: string;
   readonly path?: readonly string[];
@@ -18,9 +18,9 @@ interface Call {
  * nobody announced opens its call first; an id used again after its call closed is a new call, and
  * gets a name of its own (`id#2`).
  */
-export class Calls {
+export class CallTracker {
   /** Open ones, under the id that the agent uses. */
-  readonly #open = new Map<string, Call>();
+  readonly #open = new Map<string, TrackedCall>();
   readonly #used = new Map<string, number>();
   readonly #warn: (message: string) => void;
 
@@ -69,15 +69,18 @@ export class Calls {
     const closing = [...this.#open].filter(([, call]) => call.partial || !keep);
     return closing.flatMap(([given, call]) => {
       this.#open.delete(given);
-      return failCalls([call], code).map((event) =>
+      return failOpenCalls([call], code).map((event) =>
         call.path ? { ...event, path: call.path } : event,
       );
     });
   }
 
-  #begin({ callId: given, name, path }: ToolEvent & { name: string }, partial: boolean): Call {
+  #begin(
+    { callId: given, name, path }: ToolEvent & { name: string },
+    partial: boolean,
+  ): TrackedCall {
     const callId = this.#unusedId(given);
-    const call: Call = { callId, name, partial, ...(path && { path }) };
+    const call: TrackedCall = { callId, name, partial, ...(path && { path }) };
     this.#open.set(given, call);
     return call;
   }
@@ -97,7 +100,7 @@ export class Calls {
 
   #close(
     event: Extract<ToolEvent, { type: 'tool.completed' | 'tool.failed' }>,
-    open: Call | undefined,
+    open: TrackedCall | undefined,
   ): AgentEvent[] {
     if (!open && this.#used.has(event.callId)) return [];
     const { callId, name } = open ?? this.#begin(event, false);

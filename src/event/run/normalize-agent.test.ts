@@ -7,7 +7,7 @@ import { verifies } from '../../../test/verifies.ts';
 import type { Answer, Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { checkLaws } from '../check-laws.ts';
-import { lawful } from './normalize-agent.ts';
+import { normalizeAgent } from './normalize-agent.ts';
 import type { Agent, AgentContext, AgentEvent } from '../types.ts';
 import { growth } from '../../../test/support/busy.ts';
 
@@ -24,7 +24,7 @@ const types = (events: readonly AgentEvent[]): string[] => events.map(({ type })
 describe('the driver', () => {
   test('keeps what an agent declares, and stamps a time on every event', async () => {
     const agent: Agent = Object.assign(async function* () {}, { resumable: true, continues: true });
-    const decorated = lawful(agent);
+    const decorated = normalizeAgent(agent);
     expect([decorated.resumable, decorated.continues]).toEqual([true, true]);
     const events = await collect(decorated(turn, contextFor().ctx));
     expect(types(events)).toEqual(['run.started', 'run.finished']);
@@ -111,7 +111,7 @@ describe('the driver', () => {
         },
       };
       for (const [what, agent] of Object.entries(agents)) {
-        const events = await collect(lawful(agent, { graceMs: 5 })(turn, contextFor().ctx));
+        const events = await collect(normalizeAgent(agent, { graceMs: 5 })(turn, contextFor().ctx));
         const ends = events.filter(({ type }) => type === 'run.finished');
         expect([what, ends]).toEqual([what, [expect.objectContaining({ outcome: 'failed' })]]);
         expect(events.at(-1)).toBe(ends[0]);
@@ -141,7 +141,7 @@ describe('the driver', () => {
     };
     for (const [what, next] of Object.entries(nexts)) {
       const agent: Agent = () => ({ [Symbol.asyncIterator]: () => ({ next: next as never }) });
-      const events = await collect(lawful(agent, { graceMs: 5 })(turn, contextFor().ctx));
+      const events = await collect(normalizeAgent(agent, { graceMs: 5 })(turn, contextFor().ctx));
       expect([what, ...types(events)]).toEqual([what, 'run.started', 'run.finished']);
     }
   });
@@ -169,7 +169,7 @@ describe('the driver', () => {
       },
     };
     const events: AgentEvent[] = [];
-    for await (const event of lawful(agent)(turn, context)) {
+    for await (const event of normalizeAgent(agent)(turn, context)) {
       events.push(event);
       if (types(events).filter((type) => type === 'text.delta').length === 2) abort('canceled');
     }
@@ -186,7 +186,7 @@ describe('the driver', () => {
       yield { type: 'frame', frame };
       yield said('b');
     };
-    const events = await collect(lawful(agent)(turn, contextFor().ctx));
+    const events = await collect(normalizeAgent(agent)(turn, contextFor().ctx));
     expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'b' });
     const [artifact] = events.filter(({ type }) => type === 'artifact');
     expect(JSON.stringify(artifact)).toContain('too deep');
@@ -196,7 +196,7 @@ describe('the driver', () => {
 
   test('pulls the agent only as the reader pulls', async () => {
     let produced = 0;
-    const events = lawful(async function* () {
+    const events = normalizeAgent(async function* () {
       for (;;) yield said(`${(produced += 1)}`);
     })(turn, contextFor().ctx)[Symbol.asyncIterator]();
     expect(produced).toBe(0);
@@ -208,7 +208,7 @@ describe('the driver', () => {
 
   test('leaving while the agent is waited for ends both', async () => {
     let stopped: unknown;
-    const events = lawful(
+    const events = normalizeAgent(
       async function* (_turn, { signal }) {
         signal.addEventListener('abort', () => (stopped = signal.reason));
         yield said('a');
@@ -234,7 +234,7 @@ describe('the driver', () => {
         cleaned = true;
       }
     };
-    await collect(lawful(agent, { graceMs: 5000 })(turn, contextFor().ctx));
+    await collect(normalizeAgent(agent, { graceMs: 5000 })(turn, contextFor().ctx));
     expect(cleaned).toBe(true);
   });
 
@@ -253,7 +253,7 @@ describe('the driver', () => {
         }
       };
       const events: AgentEvent[] = [];
-      for await (const event of lawful(agent, { graceMs: 30 })(turn, stop.ctx)) {
+      for await (const event of normalizeAgent(agent, { graceMs: 30 })(turn, stop.ctx)) {
         events.push(event);
         if (event.type === 'text.delta') stop.abort('canceled');
       }
@@ -278,7 +278,7 @@ describe('the driver', () => {
         yield said('a');
         await broken;
       };
-      for await (const event of lawful(agent, { graceMs: 5 })(turn, stop.ctx))
+      for await (const event of normalizeAgent(agent, { graceMs: 5 })(turn, stop.ctx))
         if (event.type === 'text.delta') stop.abort('canceled');
       fail(new Error('late'));
       await macrotask();
@@ -300,7 +300,7 @@ describe('the driver', () => {
       (listeners -= 1),
       remove(...args)
     );
-    await collect(lawful(async function* () {})(turn, ctx));
+    await collect(normalizeAgent(async function* () {})(turn, ctx));
     expect(listeners).toBe(0);
   });
 });
@@ -326,7 +326,7 @@ describe('ask', () => {
     let answer = (_answer: Answer): void => {};
     const ask: Ask = () => new Promise((resolve) => (answer = resolve));
     const events: AgentEvent[] = [];
-    for await (const event of lawful(asker)(turn, contextFor(newTask(), ask).ctx)) {
+    for await (const event of normalizeAgent(asker)(turn, contextFor(newTask(), ask).ctx)) {
       events.push(event);
       if (event.type === 'input.required')
         answer({ id: request.id, action: 'accept', content: 'yes' });
@@ -344,7 +344,7 @@ describe('ask', () => {
     const pending = { ...newTask(), current: turn, attempt: 1, pending: [request] };
     const asked: string[] = [];
     const ask: Ask = async ({ id }) => (asked.push(id), { id, action: 'accept', content: 'live' });
-    const live = await collect(lawful(asker)(turn, contextFor(pending, ask).ctx));
+    const live = await collect(normalizeAgent(asker)(turn, contextFor(pending, ask).ctx));
     expect(types(live)).not.toContain('input.required');
     expect(asked).toEqual(['m1/ok']);
     const answered = {
@@ -353,7 +353,7 @@ describe('ask', () => {
       attempt: 1,
       answers: [{ id: request.id, action: 'accept', content: 'logged' } as const],
     };
-    const again = await collect(lawful(asker)(turn, contextFor(answered, ask).ctx));
+    const again = await collect(normalizeAgent(asker)(turn, contextFor(answered, ask).ctx));
     expect(again.at(-1)).toMatchObject({ outcome: 'completed', text: 'logged' });
     expect(asked).toHaveLength(1);
   });
@@ -361,7 +361,7 @@ describe('ask', () => {
   test('put to sleep, the run waits with its question; without one it is handed back', async () => {
     const sleepy = contextFor();
     const events: AgentEvent[] = [];
-    for await (const event of lawful(asker)(turn, sleepy.ctx)) {
+    for await (const event of normalizeAgent(asker)(turn, sleepy.ctx)) {
       events.push(event);
       if (event.type === 'input.required') sleepy.abort('suspended');
     }
@@ -372,7 +372,7 @@ describe('ask', () => {
       yield said('a');
       await sleep(10_000, undefined, { signal });
     };
-    for await (const event of lawful(talk)(turn, talker.ctx)) {
+    for await (const event of normalizeAgent(talk)(turn, talker.ctx)) {
       talked.push(event);
       if (event.type === 'text.delta') talker.abort('suspended');
     }
@@ -384,7 +384,7 @@ describe('ask', () => {
       await ask(request, { signal: AbortSignal.abort(new Error('never mind')) }).catch(() => {});
       yield said('went on');
     };
-    const events = await collect(lawful(agent)(turn, contextFor().ctx));
+    const events = await collect(normalizeAgent(agent)(turn, contextFor().ctx));
     expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'went on' });
   });
 });
@@ -400,7 +400,10 @@ describe('on every run', () => {
           const stop = contextFor();
           const events: AgentEvent[] = [];
           const timer = setTimeout(() => stop.abort(code), 3);
-          for await (const event of lawful(scriptedAgent(steps), { graceMs: 1 })(turn, stop.ctx)) {
+          for await (const event of normalizeAgent(scriptedAgent(steps), { graceMs: 1 })(
+            turn,
+            stop.ctx,
+          )) {
             events.push(event);
             if (events.length === stopAfter) stop.abort(code);
           }
@@ -438,7 +441,7 @@ describe('on every run', () => {
         if (cancel) void tick('cancel').then(() => stop.abort('canceled'));
         const run = (async () => {
           const events: AgentEvent[] = [];
-          for await (const event of lawful(agent, { graceMs: 1 })(turn, stop.ctx)) {
+          for await (const event of normalizeAgent(agent, { graceMs: 1 })(turn, stop.ctx)) {
             events.push(event);
             await tick('pull');
           }
@@ -458,7 +461,10 @@ describe('on every run', () => {
       };
       let count = 0;
       let last: AgentEvent | undefined;
-      for await (const event of lawful(agent)(turn, { ...contextFor().ctx, logger: quiet })) {
+      for await (const event of normalizeAgent(agent)(turn, {
+        ...contextFor().ctx,
+        logger: quiet,
+      })) {
         count += 1;
         last = event;
       }

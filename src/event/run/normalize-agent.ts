@@ -4,11 +4,11 @@ import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { cut } from '../truncate-event.ts';
-import { Laws } from './run-state-machine.ts';
+import { truncateEvent } from '../truncate-event.ts';
+import { RunStateMachine } from './run-state-machine.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../types.ts';
 
-export interface LawfulOptions {
+export interface NormalizeOptions {
   /** How long an agent may go on after it was told to stop before it is left behind. */
   readonly graceMs?: number;
   /** Stops the run in place of `ctx.signal`, which is then not looked at. */
@@ -29,12 +29,12 @@ export interface LawfulOptions {
  * The agent is pulled only as the reader pulls; questions and aborts get through meanwhile. A
  * reader that leaves stops the agent too: its signal aborts, its iterator is returned, and both
  * are awaited for at most `graceMs`. What an agent left behind still yields or throws is ignored.
- * Every event fits into one entry (`cut`). `run.started` waits for the agent's first word, so that
+ * Every event fits into one entry (`truncateEvent`). `run.started` waits for the agent's first word, so that
  * it can carry the session id.
  */
-export function lawful(agent: Agent, options: LawfulOptions = {}): Agent {
+export function normalizeAgent(agent: Agent, options: NormalizeOptions = {}): Agent {
   const decorated = (turn: Turn, ctx: AgentContext): AsyncIterable<AgentEvent> =>
-    runLawfully(agent, turn, ctx, options);
+    runNormalized(agent, turn, ctx, options);
   const { resumable, continues } = agent;
   return Object.assign(decorated, {
     ...(resumable !== undefined && { resumable }),
@@ -42,28 +42,28 @@ export function lawful(agent: Agent, options: LawfulOptions = {}): Agent {
   });
 }
 
-/** One run of the agent, as `lawful` makes it keep the laws. */
-export const runLawfully = (
+/** One run of the agent, as `normalizeAgent` makes it keep the laws. */
+export const runNormalized = (
   agent: Agent,
   turn: Turn,
   ctx: AgentContext,
-  { graceMs = 250, stop }: LawfulOptions,
-): AsyncIterable<AgentEvent> => new Run(agent, turn, ctx, graceMs, stop ?? ctx);
+  { graceMs = 250, stop }: NormalizeOptions,
+): AsyncIterable<AgentEvent> => new NormalizedRun(agent, turn, ctx, graceMs, stop ?? ctx);
 
 /** So many events in a row, and timers, sockets and signals get a turn. */
 const FAIR_SHARE = 512;
 
 const OVER = new DuolaneError('canceled', 'the run is over: nobody reads it any more');
 
-const UNSAYABLE: AgentEvent = {
+const UNENCODABLE_END: AgentEvent = {
   type: 'run.finished',
   outcome: 'failed',
   text: '',
   error: new DuolaneError('internal', 'The agent ended with what cannot be written.').toJSON(),
 };
 
-class Run implements AsyncIterableIterator<AgentEvent, undefined> {
-  readonly #laws: Laws;
+class NormalizedRun implements AsyncIterableIterator<AgentEvent, undefined> {
+  readonly #laws: RunStateMachine;
   readonly #stop = new Cancellation();
   readonly #outer: Abortable;
   readonly #events: AsyncGenerator<AgentEvent, undefined>;
@@ -90,7 +90,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     this.#graceMs = graceMs;
     this.#outer = outer;
     const { task, logger } = ctx;
-    this.#laws = new Laws({ turn, task, continues: agent.continues === true, logger });
+    this.#laws = new RunStateMachine({ turn, task, continues: agent.continues === true, logger });
     this.#events = this.#run();
   }
 
@@ -158,7 +158,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     let result: IteratorResult<unknown>;
     try {
       this.#source ??= iteratorOf(
-        this.#agent(this.#turn, new Inner(this.#ctx, this.#stop, this.#ask)),
+        this.#agent(this.#turn, new RunContext(this.#ctx, this.#stop, this.#ask)),
       );
       result = await this.#source.next();
     } catch (error) {
@@ -179,7 +179,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
     } catch (error) {
       this.#fail(error);
       // The end itself was what could not be said.
-      if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNSAYABLE]);
+      if (!ended && !this.#saidEnd && !this.#stop.aborted) this.#say([UNENCODABLE_END]);
     }
   }
 
@@ -196,7 +196,7 @@ class Run implements AsyncIterableIterator<AgentEvent, undefined> {
   #say(events: readonly AgentEvent[]): void {
     const at = Date.now();
     for (const event of events) {
-      this.#out.push(cut(event.at === undefined ? { ...event, at } : event));
+      this.#out.push(truncateEvent(event.at === undefined ? { ...event, at } : event));
       this.#saidEnd ||= event.type === 'run.finished';
     }
     this.#wake();
@@ -245,7 +245,7 @@ const STOP = Symbol('stop');
 /** One getter for all contexts: each further one would give its object a shape of its own. */
 const SIGNAL: PropertyDescriptor = {
   enumerable: true,
-  get(this: Inner) {
+  get(this: RunContext) {
     return this[STOP].signal;
   },
 };
@@ -255,7 +255,7 @@ const SIGNAL: PropertyDescriptor = {
  * A copy has them too, and so has whatever is made of it. A class, since shapes, with all that hangs on them, live until
  * a full collection.
  */
-class Inner implements AgentContext {
+class RunContext implements AgentContext {
   declare readonly signal: AbortSignal;
   readonly ask: Ask;
   readonly task: AgentContext['task'];

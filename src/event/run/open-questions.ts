@@ -2,7 +2,7 @@ import type { InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { belongsTo } from '../fold/entry-rules.ts';
 import { encodeEntry } from '../entry-codec.ts';
-import { cut } from '../truncate-event.ts';
+import { truncateEvent } from '../truncate-event.ts';
 
 export interface OpenQuestion {
   readonly request: InputRequest;
@@ -102,5 +102,5 @@ export const isSameQuestion = (one: InputRequest, other: InputRequest): boolean 
 
 function storedContent({ kind, message, schema, data }: InputRequest): string {
   const request = { id: '', kind, message, schema, data } as InputRequest;
-  return encodeEntry({ ...cut({ type: 'input.required', request }), seq: 1, at: 0 });
+  return encodeEntry({ ...truncateEvent({ type: 'input.required', request }), seq: 1, at: 0 });
 }

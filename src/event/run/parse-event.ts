@@ -37,16 +37,16 @@ const isKind = (value: unknown, kind: Kind): boolean =>
       : typeof value === kind;
 
 /** What an agent yielded, as an event; or in words why it is none. */
-export function readEvent(value: unknown): AgentEvent | string {
+export function parseEvent(value: unknown): AgentEvent | string {
   if (!isObject(value)) return `it yielded ${value === null ? 'null' : typeof value}, not an event`;
   const type = value['type'];
   if (typeof type !== 'string' || !Object.hasOwn(REQUIRED, type))
     return `it yielded an event of unknown type ${JSON.stringify(type)}`;
   for (const [field, kind] of Object.entries(REQUIRED[type as AgentEventBody['type']]))
     if (!isKind(value[field], kind)) return `it yielded ${type} without ${field} (${kind})`;
-  if (type === 'input.required' && !isRequest(value['request']))
+  if (type === 'input.required' && !isInputRequest(value['request']))
     return `it yielded ${type} whose request has no id`;
-  return tidy(type === 'artifact' ? tidyArtifact(value) : value);
+  return normalizeFields(type === 'artifact' ? tidyArtifact(value) : value);
 }
 
 /** Parts are read by everybody outside, some by strict protocols: what is none is not passed on. */
@@ -75,17 +75,17 @@ function readPart(part: unknown): readonly Part[] {
   return 'data' in part ? [{ data: data ?? null, ...type }] : [];
 }
 
-export const isRequest = (value: unknown): value is InputRequest =>
+export const isInputRequest = (value: unknown): value is InputRequest =>
   isObject(value) && typeof value['id'] === 'string';
 
 /** The same question, without words that are none. */
-export function tidyRequest(request: InputRequest): InputRequest {
+export function normalizeRequest(request: InputRequest): InputRequest {
   const { message, ...rest } = request;
   return message === undefined || typeof message === 'string' ? request : rest;
 }
 
 /** Optional fields that the laws count with: right, or not there. */
-function tidy(event: JsonObject): AgentEvent {
+function normalizeFields(event: JsonObject): AgentEvent {
   const { at, path, usage } = event;
   const good =
     (at === undefined || isTime(at)) &&
@@ -140,7 +140,7 @@ const isFailure = (value: unknown): value is Failure =>
  * is no failure at all) a general sentence, since its own text may hold secrets: that goes to
  * `withheld`.
  */
-export function outward(
+export function toPublicFailure(
   value: unknown,
   withheld: (message: string, stack?: string) => void,
 ): Failure {

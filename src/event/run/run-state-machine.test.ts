@@ -1,6 +1,6 @@
-import { Blocks } from './block-tracker.ts';
-import { Calls } from './call-tracker.ts';
-import { readEvent } from './parse-event.ts';
+import { BlockTracker } from './block-tracker.ts';
+import { CallTracker } from './call-tracker.ts';
+import { parseEvent } from './parse-event.ts';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -17,14 +17,14 @@ import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import { advance } from '../fold/advance.ts';
 import { checkLaws } from '../check-laws.ts';
-import { Laws } from './run-state-machine.ts';
-import { cut as truncated } from '../truncate-event.ts';
+import { RunStateMachine } from './run-state-machine.ts';
+import { truncateEvent as truncated } from '../truncate-event.ts';
 import type { AgentEvent, Snapshot, TaskEvent } from '../types.ts';
 
 const turn = turnOf('m1');
 const fresh: Snapshot = advance(undefined, numbered({ type: 'turn.submitted', turn }, 1));
-const lawsOf = (task: Snapshot = fresh, logger = quiet): Laws =>
-  new Laws({ turn, task, continues: false, logger });
+const lawsOf = (task: Snapshot = fresh, logger = quiet): RunStateMachine =>
+  new RunStateMachine({ turn, task, continues: false, logger });
 
 /** Everything that comes out when these go in and the agent returns. */
 function enforced(...yields: unknown[]): AgentEvent[] {
@@ -335,7 +335,7 @@ describe('called again', () => {
 
   test('it counts the attempt and voids the text, unless it continues', () => {
     const start = (continues: boolean): AgentEvent[] =>
-      new Laws({ turn, task: asleep, continues, logger: quiet }).take({
+      new RunStateMachine({ turn, task: asleep, continues, logger: quiet }).take({
         type: 'run.started',
         sessionId: 's',
       });
@@ -346,7 +346,7 @@ describe('called again', () => {
   });
 
   test('it finishes the call that was left open, and its end has the whole text', () => {
-    const laws = new Laws({ turn, task: asleep, continues: true, logger: quiet });
+    const laws = new RunStateMachine({ turn, task: asleep, continues: true, logger: quiet });
     const events = [done('c'), text('two')].flatMap((event) => laws.take(event));
     expect(brief([...events, ...laws.end()])).toEqual([
       'run.started',
@@ -424,7 +424,7 @@ describe('on every run', () => {
 });
 
 test('an id that is used again and again names a call of its own each time', () => {
-  const calls = new Calls([], () => {});
+  const calls = new CallTracker([], () => {});
   const ids = new Set<string>();
   for (let times = 0; times < 20_000; times++) {
     const [called] = calls.take({ type: 'tool.called', callId: 'c', name: 'n', args: null });
@@ -436,7 +436,7 @@ test('an id that is used again and again names a call of its own each time', () 
 });
 
 test('a time that no date can hold is dropped, and a fraction of a millisecond cut off', () => {
-  const read = (at: number): unknown => readEvent({ type: 'status', message: 'x', at });
+  const read = (at: number): unknown => parseEvent({ type: 'status', message: 'x', at });
   expect(read(2 ** 53)).toEqual({ type: 'status', message: 'x' });
   expect(read(-5)).toEqual({ type: 'status', message: 'x' });
   expect(read(12.5)).toEqual({ type: 'status', message: 'x', at: 12 });
@@ -444,7 +444,7 @@ test('a time that no date can hold is dropped, and a fraction of a millisecond c
 
 test('a long block that was ended is remembered without its text', () => {
   const warnings: string[] = [];
-  const blocks = new Blocks((message) => void warnings.push(message));
+  const blocks = new BlockTracker((message) => void warnings.push(message));
   const text = 'x'.repeat(1000);
   blocks.delta({ type: 'text.delta', id: 'b', delta: text });
   const end = (whole: string) => blocks.end({ type: 'text.end', id: 'b', text: whole });

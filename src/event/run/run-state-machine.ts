@@ -1,12 +1,18 @@
 import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError, type ErrorCode, type Failure } from '../../errors.ts';
-import { Blocks } from './block-tracker.ts';
-import { Calls } from './call-tracker.ts';
-import { belongsTo, isDelta, opening } from '../fold/entry-rules.ts';
-import { isOutcome, isRequest, outward, readEvent, tidyRequest } from './parse-event.ts';
+import { BlockTracker } from './block-tracker.ts';
+import { CallTracker } from './call-tracker.ts';
+import { belongsTo, isDelta, openingState } from '../fold/entry-rules.ts';
+import {
+  isOutcome,
+  isInputRequest,
+  toPublicFailure,
+  parseEvent,
+  normalizeRequest,
+} from './parse-event.ts';
 import { isSameQuestion, type OpenQuestion, OpenQuestions } from './open-questions.ts';
-import { STOPPED } from '../fold/recover-run.ts';
-import { Steps } from './step-tracker.ts';
+import { CANCELED_TEXT } from '../fold/recover-run.ts';
+import { StepTracker } from './step-tracker.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
@@ -30,12 +36,12 @@ const SILENT: ReadonlySet<ErrorCode> = new Set(['fenced', 'closed', 'suspended']
  * no clock and waits for nothing; `lawful` drives it. What is no event is dropped with a warning,
  * since a sloppy agent is no reason to lose a run; only an end that makes no sense fails it.
  */
-export class Laws {
+export class RunStateMachine {
   readonly #options: LawsOptions;
-  readonly #blocks: Blocks;
-  readonly #calls: Calls;
-  readonly #steps = new Steps();
-  readonly #opening: ReturnType<typeof opening>;
+  readonly #blocks: BlockTracker;
+  readonly #calls: CallTracker;
+  readonly #steps = new StepTracker();
+  readonly #opening: ReturnType<typeof openingState>;
   readonly #questions = new OpenQuestions();
   /** Not spent yet. */
   readonly #answers: Map<string, Answer>;
@@ -53,14 +59,14 @@ export class Laws {
   constructor(options: LawsOptions) {
     this.#options = options;
     const { task, turn, continues } = options;
-    this.#opening = opening(task, turn.messageId);
+    this.#opening = openingState(task, turn.messageId);
     this.#answers = new Map(this.#opening.answers.map((answer) => [answer.id, answer]));
     const before = [...this.#opening.answered, ...this.#opening.pending];
     this.#before = new Map(before.map((request) => [request.id, request]));
     this.#textBefore = this.#opening.again && continues ? task.text : '';
     this.#artifacts = new Set(task.artifacts.map(({ artifactId }) => artifactId));
-    this.#blocks = new Blocks(this.#warn);
-    this.#calls = new Calls(task.calls, this.#warn);
+    this.#blocks = new BlockTracker(this.#warn);
+    this.#calls = new CallTracker(task.calls, this.#warn);
   }
 
   /** Whether the run is over: every further event of the agent is ignored. */
@@ -71,7 +77,7 @@ export class Laws {
   /** The agent yielded this. */
   take(value: unknown): AgentEvent[] {
     if (this.#ended) return [];
-    const event = readEvent(value);
+    const event = parseEvent(value);
     if (typeof event === 'string') {
       this.#warn(event);
       return [];
@@ -89,7 +95,7 @@ export class Laws {
     asked: InputRequest,
     yielded: boolean,
   ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
-    const request = this.#unspent(tidyRequest(this.#named(asked)), yielded);
+    const request = this.#unspent(normalizeRequest(this.#named(asked)), yielded);
     const answer = this.#answers.get(request.id);
     if (answer) {
       if (!yielded) this.#questions.checkAnswered(request);
@@ -178,7 +184,8 @@ export class Laws {
   }
 
   #yieldQuestion(request: InputRequest): AgentEvent[] {
-    if (isRequest(request) && !this.#questions.isFull) return this.question(request, true).events;
+    if (isInputRequest(request) && !this.#questions.isFull)
+      return this.question(request, true).events;
     this.#warn('a question was dropped: it has no id, or too many are open');
     return [];
   }
@@ -210,7 +217,7 @@ export class Laws {
     });
   }
 
-  #tool(event: Parameters<Calls['take']>[0]): AgentEvent[] {
+  #tool(event: Parameters<CallTracker['take']>[0]): AgentEvent[] {
     const events = this.#spend(this.#calls.take(event));
     const calls = events.some(({ type }) => type === 'tool.called');
     return calls ? [...this.#blocks.close(event.path), ...events] : events;
@@ -343,7 +350,7 @@ export class Laws {
       ...this.#calls.closeAll(callCode, outcome === 'input-required'),
       ...this.#steps.closeAll(),
     ];
-    const text = outcome === 'canceled' ? STOPPED : this.#textBefore + this.#blocks.text;
+    const text = outcome === 'canceled' ? CANCELED_TEXT : this.#textBefore + this.#blocks.text;
     const { error, usage, ...rest } = more;
     // What the steps have counted counts; the end may add what they did not say.
     const total = { ...usage, ...this.#steps.usage };
@@ -393,7 +400,7 @@ export class Laws {
 
   #outward(value: unknown): Failure {
     const { agent, task } = this.#options.turn;
-    return outward(value, (message, stack) =>
+    return toPublicFailure(value, (message, stack) =>
       this.#options.logger.error(`agent ${agent} failed: ${message}`, {
         task,
         ...(stack !== undefined && { stack }),

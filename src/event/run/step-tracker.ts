@@ -1,4 +1,4 @@
-import { laneOf } from './block-tracker.ts';
+import { speakerKey } from './block-tracker.ts';
 import type { AgentEvent, Usage } from '../types.ts';
 import { addUsage } from '../usage.ts';
 
@@ -9,7 +9,7 @@ type Finished = Extract<AgentEvent, { readonly type: 'step.finished' }>;
  * Laws 5 and 9: in a lane steps never nest, each is closed, and their usage is summed. A step that
  * was closed for the agent may still report its usage: it then comes as a pair of its own.
  */
-export class Steps {
+export class StepTracker {
   readonly #open = new Map<string, Started>();
   /** Per step: whether the agent itself has finished it. */
   readonly #seen = new Map<string, boolean>();
@@ -20,17 +20,17 @@ export class Steps {
   }
 
   start(event: Started): AgentEvent[] {
-    if (this.#open.get(laneOf(event.path))?.step === event.step) return [];
+    if (this.#open.get(speakerKey(event.path))?.step === event.step) return [];
     const before = this.#close(event.path);
-    this.#open.set(laneOf(event.path), event);
+    this.#open.set(speakerKey(event.path), event);
     this.#seen.set(keyOf(event), false);
     return [...before, event];
   }
 
   finish(event: Finished): AgentEvent[] {
-    const open = this.#open.get(laneOf(event.path));
+    const open = this.#open.get(speakerKey(event.path));
     if (open?.step === event.step) {
-      this.#open.delete(laneOf(event.path));
+      this.#open.delete(speakerKey(event.path));
       return [this.#count(event)];
     }
     const finished = this.#seen.get(keyOf(event));
@@ -59,11 +59,11 @@ export class Steps {
   }
 
   #close(path: readonly string[] | undefined): AgentEvent[] {
-    const open = this.#open.get(laneOf(path));
+    const open = this.#open.get(speakerKey(path));
     if (!open) return [];
-    this.#open.delete(laneOf(path));
+    this.#open.delete(speakerKey(path));
     return [{ type: 'step.finished', step: open.step, ...(path && { path }) }];
   }
 }
 
-const keyOf = ({ step, path }: Started | Finished): string => `${laneOf(path)}\n${step}`;
+const keyOf = ({ step, path }: Started | Finished): string => `${speakerKey(path)}\n${step}`;

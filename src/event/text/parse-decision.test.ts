@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { decisionOf } from './parse-decision.ts';
+import { parseDecision } from './parse-decision.ts';
 
 test.each([
   'yes',
@@ -12,11 +12,11 @@ test.each([
   'Yes, confirmed.',
   'allow',
   'true',
-])('"%s" is a yes', (words) => expect(decisionOf(words)).toBe('accept'));
+])('"%s" is a yes', (words) => expect(parseDecision(words)).toBe('accept'));
 
 test.each(['no', 'reject', 'No, a duplicate of TKT-7.', 'denied', 'No, denied.', 'false'])(
   '"%s" is a no',
-  (words) => expect(decisionOf(words)).toBe('decline'),
+  (words) => expect(parseDecision(words)).toBe('decline'),
 );
 
 test.each([
@@ -34,4 +34,4 @@ test.each([
   `yes${' please'.repeat(100)}`,
   'maybe',
   '',
-])('"%s" is neither', (words) => expect(decisionOf(words)).toBeUndefined());
+])('"%s" is neither', (words) => expect(parseDecision(words)).toBeUndefined());

@@ -11,7 +11,7 @@ const MAX_YES_CHARS = 100;
  * A2A, front ends): `accept` for a text that is nothing but a yes, `decline` for one that begins
  * with a no. Anything else is undefined, and must not do anything: ask again.
  */
-export function decisionOf(words: string): 'accept' | 'decline' | undefined {
+export function parseDecision(words: string): 'accept' | 'decline' | undefined {
   const said = words.trim();
   if (said.length <= MAX_YES_CHARS && YES.test(said)) return 'accept';
   return NO.test(said) ? 'decline' : undefined;

@@ -1,7 +1,7 @@
 import type { Answer, Ask, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { failCalls, settle } from '../../event/index.ts';
-import { runLawfully } from '../../event/run/normalize-agent.ts';
+import { failOpenCalls, recoverRun } from '../../event/index.ts';
+import { runNormalized } from '../../event/run/normalize-agent.ts';
 import type {
   Agent,
   AgentContext,
@@ -108,7 +108,7 @@ export class Run {
     const text = held.start(stop);
     try {
       const context = this.#context(turn);
-      const events = runLawfully(this.#agent, turn, context, { graceMs, stop });
+      const events = runNormalized(this.#agent, turn, context, { graceMs, stop });
       for await (const event of events) {
         this.#ear?.hear(event);
         const room = combiner.push(event);
@@ -132,7 +132,7 @@ export class Run {
     const { snapshot } = this.#writer;
     if (!snapshot.running) return 'ended';
     if (this.#agent.resumable === true) return 'sleeps';
-    await this.#writer.put(settle(snapshot, {}));
+    await this.#writer.put(recoverRun(snapshot, {}));
     return 'ended';
   }
 
@@ -232,7 +232,7 @@ function traceOf({ metadata = {} }: Turn): AgentContext['trace'] {
 function failed({ running, calls, text }: Snapshot, turn: Turn, error: DuolaneError): AgentEvent[] {
   return [
     ...(running ? [] : [{ type: 'run.started', turn: turn.messageId } as const]),
-    ...failCalls(calls, 'interrupted'),
+    ...failOpenCalls(calls, 'interrupted'),
     { type: 'run.finished', outcome: 'failed', text, error: error.toJSON() },
   ];
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
-import { isFinal, nextTurn, settle } from '../../event/index.ts';
+import { isFinal, nextTurn, recoverRun } from '../../event/index.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
@@ -326,7 +326,7 @@ class Serving {
   async #settle(): Promise<void> {
     const { snapshot } = this.#writer;
     const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
-    await this.#writer.put(settle(snapshot, { resumable }));
+    await this.#writer.put(recoverRun(snapshot, { resumable }));
   }
 
   #next(): Turn | undefined {

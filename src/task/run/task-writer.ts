@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, amend, isFinal, settle } from '../../event/index.ts';
+import { advance, rebaseEvents, isFinal, recoverRun } from '../../event/index.ts';
 import type { AgentEvent, Entry, Note, Snapshot } from '../../event/types.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { sleep } from '../../stream/index.ts';
@@ -71,7 +71,7 @@ export class TaskWriter {
     if (events.length === 0 || isFinal(state)) return [];
     // Canceled before the run began: no run starts any more, there is only the end to write.
     const lawful =
-      canceling && !running ? settle(this.#snapshot, {}) : amend(this.#snapshot, events);
+      canceling && !running ? recoverRun(this.#snapshot, {}) : rebaseEvents(this.#snapshot, events);
     if (lawful.every((event) => event.at !== undefined)) return lawful;
     const now = Date.now();
     return lawful.map((event) => (event.at === undefined ? { ...event, at: now } : event));

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { decodeEntry, encodeEntry, ENTRY_BYTES } from '../../event/index.ts';
 import { isTime } from '../../event/run/parse-event.ts';
-import { isWords } from '../../event/entry-codec.ts';
+import { isTextOnly } from '../../event/entry-codec.ts';
 import { isDeep, MAX_DEPTH } from '../../json.ts';
 import type { Entry, Note, Seq, Snapshot, TaskEvent } from '../../event/types.ts';
 
@@ -76,7 +76,7 @@ export function encodeSnapshot(snapshot: Snapshot): string {
   const entry: Entry = { type: 'custom', name: 'snapshot', data: snapshot, seq, at };
   const free = [artifacts, calls, pending, answers].some(({ length }) => length > 0);
   // Most are made of words, and need not be searched for bytes.
-  return free || !turns.every(isWords) ? encodeEntry(entry) : JSON.stringify(entry);
+  return free || !turns.every(isTextOnly) ? encodeEntry(entry) : JSON.stringify(entry);
 }
 
 /** Throws `malformed` for a line that is an entry and no snapshot. */

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { advance, decodeEntry, isFinal, needsRun, settle } from '../../event/index.ts';
+import { advance, decodeEntry, isFinal, needsRun, recoverRun } from '../../event/index.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './line-codec.ts';
 import { disposableRows } from './compaction.ts';
@@ -103,7 +103,9 @@ export class Ledger implements StoreMethods {
     const requested = snapshot.canceling ? { to: head, rows: [] } : this.#fold(task, head, [note]);
     if (live) return this.#write(head, requested.to, requested.rows);
     // Nobody is there to write the end, or nobody does, so it is written here, past any owner that comes back.
-    const end = settle(requested.to.snapshot, {}).map((event) => encodeEvent(event, this.#now()));
+    const end = recoverRun(requested.to.snapshot, {}).map((event) =>
+      encodeEvent(event, this.#now()),
+    );
     const { to, rows } = this.#fold(task, requested.to, end);
     const fenced = { ...free(to), epoch: to.epoch + 1 };
     return this.#write(head, fenced, [...requested.rows, ...rows]);

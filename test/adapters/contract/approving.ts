@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { Answer, Ask } from '../../../src/ask.ts';
-import { advance, checkLaws, lawful } from '../../../src/event/index.ts';
+import { advance, checkLaws, normalizeAgent } from '../../../src/event/index.ts';
 import type { AgentEvent } from '../../../src/event/types.ts';
 import { contextFor, foldRun, newTask } from '../../contracts/agent.contract.ts';
 import { numbered, turnOf } from '../../support/arbitraries.ts';
@@ -64,7 +64,10 @@ export function approving(stage: Stage): void {
     const agent = await stage.harness.build({ url: model.url, tools: [guarded(ran)] });
     const stop = contextFor();
     const first: AgentEvent[] = [];
-    for await (const event of lawful(agent, { graceMs: stage.graceMs })(turnOf('m1'), stop.ctx)) {
+    for await (const event of normalizeAgent(agent, { graceMs: stage.graceMs })(
+      turnOf('m1'),
+      stop.ctx,
+    )) {
       first.push(event);
       if (event.type === 'input.required') stop.abort('suspended');
     }
@@ -76,7 +79,7 @@ export function approving(stage: Stage): void {
     const awake = advance(asleep, numbered({ type: 'turn.submitted', turn }, asleep.seq + 1));
     const { ctx } = contextFor(awake);
     const second: AgentEvent[] = [];
-    for await (const event of lawful(agent, { graceMs: stage.graceMs })(turnOf('m1'), ctx))
+    for await (const event of normalizeAgent(agent, { graceMs: stage.graceMs })(turnOf('m1'), ctx))
       second.push(event);
     expect(checkLaws(second, { calls: awake.calls })).toEqual([]);
     expect(only(second, 'input.required')).toEqual([]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import type { Ask } from '../../../src/ask.ts';
-import { checkLaws, lawful, withRetry } from '../../../src/event/index.ts';
+import { checkLaws, normalizeAgent, withRetry } from '../../../src/event/index.ts';
 import type { Agent, AgentEvent, Snapshot } from '../../../src/event/types.ts';
 import type { JsonObject } from '../../../src/json.ts';
 import { contextFor, foldRun, newTask } from '../../contracts/agent.contract.ts';
@@ -113,7 +113,10 @@ export class Stage {
     const agent = await build({ url: model.url, tools, ...(output && { output }) });
     const { ctx, abort } = contextFor(task, ask);
     const events: AgentEvent[] = [];
-    for await (const event of lawful(wrap(agent), { graceMs: this.graceMs })(turnOf('m1'), ctx)) {
+    for await (const event of normalizeAgent(wrap(agent), { graceMs: this.graceMs })(
+      turnOf('m1'),
+      ctx,
+    )) {
       events.push(event);
       if (each?.(event, () => abort('canceled')) === 'leave') break;
     }
