@@ -12,7 +12,7 @@ import {
   filePart,
   jsonTextPart,
   runSteps,
-  type Step,
+  type PipelineStep,
   textPart,
   withArtifactPlan,
 } from 'duolane/task';
@@ -35,7 +35,7 @@ const answer: Agent = async function* (turn, ctx) {
     if (value === undefined) throw new DuolaneError('internal', 'a step came before its turn');
     return value;
   };
-  const steps: readonly Step[] = [
+  const steps: readonly PipelineStep[] = [
     {
       name: 'plan the query',
       async *run() {

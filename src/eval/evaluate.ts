@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import type { Agent, Entry, Logger } from '../event/types.ts';
-import { converse } from '../task/run/complete-turn.ts';
+import { completeTurn } from '../task/run/complete-turn.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { Runner, TaskLog } from '../task/types.ts';
@@ -86,7 +86,7 @@ async function entriesOf(
   const answers = [...(each.answers ?? [])];
   const entries: Entry[] = [];
   let canceled = false;
-  for await (const entry of converse(
+  for await (const entry of completeTurn(
     place,
     { ...ids, parts },
     {

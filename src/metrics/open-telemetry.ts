@@ -2,7 +2,7 @@ import type * as OpenTelemetry from '@opentelemetry/api';
 import type { Context, Span, SpanContext } from '@opentelemetry/api';
 import { DuolaneError } from '../errors.ts';
 import type { AgentEvent, Snapshot, TaskEvent, Turn } from '../event/types.ts';
-import type { RunEar, RunObserver } from '../task/types.ts';
+import type { RunListener, RunObserver } from '../task/types.ts';
 import { usageAttributes } from './usage-attributes.ts';
 import type { Instrument, Labels, Meter, Metric } from './meter.ts';
 import { callTime, type Step } from './run-metrics.ts';
@@ -61,7 +61,7 @@ export function traceRuns(api: Api): RunObserver {
   return { run: (turn, task) => new RunSpans(api, turn, task) };
 }
 
-class RunSpans implements RunEar {
+class RunSpans implements RunListener {
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
   readonly #api: Api;
   readonly #span: Span;
@@ -85,7 +85,7 @@ class RunSpans implements RunEar {
     if (api.isSpanContextValid(spanContext)) this.trace = formatTrace(spanContext);
   }
 
-  hear(event: TaskEvent): void {
+  onEvent(event: TaskEvent): void {
     if (event.type === 'turn.submitted') return;
     if (event.type === 'cancel.requested') {
       this.#span.addEvent('cancel requested');
@@ -124,7 +124,7 @@ class RunSpans implements RunEar {
     }
   }
 
-  end(): void {
+  onEnd(): void {
     for (const span of this.#tools.values()) span.end();
     this.#step?.span.end();
     this.#span.end();

@@ -43,18 +43,18 @@ verifies(
     wait(100); // in the queue
     const run = observer.run(turn, task());
     wait(2000); // a cold MCP server
-    run.hear({ type: 'step.started', step: 1 });
+    run.onEvent({ type: 'step.started', step: 1 });
     wait(500); // the model
-    run.hear(text('first'));
+    run.onEvent(text('first'));
     wait(250);
-    run.hear(text('second'));
-    run.hear({ type: 'step.finished', step: 1 });
-    run.hear({ type: 'step.started', step: 2 });
+    run.onEvent(text('second'));
+    run.onEvent({ type: 'step.finished', step: 1 });
+    run.onEvent({ type: 'step.started', step: 2 });
     wait(400);
-    run.hear({ type: 'text.delta', id: 'y', delta: 'more' });
-    run.hear({ type: 'step.finished', step: 2 });
-    run.hear({ type: 'run.finished', outcome: 'completed', text: '' });
-    run.end();
+    run.onEvent({ type: 'text.delta', id: 'y', delta: 'more' });
+    run.onEvent({ type: 'step.finished', step: 2 });
+    run.onEvent({ type: 'run.finished', outcome: 'completed', text: '' });
+    run.onEnd();
     expect(of(METRICS.firstToken)).toEqual([[2.6, '']]);
     expect(of(METRICS.queued)).toEqual([[0.1, '']]);
     expect(of(METRICS.connect)).toEqual([[2, '']]);
@@ -79,10 +79,10 @@ test("an agent that reports its step with the first piece: the model's own time 
   observer.submitted?.(turn);
   const run = observer.run(turn, task());
   wait(3000); // 1 s to start, 2 s the model
-  run.hear({ type: 'step.started', step: 1 });
-  run.hear(text('first'));
+  run.onEvent({ type: 'step.started', step: 1 });
+  run.onEvent(text('first'));
   wait(100);
-  run.hear({ type: 'step.finished', step: 1, firstChunkMs: 2000 });
+  run.onEvent({ type: 'step.finished', step: 1, firstChunkMs: 2000 });
   expect(of(METRICS.modelFirstToken)).toEqual([[2, '']]);
   expect(of(METRICS.modelCall)).toEqual([[2.1, '']]);
   expect(of(METRICS.connect)).toEqual([[1, '']]);
@@ -100,16 +100,16 @@ test('tools, retries, tokens and cancels are counted by what they were', () => {
   const { observer, wait, of } = bench();
   const run = observer.run(turn, task());
   const error = { code: 'overloaded', message: 'busy', retryable: true } as const;
-  run.hear({ type: 'retry', attempt: 1, error, discard: false });
-  run.hear({ type: 'tool.called', callId: 'c', name: 'add', args: {} });
+  run.onEvent({ type: 'retry', attempt: 1, error, discard: false });
+  run.onEvent({ type: 'tool.called', callId: 'c', name: 'add', args: {} });
   wait(40);
-  run.hear({ type: 'tool.called', callId: 'd', name: 'sub', args: {} });
-  run.hear({ type: 'tool.completed', callId: 'c', name: 'add', output: 1 });
-  run.hear({ type: 'tool.failed', callId: 'd', name: 'sub', error, ms: 7 });
-  run.hear({ type: 'cancel.requested' });
-  run.hear({ type: 'cancel.requested' });
+  run.onEvent({ type: 'tool.called', callId: 'd', name: 'sub', args: {} });
+  run.onEvent({ type: 'tool.completed', callId: 'c', name: 'add', output: 1 });
+  run.onEvent({ type: 'tool.failed', callId: 'd', name: 'sub', error, ms: 7 });
+  run.onEvent({ type: 'cancel.requested' });
+  run.onEvent({ type: 'cancel.requested' });
   wait(20);
-  run.hear({ type: 'run.finished', outcome: 'canceled', text: '', usage: { inputTokens: 3 } });
+  run.onEvent({ type: 'run.finished', outcome: 'canceled', text: '', usage: { inputTokens: 3 } });
   expect(of(METRICS.retries)).toEqual([[1, 'overloaded']]);
   expect(of(METRICS.toolCall)).toEqual([
     [0.04, 'add/completed'],
@@ -131,6 +131,6 @@ test('a turn that came from elsewhere counts from its own time, and answers are 
 test('what sub-agents say is not the first token', () => {
   const { observer, of } = bench();
   const run = observer.run(turn, task());
-  run.hear({ type: 'text.delta', id: 'x', delta: 'inner', path: ['sub'] });
+  run.onEvent({ type: 'text.delta', id: 'x', delta: 'inner', path: ['sub'] });
   expect(of(METRICS.firstToken)).toEqual([]);
 });

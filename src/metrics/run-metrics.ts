@@ -1,5 +1,5 @@
 import type { Snapshot, TaskEvent, Turn, Usage } from '../event/types.ts';
-import type { RunEar, RunObserver } from '../task/types.ts';
+import type { RunListener, RunObserver } from '../task/types.ts';
 import { type Instrument, type Labels, type Meter, METRICS, type Metric } from './meter.ts';
 
 /** Turns whose request time is remembered until their run begins; they may begin elsewhere. */
@@ -88,7 +88,7 @@ export interface Step {
 export const callTime = ({ startedAt, firstAt = startedAt }: Step, firstMs?: number): number =>
   firstMs === undefined ? startedAt : Math.min(startedAt, firstAt - firstMs);
 
-class RunMeter implements RunEar {
+class RunMeter implements RunListener {
   readonly #meter: AgentMeter;
   readonly #now: () => number;
   readonly #requestedAt: number;
@@ -108,7 +108,7 @@ class RunMeter implements RunEar {
     this.#record(METRICS.queued, startedAt - requestedAt);
   }
 
-  hear(event: TaskEvent): void {
+  onEvent(event: TaskEvent): void {
     if (event.type === 'cancel.requested') {
       if (this.#canceledAt === undefined) this.#meter.get(METRICS.cancels)(1);
       this.#canceledAt ??= this.#now();
@@ -146,7 +146,7 @@ class RunMeter implements RunEar {
     }
   }
 
-  end(): void {
+  onEnd(): void {
     this.#meter.get(METRICS.activeRuns)(-1);
   }
 
@@ -214,16 +214,16 @@ export function observeAll(observers: readonly RunObserver[]): RunObserver {
     submitted(turn: Turn) {
       for (const observer of observers) observer.submitted?.(turn);
     },
-    run(turn: Turn, task: Snapshot): RunEar {
+    run(turn: Turn, task: Snapshot): RunListener {
       const ears = observers.map((observer) => observer.run(turn, task));
       const trace = ears.findLast((ear) => ear.trace)?.trace;
       return {
         ...(trace && { trace }),
-        hear(event) {
-          for (const ear of ears) ear.hear(event);
+        onEvent(event) {
+          for (const ear of ears) ear.onEvent(event);
         },
-        end() {
-          for (const ear of ears) ear.end();
+        onEnd() {
+          for (const ear of ears) ear.onEnd();
         },
       };
     },

@@ -11,7 +11,7 @@ import {
   filePart,
   jsonTextPart,
   runSteps,
-  type Step,
+  type PipelineStep,
   textPart,
   withArtifactPlan,
 } from './artifact-builders.ts';
@@ -73,7 +73,7 @@ verifies(
 
 test('a step that has its events at hand may just give them', async () => {
   const status = { type: 'status', message: 'inside' } as const;
-  const steps: Step[] = [
+  const steps: PipelineStep[] = [
     {
       name: 'generator',
       *run() {
@@ -166,7 +166,7 @@ test('a plan goes on where the agent does, when it is called again', async () =>
   );
   await using log = memoryLog();
   const agents = { p: withArtifactPlan(['a', 'b'], asking) };
-  await using runner = createRunner({ log, agents, parkMs: 0 });
+  await using runner = createRunner({ log, agents, suspendAfterMs: 0 });
   const place = { agent: 'p', task: 't', context: 'c' };
   await runner.submit({ ...place, messageId: 'm', parts: [textPart('go')] });
   await expect

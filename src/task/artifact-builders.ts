@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Agent, AgentEvent, Part } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { PlanProgress } from './artifact-plan.ts';
+import { ArtifactPlan } from './artifact-plan.ts';
 
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 
@@ -35,7 +35,7 @@ export const filePart = (
     metadata: { row_count: table.rowCount, columns: table.columns },
   });
 
-export interface Step {
+export interface PipelineStep {
   readonly name: string;
   /** What the step yields is part of the run; events at hand, nothing, and a promise of either are fine. */
   run(): AsyncIterable<AgentEvent> | Given | Promise<Given>;
@@ -47,7 +47,7 @@ type Given = Iterable<AgentEvent> | void;
  * Runs steps one after the other, each announced as `Step: <name>` before it begins. A step that
  * throws ends the pipeline; no later one is announced.
  */
-export async function* runSteps(steps: Iterable<Step>): AsyncGenerator<AgentEvent, void> {
+export async function* runSteps(steps: Iterable<PipelineStep>): AsyncGenerator<AgentEvent, void> {
   for (const step of steps) {
     yield { type: 'status', message: `Step: ${step.name}`, data: { step: step.name } };
     const events = await step.run();
@@ -114,7 +114,7 @@ export async function* artifactChunks(
  */
 export function withArtifactPlan(names: readonly string[], agent: Agent): Agent {
   const planned: Agent = async function* (turn, ctx) {
-    const plan = agent.continues ? PlanProgress.of(names, turn, ctx.task) : new PlanProgress(names);
+    const plan = agent.continues ? ArtifactPlan.of(names, turn, ctx.task) : new ArtifactPlan(names);
     for await (const event of agent(turn, ctx)) {
       if (event.type === 'artifact') plan.check(event);
       if (event.type === 'run.finished' && event.outcome === 'completed') plan.complete();

@@ -32,7 +32,7 @@ async function serveTurns(count: number, agent: Agent): Promise<Snapshot> {
     yield* agent(turn, ctx);
   }, agent);
   await using log = memoryLog();
-  await using runner = createRunner({ log, agents: { p: waiting }, parkMs: 0 });
+  await using runner = createRunner({ log, agents: { p: waiting }, suspendAfterMs: 0 });
   const place = { agent: 'p', task: 't', context: 'c' };
   for (let turn = 1; turn <= count; turn++)
     await runner.submit({ ...place, messageId: String(turn), parts: [textPart('go')] });

@@ -8,7 +8,7 @@ type Named = Pick<Artifact, 'artifactId' | 'name'>;
  * plan; one that failed, or that slept, may have left it half-way. The next run then goes on behind
  * what is there, or says the plan from its beginning; it cannot leave out, swap or add.
  */
-export class PlanProgress {
+export class ArtifactPlan {
   readonly #names: readonly string[];
   #count = 0;
   #open: string | undefined;
@@ -24,8 +24,8 @@ export class PlanProgress {
     names: readonly string[],
     { messageId }: Turn,
     { artifacts, delivered }: Snapshot,
-  ): PlanProgress {
-    const progress = new PlanProgress(names);
+  ): ArtifactPlan {
+    const progress = new ArtifactPlan(names);
     const known = new Map(artifacts.map((each) => [each.artifactId, each]));
     const last = (delivered?.artifacts ?? []).flatMap((id) => known.get(id) ?? []);
     // What was said again stands where it was said first; only the last run has its own order.

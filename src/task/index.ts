@@ -15,7 +15,7 @@ export {
   filePart,
   jsonTextPart,
   runSteps,
-  type Step,
+  type PipelineStep,
   textPart,
   withArtifactPlan,
 } from './artifact-builders.ts';
@@ -28,17 +28,17 @@ export {
 export { openLog } from './log/task-log.ts';
 export { createRunner } from './run/runner.ts';
 export { sqliteDatabase, sqliteLog, type SqliteLogOptions } from './sqlite/sqlite-log.ts';
-export { METHODS, storeCalls } from './store/store.ts';
+export { STORE_METHODS, storeFromCalls } from './store/store.ts';
 export type {
   AppendRequest,
   ClaimRow,
   Commit,
   DamagedTask,
-  Page,
+  StorePage,
   PageRequest,
-  Place,
+  ListPosition,
   ReadResult,
-  Row,
+  EntryRow,
   Store,
   StoreCalls,
   StoreMethods,

@@ -31,7 +31,7 @@ export interface TaskLog extends AsyncDisposable {
   ): Promise<{ readonly entry: Entry; readonly claim?: Claim }>;
   /**
    * Appends `cancel.requested`, and the end too when there is no live claim. Twice is fine; `closed`
-   * if ended otherwise. An owner that has not written the end after `takeoverMs` is fenced, and the
+   * if ended otherwise. An owner that has not written the end after `cancelTimeoutMs` is fenced, and the
    * end is written without it.
    */
   requestCancel(task: string, reason?: string): Promise<Snapshot>;
@@ -162,7 +162,7 @@ export interface LogOptions {
    * How long the owner of a run has to end it after a cancel was requested here. Longer than the
    * `graceMs` of its runner, which leaves a deaf agent behind by itself; 10 s by default.
    */
-  readonly takeoverMs?: number;
+  readonly cancelTimeoutMs?: number;
   /** How often runners look for dead claims, and, where commits are not announced, readers for entries. */
   readonly pollMs?: number;
   /**
@@ -264,14 +264,14 @@ export interface RunnerOptions {
    * gives claims, instead of starting at once where there is room.
    */
   readonly queue?: boolean;
-  /** How long a stopped agent has to end by itself, and a run at drain to finish; less than the log's `takeoverMs`. */
+  /** How long a stopped agent has to end by itself, and a run at drain to finish; less than the log's `cancelTimeoutMs`. */
   readonly graceMs?: number;
   /**
    * How long a run may stay alive waiting for a person; then its agent is stopped, which frees its
    * process and memory, and called again with the answer. 60 s by default; 0 makes every wait take
    * the restart path.
    */
-  readonly parkMs?: number;
+  readonly suspendAfterMs?: number;
   /**
    * How many characters of text and artifacts a run may hold; a run beyond it fails with `too_large`.
    * 32 Mi by default. Put more behind a URL, in a `BlobStore`.
@@ -299,14 +299,14 @@ export interface RunObserver {
   /** A turn is about to be submitted here; where it runs is not known yet. */
   submitted?(turn: Turn): void;
   /** An agent is about to be called here for this turn. */
-  run(turn: Turn, task: Snapshot): RunEar;
+  run(turn: Turn, task: Snapshot): RunListener;
 }
 
-export interface RunEar {
+export interface RunListener {
   /** What the agent gets as its trace, instead of what came with the turn. */
   readonly trace?: AgentContext['trace'];
   /** Each lawful event, before it is written; and a request to cancel. */
-  hear(event: TaskEvent): void;
+  onEvent(event: TaskEvent): void;
   /** The run is over here: it has ended, sleeps, or lost its claim. */
-  end(): void;
+  onEnd(): void;
 }

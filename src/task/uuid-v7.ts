@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
  * An id for a task or a context: a UUID of version 7, so ids that are made one after the other are near each other
  * in an index, and a commit of many new tasks writes few pages. 74 bits of it are random.
  */
-export function timeOrderedId(): string {
+export function uuidV7(): string {
   const now = Date.now();
   if (now !== last.now) {
     const time = now.toString(16).padStart(12, '0');

@@ -10,7 +10,7 @@ import {
   memoryDatabase,
   memoryLog,
   openLog,
-  storeCalls,
+  storeFromCalls,
   type Store,
 } from '../../src/task/index.ts';
 import { LAYERS } from '../layers.ts';
@@ -36,7 +36,7 @@ function folded(events: readonly Seen[]): string {
 
 /** A database that is some way off: every call takes its time, there and back. */
 function distant(store: Store, ms: number): Store {
-  const calls = storeCalls(async (method, args) => {
+  const calls = storeFromCalls(async (method, args) => {
     await sleep(ms);
     const result = await (store[method] as (...args: unknown[]) => Promise<unknown>)(...args);
     await sleep(ms);

@@ -5,7 +5,7 @@ import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { sleep } from '../../src/stream/index.ts';
 import { untilAborted } from '../../src/stream/abort.ts';
-import { memoryDatabase, openLog, storeCalls } from '../../src/task/index.ts';
+import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/index.ts';
 import { all, Caller, httpServer, taskIdOf } from './support.ts';
 
 interface Receiver extends AsyncDisposable {
@@ -250,7 +250,7 @@ test('the log names the receiver that is given up by its origin, without path, q
 function failingLog(method: 'bookmark' | 'read' | 'bookmarks') {
   const inner = memoryDatabase();
   const state = { down: false, failed: 0 };
-  const calls = storeCalls(async (name, args) => {
+  const calls = storeFromCalls(async (name, args) => {
     if (state.down && name === method) {
       state.failed++;
       throw new DuolaneError('server', 'the disk is full');

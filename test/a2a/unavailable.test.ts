@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { connectA2A } from '../../src/a2a/index.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { serve, type Served } from '../../src/serve/index.ts';
-import { memoryDatabase, openLog, storeCalls } from '../../src/task/index.ts';
+import { memoryDatabase, openLog, storeFromCalls } from '../../src/task/index.ts';
 import { Caller, WAYS } from './support.ts';
 
 const SECRET = 'password authentication failed for user "duolane" at 10.0.0.5';
@@ -18,7 +18,7 @@ async function serveOnStore(): Promise<{
 }> {
   const store = { down: false };
   const inner = memoryDatabase();
-  const calls = storeCalls(async (method, args) => {
+  const calls = storeFromCalls(async (method, args) => {
     if (store.down && (method === 'get' || method === 'submit'))
       throw new DuolaneError('server', `PostgreSQL failed: ${SECRET}`);
     return (inner[method] as (...args: unknown[]) => Promise<unknown>)(...args);

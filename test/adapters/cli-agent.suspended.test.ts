@@ -85,7 +85,7 @@ test.each([
     const first = createRunner({
       log,
       agents: { a: agentOf(home) },
-      parkMs: how === 'parked' ? 50 : 600_000,
+      suspendAfterMs: how === 'parked' ? 50 : 600_000,
     });
     await first.submit(turn('a', 't1', { parts: [{ text: 'go' }] }));
     const asked = await until(log, 't1', ({ pending }) => pending.length === 1);

@@ -334,7 +334,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
           const owner = world.replica();
           const claim = await claimed(owner.log, 't');
           await owner.log.append(claim, 1, [started]);
-          const other = world.replica({ takeoverMs: 30, notify });
+          const other = world.replica({ cancelTimeoutMs: 30, notify });
           expect(await other.log.requestCancel('t')).toMatchObject({ state: 'working' });
           const entries = await collect(other.log.read('t', 0));
           expect(shape(entries).slice(2)).toEqual(['cancel.requested', 'run.finished:canceled']);
@@ -348,7 +348,7 @@ export function taskLogContract(name: string, open: () => Promise<Store>): void 
 
       test('leaves an owner alone that ends in time', async () => {
         const claim = await claimed(log, 't');
-        const other = world.replica({ takeoverMs: 60_000 });
+        const other = world.replica({ cancelTimeoutMs: 60_000 });
         await other.log.requestCancel('t');
         const end: AgentEvent = { type: 'run.finished', outcome: 'canceled', text: '' };
         await log.append(claim, 2, [end]);

@@ -11,7 +11,7 @@ import { World } from '../task/replica-world.ts';
 export function taskRunsContract(
   name: string,
   open: () => Promise<Store>,
-  defaults: Pick<RunnerOptions, 'parkMs'> = {},
+  defaults: Pick<RunnerOptions, 'suspendAfterMs'> = {},
 ): void {
   describe(`task runs: ${name}`, () => {
     let world: World;

@@ -1,6 +1,6 @@
 import { Pool } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
-import { METHODS, type Store, storeCalls } from '../../src/task/index.ts';
+import { STORE_METHODS, type Store, storeFromCalls } from '../../src/task/index.ts';
 import { postgresDatabase } from '../../src/task/postgres/postgres-log.ts';
 import { type Postgres, postgresMissing, startPostgres } from '../support/task/postgres.ts';
 import { taskLogContract } from '../contracts/task-log.contract.ts';
@@ -32,8 +32,8 @@ suite('postgres contract', postgresMissing, () => {
   async function apart(): Promise<Store> {
     const [here, there] = [await open(), await postgresDatabase({ pool, pollMs: 500 })];
     return {
-      ...storeCalls((method, args) => {
-        const store = METHODS[method] === 'read' ? there : here;
+      ...storeFromCalls((method, args) => {
+        const store = STORE_METHODS[method] === 'read' ? there : here;
         return (store[method] as (...args: unknown[]) => Promise<unknown>)(...args);
       }),
       announcesAll: false,

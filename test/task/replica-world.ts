@@ -10,7 +10,7 @@ import {
   type TaskLog,
 } from '../../src/task/index.ts';
 import type { Claim, LogOptions, RunnerOptions } from '../../src/task/index.ts';
-import { type StoreMethods, storeCalls } from '../../src/task/store/store.ts';
+import { type StoreMethods, storeFromCalls } from '../../src/task/store/store.ts';
 
 /** What can go wrong between a replica and its database. */
 export class Faults {
@@ -44,7 +44,7 @@ export class Faults {
 }
 
 function faulty(store: Store, faults: Faults, notify: boolean): Store {
-  const calls = storeCalls(async (method, args) => {
+  const calls = storeFromCalls(async (method, args) => {
     faults.calls[method] = (faults.calls[method] ?? 0) + 1;
     await faults.gate();
     const failure = faults.failsBefore(method, args);

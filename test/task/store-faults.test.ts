@@ -6,7 +6,7 @@ import type { Entry, Logger, Snapshot, Turn } from '../../src/event/types.ts';
 import {
   memoryDatabase,
   createRunner,
-  METHODS,
+  STORE_METHODS,
   type Runner,
   type Store,
   type StoreMethods,
@@ -56,7 +56,7 @@ async function live(world: World, plan: Schedule): Promise<void> {
   let calls = 0;
   owner.faults.slow = true;
   const loses = (what: string) => (method: keyof StoreMethods) =>
-    METHODS[method] === 'write' && plan.lost[calls++ % (plan.lost.length + 1)] === what;
+    STORE_METHODS[method] === 'write' && plan.lost[calls++ % (plan.lost.length + 1)] === what;
   owner.faults.losesAnswer = loses('answer');
   owner.faults.failsBefore = loses('call');
   survivor.runner({ [name]: agent });
@@ -262,7 +262,7 @@ test('a takeover that the store does not take is tried again', async () => {
   const owner = world.replica();
   const claim = await claimed(owner.log, 't');
   await owner.log.append(claim, 1, [started]);
-  const other = world.replica({ takeoverMs: 5 });
+  const other = world.replica({ cancelTimeoutMs: 5 });
   await other.log.requestCancel('t');
   let failures = 2;
   other.faults.failsBefore = (method) => method === 'cancel' && failures-- > 0;
@@ -319,7 +319,7 @@ test('a runner is drained though the store of its run takes no writes, and the r
   await using world = new World(memoryDatabase());
   const { log, faults } = world.replica({ heartbeatMs: 20, leaseMs: 60_000 });
   let isDown = false;
-  faults.failsBefore = (method) => isDown && METHODS[method] === 'write';
+  faults.failsBefore = (method) => isDown && STORE_METHODS[method] === 'write';
   const { logger, lines } = recorder();
   const agents = {
     async *a() {

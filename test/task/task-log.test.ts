@@ -12,7 +12,9 @@ taskLogContract('sqlite', temporarySqlite);
 taskLogContract('of a user, behind a wire', storeBehindWire);
 
 taskRunsContract('memory', async () => memoryDatabase());
-taskRunsContract('memory, every wait by restart', async () => memoryDatabase(), { parkMs: 0 });
+taskRunsContract('memory, every wait by restart', async () => memoryDatabase(), {
+  suspendAfterMs: 0,
+});
 taskRunsContract('sqlite', temporarySqlite);
 
 test('a short task that is read asks the store twice: for its turn and for its run', async () => {

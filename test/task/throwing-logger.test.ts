@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { DuolaneError } from '../../src/errors.ts';
 import type { Logger } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
-import { createRunner, memoryDatabase, openLog, storeCalls } from '../../src/task/index.ts';
+import { createRunner, memoryDatabase, openLog, storeFromCalls } from '../../src/task/index.ts';
 import { turn } from './replica-world.ts';
 
 const fail = (): never => {
@@ -21,7 +21,7 @@ function unhandled(): { readonly seen: unknown[]; readonly stop: () => void } {
 function failingStore() {
   const inner = memoryDatabase();
   const state = { down: false };
-  const calls = storeCalls(async (name, args) => {
+  const calls = storeFromCalls(async (name, args) => {
     if (state.down) throw new DuolaneError('server', 'the disk is full');
     return (inner[name] as (...args: unknown[]) => Promise<unknown>)(...args);
   });

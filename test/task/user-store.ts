@@ -1,6 +1,6 @@
 import { MessageChannel } from 'node:worker_threads';
 import { DuolaneError } from '../../src/errors.ts';
-import { memoryDatabase, storeCalls, type Commit, type Store } from '../../src/task/index.ts';
+import { memoryDatabase, storeFromCalls, type Commit, type Store } from '../../src/task/index.ts';
 
 interface Question {
   readonly id: number;
@@ -36,7 +36,7 @@ export async function storeBehindWire(): Promise<Store> {
     if ('commit' in news) for (const listener of listeners) listener(news.commit);
     else waiting.get(news.id)?.(news);
   });
-  const calls = storeCalls(
+  const calls = storeFromCalls(
     (method, args) =>
       new Promise((resolve, reject) => {
         const id = ++ids;

@@ -3,7 +3,7 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { timeOrderedId } from '../../task/uuid-v7.ts';
+import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { checkCount, readAnswers, refuseAnswered, spokenAnswers } from './match-answers.ts';
 import type { TextOptions } from '../protocol/stream-encoder.ts';
@@ -112,8 +112,8 @@ export class Operations {
       snapshot && !again ? await readAnswers(this.#log, snapshot, incoming, lastEventId) : incoming;
     return {
       agent: this.#agent,
-      task: snapshot?.task ?? timeOrderedId(),
-      context: snapshot?.context ?? contextId ?? timeOrderedId(),
+      task: snapshot?.task ?? uuidV7(),
+      context: snapshot?.context ?? contextId ?? uuidV7(),
       messageId,
       parts,
       ...place,

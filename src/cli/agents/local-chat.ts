@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Logger, Part } from '../../event/types.ts';
 import type { AgentModule } from '../../serve/types.ts';
-import { converse, type ConverseOptions } from '../../task/run/complete-turn.ts';
+import { completeTurn, type ConverseOptions } from '../../task/run/complete-turn.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import { createRunner } from '../../task/run/runner.ts';
 import type { TaskLog } from '../../task/types.ts';
@@ -31,7 +31,7 @@ export function localConversation(
     log,
     say(parts, options) {
       const place = { agent: name, task: randomUUID(), context, messageId: randomUUID() };
-      return converse({ runner, log }, { ...place, parts }, options);
+      return completeTurn({ runner, log }, { ...place, parts }, options);
     },
     [Symbol.asyncDispose]: disposeOnce(async () => {
       await runner[Symbol.asyncDispose]();

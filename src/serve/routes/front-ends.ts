@@ -20,7 +20,7 @@ import {
   uiMessageEncoder,
 } from '../../outputs/index.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
-import { timeOrderedId } from '../../task/uuid-v7.ts';
+import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
 import { readJson } from './read-body.ts';
 import { answered, RETRY_AFTER_MS } from '../failure-response.ts';
@@ -202,7 +202,7 @@ class FrontEnd {
     const answers = asking ? answersTo(asking.pending, given) : [];
     const base = {
       agent: this.#agent,
-      context: asking?.context ?? posted.context ?? timeOrderedId(),
+      context: asking?.context ?? posted.context ?? uuidV7(),
       metadata,
       ...(owner !== undefined && { owner }),
     };
@@ -226,7 +226,7 @@ class FrontEnd {
       const read = await readAnswers(this.#options.log, asking, { parts, answers: [] });
       return { ...base, ...read, task: asking.task, messageId };
     }
-    return { ...base, task: timeOrderedId(), messageId: messageId ?? randomUUID(), parts };
+    return { ...base, task: uuidV7(), messageId: messageId ?? randomUUID(), parts };
   }
 
   /** The task that an answer may be for: the one that the message says, or the conversation's last. */

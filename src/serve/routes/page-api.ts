@@ -10,7 +10,7 @@ import { traceHeaders } from '../../http/trace-context.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { timeOrderedId } from '../../task/uuid-v7.ts';
+import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api-types.ts';
 import { checkForm, readJson, readTurn } from './read-body.ts';
@@ -99,8 +99,8 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
         if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
         const body = await readJson(call.request, maxBodyBytes);
         if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
-        const context = typeof body['context'] === 'string' ? body['context'] : timeOrderedId();
-        return submit(call, { agent, task: timeOrderedId(), context }, body);
+        const context = typeof body['context'] === 'string' ? body['context'] : uuidV7();
+        return submit(call, { agent, task: uuidV7(), context }, body);
       },
     },
     {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { setImmediate as macrotask } from 'node:timers/promises';
 import { turnOf } from '../../../test/support/arbitraries.ts';
 import { onAbort } from '../../stream/abort.ts';
-import { HeldClaims } from './active-claims.ts';
+import { ActiveClaims } from './active-claims.ts';
 import { memoryDatabase } from '../memory/memory-log.ts';
 import { encodeEvent, numberLine } from '../store/line-codec.ts';
 import type { ClaimRow, Store } from '../store/store.ts';
@@ -16,7 +16,7 @@ async function claimOf(store: Store, task: string): Promise<ClaimRow> {
 
 test('a note that cannot be decoded ends its claim: it may be a cancel', async () => {
   const store = memoryDatabase();
-  const held = new HeldClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const held = new ActiveClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
   const row = await claimOf(store, 't');
   const claim = held.hold(row);
   const line = numberLine('{"type":"cancel.requested","v":2,"at":1}', 2);
@@ -30,7 +30,7 @@ test('entries that are gone are not asked for without end', async () => {
   const store = memoryDatabase();
   let reads = 0;
   const read = async () => ((reads += 1), { rows: [], head: 9, ended: false });
-  const held = new HeldClaims({ ...store, read }, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const held = new ActiveClaims({ ...store, read }, { leaseMs: 1e6, heartbeatMs: 1e5 });
   held.hold(await claimOf(store, 't'));
   for (let turns = 0; turns < 20; turns++) await macrotask();
   expect(reads).toBe(1);
@@ -43,7 +43,7 @@ test('a task that cannot be read does not keep the leases of the others from bei
     claims.map(({ task }) => ({ task, claim: 'held', head: 9 }));
   const read: Store['read'] = () => Promise.reject(new Error('damaged'));
   const shared = { ...store, exclusive: false, beat, read };
-  const held = new HeldClaims(shared, { leaseMs: 40, heartbeatMs: 10 });
+  const held = new ActiveClaims(shared, { leaseMs: 40, heartbeatMs: 10 });
   const claims = [await claimOf(store, 'bad'), await claimOf(store, 'good')].map((row) =>
     held.hold(row),
   );
@@ -55,7 +55,7 @@ test('a task that cannot be read does not keep the leases of the others from bei
 
 test('a claim that ends twice drops the tail of its task once, so readers keep theirs', async () => {
   const store = memoryDatabase();
-  const held = new HeldClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
+  const held = new ActiveClaims(store, { leaseMs: 1e6, heartbeatMs: 1e5 });
   const row = await claimOf(store, 't');
   let drops = 0;
   held.hold(row, { head: row.snapshot.seq, drop: () => void drops++ });
@@ -71,7 +71,7 @@ test('a beat that the store never answers does not keep a claim that another may
   const store = memoryDatabase();
   const beat: Store['beat'] = () => new Promise(() => {});
   const shared = { ...store, exclusive: false, beat };
-  const held = new HeldClaims(shared, { leaseMs: 20, heartbeatMs: 5 });
+  const held = new ActiveClaims(shared, { leaseMs: 20, heartbeatMs: 5 });
   const { signal } = held.hold(await claimOf(store, 't'));
   await new Promise<void>((resolve) => void onAbort(signal, () => resolve()));
   expect(signal.reason).toMatchObject({

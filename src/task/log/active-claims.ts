@@ -5,31 +5,31 @@ import { Cancellation } from '../../stream/cancellation.ts';
 import { Channel } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { ClaimRow, Commit, Row, Store } from '../store/store.ts';
-import type { Kept } from './live-tail.ts';
+import type { ClaimRow, Commit, EntryRow, Store } from '../store/store.ts';
+import type { RetainedTail } from './live-tail.ts';
 import type { Claim } from '../types.ts';
 
 /** A claim of this process. Its signal and its notes cost nothing unless somebody looks at them. */
-class Held extends Cancellation implements Claim {
+class ActiveClaim extends Cancellation implements Claim {
   readonly task: string;
   readonly epoch: number;
   readonly snapshot: Snapshot;
   /** Up to here every note was passed on. */
-  heard: Seq;
+  notifiedSeq: Seq;
   /** When the claim may be another's, if the store does not answer before; by the monotonic clock. */
   until: number;
   over = false;
-  readonly tail: Kept | undefined;
+  readonly tail: RetainedTail | undefined;
   #ear: ((note: Entry & Note) => void) | undefined;
   #unheard: (Entry & Note)[] = [];
   #notes: Channel<Entry & Note> | undefined;
 
-  constructor({ task, epoch, snapshot }: ClaimRow, until: number, tail: Kept | undefined) {
+  constructor({ task, epoch, snapshot }: ClaimRow, until: number, tail: RetainedTail | undefined) {
     super();
     this.task = task;
     this.epoch = epoch;
     this.snapshot = snapshot;
-    this.heard = snapshot.seq;
+    this.notifiedSeq = snapshot.seq;
     this.until = until;
     this.tail = tail;
   }
@@ -50,13 +50,13 @@ class Held extends Cancellation implements Claim {
   }
 
   /** Throws when a note cannot be decoded; it was then not passed on, and neither is a later one. */
-  hear(rows: readonly Row[]): void {
+  onRows(rows: readonly EntryRow[]): void {
     for (const row of rows) {
-      if (row.seq <= this.heard) continue;
+      if (row.seq <= this.notifiedSeq) continue;
       // Something before it was not announced; it is read at the latest by the next beat.
-      if (row.seq !== this.heard + 1) return;
+      if (row.seq !== this.notifiedSeq + 1) return;
       const note = row.note && !this.over ? (decodeEntry(row.line) as Entry & Note) : undefined;
-      this.heard = row.seq;
+      this.notifiedSeq = row.seq;
       if (!note) continue;
       if (this.#ear) this.#ear(note);
       else this.#unheard.push(note);
@@ -73,11 +73,11 @@ class Held extends Cancellation implements Claim {
 }
 
 /** The claims of one log: kept alive, told what others write, and told when they are lost. */
-export class HeldClaims {
+export class ActiveClaims {
   readonly #store: Store;
   readonly #leaseMs: number;
   readonly #beatMs: number;
-  readonly #held = new ReleasingMap<string, Held>();
+  readonly #held = new ReleasingMap<string, ActiveClaim>();
   #timer: NodeJS.Timeout | undefined;
   #beating = false;
   /** When half of the leases has passed without a heartbeat, by the monotonic clock. */
@@ -90,10 +90,10 @@ export class HeldClaims {
   }
 
   /** `tail`: that of the task, if it has seen every commit since the claim; dropped when that is over. */
-  hold(row: ClaimRow, tail?: Kept): Claim {
+  hold(row: ClaimRow, tail?: RetainedTail): Claim {
     const older = this.#held.get(row.task);
     if (older) this.#end(older, lost(row.task));
-    const mine = new Held(row, performance.now() + this.#leaseMs, tail);
+    const mine = new ActiveClaim(row, performance.now() + this.#leaseMs, tail);
     if (this.#held.size === 0) this.#lateAt = performance.now() + this.#leaseMs / 2;
     this.#held.set(row.task, mine);
     // What was committed between the claim and this line was announced to nobody else.
@@ -112,7 +112,7 @@ export class HeldClaims {
     this.#hear(mine, rows);
     if (!held) this.#end(mine);
     // What another replica wrote is announced without its rows.
-    else if (head > mine.heard) this.#catchUp(mine).catch(reportUnexpected);
+    else if (head > mine.notifiedSeq) this.#catchUp(mine).catch(reportUnexpected);
   }
 
   /** The claim was given up by its holder. Whether there was one: it may be over already. */
@@ -143,7 +143,7 @@ export class HeldClaims {
         if (claim === 'held') mine.until = until;
         if (claim === 'lost') this.#end(mine, lost(task));
         else if (claim === 'over') behind.push(this.#catchUp(mine).then(() => this.#end(mine)));
-        else if (head > mine.heard) behind.push(this.#catchUp(mine));
+        else if (head > mine.notifiedSeq) behind.push(this.#catchUp(mine));
       }
       await Promise.all(behind);
     } catch {
@@ -181,20 +181,20 @@ export class HeldClaims {
   }
 
   /** Never rejects: what could not be read is read after the next beat. */
-  async #catchUp(mine: Held): Promise<void> {
+  async #catchUp(mine: ActiveClaim): Promise<void> {
     while (!mine.over) {
-      const { heard } = mine;
+      const { notifiedSeq: heard } = mine;
       // A store that fails now is asked again after the next beat.
       const found = await this.#store.read(mine.task, heard).catch(() => undefined);
       this.#hear(mine, found?.rows ?? []);
       // Rows of a task that ended may be compacted away; then there is nothing to pass on.
-      if (!found || mine.heard === heard || mine.heard >= found.head) return;
+      if (!found || mine.notifiedSeq === heard || mine.notifiedSeq >= found.head) return;
     }
   }
 
-  #hear(mine: Held, rows: readonly Row[]): void {
+  #hear(mine: ActiveClaim, rows: readonly EntryRow[]): void {
     try {
-      mine.hear(rows);
+      mine.onRows(rows);
     } catch (cause) {
       // It may be a cancel or an answer, so the run must not go on without it. Its lease runs out,
       // and a replica that can read the note claims the task.
@@ -203,7 +203,7 @@ export class HeldClaims {
     }
   }
 
-  #end(mine: Held, reason?: DuolaneError): void {
+  #end(mine: ActiveClaim, reason?: DuolaneError): void {
     if (this.#held.get(mine.task) === mine) this.#held.take(mine.task);
     if (this.#held.size === 0) {
       clearInterval(this.#timer);

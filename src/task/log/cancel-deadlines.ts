@@ -9,7 +9,7 @@ const MAX_PAUSE_MS = 5000;
  * Cancels that wait for the owner of their run. One that lets the time pass, since it cannot write
  * or has forgotten, is fenced and the end is written without it; the lease of a dead one ends later.
  */
-export class Takeovers {
+export class CancelDeadlines {
   readonly #store: Store;
   readonly #ms: number;
   readonly #timers = new ReleasingMap<string, NodeJS.Timeout>();

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Snapshot } from '../../event/types.ts';
 import type { Items } from '../../stream/types.ts';
 import { outlineOf } from '../store/task-outline.ts';
-import type { DamagedTask, Place, Store } from '../store/store.ts';
+import type { DamagedTask, ListPosition, Store } from '../store/store.ts';
 import type { TaskQuery } from '../types.ts';
 
 const PAGE = 50;
@@ -44,7 +44,7 @@ export function listTasks(
   };
 }
 
-function parsePlace(text: string): Place {
+function parsePlace(text: string): ListPosition {
   const [, changedAt, key] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? [];
   if (changedAt === undefined)
     throw new DuolaneError('invalid', `'${text}' is no place in a list of tasks`);

@@ -3,19 +3,19 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import type { Entry, Seq } from '../../event/types.ts';
 import { encodeEvent, numberLine } from '../store/line-codec.ts';
-import type { Commit, ReadResult, Row, Store } from '../store/store.ts';
-import { Tails } from './live-tail.ts';
+import type { Commit, ReadResult, EntryRow, Store } from '../store/store.ts';
+import { LiveTails } from './live-tail.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-const row = (seq: Seq): Row => ({
+const row = (seq: Seq): EntryRow => ({
   seq,
   note: false,
   line: numberLine(encodeEvent({ type: 'text.delta', id: 't', delta: `${seq}` }), seq),
 });
 
-const commit = (head: Seq, rows: readonly Row[]): Commit => ({
+const commit = (head: Seq, rows: readonly EntryRow[]): Commit => ({
   task: 't',
   epoch: 1,
   held: true,
@@ -40,11 +40,11 @@ class FailingStore {
 /** A reader that the ring has served one entry, and that now needs two which only the store has. */
 async function servedFromTheRing(): Promise<{
   readonly store: FailingStore;
-  readonly tails: Tails;
-  readonly reading: ReturnType<Tails['read']>;
+  readonly tails: LiveTails;
+  readonly reading: ReturnType<LiveTails['read']>;
 }> {
   const store = new FailingStore();
-  const tails = new Tails(store as unknown as Store);
+  const tails = new LiveTails(store as unknown as Store);
   tails.keep('t');
   tails.commit(commit(1, [row(1)]));
   const reading = tails.read('t', 0, {});
@@ -100,7 +100,7 @@ test('a log that closes while the store fails ends the reader, and no retry is m
 });
 
 test('a reader that nobody has told anything yet is told at once', async () => {
-  const tails = new Tails(new FailingStore() as unknown as Store);
+  const tails = new LiveTails(new FailingStore() as unknown as Store);
   await expect(tails.read('t', 0, {}).next()).rejects.toThrow('the disk is away');
   expect(vi.getTimerCount()).toBe(0);
 });
@@ -108,7 +108,7 @@ test('a reader that nobody has told anything yet is told at once', async () => {
 test('what every reader has passed is not kept, and what one of them has not is', async () => {
   const store = new FailingStore();
   store.fails = false;
-  const tails = new Tails(store as unknown as Store);
+  const tails = new LiveTails(store as unknown as Store);
   tails.keep('t');
   const [quick, slow, late] = [0, 0, 0].map((after) => tails.read('t', after, {}));
   const seqOf = async (reading = late): Promise<Seq | undefined> =>
@@ -166,9 +166,9 @@ test('whoever reads, from wherever, has every entry once and in order', async ()
           return { rows, head, ended };
         },
       };
-      const tails = new Tails(store as unknown as Store);
+      const tails = new LiveTails(store as unknown as Store);
       tails.keep('t');
-      const readers: { seen: Seq; readonly reading: ReturnType<Tails['read']> }[] = [];
+      const readers: { seen: Seq; readonly reading: ReturnType<LiveTails['read']> }[] = [];
       const readSome = async (reader: (typeof readers)[number], upTo: Seq): Promise<void> => {
         while (reader.seen < upTo) {
           const entry = reader.reading.take() ?? (await reader.reading.next()).value;

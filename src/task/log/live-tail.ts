@@ -7,7 +7,7 @@ import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { heapShare } from '../held-text.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { Commit, ReadResult, Row, Store } from '../store/store.ts';
+import type { Commit, ReadResult, EntryRow, Store } from '../store/store.ts';
 import { ReadTurns } from './read-turns.ts';
 import type { Reading } from '../types.ts';
 
@@ -122,7 +122,7 @@ interface KeptRow {
   value: { readonly entry: Entry } | { readonly line: string };
 }
 
-const keptRow = ({ seq, line, entry }: Row): KeptRow => ({
+const keptRow = ({ seq, line, entry }: EntryRow): KeptRow => ({
   seq,
   bytes: line.length,
   value: entry ? { entry } : { line },
@@ -141,14 +141,14 @@ interface Follower {
 }
 
 /** The tail of a task, kept for whoever comes next. */
-export interface Kept {
+export interface RetainedTail {
   /** Up to where it is known what was committed, every commit being announced; 0 before the first. */
   readonly head: Seq;
   drop(): void;
 }
 
 /** Every reader of a log, with one tail per task that is read. */
-export class Tails {
+export class LiveTails {
   readonly store: Store;
   readonly turns: ReadTurns = new ReadTurns();
   /** Why there is nothing more to read. */
@@ -200,7 +200,7 @@ export class Tails {
   }
 
   /** From now on what is committed to this task is remembered, so a reader need not ask the store. */
-  keep(task: string): Kept {
+  keep(task: string): RetainedTail {
     return new KeptTail(this, task);
   }
 
@@ -220,12 +220,12 @@ export class Tails {
   }
 }
 
-class KeptTail implements Kept {
-  readonly #tails: Tails;
+class KeptTail implements RetainedTail {
+  readonly #tails: LiveTails;
   readonly #task: string;
   readonly #tail: Tail;
 
-  constructor(tails: Tails, task: string) {
+  constructor(tails: LiveTails, task: string) {
     this.#tails = tails;
     this.#task = task;
     this.#tail = tails.use(task);
@@ -257,14 +257,14 @@ class EntryReader extends QueueReader<Entry> implements Reading {
 /** One reader's way through a task; begins when it is first asked. */
 class Readings implements QueueSource<Entry>, Follower {
   wake = (): void => {};
-  readonly #tails: Tails;
+  readonly #tails: LiveTails;
   readonly #task: string;
   readonly #options: Abortable;
   #place: Seq;
   #tail: Tail | undefined;
   #unfollow = (): void => {};
   /** What the store gave, and how much of it is behind us. */
-  #rows: readonly Row[] = [];
+  #rows: readonly EntryRow[] = [];
   #given = 0;
   #fetching = false;
   /** The head when the store was last asked. */
@@ -274,7 +274,7 @@ class Readings implements QueueSource<Entry>, Follower {
   #retry: NodeJS.Timeout | undefined;
   #left = false;
 
-  constructor(tails: Tails, task: string, after: Seq, options: Abortable) {
+  constructor(tails: LiveTails, task: string, after: Seq, options: Abortable) {
     this.#tails = tails;
     this.#task = task;
     this.#place = after;

@@ -1,6 +1,6 @@
 import { DuolaneError, type Failure } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
-import { METHODS, type Store, storeCalls, type StoreMethods } from '../store/store.ts';
+import { STORE_METHODS, type Store, storeFromCalls, type StoreMethods } from '../store/store.ts';
 import type { LogHealth } from '../types.ts';
 
 /** Writes that were stored so lately prove that the store works, without a probe. */
@@ -41,10 +41,10 @@ export class StoreHealth {
     this.#logger = logger;
     this.#claimMs = claimMs;
     this.store = {
-      ...storeCalls((method, args) => {
+      ...storeFromCalls((method, args) => {
         const call = store[method] as (...args: readonly unknown[]) => Promise<unknown>;
         const called = call.apply(store, [...args]);
-        if (METHODS[method] === 'write') this.#observe(method, called);
+        if (STORE_METHODS[method] === 'write') this.#observe(method, called);
         return called;
       }),
       announcesAll: store.announcesAll,

@@ -5,7 +5,7 @@ import type { AgentEvent, Entry, Logger, Seq, Snapshot, Turn } from '../../event
 import type { Abortable, Items } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { encodeEvent, flatEntry } from '../store/line-codec.ts';
-import { HeldClaims } from './active-claims.ts';
+import { ActiveClaims } from './active-claims.ts';
 import {
   cancellableGenerator,
   addListener,
@@ -15,8 +15,8 @@ import { listTasks } from './list-tasks.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { isTrouble, StoreHealth } from './store-health.ts';
 import type { Commit, DamagedTask, Store } from '../store/store.ts';
-import { Tails } from './live-tail.ts';
-import { Takeovers } from './cancel-deadlines.ts';
+import { LiveTails } from './live-tail.ts';
+import { CancelDeadlines } from './cancel-deadlines.ts';
 import type {
   Bookmark,
   Claim,
@@ -51,9 +51,9 @@ class Log implements TaskLog {
   readonly #logger: Logger;
   readonly #damaged = new Set<string>();
   readonly #health: StoreHealth;
-  readonly #tails: Tails;
-  readonly #held: HeldClaims;
-  readonly #takeovers: Takeovers;
+  readonly #tails: LiveTails;
+  readonly #held: ActiveClaims;
+  readonly #takeovers: CancelDeadlines;
   readonly #wakes = new Set<() => void>();
   readonly #unlisten: () => void;
   readonly #poll: NodeJS.Timeout | undefined;
@@ -61,7 +61,7 @@ class Log implements TaskLog {
 
   constructor(given: Store, options: LogOptions) {
     const { heartbeatMs = 5000, leaseMs = 4 * heartbeatMs, pollMs = 5000 } = options;
-    const { takeoverMs = 10_000 } = options;
+    const { cancelTimeoutMs: takeoverMs = 10_000 } = options;
     if (leaseMs <= heartbeatMs)
       throw new DuolaneError(
         'invalid',
@@ -75,9 +75,9 @@ class Log implements TaskLog {
     this.#options = options;
     this.#leaseMs = leaseMs;
     this.#pollMs = pollMs;
-    this.#tails = new Tails(store);
-    this.#held = new HeldClaims(store, { leaseMs, heartbeatMs });
-    this.#takeovers = new Takeovers(store, takeoverMs);
+    this.#tails = new LiveTails(store);
+    this.#held = new ActiveClaims(store, { leaseMs, heartbeatMs });
+    this.#takeovers = new CancelDeadlines(store, takeoverMs);
     const unlisten = [
       store.onCommit((commit) => this.#commit(commit)),
       store.onGap?.(() => {

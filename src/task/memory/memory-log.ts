@@ -1,8 +1,8 @@
-import { Ledger } from '../store/store-rules.ts';
+import { StoreRules } from '../store/store-rules.ts';
 import { openLog } from '../log/task-log.ts';
-import { MemoryTables } from './memory-storage.ts';
+import { MemoryStorage } from './memory-storage.ts';
 import { notifyAll } from '../process-warnings.ts';
-import { type Commit, invoke, type Store, storeCalls } from '../store/store.ts';
+import { type Commit, callStoreMethod, type Store, storeFromCalls } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
 
 export interface MemoryDatabaseOptions {
@@ -13,11 +13,11 @@ export interface MemoryDatabaseOptions {
 /** What several logs of one process can share, as replicas share a database. */
 export function memoryDatabase({ keepEnded = 1000 }: MemoryDatabaseOptions = {}): Store {
   const evictListeners = new Set<(task: string) => void>();
-  const tables = new MemoryTables(keepEnded, (task) => notifyAll(evictListeners, task));
-  const ledger = new Ledger(tables);
+  const tables = new MemoryStorage(keepEnded, (task) => notifyAll(evictListeners, task));
+  const ledger = new StoreRules(tables);
   const listeners = new Set<(commit: Commit) => void>();
-  const calls = storeCalls(async (method, args) => {
-    const result = invoke(ledger, method, args);
+  const calls = storeFromCalls(async (method, args) => {
+    const result = callStoreMethod(ledger, method, args);
     for (const commit of ledger.takeCommits()) notifyAll(listeners, commit);
     return result;
   });

@@ -1,22 +1,22 @@
 import { isFinal } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
-import { changed } from '../store/listed-change.ts';
+import { isListedChange } from '../store/listed-change.ts';
 import { RunQueue } from '../store/run-queue.ts';
-import type { Page, PageRequest, Place, Row, TaskFilter } from '../store/store.ts';
-import type { Head, Tables, TurnKey } from '../store/storage-engine.ts';
+import type { StorePage, PageRequest, ListPosition, EntryRow, TaskFilter } from '../store/store.ts';
+import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
 import type { Bookmark } from '../types.ts';
 
-interface Record extends Place {
-  head: Head;
+interface Record extends ListPosition {
+  head: TaskHead;
   changedAt: number;
-  rows: Row[];
+  rows: EntryRow[];
   compacted: boolean;
   readonly turns: string[];
   readonly marks: Map<string, Bookmark>;
 }
 
 /** Tables in maps. Beyond `keepEnded` ended tasks the one that ended first is forgotten. */
-export class MemoryTables implements Tables {
+export class MemoryStorage implements StorageEngine {
   readonly #keepEnded: number;
   readonly #onEvict: (task: string) => void;
   readonly #tasks = new Map<string, Record>();
@@ -31,15 +31,15 @@ export class MemoryTables implements Tables {
     this.#onEvict = onEvict;
   }
 
-  load(task: string): Head | undefined {
+  load(task: string): TaskHead | undefined {
     return this.#tasks.get(task)?.head;
   }
 
-  write(from: Head | undefined, to: Head, rows: readonly Row[]): void {
+  write(from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): void {
     const record = this.#tasks.get(to.task) ?? this.#create(to);
     record.head = to;
     for (const row of rows) record.rows.push(row);
-    if (changed(from?.snapshot, to.snapshot)) record.changedAt = to.snapshot.updatedAt;
+    if (isListedChange(from?.snapshot, to.snapshot)) record.changedAt = to.snapshot.updatedAt;
     this.#queue.update(to.task, to.snapshot, to, record.key, record.changedAt);
     if (!isFinal(to.snapshot.state)) return;
     this.#ended.add(to.task);
@@ -49,12 +49,12 @@ export class MemoryTables implements Tables {
     this.#onEvict(first);
   }
 
-  rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
+  rows(task: string, after: Seq, maxRows: number, maxBytes: number): EntryRow[] {
     const all = this.#tasks.get(task)?.rows ?? [];
-    const rows: Row[] = [];
+    const rows: EntryRow[] = [];
     let bytes = 0;
     for (let at = indexAfter(all, after); at < all.length; at++) {
-      const row = all[at] as Row;
+      const row = all[at] as EntryRow;
       rows.push(row);
       bytes += row.line.length;
       if (rows.length >= maxRows || bytes >= maxBytes) break;
@@ -92,7 +92,7 @@ export class MemoryTables implements Tables {
     return this.#queue.nextLease(agents);
   }
 
-  page({ after, limit, maxChars: _whole, outline: _none, ...filter }: PageRequest): Page {
+  page({ after, limit, maxChars: _whole, outline: _none, ...filter }: PageRequest): StorePage {
     const found = this.#matching(filter)
       .filter((place) => after === undefined || newestFirst(after, place) < 0)
       .toSorted(newestFirst)
@@ -153,7 +153,7 @@ export class MemoryTables implements Tables {
 
   probe(): void {}
 
-  #create(head: Head): Record {
+  #create(head: TaskHead): Record {
     const record: Record = {
       key: ++this.#keys,
       head,
@@ -191,13 +191,13 @@ export class MemoryTables implements Tables {
 }
 
 // Gap-free until a task is compacted, so the place is nearly always known without a search.
-function indexAfter(rows: readonly Row[], after: Seq): number {
+function indexAfter(rows: readonly EntryRow[], after: Seq): number {
   if (rows[after - 1]?.seq === after) return after;
   let low = 0;
   let high = rows.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((rows[middle] as Row).seq > after) high = middle;
+    if ((rows[middle] as EntryRow).seq > after) high = middle;
     else low = middle + 1;
   }
   return low;
@@ -206,7 +206,8 @@ function indexAfter(rows: readonly Row[], after: Seq): number {
 const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
   JSON.stringify([owner, agent, messageId]);
 
-const newestFirst = (a: Place, b: Place): number => b.changedAt - a.changedAt || b.key - a.key;
+const newestFirst = (a: ListPosition, b: ListPosition): number =>
+  b.changedAt - a.changedAt || b.key - a.key;
 
 const byName = (a: Pick<Bookmark, 'task' | 'name'>, b: Pick<Bookmark, 'task' | 'name'>): number =>
   compare(a.task, b.task) || compare(a.name, b.name);

@@ -24,7 +24,7 @@ export interface PgPool {
   readonly options?: { readonly max?: number | undefined };
 }
 
-export interface Statement {
+export interface PgStatement {
   /** Prepared once per connection under this name. */
   readonly name?: string;
   readonly text: string;
@@ -35,7 +35,7 @@ export interface Statement {
  * read. A connection that fails or does not answer in time is thrown away, so nothing waits for a
  * database that is gone; whether the statement was done is then unknown.
  */
-export class Connections {
+export class PgConnections {
   readonly #pool: PgPool;
   readonly #answerMs: number;
   #writer: PgClient | undefined;
@@ -49,7 +49,7 @@ export class Connections {
 
   /** On the connection that writes. One at a time: whoever calls it waits for the one before. */
   async write(
-    statement: Statement,
+    statement: PgStatement,
     values: readonly unknown[] = [],
     answerMs: number = this.#answerMs,
   ): Promise<SqlRow[]> {
@@ -63,7 +63,7 @@ export class Connections {
     }
   }
 
-  async read(statement: Statement, values: readonly unknown[] = []): Promise<SqlRow[]> {
+  async read(statement: PgStatement, values: readonly unknown[] = []): Promise<SqlRow[]> {
     const client = await this.connect();
     let failed = true;
     try {
@@ -113,7 +113,7 @@ export class Connections {
 
   async #ask(
     client: PgClient,
-    statement: Statement,
+    statement: PgStatement,
     values: readonly unknown[],
     answerMs: number,
   ): Promise<SqlRow[]> {

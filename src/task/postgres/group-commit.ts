@@ -4,17 +4,17 @@ import { sleep } from '../../stream/index.ts';
 import { numberLine } from '../store/line-codec.ts';
 import { isDamage } from '../store/page-builder.ts';
 import { type WriteRules, writeRules } from '../store/store-rules.ts';
-import { Batch, type KnownTurn, type Prepared, turnKey } from './write-batch.ts';
-import { type Connections, sqlState } from './connections.ts';
-import type { Heads, PgHead } from './head-cache.ts';
+import { WriteBatch, type KnownTurn, type PreparedWrite, turnKey } from './write-batch.ts';
+import { type PgConnections, sqlState } from './connections.ts';
+import type { HeadCache, PgHead } from './head-cache.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import type { Sql } from './sql.ts';
-import { type Commit, invoke, type StoreMethods } from '../store/store.ts';
+import { type Commit, callStoreMethod, type StoreMethods } from '../store/store.ts';
 import { turnKeyOf, type TurnKey } from '../store/storage-engine.ts';
 
 export type GroupMethod = 'submit' | 'cancel' | 'append' | 'release';
 
-interface Call {
+interface GroupedCall {
   readonly method: GroupMethod;
   readonly args: readonly unknown[];
   readonly task: string;
@@ -28,7 +28,7 @@ interface Call {
 }
 
 interface Tried {
-  readonly call: Call;
+  readonly call: GroupedCall;
   readonly rests: ReadonlySet<string>;
   readonly settle: () => void;
 }
@@ -60,16 +60,16 @@ export interface GroupOptions {
  * nothing is locked while we think, and a refusal always rests on what the database says.
  */
 export class GroupCommit {
-  readonly #connections: Connections;
+  readonly #connections: PgConnections;
   readonly #sql: Sql;
-  readonly #heads: Heads;
+  readonly #heads: HeadCache;
   readonly #options: GroupOptions;
-  #queue: Call[] = [];
+  #queue: GroupedCall[] = [];
   readonly #counts = new LruCache<string, { readonly at: number; queued: number }>(2000);
   #between: (() => Promise<void>)[] = [];
   #running: Promise<void> | undefined;
 
-  constructor(connections: Connections, sql: Sql, heads: Heads, options: GroupOptions) {
+  constructor(connections: PgConnections, sql: Sql, heads: HeadCache, options: GroupOptions) {
     this.#connections = connections;
     this.#sql = sql;
     this.#heads = heads;
@@ -107,7 +107,7 @@ export class GroupCommit {
     this.#running = undefined;
   }
 
-  #take(): Call[] {
+  #take(): GroupedCall[] {
     let bytes = 0;
     const stop = this.#queue.findIndex(
       (call, index) => index === MAX_CALLS || (bytes += call.bytes) > MAX_BYTES,
@@ -116,7 +116,7 @@ export class GroupCommit {
     return this.#queue.splice(0, stop === -1 ? this.#queue.length : Math.max(1, stop));
   }
 
-  async #commit(calls: readonly Call[]): Promise<void> {
+  async #commit(calls: readonly GroupedCall[]): Promise<void> {
     let left = calls;
     try {
       let doubted: ReadonlySet<string> = new Set<string>();
@@ -136,7 +136,10 @@ export class GroupCommit {
   }
 
   /** One attempt at all of them; gives back the calls that have to be decided anew. */
-  async #round(calls: readonly Call[], doubted: ReadonlySet<string>): Promise<readonly Call[]> {
+  async #round(
+    calls: readonly GroupedCall[],
+    doubted: ReadonlySet<string>,
+  ): Promise<readonly GroupedCall[]> {
     const heads = new Map<string, PgHead>();
     const stale = new Set<string>();
     for (const { task } of calls) {
@@ -149,14 +152,16 @@ export class GroupCommit {
       for (const [task, head] of await this.#heads.fresh([...stale], ask)) heads.set(task, head);
     for (const task of stale) this.#heads.keep(task, heads.get(task));
     await this.#count(calls.filter(({ task }) => !heads.has(task)));
-    const batch = new Batch(heads, await this.#knownTurns(calls), (party) => this.#queued(party));
+    const batch = new WriteBatch(heads, await this.#knownTurns(calls), (party) =>
+      this.#queued(party),
+    );
     const rules = writeRules(batch);
     const tried = calls.map((call) => attempt(rules, batch, call));
     const done = await this.#write(batch, rules.takeCommits());
     if (!done) return calls;
     // A call is answered when each task it rests on was read just now, or compared in this commit.
     const holds = (task: string): boolean => (batch.has(task) ? done.has(task) : stale.has(task));
-    const again: Call[] = [];
+    const again: GroupedCall[] = [];
     for (const { call, rests, settle } of tried) {
       if ([...rests].every(holds)) settle();
       else again.push(call);
@@ -165,7 +170,7 @@ export class GroupCommit {
   }
 
   /** The tasks that were written; undefined if the whole commit lost a race. */
-  async #write(batch: Batch, commits: readonly Commit[]): Promise<Set<string> | undefined> {
+  async #write(batch: WriteBatch, commits: readonly Commit[]): Promise<Set<string> | undefined> {
     if (batch.size === 0) return new Set();
     const { channel, sender, onCommits } = this.#options;
     const prepared = batch.prepare(channel, sender);
@@ -186,7 +191,7 @@ export class GroupCommit {
     }
   }
 
-  #keep({ heads }: Prepared, numbers: readonly number[]): Set<string> {
+  #keep({ heads }: PreparedWrite, numbers: readonly number[]): Set<string> {
     const done = new Set<string>();
     for (const number of numbers) {
       const head = heads[number - 1] as PgHead;
@@ -197,7 +202,7 @@ export class GroupCommit {
   }
 
   /** Up to a second old, and what was submitted here since: a limit on queues need not be exact. */
-  async #count(calls: readonly Call[]): Promise<void> {
+  async #count(calls: readonly GroupedCall[]): Promise<void> {
     const now = performance.now();
     let most = 0;
     const parties = new Set<string>();
@@ -216,7 +221,7 @@ export class GroupCommit {
     return count ? count.queued++ : 0;
   }
 
-  async #knownTurns(calls: readonly Call[]): Promise<Map<string, KnownTurn>> {
+  async #knownTurns(calls: readonly GroupedCall[]): Promise<Map<string, KnownTurn>> {
     const keys = calls.flatMap(({ turn }) => turn ?? []);
     if (keys.length === 0) return new Map();
     const rows = await this.#connections.write(this.#sql.turns, [
@@ -235,11 +240,15 @@ export class GroupCommit {
   }
 }
 
-function attempt(rules: WriteRules, batch: Batch, call: Call): Tried {
+function attempt(rules: WriteRules, batch: WriteBatch, call: GroupedCall): Tried {
   batch.begin();
   let settle: () => void;
   try {
-    const value: unknown = invoke(rules as unknown as StoreMethods, call.method, call.args);
+    const value: unknown = callStoreMethod(
+      rules as unknown as StoreMethods,
+      call.method,
+      call.args,
+    );
     settle = () => call.resolve(value);
   } catch (error) {
     settle = () => call.reject(error);
@@ -251,7 +260,7 @@ function attempt(rules: WriteRules, batch: Batch, call: Call): Tried {
 function subjectOf(
   method: GroupMethod,
   [first]: readonly unknown[],
-): Pick<Call, 'task' | 'turn' | 'party' | 'maxQueued' | 'bytes'> {
+): Pick<GroupedCall, 'task' | 'turn' | 'party' | 'maxQueued' | 'bytes'> {
   if (method === 'append') {
     const { task, events } = first as Parameters<StoreMethods['append']>[0];
     return { task, bytes: events.reduce((bytes, event) => bytes + event.length, 0) };

@@ -1,20 +1,23 @@
 import { DuolaneError } from '../../errors.ts';
 import { foldStored } from '../store/fold-stored.ts';
-import type { SqlRow, Statement } from './connections.ts';
+import type { SqlRow, PgStatement } from './connections.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';
-import type { Head } from '../store/storage-engine.ts';
+import type { TaskHead } from '../store/storage-engine.ts';
 
 /** A head as it was when its row had this `rev`. */
-export interface PgHead extends Head {
+export interface PgHead extends TaskHead {
   readonly rev: number;
   /** Of the snapshot that is stored, and of the entries that came after it. */
   readonly savedBytes: number;
   readonly restBytes: number;
 }
 
-export type Ask = (statement: Statement, values: readonly unknown[]) => Promise<SqlRow[]>;
+export type RunStatement = (
+  statement: PgStatement,
+  values: readonly unknown[],
+) => Promise<SqlRow[]>;
 
 const HOT_TASKS = 2000;
 
@@ -22,15 +25,15 @@ const HOT_TASKS = 2000;
  * Tasks as they were last seen here. Only ever a guess: another replica may have written since, so
  * whoever decides by one either compares its `rev` in the commit or asks for a fresh one.
  */
-export class Heads {
-  readonly #load: Statement;
+export class HeadCache {
+  readonly #load: PgStatement;
   // Bounded by its text too; a task beyond is read from the database again.
   readonly #hot = new LruCache<string, PgHead>(HOT_TASKS, {
     maxWeight: heapShare(),
     weigh: ({ snapshot }) => snapshotChars(snapshot),
   });
 
-  constructor(load: Statement) {
+  constructor(load: PgStatement) {
     this.#load = load;
   }
 
@@ -39,7 +42,7 @@ export class Heads {
   }
 
   /** As they are now; what is known already is not sent again. Tasks that are not there are left out. */
-  async fresh(tasks: readonly string[], ask: Ask): Promise<Map<string, PgHead>> {
+  async fresh(tasks: readonly string[], ask: RunStatement): Promise<Map<string, PgHead>> {
     const known = tasks.map((task) => this.#hot.peek(task));
     const rows = await ask(this.#load, [tasks, known.map((head) => head?.rev ?? 0)]);
     const byTask = new Map(rows.map((row) => [String(row['id']), row]));

@@ -2,7 +2,7 @@ export {
   natsBus,
   postgresDatabase,
   postgresLog,
-  type Bus,
+  type WakeupBus,
   type BusListener,
   type NatsBusOptions,
   type NatsConnectionLike,

@@ -1,9 +1,9 @@
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { onAbort, sleep } from '../../stream/index.ts';
-import type { Bus, BusListener } from './wakeup-bus.ts';
+import type { WakeupBus, BusListener } from './wakeup-bus.ts';
 import type { PgClient } from './connections.ts';
 
-export interface ListenOptions {
+export interface PgListenOptions {
   /** A connection of its own, direct or in session mode: a pooler in between loses notifications. */
   readonly connect: () => Promise<PgClient>;
   readonly channel: string;
@@ -17,7 +17,7 @@ const MAX_PAUSE_MS = 5000;
  * PostgreSQL's own LISTEN and NOTIFY. The log notifies in the statement that commits, so `publish`
  * has nothing to do.
  */
-export function postgresBus({ connect, channel, checkMs }: ListenOptions): Bus {
+export function postgresBus({ connect, channel, checkMs }: PgListenOptions): WakeupBus {
   const closed = new AbortController();
   let running: Promise<void> | undefined;
 

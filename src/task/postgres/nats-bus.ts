@@ -1,4 +1,4 @@
-import type { Bus } from './wakeup-bus.ts';
+import type { WakeupBus } from './wakeup-bus.ts';
 
 /** What we use of a `NatsConnection` of the packages `@nats-io/transport-node` or `nats`. */
 export interface NatsConnectionLike {
@@ -18,7 +18,7 @@ export interface NatsBusOptions {
  * Wake-ups over NATS core, for more commits a second than NOTIFY carries. Nothing is stored there:
  * what is lost while NATS is away is found by looking.
  */
-export function natsBus({ connection, subject = 'duolane' }: NatsBusOptions): Bus {
+export function natsBus({ connection, subject = 'duolane' }: NatsBusOptions): WakeupBus {
   let stop = (): void => {};
   return {
     publish(text) {

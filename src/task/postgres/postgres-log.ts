@@ -1,12 +1,12 @@
 import { DuolaneError } from '../../errors.ts';
-import type { Bus } from './wakeup-bus.ts';
+import type { WakeupBus } from './wakeup-bus.ts';
 import { openLog } from '../log/task-log.ts';
 import type { PgPool } from './connections.ts';
 import { openPostgresStore } from './postgres-store.ts';
 import type { Store } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
 
-export type { Bus, BusListener } from './wakeup-bus.ts';
+export type { WakeupBus, BusListener } from './wakeup-bus.ts';
 export { natsBus, type NatsBusOptions, type NatsConnectionLike } from './nats-bus.ts';
 export type { PgClient, PgPool, SqlRow } from './connections.ts';
 
@@ -27,7 +27,7 @@ export interface PostgresOptions {
    */
   readonly maxRunsPerParty?: number;
   /** Carries the wake-ups instead of LISTEN and NOTIFY; closed with the log. */
-  readonly bus?: Bus;
+  readonly bus?: WakeupBus;
 }
 
 export interface PostgresLogOptions extends LogOptions, PostgresOptions {}

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { DuolaneError } from '../../errors.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { Bus } from './wakeup-bus.ts';
+import type { WakeupBus } from './wakeup-bus.ts';
 import { postgresBus } from './listen-notify-bus.ts';
-import { Connections, type PgPool } from './connections.ts';
+import { PgConnections, type PgPool } from './connections.ts';
 import { GroupCommit } from './group-commit.ts';
-import { headOf, Heads, type PgHead } from './head-cache.ts';
-import { Reads } from './read-queries.ts';
+import { headOf, HeadCache, type PgHead } from './head-cache.ts';
+import { ReadQueries } from './read-queries.ts';
 import { Suspects } from './expired-claims.ts';
 import { steadyNow } from '../steady-clock.ts';
 import { migrate } from './schema.ts';
@@ -17,12 +17,12 @@ import { isDamage } from '../store/page-builder.ts';
 import type { Commit, DamagedTask, Store, StoreCalls } from '../store/store.ts';
 import type { ReplicaInfo, ReplicaTask } from '../types.ts';
 
-export interface StoreOptions {
+export interface PgStoreOptions {
   readonly schema: string;
   readonly answerMs: number;
   readonly pollMs: number;
   readonly maxRunsPerParty: number;
-  readonly bus?: Bus | undefined;
+  readonly bus?: WakeupBus | undefined;
 }
 
 const LOCKED_RETRY_MS = 50;
@@ -36,9 +36,9 @@ const SERVED_PARTIES = 256;
 export async function openPostgresStore(
   pool: PgPool,
   close: () => Promise<void>,
-  options: StoreOptions,
+  options: PgStoreOptions,
 ): Promise<Store> {
-  const connections = new Connections(pool, options.answerMs);
+  const connections = new PgConnections(pool, options.answerMs);
   try {
     await migrate(connections, options.schema);
   } catch (error) {
@@ -51,13 +51,13 @@ export async function openPostgresStore(
 
 class PostgresStore implements Store {
   readonly announcesAll = false;
-  readonly #connections: Connections;
+  readonly #connections: PgConnections;
   readonly #closePool: () => Promise<void>;
   readonly #sql: Sql;
-  readonly #heads: Heads;
-  readonly #reads: Reads;
+  readonly #heads: HeadCache;
+  readonly #reads: ReadQueries;
   readonly #group: GroupCommit;
-  readonly #bus: Bus;
+  readonly #bus: WakeupBus;
   readonly #channel: string;
   readonly #sender = `${randomUUID().slice(0, 8)}\n`;
   readonly #maxRunsPerParty: number;
@@ -70,13 +70,13 @@ class PostgresStore implements Store {
   readonly #presenceTimer: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
-  constructor(connections: Connections, close: () => Promise<void>, options: StoreOptions) {
+  constructor(connections: PgConnections, close: () => Promise<void>, options: PgStoreOptions) {
     const { schema, bus, pollMs } = options;
     this.#connections = connections;
     this.#closePool = close;
     this.#sql = statements(schema);
-    this.#heads = new Heads(this.#sql.load);
-    this.#reads = new Reads(connections, this.#sql, schema, this.#heads);
+    this.#heads = new HeadCache(this.#sql.load);
+    this.#reads = new ReadQueries(connections, this.#sql, schema, this.#heads);
     this.#channel = bus ? '' : schema;
     this.#bus =
       bus ??
@@ -287,7 +287,7 @@ class PostgresStore implements Store {
     return await this.#group.call(method, args);
   }
 
-  #open(): Reads {
+  #open(): ReadQueries {
     this.#check();
     return this.#reads;
   }
@@ -305,7 +305,7 @@ class PostgresStore implements Store {
     // Our own commits were announced when they were made, with their rows.
     if (text.startsWith(this.#sender)) return;
     for (const line of text.split('\n').slice(1)) {
-      const news = parseNews(line);
+      const news = parseCommitNotice(line);
       if (news) this.#announce(news);
       else this.#gap();
     }
@@ -341,7 +341,7 @@ class PostgresStore implements Store {
 }
 
 /** Undefined for what cannot be read: somebody newer, or a name too long for a notification. */
-function parseNews(line: string): Commit | undefined {
+function parseCommitNotice(line: string): Commit | undefined {
   try {
     const news: unknown = JSON.parse(line);
     if (!Array.isArray(news)) return undefined;

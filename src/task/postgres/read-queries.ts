@@ -1,13 +1,20 @@
 import type { Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { disposableRows } from '../store/compaction.ts';
+import { compactableRows } from '../store/compaction.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
-import type { Connections, SqlRow } from './connections.ts';
-import type { Heads } from './head-cache.ts';
+import type { PgConnections, SqlRow } from './connections.ts';
+import type { HeadCache } from './head-cache.ts';
 import type { Sql } from './sql.ts';
 import { decodeSnapshot } from '../store/line-codec.ts';
-import type { PageRequest, Page, Place, ReadResult, Row, TaskFilter } from '../store/store.ts';
+import type {
+  PageRequest,
+  StorePage,
+  ListPosition,
+  ReadResult,
+  EntryRow,
+  TaskFilter,
+} from '../store/store.ts';
 import type { Bookmark } from '../types.ts';
 
 const CHUNK_ROWS = 256;
@@ -19,7 +26,7 @@ const PRUNE_TASKS = 20;
 /** A task of a page, with its outline if that is asked for and as new as its snapshot. */
 interface Listed {
   readonly task: string;
-  readonly place: Place;
+  readonly place: ListPosition;
   /** Of its snapshot. */
   readonly size: number;
   readonly outline?: string;
@@ -33,15 +40,15 @@ interface Read {
 }
 
 /** Everything that only looks. It sees what is committed, whoever committed it. */
-export class Reads {
-  readonly #connections: Connections;
+export class ReadQueries {
+  readonly #connections: PgConnections;
   readonly #sql: Sql;
   readonly #schema: string;
-  readonly #heads: Heads;
+  readonly #heads: HeadCache;
   readonly #queue: Read[] = [];
   #statements = 0;
 
-  constructor(connections: Connections, sql: Sql, schema: string, heads: Heads) {
+  constructor(connections: PgConnections, sql: Sql, schema: string, heads: HeadCache) {
     this.#connections = connections;
     this.#sql = sql;
     this.#schema = schema;
@@ -72,7 +79,13 @@ export class Reads {
     return snapshot;
   }
 
-  async page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): Promise<Page> {
+  async page({
+    after,
+    limit,
+    maxChars,
+    outline = false,
+    ...filter
+  }: PageRequest): Promise<StorePage> {
     const { where, values } = condition(filter);
     const place = after
       ? `and (changed_at, key) < ($${values.push(after.changedAt)}, $${values.push(after.key)})`
@@ -160,7 +173,7 @@ export class Reads {
     const found = await this.#connections.read(this.#sql.uncompacted, [before, PRUNE_TASKS]);
     for (const { id } of found) {
       const task = String(id);
-      const rows: Row[] = [];
+      const rows: EntryRow[] = [];
       for (let after = 0; ; after = rows.at(-1)?.seq ?? 0) {
         const more = (await this.read(task, after))?.rows ?? [];
         if (more.length === 0) break;
@@ -199,7 +212,7 @@ export class Reads {
         CHUNK_ROWS,
         CHUNK_BYTES,
       ]);
-      const results = new Map<number, ReadResult & { readonly rows: Row[] }>();
+      const results = new Map<number, ReadResult & { readonly rows: EntryRow[] }>();
       for (const row of rows) {
         const n = Number(row['n']);
         const result = results.get(n) ?? {
@@ -218,9 +231,9 @@ export class Reads {
 }
 
 /** A task that cannot be read keeps its rows; others are still compacted. */
-function disposable(rows: readonly Row[]): readonly number[] {
+function disposable(rows: readonly EntryRow[]): readonly number[] {
   try {
-    return disposableRows(rows);
+    return compactableRows(rows);
   } catch (error) {
     if (!isDamage(error)) throw error;
     return [];
@@ -237,7 +250,7 @@ function toListed(row: SqlRow): Listed {
   };
 }
 
-const toRow = (row: SqlRow): Row => ({
+const toRow = (row: SqlRow): EntryRow => ({
   seq: Number(row['seq']),
   note: row['note'] === true,
   line: String(row['line']),

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { sleep } from '../../stream/index.ts';
-import { type Connections, sqlState } from './connections.ts';
+import { type PgConnections, sqlState } from './connections.ts';
 
 /**
  * Each step brings a database from the version before it to its own; steps are never changed, only
@@ -59,7 +59,7 @@ const MADE_BY_ANOTHER = new Set(['23505', '42710', '42P06', '42P07', '40P01']);
  * on `migrations` works, the others wait and find it done. The lock belongs to the transaction, so
  * it goes with a replica that dies. An up-to-date database is only looked at.
  */
-export async function migrate(connections: Connections, schema: string): Promise<void> {
+export async function migrate(connections: PgConnections, schema: string): Promise<void> {
   const version = await versionOf(connections, schema);
   if (version > STEPS.length)
     throw new DuolaneError(
@@ -85,7 +85,7 @@ export async function migrate(connections: Connections, schema: string): Promise
 }
 
 /** -1 when there is nothing yet. */
-async function versionOf(connections: Connections, schema: string): Promise<number> {
+async function versionOf(connections: PgConnections, schema: string): Promise<number> {
   const [found] = await connections.write({ text: 'select to_regclass($1) is not null as there' }, [
     `${schema}.migrations`,
   ]);
@@ -96,7 +96,7 @@ async function versionOf(connections: Connections, schema: string): Promise<numb
   return Number(row?.['version']);
 }
 
-async function create(connections: Connections, schema: string): Promise<void> {
+async function create(connections: PgConnections, schema: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       await connections.write({ text: `create schema if not exists ${schema}` });

@@ -1,4 +1,4 @@
-import type { Statement } from './connections.ts';
+import type { PgStatement } from './connections.ts';
 
 export type Sql = Readonly<
   Record<
@@ -20,7 +20,7 @@ export type Sql = Readonly<
     | 'present'
     | 'absent'
     | 'replicas',
-    Statement
+    PgStatement
   >
 >;
 

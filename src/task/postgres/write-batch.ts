@@ -1,24 +1,24 @@
 import { isFinal, needsRun } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
-import { changed } from '../store/listed-change.ts';
+import { isListedChange } from '../store/listed-change.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import type { PgHead } from './head-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { partyOf } from '../store/run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
-import type { Row } from '../store/store.ts';
-import type { Head, TaskTables, TurnKey } from '../store/storage-engine.ts';
+import type { EntryRow } from '../store/store.ts';
+import type { TaskHead, TaskStorage, TurnKey } from '../store/storage-engine.ts';
 
 /** A turn that the database knows already, with its entry. */
 export interface KnownTurn {
   readonly task: string;
-  readonly row: Row;
+  readonly row: EntryRow;
 }
 
-interface Write {
+interface TaskWrite {
   readonly from: PgHead | undefined;
-  to: Head;
-  readonly rows: Row[];
+  to: TaskHead;
+  readonly rows: EntryRow[];
   readonly turns: { readonly key: TurnKey; readonly seq: Seq }[];
 }
 
@@ -28,13 +28,13 @@ export const turnKey = ({ owner, agent, messageId }: TurnKey): string =>
   JSON.stringify([owner, agent, messageId]);
 
 /** What a group of calls is about to write, as the rules see it: the heads it starts from and what they become. */
-export class Batch implements TaskTables {
+export class WriteBatch implements TaskStorage {
   /** The tasks that the calls since `begin` have rested on. */
   consulted: Set<string> = new Set();
   readonly queued: (party: string) => number;
   readonly #heads: ReadonlyMap<string, PgHead>;
   readonly #known: ReadonlyMap<string, KnownTurn>;
-  readonly #writes = new Map<string, Write>();
+  readonly #writes = new Map<string, TaskWrite>();
   readonly #remembered = new Map<string, { readonly task: string; readonly seq: Seq }>();
 
   constructor(
@@ -60,12 +60,12 @@ export class Batch implements TaskTables {
     this.consulted = new Set();
   }
 
-  load(task: string): Head | undefined {
+  load(task: string): TaskHead | undefined {
     this.consulted.add(task);
     return this.#writes.get(task)?.to ?? this.#heads.get(task);
   }
 
-  write(_from: Head | undefined, to: Head, rows: readonly Row[]): void {
+  write(_from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): void {
     const write = this.#writes.get(to.task);
     if (write) {
       write.to = to;
@@ -84,7 +84,7 @@ export class Batch implements TaskTables {
   }
 
   /** Only ever asked for the entry of a turn that `turn` gave. */
-  rows(task: string, after: Seq): Row[] {
+  rows(task: string, after: Seq): EntryRow[] {
     const written = this.#writes.get(task)?.rows.find((row) => row.seq === after + 1);
     const known = [...this.#known.values()].find(
       (turn) => turn.task === task && turn.row.seq === after + 1,
@@ -99,7 +99,7 @@ export class Batch implements TaskTables {
   }
 
   /** The values of the statement `write`; `done` then turns their numbers into heads. */
-  prepare(channel: string, sender: string): Prepared {
+  prepare(channel: string, sender: string): PreparedWrite {
     const tasks: unknown[][] = Array.from({ length: 16 }, () => []);
     const entries: unknown[][] = Array.from({ length: 4 }, () => []);
     const turns: unknown[][] = Array.from({ length: 5 }, () => []);
@@ -120,7 +120,7 @@ export class Batch implements TaskTables {
   }
 }
 
-export interface Prepared {
+export interface PreparedWrite {
   readonly values: readonly unknown[];
   /** What each written task is afterwards; the database counts them from 1. */
   readonly heads: readonly PgHead[];
@@ -130,18 +130,20 @@ function push(columns: unknown[][], values: readonly unknown[]): void {
   for (const [index, value] of values.entries()) columns[index]?.push(value);
 }
 
-const sizeOf = (rows: readonly Row[]): number =>
+const sizeOf = (rows: readonly EntryRow[]): number =>
   rows.reduce((bytes, row) => bytes + row.line.length, 0);
 
 // A long run is folded again now and then, so that a task costs no more to load than about twice its
 // snapshot; the wait doubles with it, so that all snapshots together cost no more than the log.
-function snapshotToSave({ from, to, rows }: Write): string | undefined {
+function snapshotToSave({ from, to, rows }: TaskWrite): string | undefined {
   const rest = (from?.restBytes ?? 0) + sizeOf(rows);
   const due = rest > Math.max(SNAPSHOT_AFTER_BYTES, 2 * (from?.savedBytes ?? 0));
-  return due || changed(from?.snapshot, to.snapshot) ? encodeSnapshot(to.snapshot) : undefined;
+  return due || isListedChange(from?.snapshot, to.snapshot)
+    ? encodeSnapshot(to.snapshot)
+    : undefined;
 }
 
-function headAfter({ from, to, rows }: Write, saved: string | undefined): PgHead {
+function headAfter({ from, to, rows }: TaskWrite, saved: string | undefined): PgHead {
   const { task, snapshot, epoch, worker, leaseUntil } = to;
   return {
     task,
@@ -157,7 +159,7 @@ function headAfter({ from, to, rows }: Write, saved: string | undefined): PgHead
 
 function taskValues(
   from: PgHead | undefined,
-  { task, snapshot, epoch, worker, leaseUntil }: Head,
+  { task, snapshot, epoch, worker, leaseUntil }: TaskHead,
   saved: string | undefined,
 ): readonly unknown[] {
   const { state, seq, updatedAt, agent, context, owner = '', turns } = snapshot;
@@ -173,7 +175,7 @@ function taskValues(
     worker ?? null,
     leaseUntil === from?.leaseUntil ? null : leaseMs,
     needsRun(snapshot),
-    changed(from?.snapshot, snapshot) ? updatedAt : null,
+    isListedChange(from?.snapshot, snapshot) ? updatedAt : null,
     isFinal(state) ? updatedAt : null,
     isNew ? agent : null,
     isNew ? context : null,

@@ -14,9 +14,9 @@ import type {
 } from '../../event/types.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { Cancellation, whenAborted } from '../../stream/cancellation.ts';
-import { Combiner } from './write-combiner.ts';
+import { WriteCombiner } from './write-combiner.ts';
 import { writtenBy, type HeldText } from '../held-text.ts';
-import type { Claim, RunEar, RunObserver } from '../types.ts';
+import type { Claim, RunListener, RunObserver } from '../types.ts';
 import type { TaskWriter } from './task-writer.ts';
 
 export interface RunOptions {
@@ -31,7 +31,7 @@ export interface RunOptions {
 }
 
 /** One call of an agent for one turn of a claimed task, from its context to its last entry. */
-export class Run {
+export class AgentRun {
   readonly #agent: Agent;
   readonly #writer: TaskWriter;
   readonly #options: RunOptions;
@@ -43,7 +43,7 @@ export class Run {
   #parking: NodeJS.Timeout | undefined;
   #waits = false;
   readonly #deadline: Deadline;
-  #ear: RunEar | undefined;
+  #ear: RunListener | undefined;
 
   constructor(agent: Agent, writer: TaskWriter, options: RunOptions) {
     this.#agent = agent;
@@ -55,14 +55,14 @@ export class Run {
   }
 
   /** Whether putting it to sleep loses nothing: it waits for a person, or can be called again. */
-  get canSleep(): boolean {
+  get canSuspend(): boolean {
     return this.#asked.size > 0 || this.#agent.resumable === true;
   }
 
   hear(note: Entry & Note): void {
     if (note.type === 'cancel.requested') {
       this.#options.logger.info('cancel requested', { seq: note.seq });
-      this.#ear?.hear(note);
+      this.#ear?.onEvent(note);
       this.#abort('canceled', note.reason ?? 'the task was canceled');
       return;
     }
@@ -95,7 +95,7 @@ export class Run {
       unfollow();
       clearTimeout(this.#parking);
       this.#deadline.stop();
-      this.#ear?.end();
+      this.#ear?.onEnd();
     }
   }
 
@@ -103,14 +103,14 @@ export class Run {
     const { graceMs, held } = this.#options;
     const put = (events: readonly AgentEvent[]): Promise<void> =>
       held.write(writtenBy(events), () => this.#writer.put(events));
-    const combiner = new Combiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
+    const combiner = new WriteCombiner(put, (error) => this.#stop.abort(DuolaneError.from(error)));
     const stop = this.#stop;
     const text = held.start(stop);
     try {
       const context = this.#context(turn);
       const events = runNormalized(this.#agent, turn, context, { graceMs, stop });
       for await (const event of events) {
-        this.#ear?.hear(event);
+        this.#ear?.onEvent(event);
         const room = combiner.push(event);
         const memory = text.add(event);
         if (room) await room;
@@ -139,7 +139,7 @@ export class Run {
   #context(turn: Turn): AgentContext {
     const trace = this.#ear?.trace ?? traceOf(turn);
     const ask: Ask = (request, options) => this.#ask(request, options?.signal);
-    return new Context(this.#writer.snapshot, this.#stop, ask, this.#options, trace);
+    return new TaskRunContext(this.#writer.snapshot, this.#stop, ask, this.#options, trace);
   }
 
   #ask({ id }: InputRequest, signal?: AbortSignal): Promise<Answer> {
@@ -189,7 +189,7 @@ export class Run {
 }
 
 /** What `lawful` makes the agent's context of. A class, since a getter in a literal gives every object a shape of its own. */
-class Context implements AgentContext {
+class TaskRunContext implements AgentContext {
   readonly task: Snapshot;
   readonly ask: Ask;
   readonly logger: Logger;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { turnOf } from '../../../test/support/arbitraries.ts';
 import type { Agent, Entry } from '../../event/types.ts';
-import { converse } from './complete-turn.ts';
+import { completeTurn } from './complete-turn.ts';
 import { createRunner, memoryLog } from '../index.ts';
 
 test('a cancel while a person is asked ends the turn, though the asker ignores its signal', async () => {
@@ -20,7 +20,7 @@ test('a cancel while a person is asked ends the turn, though the asker ignores i
   };
   const entries: Entry[] = [];
   const turn = turnOf('m', { agent: 'a', task: 't' });
-  for await (const entry of converse({ runner, log }, turn, { ask, signal: stop.signal }))
+  for await (const entry of completeTurn({ runner, log }, turn, { ask, signal: stop.signal }))
     entries.push(entry);
   expect(entries.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'canceled' });
   expect(given).toBe(stop.signal);

@@ -12,7 +12,7 @@ export interface ConverseOptions {
 }
 
 /** One turn to its end, questions included, with whoever runs here: everything that its log says. */
-export async function* converse(
+export async function* completeTurn(
   { runner, log }: { readonly runner: Runner; readonly log: TaskLog },
   turn: Turn,
   { ask, signal }: ConverseOptions,

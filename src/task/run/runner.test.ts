@@ -171,7 +171,7 @@ test('a run that waits for a person longer than parkMs is let go', async () => {
       letGo.push(ctx.signal.aborted && (ctx.signal.reason as { readonly code: string }).code);
     }
   };
-  await using runner = createRunner({ log, agents: { a: agent }, parkMs: 1 });
+  await using runner = createRunner({ log, agents: { a: agent }, suspendAfterMs: 1 });
   await runner.submit(turn('t'));
   for await (const entry of log.read('t', 0)) if (entry.type === 'run.finished') break;
   expect(letGo).toEqual(['suspended']);
@@ -319,7 +319,7 @@ test('an observer that throws at a submit takes no place for good', async () => 
   const submitted = (): never => {
     throw new Error('a broken observer');
   };
-  const observer: RunObserver = { submitted, run: () => ({ hear() {}, end() {} }) };
+  const observer: RunObserver = { submitted, run: () => ({ onEvent() {}, onEnd() {} }) };
   const runner = createRunner({ log, agents, logger, observer, maxRuns: 1 });
   const turn = turnOf('m', { agent: 'a', task: 't' });
   await expect(runner.submit(turn)).rejects.toThrow('a broken observer');

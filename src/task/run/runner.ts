@@ -11,7 +11,7 @@ import { addListener } from '../../stream/cancellable-generator.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { Run, type RunOptions } from './agent-run.ts';
+import { AgentRun, type RunOptions } from './agent-run.ts';
 import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
 import { TaskWriter } from './task-writer.ts';
@@ -45,7 +45,7 @@ class LogRunner implements Runner {
   readonly #maxAttempts: number;
   readonly #runOptions: RunOptions;
   readonly #stopping = new AbortController();
-  readonly #active = new ReleasingMap<number, Serving>();
+  readonly #active = new ReleasingMap<number, ClaimedTask>();
   #started = 0;
   readonly #pulling: Promise<void>;
   #reserved = 0;
@@ -61,7 +61,7 @@ class LogRunner implements Runner {
   constructor(options: RunnerOptions) {
     const { log, agents, maxRuns = 100, maxAttempts = 10 } = options;
     const logger = safeLogger(options.logger, processWarnings);
-    const { graceMs = 5000, parkMs = PARK_MS, timeoutMs, observer } = options;
+    const { graceMs = 5000, suspendAfterMs: parkMs = PARK_MS, timeoutMs, observer } = options;
     const { maxRunChars = MAX_RUN_CHARS, maxHeldChars = heapShare() } = options;
     const held = new HeldText(maxRunChars, maxHeldChars);
     for (const [name, agent] of Object.entries(agents))
@@ -172,7 +172,7 @@ class LogRunner implements Runner {
     const options = this.#optionsOf(owner);
     this.#owners.add(owner, 1);
     const pause = (): Promise<void> => this.#pauseOf(claim.task);
-    const serving = new Serving(this.#log, claim, agent, options, this.#maxAttempts, pause);
+    const serving = new ClaimedTask(this.#log, claim, agent, options, this.#maxAttempts, pause);
     if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
     this.#active.set(number, serving);
@@ -251,7 +251,7 @@ class OwnerRuns implements LimitedOwners {
 }
 
 /** A claimed task, until it has ended, waits for a person, or is handed back. */
-class Serving {
+class ClaimedTask {
   readonly done: Promise<void>;
   readonly #log: TaskLog;
   readonly #claim: Claim;
@@ -260,7 +260,7 @@ class Serving {
   readonly #writer: TaskWriter;
   readonly #maxAttempts: number;
   readonly #pause: () => Promise<void>;
-  #run: Run | undefined;
+  #run: AgentRun | undefined;
   #draining: NodeJS.Timeout | undefined;
   #writing: NodeJS.Timeout | undefined;
 
@@ -290,7 +290,7 @@ class Serving {
    */
   drain(graceMs: number): void {
     if (this.#draining) return;
-    const suspendMs = this.#run?.canSleep ? 0 : graceMs;
+    const suspendMs = this.#run?.canSuspend ? 0 : graceMs;
     this.#draining = setTimeout(() => this.#run?.suspend(), suspendMs);
     this.#writing = setTimeout(() => this.#writer.giveUp(), suspendMs + 2 * graceMs);
   }
@@ -303,7 +303,7 @@ class Serving {
       await this.#settle();
       for (let turn = this.#next(); turn; turn = this.#next()) {
         const isFirst = this.#run === undefined;
-        this.#run = new Run(this.#agent, this.#writer, this.#options);
+        this.#run = new AgentRun(this.#agent, this.#writer, this.#options);
         // Notes that came before there was somebody to hear them were kept.
         if (isFirst) this.#claim.onNote((note) => this.#hear(note));
         if ((await this.#run.serve(turn, this.#claim)) === 'sleeps') break;

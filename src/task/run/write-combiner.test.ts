@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { AgentEvent } from '../../event/types.ts';
-import { Combiner } from './write-combiner.ts';
+import { WriteCombiner } from './write-combiner.ts';
 
 const arbitraryEvent: fc.Arbitrary<AgentEvent> = fc.oneof(
   fc.record({
@@ -35,7 +35,7 @@ function meaning(events: readonly AgentEvent[]): string[] {
 describe('combiner', () => {
   test('what is said in one breath is one batch, and a flush does not wait for the turn to end', async () => {
     const batches: number[] = [];
-    const combiner = new Combiner(
+    const combiner = new WriteCombiner(
       async (events) => void batches.push(events.length),
       () => {},
     );
@@ -56,7 +56,7 @@ describe('combiner', () => {
       fc.asyncProperty(fc.array(arbitraryEvent), fc.array(fc.nat(3)), async (events, pauses) => {
         const written: AgentEvent[] = [];
         let flying = 0;
-        const combiner = new Combiner(
+        const combiner = new WriteCombiner(
           async (batch) => {
             expect(++flying).toBe(1);
             for (let left = pauses.pop() ?? 0; left > 0; left--) await Promise.resolve();
@@ -76,7 +76,7 @@ describe('combiner', () => {
   test('a full batch makes the agent wait until the store has taken one', async () => {
     let release = (): void => {};
     const batches: number[] = [];
-    const combiner = new Combiner(
+    const combiner = new WriteCombiner(
       async (batch) => {
         batches.push(batch.length);
         await new Promise<void>((resolve) => (release = resolve));
@@ -106,7 +106,7 @@ describe('combiner', () => {
   test('joined deltas have a limit', async () => {
     const written: AgentEvent[] = [];
     let release = (): void => {};
-    const combiner = new Combiner(
+    const combiner = new WriteCombiner(
       async (batch) => {
         written.push(...batch);
         if (written.length === 1) await new Promise<void>((resolve) => (release = resolve));
@@ -124,7 +124,7 @@ describe('combiner', () => {
 
   test('a batch that fails is told at once, and nothing is taken after it', async () => {
     const told: unknown[] = [];
-    const combiner = new Combiner(
+    const combiner = new WriteCombiner(
       () => Promise.reject(new Error('refused')),
       (error) => told.push(error),
     );

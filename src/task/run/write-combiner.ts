@@ -10,7 +10,7 @@ const MAX_JOINED_CHARS = 32 * 1024;
  * that what an agent says in one breath is one commit. An idle store gets an entry per token, a busy
  * one longer entries; no timer. A full batch makes `push` wait, and so the agent.
  */
-export class Combiner {
+export class WriteCombiner {
   readonly #put: (events: readonly AgentEvent[]) => Promise<void>;
   readonly #onFailure: (error: unknown) => void;
   #batch: AgentEvent[] = [];

@@ -3,22 +3,22 @@ import { createRequire } from 'node:module';
 /** What we use of the `node:sqlite` API. */
 export interface Database {
   exec(sql: string): void;
-  prepare(sql: string): Statement;
+  prepare(sql: string): SqliteStatement;
   close(): void;
 }
 
-export interface Statement {
-  run(...values: Value[]): {
+export interface SqliteStatement {
+  run(...values: SqliteValue[]): {
     readonly changes: number | bigint;
     readonly lastInsertRowid: number | bigint;
   };
-  get(...values: Value[]): SqlRow | undefined;
-  all(...values: Value[]): SqlRow[];
-  iterate(...values: Value[]): Iterable<SqlRow>;
+  get(...values: SqliteValue[]): SqliteRow | undefined;
+  all(...values: SqliteValue[]): SqliteRow[];
+  iterate(...values: SqliteValue[]): Iterable<SqliteRow>;
 }
 
-export type Value = string | number | null;
-export type SqlRow = Readonly<Record<string, Value>>;
+export type SqliteValue = string | number | null;
+export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 
 type DatabaseClass = new (file: string, options?: { readonly readOnly?: boolean }) => Database;
 

@@ -8,7 +8,7 @@ import { encodeEvent, numberLine } from '../store/line-codec.ts';
 import { heapShare } from '../held-text.ts';
 import { openDatabase } from './driver.ts';
 import { SqliteEngine } from './engine.ts';
-import type { Call, Done, Reply } from './thread-protocol.ts';
+import type { ThreadCall, Done, ThreadReply } from './thread-protocol.ts';
 import type { Commit } from '../store/store.ts';
 
 let folder: string;
@@ -27,7 +27,7 @@ const turn = (task: string): Turn => ({
   parts: [{ text: 'hi' }],
 });
 
-const submit = (id: number, task: string): Call => ({
+const submit = (id: number, task: string): ThreadCall => ({
   id,
   method: 'submit',
   args: [
@@ -40,7 +40,7 @@ const submit = (id: number, task: string): Call => ({
   ],
 });
 
-const outcome = (done: readonly Done[]): { replies: Reply[]; commits: Commit[] } => ({
+const outcome = (done: readonly Done[]): { replies: ThreadReply[]; commits: Commit[] } => ({
   replies: done.map(({ reply }) => reply),
   commits: done.flatMap(({ commits }) => commits),
 });
@@ -61,7 +61,7 @@ describe('sqlite engine', () => {
     const note = encodeEvent({ type: 'turn.submitted', turn: long });
     engine.run([{ id: 1, method: 'submit', args: [{ note, leaseMs: 1, dedupe: true }] }]);
     const count = Math.ceil(heapShare() / 4 / 1_000_000) + 10;
-    const gets = Array.from({ length: count }, (_, id): Call => ({
+    const gets = Array.from({ length: count }, (_, id): ThreadCall => ({
       id,
       method: 'get',
       args: ['t'],
@@ -78,7 +78,7 @@ describe('sqlite engine', () => {
   test('a call that breaks its commit does not break the others in it', () => {
     using engine = open();
     engine.run([submit(1, 't')]);
-    const broken: Call = {
+    const broken: ThreadCall = {
       id: 2,
       method: 'bookmark',
       args: [{ task: 't', name: {}, after: 0, data: {} }],
@@ -99,7 +99,7 @@ describe('sqlite engine', () => {
     db.exec('update tasks set epoch = 7');
     db.close();
     const events = [encodeEvent({ type: 'run.started' })];
-    const append: Call = {
+    const append: ThreadCall = {
       id: 2,
       method: 'append',
       args: [{ task: 't', epoch: 1, after: 1, events }],
@@ -111,7 +111,7 @@ describe('sqlite engine', () => {
   test('an entry that somebody else wrote to the file is noticed by its number', () => {
     using engine = open();
     const events = [encodeEvent({ type: 'text.delta', id: 't', delta: 'x' })];
-    const append = (id: number, after: number, lines: readonly string[]): Call => ({
+    const append = (id: number, after: number, lines: readonly string[]): ThreadCall => ({
       id,
       method: 'append',
       args: [{ task: 't', epoch: 1, after, events: lines }],

@@ -1,22 +1,22 @@
 import { DuolaneError } from '../../errors.ts';
-import { Ledger } from '../store/store-rules.ts';
-import { type Database, openDatabase, type Statement } from './driver.ts';
+import { StoreRules } from '../store/store-rules.ts';
+import { type Database, openDatabase, type SqliteStatement } from './driver.ts';
 import { lockFile, writeHolder } from './file-lock.ts';
 import { prepareDatabase } from './schema.ts';
-import { SqliteTables } from './sqlite-storage.ts';
-import type { Call, Done, Reply } from './thread-protocol.ts';
+import { SqliteStorage } from './sqlite-storage.ts';
+import type { ThreadCall, Done, ThreadReply } from './thread-protocol.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
 import type { Snapshot } from '../../event/types.ts';
-import { invoke, METHODS, type Page, type ReadResult } from '../store/store.ts';
+import { callStoreMethod, STORE_METHODS, type StorePage, type ReadResult } from '../store/store.ts';
 
 /** The database and the rules over it, without a thread: what the worker runs. */
 export class SqliteEngine {
   readonly #lock: Database;
   readonly #db: Database;
-  readonly #tables: SqliteTables;
-  readonly #ledger: Ledger;
-  readonly #begin: Statement;
-  readonly #commit: Statement;
+  readonly #tables: SqliteStorage;
+  readonly #ledger: StoreRules;
+  readonly #begin: SqliteStatement;
+  readonly #commit: SqliteStatement;
   /** Of all reads of a message: a small request may have an answer of many megabytes. */
   readonly #maxAnswerChars = heapShare() / 4;
 
@@ -35,9 +35,9 @@ export class SqliteEngine {
     try {
       prepareDatabase(this.#db, file);
       writeHolder(this.#db);
-      this.#tables = new SqliteTables(this.#db);
+      this.#tables = new SqliteStorage(this.#db);
       if (!again) this.#tables.endLeases();
-      this.#ledger = new Ledger(this.#tables);
+      this.#ledger = new StoreRules(this.#tables);
       this.#begin = this.#db.prepare('begin immediate');
       this.#commit = this.#db.prepare('commit');
     } catch (error) {
@@ -47,12 +47,12 @@ export class SqliteEngine {
   }
 
   /** Everything that waited: the writes in one commit with one fsync, then the reads, which see it. */
-  run(calls: readonly Call[]): readonly Done[] {
-    const done = this.#write(calls.filter(({ method }) => METHODS[method] === 'write'));
+  run(calls: readonly ThreadCall[]): readonly Done[] {
+    const done = this.#write(calls.filter(({ method }) => STORE_METHODS[method] === 'write'));
     let chars = 0;
     for (const call of calls) {
-      if (METHODS[call.method] !== 'read') continue;
-      const reply: Reply =
+      if (STORE_METHODS[call.method] !== 'read') continue;
+      const reply: ThreadReply =
         chars > this.#maxAnswerChars ? { id: call.id, again: true } : this.#answer(call);
       if ('value' in reply) chars += answerChars(call.method, reply.value);
       done.push({ reply, commits: [] });
@@ -65,7 +65,7 @@ export class SqliteEngine {
     this.#lock.close();
   }
 
-  #write(calls: readonly Call[]): Done[] {
+  #write(calls: readonly ThreadCall[]): Done[] {
     if (calls.length === 0) return [];
     try {
       this.#begin.run();
@@ -85,9 +85,9 @@ export class SqliteEngine {
   }
 
   // A refusal by the rules came before anything was written. Any other error may have come after.
-  #answer(call: Call, rethrow = false): Reply {
+  #answer(call: ThreadCall, rethrow = false): ThreadReply {
     try {
-      return { id: call.id, value: invoke(this.#ledger, call.method, call.args) };
+      return { id: call.id, value: callStoreMethod(this.#ledger, call.method, call.args) };
     } catch (error) {
       if (rethrow && !(error instanceof DuolaneError && error.code !== 'server')) throw error;
       return refusal(call, error);
@@ -106,13 +106,13 @@ export class SqliteEngine {
 }
 
 /** Roughly, and only of what may be long. */
-function answerChars(method: Call['method'], value: unknown): number {
+function answerChars(method: ThreadCall['method'], value: unknown): number {
   if (value === undefined) return 0;
   switch (method) {
     case 'get':
       return snapshotChars(value as Snapshot);
     case 'page':
-      return (value as Page).snapshots.reduce((sum, each) => sum + snapshotChars(each), 0);
+      return (value as StorePage).snapshots.reduce((sum, each) => sum + snapshotChars(each), 0);
     case 'read':
       return (value as ReadResult).rows.reduce((sum, { line }) => sum + line.length, 0);
     default:
@@ -120,7 +120,7 @@ function answerChars(method: Call['method'], value: unknown): number {
   }
 }
 
-function refusal({ id }: Call, error: unknown): Reply {
+function refusal({ id }: ThreadCall, error: unknown): ThreadReply {
   if (error instanceof DuolaneError) return { id, failure: error.toJSON() };
   const reason = error instanceof Error ? error.message : String(error);
   return { id, failure: new DuolaneError('server', `the task store failed: ${reason}`).toJSON() };

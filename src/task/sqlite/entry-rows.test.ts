@@ -1,23 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openDatabase } from './driver.ts';
-import { SqliteEntries } from './entry-rows.ts';
+import { EntryRows } from './entry-rows.ts';
 import { prepareDatabase } from './schema.ts';
-import type { Row } from '../store/store.ts';
+import type { EntryRow } from '../store/store.ts';
 
 const KEY = 1;
 
-function open(): SqliteEntries {
+function open(): EntryRows {
   const db = openDatabase(':memory:');
   prepareDatabase(db, ':memory:');
   db.exec(`insert into tasks(key, id, agent, context, owner, state, changed_seq, epoch, lease_until, needs_run, changed_at)
     values(1, 't', 'a', 'c', '', 'working', 1, 1, 0, 0, 0), (2, 'u', 'a', 'c', '', 'working', 1, 1, 0, 0, 0)`);
-  const entries = new SqliteEntries(db);
+  const entries = new EntryRows(db);
   entries.append(2, [{ seq: 1, note: true, line: 'of another task' }]);
   return entries;
 }
 
-const plain = (rows: readonly Row[]): Row[] =>
+const plain = (rows: readonly EntryRow[]): EntryRow[] =>
   rows.map(({ seq, note, line }) => ({ seq, note, line }));
 
 describe('entries in SQLite', () => {
@@ -37,9 +37,9 @@ describe('entries in SQLite', () => {
         fc.integer({ min: 1, max: 5 }),
         (batches, deleted, maxRows) => {
           const entries = open();
-          const all: Row[] = [];
+          const all: EntryRow[] = [];
           for (const rows of batches) {
-            const numbered = rows.map(({ note, chars }, index): Row => {
+            const numbered = rows.map(({ note, chars }, index): EntryRow => {
               const seq = all.length + 1 + index;
               return { seq, note, line: `${seq}:${'x'.repeat(chars)}` };
             });
@@ -65,7 +65,7 @@ describe('entries in SQLite', () => {
 
   test('the same place is not written twice', () => {
     const entries = open();
-    const row = (seq: number): Row => ({ seq, note: false, line: String(seq) });
+    const row = (seq: number): EntryRow => ({ seq, note: false, line: String(seq) });
     entries.append(KEY, [row(1), row(2)]);
     expect(() => entries.append(KEY, [row(1)])).toThrow('UNIQUE');
   });

@@ -1,6 +1,6 @@
 import type { Seq } from '../../event/types.ts';
-import type { Database, SqlRow, Statement } from './driver.ts';
-import type { Row } from '../store/store.ts';
+import type { Database, SqliteRow, SqliteStatement } from './driver.ts';
+import type { EntryRow } from '../store/store.ts';
 
 /** A row that is read for a few of its lines should not be much longer than these. */
 const MAX_ROW_CHARS = 64 * 1024;
@@ -9,12 +9,12 @@ const MAX_ROW_CHARS = 64 * 1024;
  * The logs of all tasks, by their keys. What is appended together is one row, with the number of its first entry and
  * a line for each: most of what an entry costs is its row. A line is JSON and has no line break in it.
  */
-export class SqliteEntries {
-  readonly #insert: Statement;
-  readonly #after: Statement;
-  readonly #notes: Statement;
-  readonly #holding: Statement;
-  readonly #delete: Statement;
+export class EntryRows {
+  readonly #insert: SqliteStatement;
+  readonly #after: SqliteStatement;
+  readonly #notes: SqliteStatement;
+  readonly #holding: SqliteStatement;
+  readonly #delete: SqliteStatement;
 
   constructor(db: Database) {
     // One row at a time: for several at once SQLite first copies every page that it may have to undo.
@@ -31,12 +31,12 @@ export class SqliteEntries {
   }
 
   /** Throws when a row begins at that number already: somebody else has written it. */
-  append(key: number, rows: readonly Row[]): void {
+  append(key: number, rows: readonly EntryRow[]): void {
     for (let from = 0; from < rows.length;) {
-      const { seq, note, line } = rows[from] as Row;
+      const { seq, note, line } = rows[from] as EntryRow;
       let lines = line;
       for (from++; from < rows.length; from++) {
-        const next = rows[from] as Row;
+        const next = rows[from] as EntryRow;
         if (next.note !== note || lines.length + next.line.length > MAX_ROW_CHARS) break;
         lines += `\n${next.line}`;
       }
@@ -44,8 +44,8 @@ export class SqliteEntries {
     }
   }
 
-  rows(key: number, after: Seq, maxRows: number, maxBytes: number): Row[] {
-    const rows: Row[] = [];
+  rows(key: number, after: Seq, maxRows: number, maxBytes: number): EntryRow[] {
+    const rows: EntryRow[] = [];
     let bytes = 0;
     for (const row of this.after(key, after)) {
       rows.push(row);
@@ -55,14 +55,14 @@ export class SqliteEntries {
     return rows;
   }
 
-  *after(key: number, after: Seq): Generator<Row> {
+  *after(key: number, after: Seq): Generator<EntryRow> {
     // The row that begins last before it may end behind it.
     for (const row of this.#after.iterate(key, key, after + 1))
       for (const entry of entriesOf(row)) if (entry.seq > after) yield entry;
   }
 
   /** What people have sent; the rest, which may be long, is not read. */
-  *notes(key: number): Generator<Row> {
+  *notes(key: number): Generator<EntryRow> {
     for (const row of this.#notes.iterate(key)) yield* entriesOf(row);
   }
 
@@ -78,9 +78,9 @@ export class SqliteEntries {
   }
 }
 
-function entriesOf(row: SqlRow): Row[] {
+function entriesOf(row: SqliteRow): EntryRow[] {
   const first = Number(row['seq']);
   const note = row['note'] === 1;
   const lines = String(row['line']).split('\n');
-  return lines.map((line, index): Row => ({ seq: first + index, note, line }));
+  return lines.map((line, index): EntryRow => ({ seq: first + index, note, line }));
 }

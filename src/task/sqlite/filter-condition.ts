@@ -1,10 +1,10 @@
-import type { Value } from './driver.ts';
+import type { SqliteValue } from './driver.ts';
 import type { TaskFilter } from '../store/store.ts';
 
 /** A filter of tasks as the condition of a statement, with its values. */
 export function condition(filter: TaskFilter): {
   readonly where: string;
-  readonly values: Value[];
+  readonly values: SqliteValue[];
 } {
   const { agent, owner, tenant, context, state, changedAfter } = filter;
   const given = (

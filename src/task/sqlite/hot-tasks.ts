@@ -1,10 +1,10 @@
 import type { Seq } from '../../event/types.ts';
 import type { RecentOptions } from '../../stream/lru-cache.ts';
 import { heapShare, snapshotChars } from '../held-text.ts';
-import type { Head } from '../store/storage-engine.ts';
+import type { TaskHead } from '../store/storage-engine.ts';
 
 /** A task that is kept folded in memory. */
-export interface Hot extends Head {
+export interface Hot extends TaskHead {
   readonly key: number;
   /** The number that its row has: that of its last change. Tokens do not touch the row. */
   readonly changedSeq: Seq;

@@ -1,12 +1,12 @@
 import type { Snapshot } from '../../event/types.ts';
 import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
 import { outlineOf } from '../store/task-outline.ts';
-import type { Database, Statement } from './driver.ts';
+import type { Database, SqliteStatement } from './driver.ts';
 
 /** What lists show of tasks, by their keys, as of the last change of each. */
 export class SqliteOutlines {
-  readonly #put: Statement;
-  readonly #get: Statement;
+  readonly #put: SqliteStatement;
+  readonly #get: SqliteStatement;
 
   constructor(db: Database) {
     this.#put = db.prepare('insert or replace into outlines values(?, ?)');

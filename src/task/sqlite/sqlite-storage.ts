@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { decodeEntry, isFinal, needsRun } from '../../event/index.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { changed } from '../store/listed-change.ts';
+import { isListedChange } from '../store/listed-change.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
@@ -11,12 +11,17 @@ import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
 import { condition } from './filter-condition.ts';
-import type { Database, Statement } from './driver.ts';
-import { SqliteEntries } from './entry-rows.ts';
+import type { Database, SqliteStatement } from './driver.ts';
+import { EntryRows } from './entry-rows.ts';
 import { type Hot, hotOptions } from './hot-tasks.ts';
 import { SqliteOutlines } from './outline-rows.ts';
-import type { Page, PageRequest, Row, TaskFilter } from '../store/store.ts';
-import { type Head, type Tables, type TurnKey, turnKeyOf } from '../store/storage-engine.ts';
+import type { StorePage, PageRequest, EntryRow, TaskFilter } from '../store/store.ts';
+import {
+  type TaskHead,
+  type StorageEngine,
+  type TurnKey,
+  turnKeyOf,
+} from '../store/storage-engine.ts';
 import type { Bookmark } from '../types.ts';
 
 const HOT_TASKS = 2000;
@@ -30,18 +35,18 @@ const SHORT_CHARS = 8192;
 const PROBE_BYTES = 256 * 1024;
 
 /** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
-export class SqliteTables implements Tables {
+export class SqliteStorage implements StorageEngine {
   readonly #db: Database;
-  readonly #entries: SqliteEntries;
+  readonly #entries: EntryRows;
   readonly #outlines: SqliteOutlines;
-  readonly #statements = new Map<string, Statement>();
+  readonly #statements = new Map<string, SqliteStatement>();
   readonly #hot = new LruCache<string, Hot>(HOT_TASKS, hotOptions(1));
   readonly #ended = new LruCache<string, Hot>(ENDED_TASKS, hotOptions(8));
   #queue: RunQueue | undefined;
 
   constructor(db: Database) {
     this.#db = db;
-    this.#entries = new SqliteEntries(db);
+    this.#entries = new EntryRows(db);
     this.#outlines = new SqliteOutlines(db);
   }
 
@@ -78,9 +83,9 @@ export class SqliteTables implements Tables {
     return head;
   }
 
-  write(from: Head | undefined, to: Head, rows: readonly Row[]): void {
+  write(from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): void {
     const before = from as Hot | undefined;
-    const isNews = changed(before?.snapshot, to.snapshot);
+    const isNews = isListedChange(before?.snapshot, to.snapshot);
     const touches = isNews || !sameClaim(before as Hot, to);
     const key = before?.key ?? this.#create(to);
     this.#entries.append(key, rows);
@@ -106,7 +111,7 @@ export class SqliteTables implements Tables {
     });
   }
 
-  rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[] {
+  rows(task: string, after: Seq, maxRows: number, maxBytes: number): EntryRow[] {
     const key = this.load(task)?.key;
     return key === undefined ? [] : this.#entries.rows(key, after, maxRows, maxBytes);
   }
@@ -149,7 +154,7 @@ export class SqliteTables implements Tables {
     return this.#loadedQueue().nextLease(agents);
   }
 
-  page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): Page {
+  page({ after, limit, maxChars, outline = false, ...filter }: PageRequest): StorePage {
     const { where, values } = condition(filter);
     const place = after ? 'and (changed_at, key) < (?, ?)' : '';
     const found = this.#sql(
@@ -296,7 +301,7 @@ export class SqliteTables implements Tables {
     }
   }
 
-  #create({ task, snapshot, epoch, worker, leaseUntil }: Head): number {
+  #create({ task, snapshot, epoch, worker, leaseUntil }: TaskHead): number {
     const { lastInsertRowid } = this.#sql(
       `insert into tasks(id, agent, context, owner, tenant, state, changed_seq, epoch, worker, lease_until, needs_run, changed_at)
        values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -318,7 +323,7 @@ export class SqliteTables implements Tables {
   }
 
   // The rules have checked epoch and place already; the statement checks them again in the file.
-  #update({ key, changedSeq, epoch }: Hot, to: Head, isNews: boolean): void {
+  #update({ key, changedSeq, epoch }: Hot, to: TaskHead, isNews: boolean): void {
     const { snapshot } = to;
     const { changes } = this.#sql(
       `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
@@ -388,12 +393,12 @@ export class SqliteTables implements Tables {
     return (this.load(task) as Hot).key;
   }
 
-  #sql(text: string): Statement {
+  #sql(text: string): SqliteStatement {
     let statement = this.#statements.get(text);
     if (!statement) this.#statements.set(text, (statement = this.#db.prepare(text)));
     return statement;
   }
 }
 
-const sameClaim = (a: Head, b: Head): boolean =>
+const sameClaim = (a: TaskHead, b: TaskHead): boolean =>
   a.epoch === b.epoch && a.worker === b.worker && a.leaseUntil === b.leaseUntil;

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { encodeEvent } from '../store/line-codec.ts';
-import { Ledger } from '../store/store-rules.ts';
-import { MemoryTables } from '../memory/memory-storage.ts';
+import { StoreRules } from '../store/store-rules.ts';
+import { MemoryStorage } from '../memory/memory-storage.ts';
 import {
-  type Call,
+  type ThreadCall,
   type Done,
   packCalls,
   packDone,
@@ -19,7 +19,7 @@ const append = fc
 const other = fc.string().map((task) => ({ method: 'get' as const, args: [task] }));
 const calls = fc
   .array(fc.oneof(append, other))
-  .map((all): Call[] => all.map((call, id) => ({ id, ...call })));
+  .map((all): ThreadCall[] => all.map((call, id) => ({ id, ...call })));
 
 test('calls arrive as they were made, in their order', () => {
   fc.assert(
@@ -32,7 +32,7 @@ test('calls arrive as they were made, in their order', () => {
 test('an append of any length travels', () => {
   const events = Array.from({ length: 200_000 }, (_, index) => String(index));
   const args = [{ task: 't', epoch: 1, after: 1, events }];
-  const call: Call = { id: 1, method: 'append', args };
+  const call: ThreadCall = { id: 1, method: 'append', args };
   expect(unpackCalls(packCalls([call]))).toEqual([call]);
 });
 
@@ -40,8 +40,8 @@ test.each([
   ['claimed', true],
   ['not claimed', false],
 ])('a new task arrives as the ledger made it, %s', (_name, claims) => {
-  const tables = new MemoryTables(10, () => {});
-  const ledger = new Ledger(tables, { now: () => 5, steady: () => 5 });
+  const tables = new MemoryStorage(10, () => {});
+  const ledger = new StoreRules(tables, { now: () => 5, steady: () => 5 });
   const turn = {
     agent: 'a',
     task: 't',
@@ -55,7 +55,7 @@ test.each([
     dedupe: true,
     ...(claims && { worker: 'w' }),
   };
-  const call: Call = { id: 7, method: 'submit', args: [request] };
+  const call: ThreadCall = { id: 7, method: 'submit', args: [request] };
   const done: Done = {
     reply: { id: 7, value: ledger.submit(request) },
     commits: ledger.takeCommits(),
@@ -68,7 +68,7 @@ test.each([
 });
 
 test('a message that is known arrives with the entry that is there', () => {
-  const call: Call = { id: 7, method: 'submit', args: [{ note: '{}' }] };
+  const call: ThreadCall = { id: 7, method: 'submit', args: [{ note: '{}' }] };
   const row = { seq: 1, note: true, line: '{}' };
   const done: Done = { reply: { id: 7, value: { task: 't', row } }, commits: [] };
   expect(unpackDone(structuredClone(packDone([call], [done])), () => call)).toEqual([done]);

@@ -2,7 +2,13 @@ import type { Failure } from '../../errors.ts';
 import { advance, decodeEntry } from '../../event/index.ts';
 import type { Seq } from '../../event/types.ts';
 import { numberLine } from '../store/line-codec.ts';
-import type { AppendRequest, Commit, Row, StoreMethods, SubmitRequest } from '../store/store.ts';
+import type {
+  AppendRequest,
+  Commit,
+  EntryRow,
+  StoreMethods,
+  SubmitRequest,
+} from '../store/store.ts';
 
 /*
  * What travels between a log and the thread of its file. Appends are nearly all of it, so they are
@@ -10,13 +16,13 @@ import type { AppendRequest, Commit, Row, StoreMethods, SubmitRequest } from '..
  * asked has the rest.
  */
 
-export interface Call {
+export interface ThreadCall {
   readonly id: number;
   readonly method: keyof StoreMethods;
   readonly args: readonly unknown[];
 }
 
-export type Reply =
+export type ThreadReply =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly failure: Failure }
   /** Not done: the other answers of the message are long enough. It is to be asked again. */
@@ -24,15 +30,15 @@ export type Reply =
 
 /** A call that was carried out or refused, with what it committed. */
 export interface Done {
-  readonly reply: Reply;
+  readonly reply: ThreadReply;
   readonly commits: readonly Commit[];
 }
 
 /** Calls in their order: id, task, epoch, place, count and lines of an append; any other as it is. */
-export type PackedCalls = readonly (Call | number | string)[];
+export type PackedCalls = readonly (ThreadCall | number | string)[];
 
-export function packCalls(calls: readonly Call[]): PackedCalls {
-  const packed: (Call | number | string)[] = [];
+export function packCalls(calls: readonly ThreadCall[]): PackedCalls {
+  const packed: (ThreadCall | number | string)[] = [];
   for (const call of calls) {
     if (call.method !== 'append') packed.push(call);
     else {
@@ -44,10 +50,10 @@ export function packCalls(calls: readonly Call[]): PackedCalls {
   return packed;
 }
 
-export function unpackCalls(packed: PackedCalls): Call[] {
-  const calls: Call[] = [];
+export function unpackCalls(packed: PackedCalls): ThreadCall[] {
+  const calls: ThreadCall[] = [];
   for (let at = 0; at < packed.length;) {
-    const item = packed[at] as Call | number;
+    const item = packed[at] as ThreadCall | number;
     if (typeof item === 'object') {
       calls.push(item);
       at++;
@@ -67,7 +73,7 @@ export type PackedDone = readonly (Done | number)[];
 
 const [HELD, ENDED, CLAIMABLE] = [1, 2, 4];
 
-export function packDone(calls: readonly Call[], done: readonly Done[]): PackedDone {
+export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): PackedDone {
   const methods = new Map(calls.map(({ id, method }) => [id, method]));
   const packed: (Done | number)[] = [];
   for (const each of done) {
@@ -86,7 +92,10 @@ const flagsOf = ({ held, ended, claimable }: Commit): number =>
   (held ? HELD : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
 
 /** `callOf` knows what was asked by that id. */
-export function unpackDone(packed: PackedDone, callOf: (id: number) => Call | undefined): Done[] {
+export function unpackDone(
+  packed: PackedDone,
+  callOf: (id: number) => ThreadCall | undefined,
+): Done[] {
   const done: Done[] = [];
   for (let at = 0; at < packed.length; at++) {
     const item = packed[at] as Done | number;
@@ -106,11 +115,11 @@ export function unpackDone(packed: PackedDone, callOf: (id: number) => Call | un
 }
 
 /** A new task, as the ledger answers it and commits it: with one entry, and claimed for the first time or not at all. */
-function begun({ id, args }: Call, flags: number): Done {
+function begun({ id, args }: ThreadCall, flags: number): Done {
   const { note } = args[0] as SubmitRequest;
   const line = numberLine(note, 1);
   const entry = decodeEntry(line);
-  const row: Row = { seq: 1, note: true, line, entry };
+  const row: EntryRow = { seq: 1, note: true, line, entry };
   const snapshot = advance(undefined, entry);
   const { task } = snapshot;
   const held = (flags & HELD) !== 0;
@@ -139,7 +148,7 @@ const commitOf = (
   task,
   epoch,
   held: (flags & HELD) !== 0,
-  rows: events.map((event, index): Row => {
+  rows: events.map((event, index): EntryRow => {
     const seq = after + 1 + index;
     return { seq, note: false, line: numberLine(event, seq), entry: entries[index] };
   }),

@@ -4,14 +4,14 @@ import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import { type Call, packCalls, type PackedDone, unpackDone } from './thread-protocol.ts';
+import { type ThreadCall, packCalls, type PackedDone, unpackDone } from './thread-protocol.ts';
 import { heapShare } from '../held-text.ts';
 import {
   type AppendRequest,
   type Commit,
-  METHODS,
+  STORE_METHODS,
   type Store,
-  storeCalls,
+  storeFromCalls,
   type StoreMethods,
 } from '../store/store.ts';
 
@@ -21,10 +21,10 @@ export type StartThread = (again: boolean) => {
   readonly port: MessagePort;
 };
 
-type Message = 'ready' | { readonly failure: Failure } | PackedDone;
+type ThreadMessage = 'ready' | { readonly failure: Failure } | PackedDone;
 
 interface Waiting {
-  readonly call?: Call;
+  readonly call?: ThreadCall;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -64,7 +64,7 @@ class ThreadStore {
   #port: MessagePort | undefined;
   #ready = false;
   #settleOpened: Waiting | undefined;
-  #outbox: Call[] = [];
+  #outbox: ThreadCall[] = [];
   /** The thread has a message that it has not answered. */
   #busy = false;
   #ids = 0;
@@ -83,7 +83,7 @@ class ThreadStore {
     });
     this.#run(false);
     this.store = {
-      ...storeCalls((method, args) => this.#call(method, args)),
+      ...storeFromCalls((method, args) => this.#call(method, args)),
       announcesAll: true,
       exclusive: true,
       onCommit: (listener) => listen(this.#listeners, listener),
@@ -97,7 +97,7 @@ class ThreadStore {
     this.#worker = worker;
     this.#port = port;
     let reason: unknown;
-    port.on('message', (message: Message) => {
+    port.on('message', (message: ThreadMessage) => {
       if (typeof message === 'object' && 'failure' in message) reason = revive(message.failure);
       else this.#receive(message);
     });
@@ -120,7 +120,7 @@ class ThreadStore {
     return new Promise((resolve, reject) => {
       const id = ++this.#ids;
       if (this.#waiting.size === 0) this.#port?.ref();
-      const call: Call = { id, method, args };
+      const call: ThreadCall = { id, method, args };
       this.#waiting.set(id, { call, resolve, reject });
       // Whatever is called in this turn of the loop, or while the thread works, travels as one message and is one
       // commit: sent sooner, the first call would have a commit of its own, and all others wait for it.
@@ -140,12 +140,12 @@ class ThreadStore {
    * in one message would be more than a small heap holds, here and in the thread. Writes keep their
    * order.
    */
-  #shareOf(calls: readonly Call[]): readonly Call[] {
+  #shareOf(calls: readonly ThreadCall[]): readonly ThreadCall[] {
     let chars = 0;
     let reads = 0;
-    const share: Call[] = [];
+    const share: ThreadCall[] = [];
     for (const call of calls) {
-      const isRead = METHODS[call.method] === 'read';
+      const isRead = STORE_METHODS[call.method] === 'read';
       if (isRead) reads++;
       else chars += sizeOf(call);
       const fits = isRead ? reads <= this.#maxReads : chars <= this.#maxChars;
@@ -156,13 +156,13 @@ class ThreadStore {
   }
 
   /** What cannot travel is refused; then each of the others goes alone. */
-  #post(calls: readonly Call[]): void {
+  #post(calls: readonly ThreadCall[]): void {
     try {
       this.#port?.postMessage(packCalls(calls));
       this.#busy = true;
     } catch (cause) {
       if (calls.length > 1) return calls.forEach((call) => this.#post([call]));
-      const [{ id, method }] = calls as [Call];
+      const [{ id, method }] = calls as [ThreadCall];
       const message = `${method} was given what cannot be stored; give it plain JSON`;
       this.#waiting.take(id)?.reject(new DuolaneError('invalid', message, { cause }));
       if (this.#waiting.size === 0) this.#port?.unref();
@@ -253,7 +253,7 @@ class ThreadStore {
   }
 }
 
-function sizeOf({ method, args }: Call): number {
+function sizeOf({ method, args }: ThreadCall): number {
   if (method !== 'append') return CALL_CHARS;
   let chars = 0;
   for (const line of (args[0] as AppendRequest).events) chars += line.length;

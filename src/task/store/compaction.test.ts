@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { encodeEntry } from '../../event/index.ts';
 import type { AgentEvent, Entry } from '../../event/types.ts';
-import { disposableRows } from './compaction.ts';
-import type { Row } from './store.ts';
+import { compactableRows } from './compaction.ts';
+import type { EntryRow } from './store.ts';
 
-const rowsOf = (events: readonly AgentEvent[]): Row[] =>
+const rowsOf = (events: readonly AgentEvent[]): EntryRow[] =>
   events.map((event, index) => {
     const seq = index + 1;
     return { seq, note: false, line: encodeEntry({ ...event, seq, at: 0 } as Entry) };
@@ -28,7 +28,7 @@ const piece: fc.Arbitrary<AgentEvent> = fc.oneof(
 test('only pieces go, and only those whose end follows', () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 30 }), (events) => {
-      const gone = new Set(disposableRows(rowsOf(events)));
+      const gone = new Set(compactableRows(rowsOf(events)));
       for (const [index, event] of events.entries()) {
         const rest = events.slice(index + 1);
         const closes =
@@ -50,5 +50,5 @@ test('a block that an earlier attempt left open is not closed by a later one', (
     { type: 'text.delta', id: 't', delta: 'whole' },
     { type: 'text.end', id: 't', text: 'whole' },
   ];
-  expect(disposableRows(rowsOf(events))).toEqual([4]);
+  expect(compactableRows(rowsOf(events))).toEqual([4]);
 });

@@ -1,13 +1,13 @@
 import { decodeEntry } from '../../event/index.ts';
 import type { Entry, Seq } from '../../event/types.ts';
-import type { Row } from './store.ts';
+import type { EntryRow } from './store.ts';
 
 /**
  * The rows that an ended task can do without: deltas whose block has its `*.end`, which repeats the
  * whole text, and pieces of arguments whose `tool.called` has them all. The deltas of a block that
  * was cut off stay: they are the only place where its text is.
  */
-export function disposableRows(rows: Iterable<Row>): Seq[] {
+export function compactableRows(rows: Iterable<EntryRow>): Seq[] {
   const open = new Map<string, Seq[]>();
   const disposable: Seq[] = [];
   for (const { seq, line } of rows) {

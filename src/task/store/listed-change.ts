@@ -6,7 +6,7 @@ import type { Snapshot } from '../../event/types.ts';
  * answer, a cancel. What is said in between is not a change, so a token costs no index and no
  * snapshot.
  */
-export function changed(from: Snapshot | undefined, to: Snapshot): boolean {
+export function isListedChange(from: Snapshot | undefined, to: Snapshot): boolean {
   return (
     !from ||
     from.state !== to.state ||

@@ -1,16 +1,16 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { snapshotChars } from '../held-text.ts';
-import type { DamagedTask, Page, Place } from './store.ts';
+import type { DamagedTask, StorePage, ListPosition } from './store.ts';
 
 /** A page of tasks, without those that are stored and cannot be read: one of them must not hide the rest. */
 export class PageBuilder {
   readonly #snapshots: Snapshot[] = [];
-  readonly #places: Place[] = [];
+  readonly #places: ListPosition[] = [];
   readonly #damaged: DamagedTask[] = [];
   readonly #maxChars: number;
   #chars = 0;
-  #last: Place | undefined;
+  #last: ListPosition | undefined;
   #endsEarly = false;
   #gone = 0;
 
@@ -19,7 +19,7 @@ export class PageBuilder {
   }
 
   /** False when it takes no more: what is in it is long enough. */
-  add(task: string, place: Place, read: () => Snapshot | undefined): boolean {
+  add(task: string, place: ListPosition, read: () => Snapshot | undefined): boolean {
     if (this.#chars >= this.#maxChars) {
       this.#endsEarly = true;
       return false;
@@ -42,7 +42,7 @@ export class PageBuilder {
     return true;
   }
 
-  get page(): Page {
+  get page(): StorePage {
     return {
       snapshots: this.#snapshots,
       places: this.#places,

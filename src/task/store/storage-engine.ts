@@ -1,9 +1,9 @@
 import type { Seq, Snapshot, Turn } from '../../event/types.ts';
-import type { Page, PageRequest, Row, TaskFilter } from './store.ts';
+import type { StorePage, PageRequest, EntryRow, TaskFilter } from './store.ts';
 import type { Bookmark } from '../types.ts';
 
 /** A task as the rules see it: its fold and who may write it. Never changed, only replaced. */
-export interface Head {
+export interface TaskHead {
   readonly task: string;
   readonly snapshot: Snapshot;
   /** Counts the claims; a writer with an older one is refused. */
@@ -41,11 +41,11 @@ function callerKey(owner: string, tenant: string | undefined): string {
  * What the rules (`ledger.ts`) need of a storage engine to write one task, in one transaction and
  * without waiting. `write` may be called only with what the rules allow; nothing here decides.
  */
-export interface TaskTables {
-  load(task: string): Head | undefined;
+export interface TaskStorage {
+  load(task: string): TaskHead | undefined;
   /** `from` is what `load` gave, undefined for a new task. Rows go to the end of its log. */
-  write(from: Head | undefined, to: Head, rows: readonly Row[]): void;
-  rows(task: string, after: Seq, maxRows: number, maxBytes: number): Row[];
+  write(from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): void;
+  rows(task: string, after: Seq, maxRows: number, maxBytes: number): EntryRow[];
   turn(key: TurnKey): { readonly task: string; readonly seq: Seq } | undefined;
   rememberTurn(key: TurnKey, task: string, seq: Seq): void;
   /** How many tasks of a party wait for a runner. */
@@ -53,7 +53,7 @@ export interface TaskTables {
 }
 
 /** What the rules need beyond that, to find, list and tidy up tasks. */
-export interface Tables extends TaskTables {
+export interface StorageEngine extends TaskStorage {
   /**
    * The next task to claim: one whose lease has ended; else that of the party (`partyOf`) with the
    * fewest runs, among equals the one that was served longest ago, and of its tasks the one that
@@ -64,7 +64,7 @@ export interface Tables extends TaskTables {
   setAside(task: string): void;
   /** When the first lease of a claimed task ends, by the steady clock. */
   nextLease(agents: readonly string[]): number | undefined;
-  page(request: PageRequest): Page;
+  page(request: PageRequest): StorePage;
   count(filter: TaskFilter): number;
   putBookmark(mark: Bookmark): void;
   bookmarks(

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { turnOf } from '../../../test/support/arbitraries.ts';
 import { DuolaneError } from '../../errors.ts';
-import { MemoryTables } from '../memory/memory-storage.ts';
+import { MemoryStorage } from '../memory/memory-storage.ts';
 import { encodeEvent } from './line-codec.ts';
-import { Ledger } from './store-rules.ts';
+import { StoreRules } from './store-rules.ts';
 
 test('one damaged task keeps neither the leases nor the heads of others back', () => {
-  const tables = new MemoryTables(10, () => {});
-  const ledger = new Ledger(tables);
+  const tables = new MemoryStorage(10, () => {});
+  const ledger = new StoreRules(tables);
   const claims = ['bad', 'good'].map((task) => {
     const note = encodeEvent({ type: 'turn.submitted', turn: turnOf(task, { agent: 'a', task }) });
     const { claim } = ledger.submit({ note, worker: 'w', leaseMs: 1000, dedupe: false });

@@ -2,14 +2,14 @@ import { DuolaneError } from '../../errors.ts';
 import { advance, decodeEntry, isFinal, needsRun, recoverRun } from '../../event/index.ts';
 import type { Entry, Seq, Snapshot, Turn } from '../../event/types.ts';
 import { encodeEvent, isNote, numberLine } from './line-codec.ts';
-import { disposableRows } from './compaction.ts';
+import { compactableRows } from './compaction.ts';
 import type {
   AppendRequest,
   ClaimRow,
   Commit,
   DamagedTask,
   ReadResult,
-  Row,
+  EntryRow,
   StoreMethods,
   SubmitRequest,
   TaskFilter,
@@ -17,7 +17,12 @@ import type {
 import { isDamage } from './page-builder.ts';
 import { partyOf } from './run-queue.ts';
 import { steadyNow } from '../steady-clock.ts';
-import { turnKeyOf, type Head, type Tables, type TaskTables } from './storage-engine.ts';
+import {
+  turnKeyOf,
+  type TaskHead,
+  type StorageEngine,
+  type TaskStorage,
+} from './storage-engine.ts';
 
 const CHUNK_ROWS = 256;
 const CHUNK_BYTES = 1 << 20;
@@ -34,14 +39,14 @@ export interface LedgerClocks {
  * write, where, and what follows. Each method decides before it writes, so a refusal leaves nothing
  * behind. What was done waits in `takeCommits` until the engine has committed it.
  */
-export class Ledger implements StoreMethods {
-  readonly #tables: Tables;
+export class StoreRules implements StoreMethods {
+  readonly #tables: StorageEngine;
   readonly #now: () => number;
   readonly #steadyNow: () => number;
   #commits: Commit[] = [];
 
   /** `now` dates entries; leases are measured by `steady`, which does not jump when the clock is set. */
-  constructor(tables: Tables, { now = Date.now, steady = steadyNow }: LedgerClocks = {}) {
+  constructor(tables: StorageEngine, { now = Date.now, steady = steadyNow }: LedgerClocks = {}) {
     this.#tables = tables;
     this.#now = now;
     this.#steadyNow = steady;
@@ -87,7 +92,7 @@ export class Ledger implements StoreMethods {
     const claimed = worker !== undefined && to.worker === undefined && needsRun(to.snapshot);
     const next = claimed ? this.#claimed(to, worker, leaseMs) : to;
     this.#write(head, next, rows);
-    const row = rows[0] as Row;
+    const row = rows[0] as EntryRow;
     if (dedupe) this.#tables.rememberTurn(key, turn.task, row.seq);
     return { task: turn.task, row, ...(claimed && { claim: claimRow(next) }) };
   }
@@ -137,7 +142,7 @@ export class Ledger implements StoreMethods {
   }
 
   /** One damaged task must not keep all others from being claimed. */
-  #readable(task: string, damaged: DamagedTask[]): Head | undefined {
+  #readable(task: string, damaged: DamagedTask[]): TaskHead | undefined {
     try {
       return this.#find(task);
     } catch (error) {
@@ -149,7 +154,7 @@ export class Ledger implements StoreMethods {
   }
 
   /** For what is asked about many tasks at once: one that cannot be read counts as gone. */
-  #loadIntact(task: string): Head | undefined {
+  #loadIntact(task: string): TaskHead | undefined {
     try {
       return this.#tables.load(task);
     } catch (error) {
@@ -254,7 +259,7 @@ export class Ledger implements StoreMethods {
   /** A task that cannot be read keeps its rows; others are still compacted. */
   #disposable(task: string): readonly Seq[] {
     try {
-      return disposableRows(this.#everyRow(task));
+      return compactableRows(this.#everyRow(task));
     } catch (error) {
       if (!isDamage(error)) throw error;
       return [];
@@ -265,7 +270,7 @@ export class Ledger implements StoreMethods {
     this.#tables.probe(thorough);
   }
 
-  *#everyRow(task: string): Generator<Row> {
+  *#everyRow(task: string): Generator<EntryRow> {
     for (let after = 0; ;) {
       const rows = this.#tables.rows(task, after, CHUNK_ROWS, CHUNK_BYTES);
       yield* rows;
@@ -286,29 +291,29 @@ export class Ledger implements StoreMethods {
     );
   }
 
-  #find(task: string): Head {
+  #find(task: string): TaskHead {
     const head = this.#tables.load(task);
     if (!head) throw new DuolaneError('not_found', `there is no task ${task}`);
     return head;
   }
 
-  #live({ worker, leaseUntil }: Head): boolean {
+  #live({ worker, leaseUntil }: TaskHead): boolean {
     return worker !== undefined && leaseUntil > this.#steadyNow();
   }
 
-  #claimed(head: Head, worker: string, leaseMs: number): Head {
+  #claimed(head: TaskHead, worker: string, leaseMs: number): TaskHead {
     return { ...head, epoch: head.epoch + 1, worker, leaseUntil: this.#steadyNow() + leaseMs };
   }
 
   /** `asFirst`: the event as it is read if it is the first of its task. */
   #fold(
     task: string,
-    from: Head | undefined,
+    from: TaskHead | undefined,
     events: readonly string[],
     asFirst?: Entry,
-  ): { readonly to: Head; readonly rows: Row[] } {
+  ): { readonly to: TaskHead; readonly rows: EntryRow[] } {
     let snapshot = from?.snapshot;
-    const rows = events.map((event): Row => {
+    const rows = events.map((event): EntryRow => {
       const seq = (snapshot?.seq ?? 0) + 1;
       const line = numberLine(event, seq);
       const entry = seq === 1 && asFirst ? asFirst : decodeEntry(line);
@@ -319,7 +324,7 @@ export class Ledger implements StoreMethods {
     return { to: { task, snapshot: snapshot as Snapshot, epoch, worker, leaseUntil }, rows };
   }
 
-  #write(from: Head | undefined, to: Head, rows: readonly Row[]): Snapshot {
+  #write(from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): Snapshot {
     this.#tables.write(from, to, rows);
     const { snapshot } = to;
     this.#commits.push({
@@ -336,12 +341,15 @@ export class Ledger implements StoreMethods {
 }
 
 /** How tasks are written, without what looks through all of them. */
-export type WriteRules = Pick<Ledger, 'submit' | 'cancel' | 'append' | 'release' | 'takeCommits'>;
+export type WriteRules = Pick<
+  StoreRules,
+  'submit' | 'cancel' | 'append' | 'release' | 'takeCommits'
+>;
 
 /** The same rules for an engine that finds tasks by itself and has only some of them at hand. */
-export const writeRules = (tables: TaskTables): WriteRules =>
+export const writeRules = (tables: TaskStorage): WriteRules =>
   // These methods ask nothing else of their tables.
-  new Ledger(tables as Tables);
+  new StoreRules(tables as StorageEngine);
 
 /**
  * The first answer to a question counts. A later one, as from a second browser tab, is refused, and so
@@ -380,10 +388,10 @@ function refuseAnswers(snapshot: Snapshot | undefined, { task, ...turn }: Turn):
   }
 }
 
-const free = (head: Head): Head => ({ ...head, worker: undefined, leaseUntil: 0 });
+const free = (head: TaskHead): TaskHead => ({ ...head, worker: undefined, leaseUntil: 0 });
 
 const found = (damaged: readonly DamagedTask[]) => (damaged.length > 0 ? { damaged } : {});
 
 type SubmittedEntry = Extract<Entry, { readonly type: 'turn.submitted' }>;
 
-const claimRow = ({ task, epoch, snapshot }: Head): ClaimRow => ({ task, epoch, snapshot });
+const claimRow = ({ task, epoch, snapshot }: TaskHead): ClaimRow => ({ task, epoch, snapshot });

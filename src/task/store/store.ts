@@ -2,7 +2,7 @@ import type { Entry, Seq, Snapshot, TaskState } from '../../event/types.ts';
 import type { Bookmark, ReplicaInfo } from '../types.ts';
 
 /** A stored entry. `note` tells a note from an agent event without parsing it. */
-export interface Row {
+export interface EntryRow {
   readonly seq: Seq;
   readonly note: boolean;
   /** The entry, as `encodeEntry` writes it. */
@@ -40,7 +40,7 @@ export interface ClaimRow {
 }
 
 /** The place of a task in a list: newest change first, the key breaks ties. */
-export interface Place {
+export interface ListPosition {
   readonly changedAt: number;
   readonly key: number;
 }
@@ -57,7 +57,7 @@ export interface TaskFilter {
 }
 
 export interface PageRequest extends TaskFilter {
-  readonly after?: Place;
+  readonly after?: ListPosition;
   readonly limit: number;
   /** The page takes no further task when those in it have about so many characters; a store may ignore it. */
   readonly maxChars?: number;
@@ -65,16 +65,16 @@ export interface PageRequest extends TaskFilter {
   readonly outline?: boolean;
 }
 
-export interface Page {
+export interface StorePage {
   readonly snapshots: readonly Snapshot[];
   /** The place of each snapshot, so that a reader can stop at any of them. */
-  readonly places: readonly Place[];
+  readonly places: readonly ListPosition[];
   /** Tasks that are stored and cannot be read, left out above. */
   readonly damaged?: readonly DamagedTask[];
   /** How many tasks of the page were pruned while it was read. */
   readonly gone?: number;
   /** The place of the last task of the page, whatever became of it; that of the last snapshot unless given. */
-  readonly last?: Place;
+  readonly last?: ListPosition;
   /** It ends before `limit`, and there may be more. */
   readonly endsEarly?: boolean;
 }
@@ -93,7 +93,7 @@ export interface Commit {
   readonly epoch: number;
   /** Whether that epoch's claim still stands. */
   readonly held: boolean;
-  readonly rows: readonly Row[];
+  readonly rows: readonly EntryRow[];
   readonly head: Seq;
   readonly ended: boolean;
   /** Whether a runner could claim it now. */
@@ -101,7 +101,7 @@ export interface Commit {
 }
 
 export interface ReadResult {
-  readonly rows: readonly Row[];
+  readonly rows: readonly EntryRow[];
   readonly head: Seq;
   readonly ended: boolean;
 }
@@ -114,7 +114,7 @@ export interface ReadResult {
 export interface StoreMethods {
   submit(request: SubmitRequest): {
     readonly task: string;
-    readonly row: Row;
+    readonly row: EntryRow;
     readonly claim?: ClaimRow;
   };
   /**
@@ -159,7 +159,7 @@ export interface StoreMethods {
     readonly ended: boolean;
   }[];
   get(task: string): Snapshot | undefined;
-  page(request: PageRequest): Page;
+  page(request: PageRequest): StorePage;
   /** How many tasks there are, without reading them. */
   count(filter: TaskFilter): number;
   bookmark(mark: Bookmark): void;
@@ -180,7 +180,7 @@ export interface StoreMethods {
 }
 
 /** Which methods only look. They see what is committed, never what is about to be. */
-export const METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
+export const STORE_METHODS: Readonly<Record<keyof StoreMethods, 'read' | 'write'>> = {
   submit: 'write',
   cancel: 'write',
   claim: 'write',
@@ -228,16 +228,16 @@ export interface Store extends StoreCalls, AsyncDisposable {
 }
 
 /** The methods of a store, all through one function: what a worker, a test or a wire needs. */
-export function storeCalls(
+export function storeFromCalls(
   call: (method: keyof StoreMethods, args: readonly unknown[]) => Promise<unknown>,
 ): StoreCalls {
-  const names = Object.keys(METHODS) as (keyof StoreMethods)[];
+  const names = Object.keys(STORE_METHODS) as (keyof StoreMethods)[];
   const calls = names.map((name) => [name, (...args: unknown[]) => call(name, args)]);
   return Object.fromEntries(calls) as StoreCalls;
 }
 
-/** One call on a ledger by its name, the other end of `storeCalls`. */
-export function invoke(
+/** One call on a ledger by its name, the other end of `storeFromCalls`. */
+export function callStoreMethod(
   methods: StoreMethods,
   method: keyof StoreMethods,
   args: readonly unknown[],

@@ -31,7 +31,7 @@ export function askingRuns({ replica, start }: Place): void {
       const tickets = new Map<string, string>();
       const agents = { cli: ticketAgent(tickets) };
       const a = replica(mode === 'killed' || mode.startsWith('answered') ? MORTAL : {});
-      const first = start(a, agents, mode === 'parked' ? { parkMs: 10 } : {});
+      const first = start(a, agents, mode === 'parked' ? { suspendAfterMs: 10 } : {});
       await first.submit(turn('cli', 't'));
       await until(a.log, 't', waits);
       let second: { log: TaskLog; runner: Runner } | undefined;
@@ -71,7 +71,7 @@ export function askingRuns({ replica, start }: Place): void {
 
   test('a parked wait can be canceled when nobody has it', async () => {
     const a = replica();
-    await start(a, { a: askingAgent }, { parkMs: 5 }).submit(turn('a', 't'));
+    await start(a, { a: askingAgent }, { suspendAfterMs: 5 }).submit(turn('a', 't'));
     await until(a.log, 't', sleeps);
     expect(await a.log.requestCancel('t')).toMatchObject({ state: 'canceled', pending: [] });
   });
@@ -86,7 +86,11 @@ export function askingRuns({ replica, start }: Place): void {
 
   test('a run that waits for a person takes no place of the cap', async () => {
     const a = replica();
-    const runner = start(a, { a: askingAgent, w: words(3, 1) }, { maxRuns: 1, parkMs: 60_000 });
+    const runner = start(
+      a,
+      { a: askingAgent, w: words(3, 1) },
+      { maxRuns: 1, suspendAfterMs: 60_000 },
+    );
     await runner.submit(turn('a', 'asks'));
     const { pending } = await until(a.log, 'asks', waits);
     await runner.submit(turn('w', 'other'));
@@ -98,7 +102,7 @@ export function askingRuns({ replica, start }: Place): void {
 
   test('when too many wait awake, the next one sleeps', async () => {
     const a = replica();
-    const runner = start(a, { a: askingAgent }, { maxRuns: 1, parkMs: 60_000 });
+    const runner = start(a, { a: askingAgent }, { maxRuns: 1, suspendAfterMs: 60_000 });
     const names = Array.from({ length: 12 }, (_, index) => `t${index}`);
     for (const task of names) {
       await runner.submit(turn('a', task));
@@ -119,7 +123,7 @@ export function askingRuns({ replica, start }: Place): void {
       await ctx.ask({ id, kind: 'question' }, { signal: tired }).catch(() => {});
       yield* askingAgent(given, ctx);
     };
-    const runner = start(a, { q: agent }, { parkMs: 200 });
+    const runner = start(a, { q: agent }, { suspendAfterMs: 200 });
     await runner.submit(turn('q', 't'));
     const { pending } = await until(a.log, 't', sleeps);
     expect(pending.map(({ id }) => id.split('/')[1])).toEqual(['ok']);
