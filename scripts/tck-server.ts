@@ -25,7 +25,7 @@ const served = await serve(tckAgent, {
   a2a: {
     card: shape === 'hybrid' ? 'hybrid' : 'pure',
     reply: tckReply,
-    push: { allowInside: true },
+    push: { allowPrivateAddresses: true },
   },
 });
 console.log(`${served.url}/a2a`);

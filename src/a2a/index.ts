@@ -17,7 +17,7 @@ export {
 export type { ClientBinding } from './client/choose-interface.ts';
 export type { A2AStream, StreamOptions } from './client/a2a-stream.ts';
 export { a2aEncoder, type A2AEncoder, type TextOptions } from './protocol/stream-encoder.ts';
-export { type Problem, TaskFold } from './client/task-fold.ts';
+export { type StreamProblem, TaskFold } from './client/task-fold.ts';
 export type {
   A2AArtifact,
   A2AMessage,
@@ -29,9 +29,9 @@ export type {
   PushConfig,
   PushTarget,
   StatusUpdate,
-  StreamEvent,
-  TaskPage,
-  TaskQuery,
+  A2AStreamEvent,
+  A2ATaskPage,
+  A2ATaskQuery,
 } from './protocol/model.ts';
 export type { Caller } from './server/task-operations.ts';
 export type { Reply } from './server/dispatch-operation.ts';

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { Streams } from '../a2a/server/stream-registry.ts';
+import { StreamRegistry } from '../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../errors.ts';
 import { safeLogger } from '../event/safe-logger.ts';
 import type { Agent, Logger } from '../event/types.ts';
@@ -231,7 +231,7 @@ async function open(
     ),
   );
   ready = mounted;
-  const streams = new Streams(limits.maxStreamsPerOwner);
+  const streams = new StreamRegistry(limits.maxStreamsPerOwner);
   const { maxBodyBytes } = limits;
   const common = {
     isOperator,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { describe, expect, test } from 'vitest';
-import { connectA2A, type A2AClient, type TaskPage } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AClient, type A2ATaskPage } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import { serve } from '../../src/serve/index.ts';
 import { memoryLog } from '../../src/task/index.ts';
@@ -408,8 +408,8 @@ test('a page token is for the list that it was given for', async () => {
   const caller = new Caller(served.url);
   for (const contextId of ['a', 'a', 'true', 'true'])
     await caller.call('SendMessage', caller.message('x', { contextId }));
-  const list = async (params: object): Promise<TaskPage> =>
-    (await caller.call('ListTasks', params))['result'] as TaskPage;
+  const list = async (params: object): Promise<A2ATaskPage> =>
+    (await caller.call('ListTasks', params))['result'] as A2ATaskPage;
   const { nextPageToken: pageToken, totalSize } = await list({ pageSize: 1 });
   expect(totalSize).toBe(4);
   expect(await list({ pageSize: 3, pageToken, includeArtifacts: true })).toMatchObject({
@@ -434,7 +434,7 @@ test('a page of long tasks ends early, and the next goes on', async () => {
   const pages: number[] = [];
   for (let pageToken: string | undefined; pageToken !== '';) {
     const params = { pageSize: 100, historyLength: 1, ...(pageToken && { pageToken }) };
-    const page = (await caller.call('ListTasks', params))['result'] as TaskPage;
+    const page = (await caller.call('ListTasks', params))['result'] as A2ATaskPage;
     pages.push(page.tasks.length);
     pageToken = page.nextPageToken;
   }
@@ -452,7 +452,7 @@ test('no answer has more of the history than the server gives', async () => {
   const configuration = { historyLength: 9 };
   const sent = await caller.call('SendMessage', { ...message, configuration });
   expect(sent).toMatchObject({ result: { task: { history: [{ role: 'ROLE_AGENT' }] } } });
-  const listed = (await caller.call('ListTasks', { historyLength: 9 }))['result'] as TaskPage;
+  const listed = (await caller.call('ListTasks', { historyLength: 9 }))['result'] as A2ATaskPage;
   expect(listed.tasks[0]?.history).toHaveLength(1);
   const none = { ...caller.message('y'), configuration: { historyLength: 0 } };
   const [first] = await all(caller.stream('SendStreamingMessage', none));
@@ -466,7 +466,7 @@ test('what a list is asked for is checked, and what is empty is not asked for', 
   await caller.call('SendMessage', caller.message('x'));
   const rest = async (query: string): Promise<unknown> => {
     const response = await fetch(`${served.url}/a2a/agent${query}`);
-    return response.status === 200 ? ((await response.json()) as TaskPage).totalSize : 'refused';
+    return response.status === 200 ? ((await response.json()) as A2ATaskPage).totalSize : 'refused';
   };
   for (const params of [
     { pageSize: null, status: null },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { TaskFold } from '../../src/a2a/client/task-fold.ts';
-import type { StreamEvent } from '../../src/a2a/protocol/model.ts';
+import type { A2AStreamEvent } from '../../src/a2a/protocol/model.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createRegistry, tool } from '../../src/mcp/index.ts';
@@ -29,7 +29,7 @@ const whole = (count: number): string => Array.from({ length: count }, (_, n) =>
 /** What a client has that merges the snapshot and what follows. */
 function folded(events: readonly Seen[]): string {
   const fold = new TaskFold();
-  for (const { result } of events) fold.apply(result as unknown as StreamEvent);
+  for (const { result } of events) fold.apply(result as unknown as A2AStreamEvent);
   expect(fold.problems).toEqual([]);
   return fold.text;
 }

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { connectA2A, verifyCard, type StreamEvent } from '../../src/a2a/index.ts';
+import { connectA2A, verifyCard, type A2AStreamEvent } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve } from '../../src/serve/index.ts';
@@ -108,7 +108,7 @@ test('the text of a run is said once: in its artifact, and in the last status on
     await using served = await serve(agent, { log: memoryLog(), page: false, a2a });
     const client = await connectA2A(served.url);
     const stream = client.stream('hello');
-    const events: StreamEvent[] = [];
+    const events: A2AStreamEvent[] = [];
     for await (const event of stream) events.push(event);
     const updates = events.flatMap((each) => ('artifactUpdate' in each ? each.artifactUpdate : []));
     expect(updates.at(-1)?.lastChunk).toBe(true);

@@ -43,7 +43,7 @@ test.each([
 
 test('what the caller did wrong is not sent again', async () => {
   await using server = await answering((response) => response.writeHead(400).end('{}'), EXACT);
-  const stream = server.client.stream('go', { retryMs: 1, giveUpMs: 2000 });
+  const stream = server.client.stream('go', { retryMs: 1, retryForMs: 2000 });
   await expect(stream.result()).rejects.toMatchObject({ code: 'invalid' });
   expect(server.asked()).toBe(1);
 });
@@ -51,7 +51,7 @@ test('what the caller did wrong is not sent again', async () => {
 test('a server that says when to come back is not asked before', async () => {
   const busy: Answer = (response) => response.writeHead(429, { 'retry-after': '3600' }).end('busy');
   await using server = await answering(busy, EXACT);
-  const stream = server.client.stream('go', { retryMs: 1, giveUpMs: 2000 });
+  const stream = server.client.stream('go', { retryMs: 1, retryForMs: 2000 });
   const failure: unknown = await stream.result().catch((error: unknown) => error);
   expect(failure).toMatchObject({ cause: { code: 'rate_limited', retryAfterMs: 3_600_000 } });
   expect(server.asked()).toBe(1);

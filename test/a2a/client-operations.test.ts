@@ -25,7 +25,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
       page: false,
       grpc: {},
       graceMs: 50,
-      a2a: { push: { allowInside: true } },
+      a2a: { push: { allowPrivateAddresses: true } },
     });
     await using client = await connectA2A(served.url, way);
     const first = { id: 'first', url: `${receiver.url}/first`, token: 'secret' };

@@ -43,7 +43,7 @@ test('a stream that was quiet for longer than giveUpMs is resumed when it is cut
   await using server = await cuttingServer(
     () => new Promise((resolve) => setTimeout(resolve, 2 * giveUpMs)),
   );
-  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 1, giveUpMs });
+  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 1, retryForMs: giveUpMs });
   await stream.result();
   expect(stream.status?.state).toBe('TASK_STATE_COMPLETED');
   expect(server.asked).toEqual(['message/stream', 'tasks/resubscribe']);

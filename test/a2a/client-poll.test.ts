@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { connectA2A, type A2AClient, type StreamEvent } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AClient, type A2AStreamEvent } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve } from '../../src/serve/index.ts';
@@ -13,7 +13,7 @@ const hello: Agent = async function* () {
 
 const quick = { retryMs: 1 };
 
-const shapes = (events: readonly StreamEvent[]): string[] =>
+const shapes = (events: readonly A2AStreamEvent[]): string[] =>
   events.map((event) => {
     if ('task' in event) return `task ${event.task.status.state}`;
     if ('statusUpdate' in event) return event.statusUpdate.status.state;
@@ -70,7 +70,7 @@ describe.each(WAYS)('a card that says streaming: false ($version over $binding)'
     const { client } = await connectQuietly(served.url, way);
     await using _ = client;
     const stream = client.stream('hi', { ...quick, returnImmediately: true });
-    const seen: StreamEvent[] = [];
+    const seen: A2AStreamEvent[] = [];
     for await (const event of stream) {
       seen.push(event);
       if (stream.text === 'Hel') open();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { connectA2A, type StreamEvent } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AStreamEvent } from '../../src/a2a/index.ts';
 import type { Agent } from '../../src/event/types.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { serve } from '../../src/serve/index.ts';
@@ -114,7 +114,7 @@ describe.each(WAYS)('our client, $version over $binding', (way) => {
   });
 });
 
-const isLast = (event: StreamEvent): boolean =>
+const isLast = (event: A2AStreamEvent): boolean =>
   'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_COMPLETED';
 
 verifies('S134', 'a page of tasks, and the next one', async () => {
@@ -253,7 +253,7 @@ verifies(
 test('a server that never brings its stream to an end is given up with a word', async () => {
   const working = [task('working')];
   await using server = await badServer([working, working, working, working, working, working]);
-  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 20, giveUpMs: 1 });
+  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 20, retryForMs: 1 });
   await expect(stream.result()).rejects.toMatchObject({ code: 'network', retryable: true });
 });
 
@@ -262,7 +262,7 @@ test('a server that says the same again and again says nothing new, and is asked
     { ...task('working'), status: { state: 'working', timestamp: new Date(n).toISOString() } },
   ]);
   await using server = await badServer(working);
-  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 5, giveUpMs: 300 });
+  const stream = (await connectA2A(server.url)).stream('go', { retryMs: 5, retryForMs: 300 });
   await expect(stream.result()).rejects.toMatchObject({ code: 'network' });
   expect(server.asked.length).toBeGreaterThan(1);
   expect(server.asked.length).toBeLessThan(12);

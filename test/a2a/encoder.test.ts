@@ -4,17 +4,17 @@ import {
   a2aEncoder,
   TaskFold,
   type A2AArtifact,
-  type StreamEvent,
+  type A2AStreamEvent,
   type TextOptions,
 } from '../../src/a2a/index.ts';
-import { joinChunks } from '../../src/a2a/push/merge-chunks.ts';
+import { mergeChunks } from '../../src/a2a/push/merge-chunks.ts';
 import type { TaskEvent } from '../../src/event/types.ts';
 import { lawfulLog } from '../support/arbitraries.ts';
 import { encoderContract } from '../contracts/encoder.contract.ts';
 import { verifies } from '../verifies.ts';
 
 encoderContract('A2A', () => a2aEncoder().encode);
-encoderContract('A2A with joined chunks', () => joinChunks(a2aEncoder().encode, 40));
+encoderContract('A2A with joined chunks', () => mergeChunks(a2aEncoder().encode, 40));
 encoderContract('A2A, throttled', () => a2aEncoder({ pattern: 'artifact', chars: 4 }).encode);
 encoderContract('A2A, text as status', () => a2aEncoder({ pattern: 'status', chars: 4 }).encode);
 
@@ -37,7 +37,7 @@ const asItIs = (encode: Encode): Encode => encode;
 
 describe.each<[string, (encode: Encode) => Encode, TextOptions]>([
   ['as they come', asItIs, {}],
-  ['joined', (encode) => joinChunks(encode, 10), {}],
+  ['joined', (encode) => mergeChunks(encode, 10), {}],
   ['throttled', asItIs, { pattern: 'artifact', chars: 4, artifact: 'result' }],
   ['with text as status', asItIs, { pattern: 'status', chars: 4 }],
 ])('events %s', (_name, wrap, options) => {
@@ -90,7 +90,7 @@ test('text as status is whole at the end, also when the run has waited in betwee
 test('text of sub-agents, reasoning and frames are not shown', () => {
   const { encode } = a2aEncoder();
   const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
-  const outs: StreamEvent[] = [
+  const outs: A2AStreamEvent[] = [
     { type: 'turn.submitted', turn } as const,
     { type: 'run.started', turn: 'm' } as const,
     { type: 'text.delta', id: 'x', delta: 'inner', path: ['sub'] } as const,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { a2aServer, connectA2A } from '../../src/a2a/index.ts';
-import { methodsOf, type JsonMethod } from '../../src/a2a/grpc/codec.ts';
+import { grpcMethods, type JsonMethod } from '../../src/a2a/grpc/codec.ts';
 import { listenA2A } from '../../src/a2a/grpc/index.ts';
 import type { Operation, Version } from '../../src/a2a/protocol/dialect.ts';
 import type { Agent } from '../../src/event/types.ts';
@@ -38,7 +38,7 @@ class Stub implements AsyncDisposable {
 
   constructor({ grpcUrl }: Pick<Served, 'grpcUrl'>, version: Version = '1.0') {
     this.#client = new GrpcClient(grpcUrl!);
-    this.#methods = new Map(methodsOf(version));
+    this.#methods = new Map(grpcMethods(version));
   }
 
   call(operation: Operation, request: JsonObject, metadata: Metadata = {}): Promise<JsonObject> {
@@ -144,7 +144,7 @@ test.each(['1.0', '0.3'] as const)(
     };
     await using served = await serveGrpc(sloppy);
     await using client = await connectA2A(served.url, { version, binding: 'GRPC' });
-    const stream = client.stream(`hi ${half}`, { giveUpMs: 1000, retryMs: 50 });
+    const stream = client.stream(`hi ${half}`, { retryForMs: 1000, retryMs: 50 });
     await stream.result();
     expect(stream.status?.state).toBe('TASK_STATE_INPUT_REQUIRED');
     expect(stream.problems).toEqual([]);

@@ -109,7 +109,7 @@ suite('a2a-sdk', sdk.reason, () => {
       page: false,
       graceMs: 200,
       grpc: {},
-      a2a: { push: { allowInside: true } },
+      a2a: { push: { allowPrivateAddresses: true } },
     });
   });
   afterAll(() => served[Symbol.asyncDispose]());

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connectA2A, type StreamEvent } from '../../src/a2a/index.ts';
+import { connectA2A, type A2AStreamEvent } from '../../src/a2a/index.ts';
 import { nodeHandler } from '../../src/http/index.ts';
 import { peer } from '../peers.ts';
 import { suite, verifies } from '../verifies.ts';
@@ -205,7 +205,7 @@ suite('a2a-sdk', sdk.reason, () => {
           await using client = await connectA2A(proxy.url, { version, binding });
           for (const returnImmediately of [false, true]) {
             const stream = client.stream('20', { retryMs: 1, returnImmediately });
-            const events: StreamEvent[] = [];
+            const events: A2AStreamEvent[] = [];
             for await (const event of stream) events.push(event);
             expect(stream.text).toBe(Array.from({ length: 20 }, (_, n) => `w${n} `).join(''));
             expect(events[0]).toHaveProperty('task');

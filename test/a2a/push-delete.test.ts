@@ -66,7 +66,7 @@ function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
   return { opened, open };
 }
 
-const options: PushOptions = { allowInside: true, retryMs: 1 };
+const options: PushOptions = { allowPrivateAddresses: true, retryMs: 1 };
 
 test.each(['1.0', '0.3'] as const)(
   'a config that is deleted has its request broken off, and no other begins (%s)',
@@ -203,7 +203,7 @@ test('deleted by one replica, another begins no further attempt', async () => {
       return logs[0].bookmarks(task);
     },
   });
-  await using a = new PushConfigs(watched, 'a', { ...options, lookMs: 60_000 });
+  await using a = new PushConfigs(watched, 'a', { ...options, pollMs: 60_000 });
   await using b = new PushConfigs(changed(logs[1], { replicas }), 'a', options);
   await a.create('t', { id: 'mine', url: `${hook.url}/mine` }, '1.0', 2);
   await say('s1', 's2', 's3');

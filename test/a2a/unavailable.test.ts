@@ -84,7 +84,7 @@ for (const way of WAYS)
     const { served, store, ask } = await serveOnStore();
     await using _ = served;
     await using client = await connectA2A(served.url, way);
-    const stream = client.stream('go', { onLost: () => (store.down = false) });
+    const stream = client.stream('go', { onDisconnect: () => (store.down = false) });
     for await (const _event of stream) {
       if (!JSON.stringify(stream.status).includes('ready')) continue;
       store.down = true;

@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest';
 import { growingText } from '../../src/adapters/index.ts';
-import { a2aEncoder, connectA2A, type StreamEvent, type TextOptions } from '../../src/a2a/index.ts';
+import {
+  a2aEncoder,
+  connectA2A,
+  type A2AStreamEvent,
+  type TextOptions,
+} from '../../src/a2a/index.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { normalizeAgent, withRetry } from '../../src/event/index.ts';
 import type { Agent, TaskEvent } from '../../src/event/types.ts';
@@ -151,7 +156,7 @@ verifies(
 );
 
 /** What the encoder makes of the text when the log joins nothing. */
-function encoded(options: TextOptions): readonly StreamEvent[] {
+function encoded(options: TextOptions): readonly A2AStreamEvent[] {
   const { encode } = a2aEncoder(options);
   const deltas = Array.from({ length: 65 }, (_, i): TaskEvent => {
     return { type: 'text.delta', id: 't', delta: long.slice(i * 10, i * 10 + 10) };

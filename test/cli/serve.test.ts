@@ -18,7 +18,7 @@ test('duolane serve hands the options of a module on, and SIGTERM ends a deaf ru
   const { url } = JSON.parse(said) as { url: string };
   expect((await fetch(`${url}/api/tasks`)).status).toBe(401);
   const headers = { authorization: 'Bearer of the module' };
-  const stream = (await connectA2A(url, { headers })).stream('go', { giveUpMs: 2000 });
+  const stream = (await connectA2A(url, { headers })).stream('go', { retryForMs: 2000 });
   for await (const event of stream)
     if ('statusUpdate' in event && event.statusUpdate.status.message) running.child.kill('SIGTERM');
   expect(stream.status?.state).toBe('TASK_STATE_FAILED');

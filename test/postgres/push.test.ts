@@ -36,7 +36,11 @@ suite('push notifications of replicas on postgres', postgresMissing, () => {
       read: log.read.bind(log),
       get: log.get.bind(log),
     });
-    const push = new PushConfigs(watched, 'a', { allowInside: true, retryMs: 1, lookMs: 500 });
+    const push = new PushConfigs(watched, 'a', {
+      allowPrivateAddresses: true,
+      retryMs: 1,
+      pollMs: 500,
+    });
     return {
       log,
       push,

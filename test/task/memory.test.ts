@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
-import type { StreamEvent } from '../../src/a2a/protocol/model.ts';
+import type { A2AStreamEvent } from '../../src/a2a/protocol/model.ts';
 import { SseDecoder } from '../../src/wire/sse.ts';
 
 const STREAMS = 1000;
@@ -46,7 +46,7 @@ async function follow(
   for await (const bytes of response as AsyncIterable<Buffer>)
     for (const event of decoder.decode(bytes)) {
       if (!('data' in event)) continue;
-      const { result } = JSON.parse(event.data) as { readonly result: StreamEvent };
+      const { result } = JSON.parse(event.data) as { readonly result: A2AStreamEvent };
       if ('task' in result) task = result.task.id;
       if ('statusUpdate' in result) {
         ({ state } = result.statusUpdate.status);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
-import { failureOf, readAnswer } from './read-response.ts';
+import { httpFailure, readResponse } from './read-response.ts';
 import {
   chooseInterface,
   type ClientBinding,
@@ -11,17 +11,17 @@ import {
 } from './choose-interface.ts';
 import { CLIENT_03, CLIENT_03_REST, CLIENT_10 } from './client-dialects.ts';
 import { sendMessage } from './poll-task.ts';
-import { A2AStream, type Abilities, type StreamOptions } from './a2a-stream.ts';
-import { HttpWire, type Fetch } from './http-transport.ts';
-import type { ClientWire } from './a2a-transport.ts';
+import { A2AStream, type ServerCapabilities, type StreamOptions } from './a2a-stream.ts';
+import { A2AHttpTransport, type Fetch } from './http-transport.ts';
+import type { A2ATransport } from './a2a-transport.ts';
 import type {
   A2AMessage,
   A2APart,
   A2ATask,
   PushConfig,
   PushTarget,
-  TaskPage,
-  TaskQuery,
+  A2ATaskPage,
+  A2ATaskQuery,
 } from '../protocol/model.ts';
 
 export interface ConnectOptions extends Preference {
@@ -115,13 +115,13 @@ async function readCard(
   at: string,
   signal: AbortSignal | undefined,
 ): Promise<JsonObject> {
-  const text = await readAnswer(response).catch((cause: unknown) => {
+  const text = await readResponse(response).catch((cause: unknown) => {
     signal?.throwIfAborted();
     if (cause instanceof DuolaneError) throw cause;
     throw new DuolaneError('network', `the card at ${at} broke off; try again`, { cause });
   });
   if (!response.ok)
-    throw failureOf(response, `there is no agent card at ${at} for you (${response.status})`);
+    throw httpFailure(response, `there is no agent card at ${at} for you (${response.status})`);
   const card = parsed(text);
   if (isObject(card)) return card;
   throw new DuolaneError('not_found', `what is at ${at} is no agent card; is the address right?`);
@@ -152,15 +152,15 @@ function checkOrigin({ url, binding }: Interface, home: URL, trusted: readonly s
 async function openWire(
   { url, binding, version, tenant }: Interface,
   { headers = {}, extensions = [], fetch = globalThis.fetch, silenceMs = 60_000 }: ConnectOptions,
-): Promise<ClientWire> {
+): Promise<A2ATransport> {
   const common = { url, tenant, headers, extensions: [RESUME_EXTENSION, ...extensions] };
   if (binding === 'GRPC') {
-    const { GrpcWire } = await import('../grpc/grpc-transport.ts');
-    return new GrpcWire({ ...common, version });
+    const { A2AGrpcTransport } = await import('../grpc/grpc-transport.ts');
+    return new A2AGrpcTransport({ ...common, version });
   }
   const old = binding === 'JSONRPC' ? CLIENT_03 : CLIENT_03_REST;
   const dialect = version === '1.0' ? CLIENT_10 : old;
-  return new HttpWire({ ...common, binding, dialect, fetch, silenceMs });
+  return new A2AHttpTransport({ ...common, binding, dialect, fetch, silenceMs });
 }
 
 /** An agent behind A2A, version and binding chosen. */
@@ -168,11 +168,11 @@ export class A2AClient implements AsyncDisposable {
   readonly card: JsonObject;
   readonly version: '0.3' | '1.0';
   readonly binding: ClientBinding;
-  readonly #wire: ClientWire;
-  readonly #abilities: Abilities;
+  readonly #wire: A2ATransport;
+  readonly #abilities: ServerCapabilities;
 
   /** Made by `connectA2A`. */
-  constructor(card: JsonObject, { binding, version }: Interface, wire: ClientWire) {
+  constructor(card: JsonObject, { binding, version }: Interface, wire: A2ATransport) {
     this.card = card;
     this.version = version;
     this.binding = binding;
@@ -219,14 +219,14 @@ export class A2AClient implements AsyncDisposable {
   }
 
   /** One page of tasks, newest change first; `unsupported` in 0.3, which has it on REST only. */
-  async list(query: TaskQuery = {}, { signal }: CallOptions = {}): Promise<TaskPage> {
+  async list(query: A2ATaskQuery = {}, { signal }: CallOptions = {}): Promise<A2ATaskPage> {
     const page = await this.#wire.call('list', { ...query }, signal);
     const { tasks, ...rest } = isObject(page) ? page : {};
     const { dialect } = this.#wire;
     const decoded = Array.isArray(tasks) ? tasks.map((task) => dialect.decodeTask(task)) : [];
     // The JSON form of protobuf leaves out what is empty or zero.
     const empty = { nextPageToken: '', pageSize: 0, totalSize: 0 };
-    return { ...empty, ...rest, tasks: decoded } as TaskPage;
+    return { ...empty, ...rest, tasks: decoded } as A2ATaskPage;
   }
 
   /** Has a receiver told of what happens to a task from now on. The same id again replaces. */
@@ -290,7 +290,7 @@ function paramsOf(message: string | readonly A2APart[], options: SendOptions): J
   return { message: sent, configuration };
 }
 
-function abilitiesOf({ capabilities }: JsonObject): Abilities {
+function abilitiesOf({ capabilities }: JsonObject): ServerCapabilities {
   const { streaming, extensions } = isObject(capabilities) ? capabilities : {};
   const list: unknown[] = Array.isArray(extensions) ? extensions : [];
   return {

@@ -1,29 +1,29 @@
 import { DuolaneError } from '../../errors.ts';
 import { onAbort, sleep } from '../../stream/abort.ts';
-import type { ClientWire, Received } from './a2a-transport.ts';
+import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { JsonObject } from '../../json.ts';
-import { poll } from './poll-task.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
-import { isSettled, TaskFold, type Problem } from './task-fold.ts';
-import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from '../protocol/model.ts';
+import { pollTask } from './poll-task.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
+import { isSettled, TaskFold, type StreamProblem } from './task-fold.ts';
+import type { A2AMessage, A2AStatus, A2ATask, A2AStreamEvent } from '../protocol/model.ts';
 
 export interface StreamOptions {
   readonly signal?: AbortSignal;
   /** How long the server may be out of reach, or say nothing new, before the stream gives up. */
-  readonly giveUpMs?: number;
+  readonly retryForMs?: number;
   /** The first wait before coming back; doubled each time, up to ten seconds. */
   readonly retryMs?: number;
   /** Told once when a connection has broken, before it is made again. */
-  readonly onLost?: () => void;
+  readonly onDisconnect?: () => void;
 }
 
 /** Where a stream begins: with a message, or at a task that runs already. */
-export type Begin =
+export type StreamStart =
   | { readonly params: JsonObject }
   | { readonly task: string; readonly after?: string };
 
 /** What the card says of the server's streams. */
-export interface Abilities {
+export interface ServerCapabilities {
   /** The server resumes by event id, and takes a message twice as one. */
   readonly exact: boolean;
   /** Undefined: the card does not say, and the first refusal does. */
@@ -42,9 +42,9 @@ const EARLY_FINAL_MS = 2000;
  * has settled, and comes as the same events; `problems` says so. `disconnect`, leaving the loop and an abort leave the
  * task alone; `cancel` stops it, and the stream goes on to its end. Read it once.
  */
-export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
-  readonly #wire: ClientWire;
-  readonly #begin: Begin;
+export class A2AStream implements AsyncIterable<A2AStreamEvent>, AsyncDisposable {
+  readonly #wire: A2ATransport;
+  readonly #begin: StreamStart;
   readonly #exact: boolean;
   readonly #streams: boolean | undefined;
   readonly #options: StreamOptions;
@@ -60,9 +60,9 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   #stale = false;
 
   constructor(
-    wire: ClientWire,
-    begin: Begin,
-    { exact, streams }: Abilities,
+    wire: A2ATransport,
+    begin: StreamStart,
+    { exact, streams }: ServerCapabilities,
     options: StreamOptions,
   ) {
     this.#wire = wire;
@@ -101,7 +101,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   }
 
   /** How the server broke the contract, or that it has no streams. */
-  get problems(): readonly Problem[] {
+  get problems(): readonly StreamProblem[] {
     return this.#fold.problems;
   }
 
@@ -133,7 +133,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     this.disconnect();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<StreamEvent, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<A2AStreamEvent, void, undefined> {
     if (this.#reading) throw new DuolaneError('invalid', 'a stream is read once');
     this.#reading = true;
     const { signal } = this.#options;
@@ -150,8 +150,12 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     }
   }
 
-  async *#read(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
-    const { giveUpMs = 300_000, retryMs = RETRY_MS, onLost } = this.#options;
+  async *#read(signal: AbortSignal): AsyncGenerator<A2AStreamEvent, void, undefined> {
+    const {
+      retryForMs: giveUpMs = 300_000,
+      retryMs = RETRY_MS,
+      onDisconnect: onLost,
+    } = this.#options;
     // From the first connection that brought nothing new: a stream may be quiet for long before it is
     // cut. By a clock that does not jump, as when a laptop wakes.
     let since: number | undefined;
@@ -193,7 +197,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   async *#connect(
     tries: number,
     signal: AbortSignal,
-  ): AsyncGenerator<StreamEvent, void, undefined> {
+  ): AsyncGenerator<A2AStreamEvent, void, undefined> {
     const begin = this.#begin;
     if (this.#taskId === undefined) {
       yield* this.#events('stream', 'params' in begin ? begin.params : {}, signal, false);
@@ -220,7 +224,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     if (!told && this.#wire.retryMs === undefined) yield* this.#asItIs(signal);
   }
 
-  async *#asItIs(signal: AbortSignal): AsyncGenerator<StreamEvent, void, undefined> {
+  async *#asItIs(signal: AbortSignal): AsyncGenerator<A2AStreamEvent, void, undefined> {
     const task = await this.#wire.call('get', { id: this.#taskId }, signal);
     const event = { task: this.#wire.dialect.decodeTask(task) };
     // What runs is gone on with by its events; taken up in the middle they would be said twice.
@@ -232,7 +236,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
   }
 
   /** Notes whether an event after a reconnect told something that was not known before it. */
-  #apply(event: StreamEvent, resumed: boolean): void {
+  #apply(event: A2AStreamEvent, resumed: boolean): void {
     const before = resumed && 'task' in event ? wordsOf(this.#fold.task) : undefined;
     this.#fold.apply(event, resumed);
     this.#stale = before !== undefined && before === wordsOf(this.#fold.task);
@@ -243,7 +247,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     params: JsonObject,
     signal: AbortSignal,
     resumed: boolean,
-  ): AsyncGenerator<StreamEvent, void, undefined> {
+  ): AsyncGenerator<A2AStreamEvent, void, undefined> {
     const place = this.#exact ? this.#lastEventId : undefined;
     const early = new AbortController();
     const unlisten = onAbort(signal, (reason) => early.abort(reason));
@@ -291,7 +295,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
     if (this.#polls) {
       const { configuration } = 'params' in this.#begin ? this.#begin.params : {};
       const asked = { ...params, ...(configuration !== undefined && { configuration }) };
-      return poll(this.#wire, operation, asked, { signal, pauseMs, known: this.#polled });
+      return pollTask(this.#wire, operation, asked, { signal, pauseMs, known: this.#polled });
     }
     const lastEventId = operation === 'subscribe' ? place : undefined;
     return this.#wire.stream(operation, params, {
@@ -302,7 +306,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
 
   /** Whether the server has just said what its card did not: that it has no streams. What it refused it did not take. */
   #foundOut(error: unknown): boolean {
-    if (this.#polls || this.#streams !== undefined || !(error instanceof Refusal)) return false;
+    if (this.#polls || this.#streams !== undefined || !(error instanceof A2AError)) return false;
     if (error.reason !== 'METHOD_NOT_FOUND' && error.reason !== 'UNSUPPORTED_OPERATION')
       return false;
     this.#beginPolling(`the server refused to stream (${error.message})`);
@@ -323,7 +327,7 @@ export class A2AStream implements AsyncIterable<StreamEvent>, AsyncDisposable {
 
 /** Whether the server has no such operation, or not for this task; the task itself may be there. */
 const isRefusedSubscribe = (error: unknown): boolean =>
-  error instanceof Refusal
+  error instanceof A2AError
     ? error.reason === 'UNSUPPORTED_OPERATION' || error.reason === 'METHOD_NOT_FOUND'
     : error instanceof DuolaneError && NO_ROUTE.has(error.status ?? 0);
 
@@ -337,7 +341,7 @@ const retryAfterOf = (failure: unknown): number =>
 const wordsOf = (task: A2ATask | undefined): string | undefined =>
   task && JSON.stringify([task.status.state, task.status.message, task.artifacts, task.history]);
 
-function taskIdOf(event: StreamEvent): string | undefined {
+function taskIdOf(event: A2AStreamEvent): string | undefined {
   if ('task' in event) return event.task.id;
   if ('statusUpdate' in event) return event.statusUpdate.taskId;
   return 'artifactUpdate' in event ? event.artifactUpdate.taskId : undefined;

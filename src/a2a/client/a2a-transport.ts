@@ -14,7 +14,7 @@ export type Received =
   | { readonly malformed: DuolaneError };
 
 /** One server, in one version and binding: requests out, results and events in, as the version spells them. */
-export interface ClientWire extends AsyncDisposable {
+export interface A2ATransport extends AsyncDisposable {
   readonly dialect: ClientDialect;
   /** How long the server wants a client to wait before it comes back. */
   readonly retryMs: number | undefined;

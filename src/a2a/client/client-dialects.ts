@@ -2,15 +2,15 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { decodePush03, encodeMessage03, encodePush03 } from '../v0.3/json-rpc-dialect.ts';
 import {
-  encodeMessage as encodeMessage03Rest,
+  encodeRestMessage03 as encodeMessage03Rest,
   encodePush as encodePush03Rest,
 } from '../v0.3/rest-dialect.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
-import type { A2AMessage, A2ATask, PushConfig, StreamEvent } from '../protocol/model.ts';
+import type { A2AMessage, A2ATask, PushConfig, A2AStreamEvent } from '../protocol/model.ts';
 
 /** One event as a server sent it, in the spelling of 1.0. */
 export interface Decoded {
-  readonly event: StreamEvent;
+  readonly event: A2AStreamEvent;
   /** What 0.3 says about the end of the stream; 1.0 says nothing. */
   readonly final?: boolean;
 }
@@ -30,7 +30,7 @@ const decodeEvent10 = (value: unknown): Decoded => {
   if (isObject(statusUpdate)) {
     const { final, ...update } = statusUpdate;
     const status = decodeStatus(update['status']);
-    const event = { statusUpdate: { ...update, status } } as unknown as StreamEvent;
+    const event = { statusUpdate: { ...update, status } } as unknown as A2AStreamEvent;
     return { event, ...(typeof final === 'boolean' && { final }) };
   }
   if (isObject(object['task'])) return { event: { task: decodeTask(object['task']) } };
@@ -38,7 +38,7 @@ const decodeEvent10 = (value: unknown): Decoded => {
   if (isObject(object['artifactUpdate'])) {
     const update = object['artifactUpdate'];
     const artifact = decodeArtifact(update['artifact']);
-    return { event: { artifactUpdate: { ...update, artifact } } as unknown as StreamEvent };
+    return { event: { artifactUpdate: { ...update, artifact } } as unknown as A2AStreamEvent };
   }
   throw unreadable('an event', value);
 };
@@ -52,11 +52,11 @@ const decodeEvent03 = (value: unknown): Decoded => {
       return { event: { message: decodeMessage(rest) } };
     case 'status-update': {
       const statusUpdate = { ...rest, status: decodeStatus(rest['status']) };
-      return { event: { statusUpdate } as unknown as StreamEvent, final: final === true };
+      return { event: { statusUpdate } as unknown as A2AStreamEvent, final: final === true };
     }
     case 'artifact-update': {
       const artifactUpdate = { ...rest, artifact: decodeArtifact(rest['artifact']) };
-      return { event: { artifactUpdate } as unknown as StreamEvent };
+      return { event: { artifactUpdate } as unknown as A2AStreamEvent };
     }
     default:
       throw unreadable('an event', value);

@@ -1,13 +1,13 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { failureOf } from './read-response.ts';
+import { httpFailure } from './read-response.ts';
 import type { ClientDialect } from './client-dialects.ts';
 import type { Operation } from '../protocol/dialect.ts';
-import { optionsIn, REASONS, Refusal, type Reason } from '../protocol/a2a-errors.ts';
-import { METHODS } from '../server/json-rpc-binding.ts';
+import { optionsIn, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
+import { METHOD_NAMES } from '../server/json-rpc-binding.ts';
 
 /** A request of the client before it is sent. */
-export interface Prepared {
+export interface EncodedRequest {
   readonly url: string;
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly body?: string;
@@ -20,13 +20,13 @@ export interface Target {
 }
 
 /** An operation as a JSON-RPC request. Throws `unsupported` for one that the version does not have. */
-export function rpcRequest(
+export function encodeRpcRequest(
   { url, dialect, tenant }: Target,
   id: number,
   operation: Operation,
   params: JsonObject,
-): Prepared {
-  const method = METHODS[dialect.version][operation];
+): EncodedRequest {
+  const method = METHOD_NAMES[dialect.version][operation];
   if (method === undefined)
     throw new DuolaneError('unsupported', `A2A ${dialect.version} cannot ${operation}`);
   const given = dialect.version === '1.0' && tenant !== undefined ? { tenant, ...params } : params;
@@ -39,7 +39,7 @@ export function restRequest(
   { url, dialect, tenant }: Target,
   operation: Operation,
   params: JsonObject,
-): Prepared {
+): EncodedRequest {
   const old = dialect.version === '0.3';
   const prefix = old ? '/v1' : tenant === undefined ? '' : `/${encodeURIComponent(tenant)}`;
   // The query of the agent's address comes last, behind the path of the operation.
@@ -76,20 +76,20 @@ export function restRequest(
 }
 
 /** What both kinds of error object say: by the reason that 1.0 names, else by number, else by the HTTP status. */
-export function refused(
+export function errorFromResponse(
   { message, code, data, details }: JsonObject,
   response: Response,
 ): DuolaneError {
   const infos = [data, details].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []));
   const named = infos.map((info) => (isObject(info) ? info['reason'] : undefined));
-  const known = Object.keys(REASONS) as Reason[];
+  const known = Object.keys(REASONS) as A2AErrorReason[];
   const reason =
     known.find((each) => named.includes(each)) ?? known.find((each) => REASONS[each].rpc === code);
   const text = typeof message === 'string' ? message : `the server refused with ${response.status}`;
-  if (reason === undefined) return failureOf(response, text);
+  if (reason === undefined) return httpFailure(response, text);
   const metadata = infos.flatMap((info) => (isObject(info) ? [info['metadata']] : []))[0] ?? data;
-  const { retryAfterMs } = failureOf(response, text);
-  return new Refusal(reason, text, {
+  const { retryAfterMs } = httpFailure(response, text);
+  return new A2AError(reason, text, {
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...optionsIn(metadata),
   });

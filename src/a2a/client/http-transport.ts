@@ -3,10 +3,10 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { InvalidLine } from '../../wire/jsonl.ts';
 import { SseDecoder } from '../../wire/sse.ts';
-import { failureOf, readAnswer } from './read-response.ts';
+import { httpFailure, readResponse } from './read-response.ts';
 import type { ClientDialect } from './client-dialects.ts';
-import { refused, restRequest, rpcRequest, type Target } from './encode-request.ts';
-import type { ClientWire, Received } from './a2a-transport.ts';
+import { errorFromResponse, restRequest, encodeRpcRequest, type Target } from './encode-request.ts';
+import type { A2ATransport, Received } from './a2a-transport.ts';
 import type { Operation } from '../protocol/dialect.ts';
 
 export type Fetch = typeof globalThis.fetch;
@@ -22,7 +22,7 @@ export interface HttpWireOptions extends Target {
 }
 
 /** JSON-RPC and REST over fetch, which keeps the connections. */
-export class HttpWire implements ClientWire {
+export class A2AHttpTransport implements A2ATransport {
   readonly #options: HttpWireOptions;
   #nextId = 1;
   retryMs: number | undefined;
@@ -40,7 +40,7 @@ export class HttpWire implements ClientWire {
   async call(operation: Operation, params: JsonObject, signal?: AbortSignal): Promise<unknown> {
     try {
       const response = await this.#send(operation, params, { signal });
-      const text = await readAnswer(response);
+      const text = await readResponse(response);
       return this.#unwrap(text === '' ? {} : parse(text, response), response);
     } catch (error) {
       signal?.throwIfAborted();
@@ -63,7 +63,7 @@ export class HttpWire implements ClientWire {
     try {
       const response = await this.#send(operation, params, { signal: silent.signal, lastEventId });
       if (!/^text\/event-stream\b/i.test(response.headers.get('content-type') ?? '')) {
-        const whole = await readAnswer(response);
+        const whole = await readResponse(response);
         this.#unwrap(parse(whole, response), response);
         const message = 'the server answered a streaming call with no stream';
         yield { malformed: new DuolaneError('malformed', message) };
@@ -115,7 +115,7 @@ export class HttpWire implements ClientWire {
     const { headers, dialect, fetch, binding, extensions } = this.#options;
     const { url, method, body } =
       binding === 'JSONRPC'
-        ? rpcRequest(this.#options, this.#nextId++, operation, params)
+        ? encodeRpcRequest(this.#options, this.#nextId++, operation, params)
         : restRequest(this.#options, operation, params);
     const spoken = extensions.join(', ');
     const init: RequestInit = {
@@ -142,8 +142,8 @@ export class HttpWire implements ClientWire {
   #unwrap(value: unknown, response: Response): unknown {
     if (!isObject(value)) throw new DuolaneError('malformed', 'the server answered no JSON object');
     const { error } = value;
-    if (isObject(error)) throw refused(error, response);
-    if (!response.ok) throw refused(value, response);
+    if (isObject(error)) throw errorFromResponse(error, response);
+    if (!response.ok) throw errorFromResponse(value, response);
     return this.#options.binding === 'JSONRPC' ? value['result'] : value;
   }
 }
@@ -162,7 +162,7 @@ function parse(text: string, response: Response): unknown {
   } catch (cause) {
     // A proxy, or a server that is starting or going.
     if (!response.ok)
-      throw failureOf(response, `the server answered ${response.status}: ${text.slice(0, 200)}`);
+      throw httpFailure(response, `the server answered ${response.status}: ${text.slice(0, 200)}`);
     throw new DuolaneError('malformed', 'the server answered something that is not JSON', {
       cause,
     });

@@ -1,9 +1,9 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { sleep } from '../../stream/abort.ts';
-import type { ClientWire, Received } from './a2a-transport.ts';
+import type { A2ATransport, Received } from './a2a-transport.ts';
 import { isSettled } from './task-fold.ts';
-import type { A2AMessage, A2AStatus, A2ATask, StreamEvent } from '../protocol/model.ts';
+import type { A2AMessage, A2AStatus, A2ATask, A2AStreamEvent } from '../protocol/model.ts';
 
 export interface PollOptions {
   readonly signal: AbortSignal;
@@ -21,8 +21,8 @@ const MAX_PAUSE_MS = 10_000;
  * one look to the next comes as a stream would have said it. Ends when the task has settled; throws
  * when the server cannot be reached, and goes on from `known` when it is called again.
  */
-export async function* poll(
-  wire: ClientWire,
+export async function* pollTask(
+  wire: A2ATransport,
   operation: 'stream' | 'subscribe',
   params: JsonObject,
   { signal, pauseMs, known }: PollOptions,
@@ -49,7 +49,7 @@ export async function* poll(
 
 /** Sends a message, and gives what the server answers it with. */
 export async function sendMessage(
-  wire: ClientWire,
+  wire: A2ATransport,
   params: JsonObject,
   signal: AbortSignal | undefined,
 ): Promise<{ readonly task: A2ATask } | { readonly message: A2AMessage }> {
@@ -63,12 +63,12 @@ export async function sendMessage(
  * artifact that is new or another, whole, and the status behind them. A task that had settled
  * before anybody looked is said from its beginning, so that its end is an event of its own.
  */
-export function changes(before: A2ATask | undefined, now: A2ATask): readonly StreamEvent[] {
+export function changes(before: A2ATask | undefined, now: A2ATask): readonly A2AStreamEvent[] {
   const { artifacts = [], ...task } = now;
   const { id: taskId, contextId, status } = task;
   const settled = isSettled(status.state);
   const known = new Map(before?.artifacts?.map((each) => [each.artifactId, wordsOf(each)]));
-  const events: StreamEvent[] = [];
+  const events: A2AStreamEvent[] = [];
   if (!before) {
     const begun: A2AStatus = { state: 'TASK_STATE_SUBMITTED', timestamp: status.timestamp };
     events.push({ task: settled ? { ...task, status: begun } : task });

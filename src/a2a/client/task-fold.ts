@@ -8,11 +8,11 @@ import {
   type A2AStatus,
   type A2ATask,
   type ArtifactUpdate,
-  type StreamEvent,
+  type A2AStreamEvent,
 } from '../protocol/model.ts';
 
 /** One way in which a server broke the contract of its stream, or has none; the client went on all the same. */
-export interface Problem {
+export interface StreamProblem {
   readonly kind:
     | 'no-task-first'
     | 'second-task'
@@ -31,7 +31,7 @@ export interface Problem {
  * wrong and says what it was. Costs what an event adds: text that is appended is not copied.
  */
 export class TaskFold {
-  readonly problems: Problem[] = [];
+  readonly problems: StreamProblem[] = [];
   #task: Omit<A2ATask, 'artifacts'> | undefined;
   #message: A2AMessage | undefined;
   readonly #artifacts = new Map<string, A2AArtifact>();
@@ -70,7 +70,7 @@ export class TaskFold {
   }
 
   /** `resumed`: the first event after a reconnect, which may be a snapshot of all that is there. */
-  apply(event: StreamEvent, resumed = false): void {
+  apply(event: A2AStreamEvent, resumed = false): void {
     if ('task' in event) return this.#start(event.task, resumed);
     if ('message' in event) {
       if (this.#task) this.#problem('second-task', 'a message came in the stream of a task');
@@ -92,7 +92,7 @@ export class TaskFold {
     else this.#put(event.artifactUpdate);
   }
 
-  note(kind: Problem['kind'], message: string): void {
+  note(kind: StreamProblem['kind'], message: string): void {
     this.#problem(kind, message);
   }
 
@@ -120,7 +120,7 @@ export class TaskFold {
     this.#artifacts.set(artifact.artifactId, next);
   }
 
-  #problem(kind: Problem['kind'], message: string): void {
+  #problem(kind: StreamProblem['kind'], message: string): void {
     if (this.problems.length < 100) this.problems.push({ kind, message });
   }
 }

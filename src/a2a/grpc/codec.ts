@@ -11,7 +11,7 @@ import {
 } from '@bufbuild/protobuf';
 import type { Codec, Method } from '../../grpc/index.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { METHODS } from '../server/json-rpc-binding.ts';
+import { METHOD_NAMES } from '../server/json-rpc-binding.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
 import { A2AService as A2AService03 } from './gen/a2a/0.3/a2a_pb.ts';
 import { A2AService as A2AService10 } from './gen/a2a/1.0/a2a_pb.ts';
@@ -26,7 +26,7 @@ export const SERVICES: Readonly<Record<Version, DescService>> = {
 };
 
 const NAMES: Readonly<Record<Version, Partial<Record<Operation, string>>>> = {
-  '1.0': METHODS['1.0'],
+  '1.0': METHOD_NAMES['1.0'],
   '0.3': {
     send: 'SendMessage',
     stream: 'SendStreamingMessage',
@@ -42,7 +42,7 @@ const NAMES: Readonly<Record<Version, Partial<Record<Operation, string>>>> = {
 };
 
 /** The operations of a version, as methods of its service. */
-export const methodsOf = (version: Version): readonly (readonly [Operation, JsonMethod])[] =>
+export const grpcMethods = (version: Version): readonly (readonly [Operation, JsonMethod])[] =>
   SERVICES[version].methods.flatMap((descriptor) => {
     const operation = OPERATIONS[version].get(descriptor.name);
     return operation ? [[operation, jsonMethod(descriptor, version)] as const] : [];

@@ -6,7 +6,7 @@ import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
 import type { Dialect, Operation } from '../protocol/dialect.ts';
 import { a2aEncoder } from '../protocol/stream-encoder.ts';
 import type { PushConfig } from '../protocol/model.ts';
-import { methodsOf, type JsonMethod } from './codec.ts';
+import { grpcMethods, type JsonMethod } from './codec.ts';
 import {
   CLIENT_03_GRPC,
   DIALECT_03_GRPC,
@@ -20,7 +20,7 @@ const ENDS: readonly (readonly [Dialect, ClientDialect])[] = [
   [DIALECT_03_GRPC, CLIENT_03_GRPC],
 ];
 const methods = ({ version }: Dialect): ReadonlyMap<Operation, JsonMethod> =>
-  new Map(methodsOf(version));
+  new Map(grpcMethods(version));
 
 /** What a message is when it has been bytes. */
 const over = (codec: JsonMethod['request'], message: unknown): JsonObject =>

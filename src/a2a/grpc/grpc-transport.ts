@@ -2,9 +2,9 @@ import { DuolaneError } from '../../errors.ts';
 import { GrpcClient, type GrpcCallOptions } from '../../grpc/index.ts';
 import type { JsonObject } from '../../json.ts';
 import { CLIENT_10, type ClientDialect } from '../client/client-dialects.ts';
-import type { ClientWire, Received } from '../client/a2a-transport.ts';
+import type { A2ATransport, Received } from '../client/a2a-transport.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
-import { methodsOf, type JsonMethod } from './codec.ts';
+import { grpcMethods, type JsonMethod } from './codec.ts';
 import { CLIENT_03_GRPC, takeEventId } from './grpc-dialects.ts';
 import { refusalIn } from './status.ts';
 
@@ -21,7 +21,7 @@ export interface GrpcWireOptions {
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
 /** The gRPC binding of the client. Connects with the first call; disposing cancels what runs. */
-export class GrpcWire implements ClientWire {
+export class A2AGrpcTransport implements A2ATransport {
   readonly dialect: ClientDialect;
   readonly retryMs = undefined;
   readonly #client: GrpcClient;
@@ -32,7 +32,7 @@ export class GrpcWire implements ClientWire {
     const { url, version } = options;
     this.#options = options;
     this.dialect = version === '1.0' ? CLIENT_10 : CLIENT_03_GRPC;
-    this.#methods = new Map(methodsOf(version));
+    this.#methods = new Map(grpcMethods(version));
     this.#client = new GrpcClient(url, { maxMessageBytes: MAX_MESSAGE_BYTES });
   }
 

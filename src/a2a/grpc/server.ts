@@ -12,27 +12,27 @@ import {
 import type { JsonObject } from '../../json.ts';
 import {
   begin,
-  breakOf,
+  streamEndReason,
   isStream,
-  refusalOf,
+  toA2AError,
   type Begins,
   type Begun,
-  type Binding,
-  type Call,
+  type ServerContext,
+  type OperationCall,
 } from '../server/begin-call.ts';
 import { RESUME_EXTENSION } from '../protocol/agent-card.ts';
 import type { Dialect, Operation, Result } from '../protocol/dialect.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 import {
   parseVersion,
   readExtensions,
   readLastEventId,
-  type Fields,
+  type HeaderFields,
 } from '../server/read-request.ts';
 import { bindingOf, type A2AServer } from '../server/a2a-server.ts';
-import { methodsOf, SERVICES, type JsonMethod } from './codec.ts';
+import { grpcMethods, SERVICES, type JsonMethod } from './codec.ts';
 import { DIALECT_03_GRPC, DIALECT_10_GRPC, withEventId } from './grpc-dialects.ts';
-import { statusError } from './status.ts';
+import { toGrpcStatus } from './status.ts';
 
 /** The agent that a request is for, and the tenant that it is for there. */
 export interface FoundAgent {
@@ -59,7 +59,7 @@ function routesOf(agent: A2AServer | FindAgent): readonly Route[] {
   const find: FindAgent =
     typeof agent === 'function' ? agent : (tenant) => ({ server: agent, tenant });
   return [DIALECT_10_GRPC, DIALECT_03_GRPC].flatMap((dialect) =>
-    methodsOf(dialect.version).map(([operation, method]) => {
+    grpcMethods(dialect.version).map(([operation, method]) => {
       const served = { operation, dialect, find };
       return isStream(operation) ? streaming(method, served) : answering(method, served);
     }),
@@ -89,11 +89,11 @@ const streaming = (method: JsonMethod, served: ServedMethod): Route =>
         yield numbered ? withEventId(event, id) : event;
       }
     } catch (error) {
-      const why = breakOf(error, place, binding.onError);
+      const why = streamEndReason(error, place, binding.onError);
       if (why === 'server left') throw new DuolaneError('interrupted', 'the server goes away');
-      if (why) throw statusError(why);
+      if (why) throw toGrpcStatus(why);
     } finally {
-      place.leave();
+      place.release();
     }
   });
 
@@ -102,7 +102,7 @@ async function enter(
   { operation, dialect, find }: ServedMethod,
   { tenant: given, ...params }: JsonObject,
   context: CallContext,
-): Promise<Begun & { readonly binding: Binding }> {
+): Promise<Begun & { readonly binding: ServerContext }> {
   const { server, tenant } = find(textOf(given));
   const binding = bindingOf(server);
   try {
@@ -110,7 +110,7 @@ async function enter(
     if (begun.agreed.length > 0) context.setHeader({ 'a2a-extensions': begun.agreed.join(', ') });
     return { ...begun, binding };
   } catch (error) {
-    throw statusError(refusalOf(error, binding.onError));
+    throw toGrpcStatus(toA2AError(error, binding.onError));
   }
 }
 
@@ -120,11 +120,11 @@ function readCall(
   params: JsonObject,
   tenant: string | undefined,
   context: CallContext,
-): Call {
-  const fields: Fields = { get: (name) => textOf(context.metadata[name]) ?? null };
+): OperationCall {
+  const fields: HeaderFields = { get: (name) => textOf(context.metadata[name]) ?? null };
   const asked = parseVersion(fields.get('a2a-version'));
   if (asked !== undefined && asked !== dialect.version)
-    throw new Refusal(
+    throw new A2AError(
       'VERSION_NOT_SUPPORTED',
       `this service speaks A2A ${dialect.version}; that of ${asked} is another`,
     );

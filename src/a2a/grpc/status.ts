@@ -3,12 +3,12 @@ import { DuolaneError } from '../../errors.ts';
 import { detailedStatus, detailsIn, STATUS, statusOf } from '../../grpc/index.ts';
 import { ErrorInfoSchema } from '../../grpc/gen/google/rpc/error_details_pb.ts';
 import type { Operation } from '../protocol/dialect.ts';
-import { optionsIn, REASONS, Refusal, type Reason } from '../protocol/a2a-errors.ts';
+import { optionsIn, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
 
 const DOMAIN = 'a2a-protocol.org';
 
 /** A refusal as the end of a call: the status of its kind, and in the details the reason. */
-export function statusError(refusal: Refusal): DuolaneError {
+export function toGrpcStatus(refusal: A2AError): DuolaneError {
   const { reason, message, code, metadata = {} } = refusal;
   const status = STATUS[camelCase(REASONS[reason].status)];
   const info = create(ErrorInfoSchema, { reason, domain: DOMAIN, metadata });
@@ -23,7 +23,7 @@ const camelCase = (status: string): keyof typeof STATUS =>
     .replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()) as keyof typeof STATUS;
 
 /** What a server without details can have meant. */
-const BY_STATUS: ReadonlyMap<number, Reason> = new Map([
+const BY_STATUS: ReadonlyMap<number, A2AErrorReason> = new Map([
   [STATUS.notFound, 'TASK_NOT_FOUND'],
   [STATUS.invalidArgument, 'INVALID_PARAMS'],
   [STATUS.failedPrecondition, 'UNSUPPORTED_OPERATION'],
@@ -38,7 +38,7 @@ export function refusalIn(error: unknown, operation: Operation): unknown {
   const named = info?.reason;
   const ended = operation === 'cancel' && status.status === STATUS.failedPrecondition;
   const guessed = ended ? 'TASK_NOT_CANCELABLE' : BY_STATUS.get(status.status);
-  const reason = named !== undefined && named in REASONS ? (named as Reason) : guessed;
+  const reason = named !== undefined && named in REASONS ? (named as A2AErrorReason) : guessed;
   if (reason === undefined) return error;
-  return new Refusal(reason, status.message, { cause: error, ...optionsIn(info?.metadata) });
+  return new A2AError(reason, status.message, { cause: error, ...optionsIn(info?.metadata) });
 }

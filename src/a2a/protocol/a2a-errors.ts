@@ -20,7 +20,7 @@ const refusedHere = (code: ErrorCode, rpc: number): Meaning =>
   meaning(code, rpc, 400, 'FAILED_PRECONDITION');
 
 /** By the names that 1.0 gives them; the last four are ours. */
-export type Reason =
+export type A2AErrorReason =
   | 'PARSE_ERROR'
   | 'INVALID_REQUEST'
   | 'METHOD_NOT_FOUND'
@@ -41,7 +41,7 @@ export type Reason =
   | 'UNAVAILABLE';
 
 /** Every way this protocol says no, in our code, JSON-RPC, HTTP and gRPC. */
-export const REASONS: Readonly<Record<Reason, Meaning>> = {
+export const REASONS: Readonly<Record<A2AErrorReason, Meaning>> = {
   PARSE_ERROR: meaning('malformed', -32700, 400, 'INVALID_ARGUMENT'),
   INVALID_REQUEST: meaning('invalid', -32600, 400, 'INVALID_ARGUMENT'),
   METHOD_NOT_FOUND: meaning('unsupported', -32601, 404, 'UNIMPLEMENTED'),
@@ -71,12 +71,16 @@ export interface RefusalOptions extends DuolaneErrorOptions {
 }
 
 /** A DuolaneError that also knows what this protocol calls it. */
-export class Refusal extends DuolaneError {
+export class A2AError extends DuolaneError {
   override readonly name = 'Refusal';
-  readonly reason: Reason;
+  readonly reason: A2AErrorReason;
   readonly details: Readonly<Record<string, string>>;
 
-  constructor(reason: Reason, message: string, { details = {}, ...options }: RefusalOptions = {}) {
+  constructor(
+    reason: A2AErrorReason,
+    message: string,
+    { details = {}, ...options }: RefusalOptions = {},
+  ) {
     // The same answer again is refused again.
     const final = reason === 'ALREADY_ANSWERED' && { retryable: false };
     super(REASONS[reason].code, message, { ...options, ...final });
@@ -85,16 +89,16 @@ export class Refusal extends DuolaneError {
   }
 
   /** Whatever was thrown, in this protocol's words; the text of what is our own fault stays here. */
-  static of(error: unknown): Refusal {
-    if (error instanceof Refusal) return error;
+  static of(error: unknown): A2AError {
+    if (error instanceof A2AError) return error;
     const { code, message, retryAfterMs = RETRY_AFTER_MS } = DuolaneError.from(error);
     const reason = REASON_OF[code] ?? 'INTERNAL_ERROR';
     if (reason === 'INTERNAL_ERROR')
-      return new Refusal(reason, 'The server failed; its log says why.', { cause: error });
-    if (reason !== 'UNAVAILABLE') return new Refusal(reason, message, { cause: error });
+      return new A2AError(reason, 'The server failed; its log says why.', { cause: error });
+    if (reason !== 'UNAVAILABLE') return new A2AError(reason, message, { cause: error });
     const wait = Math.ceil(retryAfterMs / 1000);
     const text = `the server cannot answer now; try again in ${wait} s`;
-    return new Refusal(reason, text, { cause: error, retryAfterMs });
+    return new A2AError(reason, text, { cause: error, retryAfterMs });
   }
 
   /** When to come back, in whole seconds as `Retry-After` has it. */
@@ -135,7 +139,7 @@ export function optionsIn(metadata: unknown): Pick<RefusalOptions, 'details' | '
   };
 }
 
-const REASON_OF: Partial<Record<ErrorCode, Reason>> = {
+const REASON_OF: Partial<Record<ErrorCode, A2AErrorReason>> = {
   not_found: 'TASK_NOT_FOUND',
   closed: 'UNSUPPORTED_OPERATION',
   invalid: 'INVALID_PARAMS',

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import type { A2AMessage, A2ATask, PushConfig, StreamEvent, TaskPage } from './model.ts';
+import type { A2AMessage, A2ATask, PushConfig, A2AStreamEvent, A2ATaskPage } from './model.ts';
 
 export type Version = '0.3' | '1.0';
 
@@ -24,7 +24,7 @@ export type Result =
       readonly sent: { readonly task: A2ATask } | { readonly message: A2AMessage };
     }
   | { readonly kind: 'task'; readonly task: A2ATask }
-  | { readonly kind: 'page'; readonly page: TaskPage }
+  | { readonly kind: 'page'; readonly page: A2ATaskPage }
   | { readonly kind: 'pushConfig'; readonly config: PushConfig }
   | { readonly kind: 'pushConfigs'; readonly configs: readonly PushConfig[] }
   | { readonly kind: 'card'; readonly card: JsonObject }
@@ -39,7 +39,7 @@ export interface Dialect {
   decode(operation: Operation, params: JsonObject): JsonObject;
   encode(result: Result): unknown;
   /** `last`: the stream closes behind this event. */
-  encodeEvent(event: StreamEvent, last: boolean): unknown;
+  encodeEvent(event: A2AStreamEvent, last: boolean): unknown;
 }
 
 /** A2A 1.0 as it is, in JSON-RPC and REST alike. */

@@ -73,7 +73,7 @@ export interface ArtifactUpdate {
 }
 
 /** One event of a stream: the member's name says what it is. */
-export type StreamEvent =
+export type A2AStreamEvent =
   | { readonly task: A2ATask }
   | { readonly message: A2AMessage }
   | { readonly statusUpdate: StatusUpdate }
@@ -108,7 +108,7 @@ export interface PushConfig {
 export type PushTarget = Omit<PushConfig, 'id' | 'taskId' | 'tenant'> & { readonly id?: string };
 
 /** Which tasks to list; all of the caller's by default. */
-export interface TaskQuery {
+export interface A2ATaskQuery {
   readonly contextId?: string;
   readonly status?: A2AState;
   /** From 1 to 100; 50 by default. */
@@ -121,7 +121,7 @@ export interface TaskQuery {
   readonly includeArtifacts?: boolean;
 }
 
-export interface TaskPage {
+export interface A2ATaskPage {
   readonly tasks: readonly A2ATask[];
   /** Empty on the last page. */
   readonly nextPageToken: string;

@@ -1,7 +1,7 @@
 import { textUpdates, throttle, type TextUpdate } from '../../event/throttle.ts';
 import type { Encoder, Entry, Snapshot } from '../../event/types.ts';
 import { SlimFold } from './slim-fold.ts';
-import type { A2APart, A2ATask, StreamEvent } from './model.ts';
+import type { A2APart, A2ATask, A2AStreamEvent } from './model.ts';
 import {
   agentMessage,
   encodeArtifact,
@@ -12,7 +12,7 @@ import {
   responseId,
   STATUS_TEXT_CHARS,
   timestamp,
-  type TaskView,
+  type EncodeTaskOptions,
 } from './task-encoder.ts';
 
 /** Of the text of a run, what a stream keeps after the client has it: most retries need no more. */
@@ -36,11 +36,11 @@ export interface TextOptions {
 }
 
 export interface A2AEncoder {
-  readonly encode: Encoder<StreamEvent>;
+  readonly encode: Encoder<A2AStreamEvent>;
   /** The fold of what was fed so far; undefined before the first entry. */
   readonly snapshot: Snapshot | undefined;
   /** The task as it stands: what a client has that folded every event so far. */
-  task(view?: TaskView): A2ATask;
+  task(view?: EncodeTaskOptions): A2ATask;
   /** The client has the task now, so what was said and made up to here and later need not be kept. */
   forget(): void;
   /** Whether this entry shows some of it all the same; then `restore` gives the task up to there first. */
@@ -58,7 +58,7 @@ export interface A2AEncoder {
 export const a2aEncoder = (options: TextOptions = {}): A2AEncoder => new LogEncoder(options);
 
 class LogEncoder implements A2AEncoder {
-  readonly encode: Encoder<StreamEvent>;
+  readonly encode: Encoder<A2AStreamEvent>;
   readonly #fold: SlimFold;
   readonly #text: TextOptions;
   readonly #inStatus: boolean;
@@ -75,7 +75,7 @@ class LogEncoder implements A2AEncoder {
     // The last status repeats a text up to that length, and a longer one not at all.
     this.#fold = new SlimFold(pattern === undefined ? KEPT_CHARS : STATUS_TEXT_CHARS + 1);
     this.#inStatus = pattern === 'status';
-    const all = (entry: Entry): readonly StreamEvent[] => this.#eventsOf(entry);
+    const all = (entry: Entry): readonly A2AStreamEvent[] => this.#eventsOf(entry);
     const paced = this.#inStatus
       ? this.#inPlace(options)
       : chars === undefined
@@ -104,7 +104,7 @@ class LogEncoder implements A2AEncoder {
     this.#fold.restore(whole);
   }
 
-  task(view?: TaskView): A2ATask {
+  task(view?: EncodeTaskOptions): A2ATask {
     return encodeTask(this.snapshot as Snapshot, { ...view, text: this.#text });
   }
 
@@ -117,7 +117,7 @@ class LogEncoder implements A2AEncoder {
     this.#opened = this.#stale = false;
   }
 
-  #eventsOf(entry: Entry): readonly StreamEvent[] {
+  #eventsOf(entry: Entry): readonly A2AStreamEvent[] {
     const now = this.snapshot as Snapshot;
     switch (entry.type) {
       case 'turn.submitted':
@@ -175,7 +175,7 @@ class LogEncoder implements A2AEncoder {
     }
   }
 
-  #textUpdate(now: Snapshot, delta: string, lastChunk = false): StreamEvent {
+  #textUpdate(now: Snapshot, delta: string, lastChunk = false): A2AStreamEvent {
     // As status, no delta was an artifact: what is owed is all of it, also after a wait.
     const append = this.#opened && !this.#stale && !this.#inStatus;
     this.#opened = true;
@@ -197,7 +197,7 @@ class LogEncoder implements A2AEncoder {
   }
 
   /** What is still owed of the text when a run ends. */
-  #closing(now: Snapshot, waits: boolean): readonly StreamEvent[] {
+  #closing(now: Snapshot, waits: boolean): readonly A2AStreamEvent[] {
     // ADK shows a text that grew as the answer only behind its last chunk.
     const marked = !waits && now.text !== '';
     const unsent = this.#inStatus && now.text !== '';
@@ -205,7 +205,7 @@ class LogEncoder implements A2AEncoder {
   }
 
   /** The text in the one message that has it, then everything else. */
-  #inPlace(options: TextOptions): Encoder<StreamEvent> {
+  #inPlace(options: TextOptions): Encoder<A2AStreamEvent> {
     const updates = textUpdates(options);
     return (entry) => [
       ...updates(entry).flatMap((update) => this.#update(update)),
@@ -213,7 +213,7 @@ class LogEncoder implements A2AEncoder {
     ];
   }
 
-  #update({ text: words, done }: TextUpdate): readonly StreamEvent[] {
+  #update({ text: words, done }: TextUpdate): readonly A2AStreamEvent[] {
     const now = this.snapshot as Snapshot;
     if (done && (now.state !== 'completed' || words === '')) return [];
     const { current, updatedAt } = now;
@@ -228,7 +228,7 @@ class LogEncoder implements A2AEncoder {
   }
 }
 
-const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): StreamEvent => ({
+const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): A2AStreamEvent => ({
   statusUpdate: {
     taskId: now.task,
     contextId: now.context,
@@ -236,5 +236,5 @@ const status = (now: Snapshot, text?: TextOptions, parts?: readonly A2APart[]): 
   },
 });
 
-const says = (now: Snapshot, message: string, data?: unknown): StreamEvent =>
+const says = (now: Snapshot, message: string, data?: unknown): A2AStreamEvent =>
   status(now, undefined, [{ text: message }, ...(data === undefined ? [] : [{ data }])]);

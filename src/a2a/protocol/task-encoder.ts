@@ -52,7 +52,7 @@ export const encodeArtifact = ({ artifactId, name, parts, metadata }: Artifact):
   ...(metadata && { metadata }),
 });
 
-export const userMessage = (turn: Turn): A2AMessage => ({
+export const encodeUserMessage = (turn: Turn): A2AMessage => ({
   messageId: turn.messageId,
   contextId: turn.context,
   taskId: turn.task,
@@ -97,7 +97,7 @@ export const responseArtifact = (
   parts: [{ text, mediaType: 'text/markdown' }],
 });
 
-export interface TaskView {
+export interface EncodeTaskOptions {
   /** As in the requests: undefined for all, 0 for none. */
   readonly historyLength?: number | undefined;
   readonly artifacts?: boolean;
@@ -116,7 +116,7 @@ export interface TextForm {
 /** A task as the snapshot has it. */
 export function encodeTask(
   snapshot: Snapshot,
-  { historyLength, artifacts = true, text }: TaskView = {},
+  { historyLength, artifacts = true, text }: EncodeTaskOptions = {},
 ): A2ATask {
   const status = encodeStatus(snapshot, text);
   const all = artifacts
@@ -157,7 +157,7 @@ function historyOf(snapshot: Snapshot, { message }: A2AStatus): A2AMessage[] {
   };
   for (const [index, turn] of turns.entries()) {
     sayUpTo(index === 0 ? 0 : index + omitted);
-    messages.push(userMessage(turn));
+    messages.push(encodeUserMessage(turn));
   }
   sayUpTo(turns.length + omitted);
   const last =

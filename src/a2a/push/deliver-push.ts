@@ -1,23 +1,23 @@
 import { DuolaneError } from '../../errors.ts';
 import { sleep } from '../../stream/abort.ts';
 import type { TaskLog } from '../../task/types.ts';
-import { resolveOutside } from './public-address.ts';
+import { resolvePublicAddress } from './public-address.ts';
 import { encodeTask03 } from '../v0.3/json-rpc-dialect.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { a2aEncoder, type A2AEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
-import { joinChunks } from './merge-chunks.ts';
+import { mergeChunks } from './merge-chunks.ts';
 import type { PushConfig } from '../protocol/model.ts';
 import { post } from './webhook-post.ts';
 import { encodeTask } from '../protocol/task-encoder.ts';
 
 export interface DeliveryOptions {
-  readonly allowInside?: boolean;
+  readonly allowPrivateAddresses?: boolean;
   /** How long a receiver has to answer. */
   readonly timeoutMs?: number;
   /** The first wait after a failure; each further one is twice as long, up to five minutes. */
   readonly retryMs?: number;
   /** How long one event is tried; then this process gives the receiver up, the next one tries again. */
-  readonly giveUpMs?: number;
+  readonly retryForMs?: number;
   /** How the text of a run is told. */
   readonly text?: TextOptions;
   readonly onError?: (error: unknown) => void;
@@ -43,13 +43,13 @@ const MAX_RETRY_MS = 300_000;
  * the task. Throws `network`, not `retryable`, when the receiver is given up; what is `retryable` is a
  * failure of the log. An abort breaks off the attempt that is on the wire, and no other begins.
  */
-export async function deliver(
+export async function deliverPush(
   { log, config, version, after, save, check }: Delivery,
   signal: AbortSignal,
   options: DeliveryOptions,
 ): Promise<void> {
   const encoder = a2aEncoder(options.text);
-  const encode = joinChunks(encoder.encode, CHUNK_CHARS);
+  const encode = mergeChunks(encoder.encode, CHUNK_CHARS);
   const send = (body: unknown): Promise<void> =>
     sendOne({ config, version, check }, JSON.stringify(body), signal, options);
   let seq = after;
@@ -84,10 +84,10 @@ async function sendOne(
   body: string,
   signal: AbortSignal,
   {
-    allowInside = false,
+    allowPrivateAddresses: allowInside = false,
     timeoutMs = 15_000,
     retryMs = 1000,
-    giveUpMs = 3_600_000,
+    retryForMs: giveUpMs = 3_600_000,
   }: DeliveryOptions,
 ): Promise<void> {
   const { url, token, authentication } = config;
@@ -101,7 +101,7 @@ async function sendOne(
   const until = performance.now() + giveUpMs;
   for (let waitMs = retryMs; ; waitMs = Math.min(waitMs * 2, MAX_RETRY_MS)) {
     try {
-      const address = await resolveOutside(url, allowInside);
+      const address = await resolvePublicAddress(url, allowInside);
       await check();
       return await post({ url, address, headers, body, timeoutMs, signal });
     } catch (error) {

@@ -1,14 +1,17 @@
 import type { Encoder } from '../../event/types.ts';
-import type { ArtifactUpdate, StreamEvent } from '../protocol/model.ts';
+import type { ArtifactUpdate, A2AStreamEvent } from '../protocol/model.ts';
 
 /**
  * The same encoder with fewer and larger chunks, for a reader that pays for each event: pieces of
  * text that are appended to one artifact wait until they have `chars` characters, their block ends
  * or something else is to be said. Pure like its encoder, so a replay joins alike.
  */
-export function joinChunks(encode: Encoder<StreamEvent>, chars: number): Encoder<StreamEvent> {
+export function mergeChunks(
+  encode: Encoder<A2AStreamEvent>,
+  chars: number,
+): Encoder<A2AStreamEvent> {
   let held: ArtifactUpdate | undefined;
-  const take = (): StreamEvent[] => {
+  const take = (): A2AStreamEvent[] => {
     const out = held ? [{ artifactUpdate: held }] : [];
     held = undefined;
     return out;

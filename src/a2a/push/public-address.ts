@@ -1,5 +1,5 @@
 import { addressesOf, isInside } from '../../http/public-address.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 
 export interface Address {
   readonly address: string;
@@ -11,11 +11,11 @@ export interface Address {
  * could mean something else a moment later. Throws `INVALID_PARAMS` for an address inside, unless
  * `allowInside`, and `network` for a name that leads nowhere: it may do so later.
  */
-export async function resolveOutside(url: string, allowInside: boolean): Promise<Address> {
+export async function resolvePublicAddress(url: string, allowInside: boolean): Promise<Address> {
   const { hostname } = new URL(url);
   const found = await addressesOf(new URL(url));
   const [first] = found;
   if (!first || (!allowInside && found.some(({ address }) => isInside(address))))
-    throw new Refusal('INVALID_PARAMS', `${hostname} is no public address; it is not notified`);
+    throw new A2AError('INVALID_PARAMS', `${hostname} is no public address; it is not notified`);
   return { address: first.address, family: first.family === 6 ? 6 : 4 };
 }

@@ -5,11 +5,11 @@ import type { Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { TaskLog } from '../../task/types.ts';
-import { resolveOutside } from './public-address.ts';
+import { resolvePublicAddress } from './public-address.ts';
 import type { Version } from '../protocol/dialect.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 import type { PushConfig } from '../protocol/model.ts';
-import { deliver, type DeliveryOptions } from './deliver-push.ts';
+import { deliverPush, type DeliveryOptions } from './deliver-push.ts';
 import {
   configMark,
   placeMark,
@@ -32,12 +32,12 @@ type Beats = Map<string, { readonly beat: number; readonly at: number }>;
 
 export interface PushOptions extends DeliveryOptions {
   /** Receivers on this machine or its network may be named; only for tests and closed networks. */
-  readonly allowInside?: boolean;
+  readonly allowPrivateAddresses?: boolean;
   /**
    * Where replicas share the log: how often each looks who tells which receiver, by default every 15 s.
    * What one has not said for three times as long is taken over by another.
    */
-  readonly lookMs?: number;
+  readonly pollMs?: number;
 }
 
 /**
@@ -78,7 +78,7 @@ export class PushConfigs implements AsyncDisposable {
     this.#agent = agent;
     this.#options = options;
     this.#isShared = log.replicas !== undefined;
-    this.#lookMs = options.lookMs ?? 15_000;
+    this.#lookMs = options.pollMs ?? 15_000;
     const look = (): void => {
       this.#looking ??= this.#look().finally(() => {
         this.#looking = undefined;
@@ -94,9 +94,11 @@ export class PushConfigs implements AsyncDisposable {
 
   /** Throws if this server would never call there. */
   async check(url: string): Promise<void> {
-    await resolveOutside(url, this.#options.allowInside ?? false).catch((error: unknown) => {
-      if (!DuolaneError.from(error).retryable) throw error;
-    });
+    await resolvePublicAddress(url, this.#options.allowPrivateAddresses ?? false).catch(
+      (error: unknown) => {
+        if (!DuolaneError.from(error).retryable) throw error;
+      },
+    );
   }
 
   /** Durable when it resolves; what comes after entry `after` is told. The same id again replaces. */
@@ -116,7 +118,7 @@ export class PushConfigs implements AsyncDisposable {
     const { id, taskId: task } = made;
     const known = await this.list(task);
     if (!known.some((each) => each.id === id) && known.length >= MAX_PER_TASK)
-      throw new Refusal('INVALID_PARAMS', `a task has at most ${MAX_PER_TASK} push configs`);
+      throw new A2AError('INVALID_PARAMS', `a task has at most ${MAX_PER_TASK} push configs`);
     const saved = { agent: this.#agent, version, config: made, rev: randomUUID() };
     const receiver: Receiver = { task, id, saved, after, progress: {} };
     await this.#stop(receiver);
@@ -145,7 +147,7 @@ export class PushConfigs implements AsyncDisposable {
   async get(task: string, id: string | undefined): Promise<PushConfig> {
     const found = (await this.list(task)).find((config) => id === undefined || config.id === id);
     if (found) return found;
-    throw new Refusal('TASK_NOT_FOUND', `task ${task} has no push config ${id ?? ''}`.trimEnd());
+    throw new A2AError('TASK_NOT_FOUND', `task ${task} has no push config ${id ?? ''}`.trimEnd());
   }
 
   async list(task: string): Promise<readonly PushConfig[]> {
@@ -159,7 +161,7 @@ export class PushConfigs implements AsyncDisposable {
    * begins; another replica may begin at most the one that it was about to.
    */
   async delete(task: string, id: string | undefined): Promise<void> {
-    if (id === undefined) throw new Refusal('INVALID_PARAMS', 'which push config? give its id');
+    if (id === undefined) throw new A2AError('INVALID_PARAMS', 'which push config? give its id');
     await this.#change({ task, id }, async () => {
       await this.#log.bookmark(configMark(task, id));
       await this.#stop({ task, id });
@@ -310,7 +312,7 @@ export class PushConfigs implements AsyncDisposable {
     for (;;) {
       try {
         const delivery = { log: this.#log, ...receiver.saved, after, save, check };
-        return await deliver(delivery, signal, this.#options);
+        return await deliverPush(delivery, signal, this.#options);
       } catch (error) {
         signal.throwIfAborted();
         if (!DuolaneError.from(error).retryable) throw error;

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import type { Binding } from './begin-call.ts';
+import type { ServerContext } from './begin-call.ts';
 import {
   CARD_PATHS,
   agentCard,
@@ -19,7 +19,7 @@ import type { Reply } from './dispatch-operation.ts';
 import { PushConfigs, type PushOptions } from '../push/push-configs.ts';
 import { isRestPath, serveRest } from './rest-binding.ts';
 import { cardSignature, type CardKey } from '../protocol/card-signature.ts';
-import { Streams } from './stream-registry.ts';
+import { StreamRegistry } from './stream-registry.ts';
 
 export interface A2AServerOptions extends OperationsOptions {
   readonly description: AgentDescription;
@@ -67,10 +67,11 @@ export interface A2AServer extends AsyncDisposable {
   drain(): void;
 }
 
-const bindings = new WeakMap<A2AServer, Binding>();
+const bindings = new WeakMap<A2AServer, ServerContext>();
 
 /** What a binding of its own needs of a server, such as gRPC. */
-export const bindingOf = (server: A2AServer): Binding => bindings.get(server) as Binding;
+export const bindingOf = (server: A2AServer): ServerContext =>
+  bindings.get(server) as ServerContext;
 
 /** An agent behind A2A 0.3 and 1.0, as one function of a web request: mount it wherever you serve. */
 export function a2aServer(options: A2AServerOptions): A2AServer {
@@ -106,9 +107,9 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
           ...(options.text && { text: options.text }),
           ...pushOptions,
         });
-  const streams = new Streams(options.maxStreams ?? 5000);
+  const streams = new StreamRegistry(options.maxStreams ?? 5000);
   const declared = description.extensions ?? [];
-  const binding: Binding = {
+  const binding: ServerContext = {
     operations,
     push,
     reply: options.reply,

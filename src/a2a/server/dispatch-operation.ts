@@ -2,13 +2,20 @@ import { randomUUID } from 'node:crypto';
 import type { Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Operation, Result, Version } from '../protocol/dialect.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
-import { eventStream, type EventStream } from './task-stream.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
+import { eventStream, type TaskEventStream } from './task-stream.ts';
 import type { A2AMessage } from '../protocol/model.ts';
 import type { Caller, Operations, Submitted } from './task-operations.ts';
 import type { PushConfigs } from '../push/push-configs.ts';
-import { readLength, readList, readPush, readSend, readTaskId, text } from './parse-params.ts';
-import type { Place } from './stream-registry.ts';
+import {
+  readLength,
+  readList,
+  readPush,
+  readSend,
+  readTaskId,
+  requireString,
+} from './parse-params.ts';
+import type { StreamSlot } from './stream-registry.ts';
 import { encodePart } from '../protocol/task-encoder.ts';
 
 /** Answers a turn before it becomes a task: with the parts of a plain message, at least one, or not at all. */
@@ -17,7 +24,7 @@ export type Reply = (
   options: { readonly signal: AbortSignal },
 ) => Promise<readonly Part[] | undefined>;
 
-export interface Performer {
+export interface DispatchContext {
   readonly operations: Operations;
   readonly push: PushConfigs | undefined;
   readonly reply: Reply | undefined;
@@ -27,27 +34,27 @@ export interface Performer {
   readonly maxParts: number;
 }
 
-export interface CallOptions {
+export interface DispatchOptions {
   readonly caller: Caller;
   readonly version: Version;
   /** Where the caller's last stream broke off. */
   readonly lastEventId?: string | undefined;
   /** Aborts when the caller leaves, and when the server does. */
-  readonly leaving: Place;
+  readonly leaving: StreamSlot;
 }
 
-export type Streamed = { readonly kind: 'events'; readonly events: EventStream };
+export type Streamed = { readonly kind: 'events'; readonly events: TaskEventStream };
 
-/** One operation, with its parameters in the spelling of 1.0. Throws `Refusal`s. */
-export async function perform(
+/** One operation, with its parameters in the spelling of 1.0. Throws `A2AError`s. */
+export async function dispatch(
   operation: Operation,
   params: JsonObject,
-  server: Performer,
-  call: CallOptions,
+  server: DispatchContext,
+  call: DispatchOptions,
 ): Promise<Result | Streamed> {
   const { operations } = server;
   const { version, leaving } = call;
-  const tenant = call.caller.tenant ?? text(params, 'tenant');
+  const tenant = call.caller.tenant ?? requireString(params, 'tenant');
   const caller = tenant === undefined ? call.caller : { ...call.caller, tenant };
   switch (operation) {
     case 'send':
@@ -59,7 +66,7 @@ export async function perform(
     }
     case 'cancel': {
       const task = readTaskId(params);
-      const asItIs = unlessCaller(leaving, () => operations.get(task, caller));
+      const asItIs = unlessDisconnected(leaving, () => operations.get(task, caller));
       return { kind: 'task', task: await operations.cancel(task, caller, leaving).catch(asItIs) };
     }
     case 'subscribe': {
@@ -67,7 +74,7 @@ export async function perform(
       const after = call.lastEventId;
       const { ended, events } = await operations.subscribe(task, caller, after, leaving);
       if (ended && after === undefined && version === '1.0')
-        throw new Refusal(
+        throw new A2AError(
           'UNSUPPORTED_OPERATION',
           `task ${task} has ended; read it with GetTask, or subscribe with Last-Event-ID to get what was missed`,
         );
@@ -87,7 +94,7 @@ export async function perform(
     case 'deletePush': {
       const push = need(server.push);
       const { task } = await operations.own(readTaskId(params, 'taskId'), caller);
-      const id = text(params, 'id');
+      const id = requireString(params, 'id');
       if (operation === 'listPush') return { kind: 'pushConfigs', configs: await push.list(task) };
       if (operation === 'getPush') return { kind: 'pushConfig', config: await push.get(task, id) };
       await push.delete(task, id);
@@ -95,7 +102,7 @@ export async function perform(
     }
     case 'extendedCard':
       if (server.extendedCard) return { kind: 'card', card: server.extendedCard(caller, version) };
-      throw new Refusal(
+      throw new A2AError(
         version === '0.3' ? 'EXTENDED_AGENT_CARD_NOT_CONFIGURED' : 'UNSUPPORTED_OPERATION',
         'this agent has no extended card',
       );
@@ -105,8 +112,8 @@ export async function perform(
 async function send(
   operation: 'send' | 'stream',
   params: JsonObject,
-  { operations, push, reply, inputModes, maxParts }: Performer,
-  { version, leaving, lastEventId }: CallOptions,
+  { operations, push, reply, inputModes, maxParts }: DispatchContext,
+  { version, leaving, lastEventId }: DispatchOptions,
   caller: Caller,
 ): Promise<Result | Streamed> {
   const incoming = readSend(params, { maxParts });
@@ -140,7 +147,7 @@ async function send(
   }
   const { task } = await submit();
   if (incoming.blocking)
-    await operations.settled(task, leaving).catch(unlessCaller(leaving, () => undefined));
+    await operations.settled(task, leaving).catch(unlessDisconnected(leaving, () => undefined));
   return {
     kind: 'sent',
     sent: { task: await operations.get(task, caller, incoming.historyLength) },
@@ -148,16 +155,16 @@ async function send(
 }
 
 /** A server that goes away says how it stands to who waits; for a caller that left there is nobody to tell. */
-const unlessCaller =
-  <T>(leaving: Place, asItIs: () => T) =>
+const unlessDisconnected =
+  <T>(leaving: StreamSlot, asItIs: () => T) =>
   (error: unknown): T => {
-    if (leaving.isLeft()) return asItIs();
+    if (leaving.closedByServer()) return asItIs();
     throw error;
   };
 
 function need(push: PushConfigs | undefined): PushConfigs {
   if (push) return push;
-  throw new Refusal('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this server sends no push notifications');
+  throw new A2AError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'this server sends no push notifications');
 }
 
 /** A type that the card does not name is refused; a part without one is left to the agent. */
@@ -167,7 +174,7 @@ function checkMedia(mediaType: string | undefined, modes: readonly string[]): vo
   const [family] = type.split('/');
   const taken = modes.some((mode) => mode === type || mode === '*/*' || mode === `${family}/*`);
   if (taken) return;
-  throw new Refusal(
+  throw new A2AError(
     'CONTENT_TYPE_NOT_SUPPORTED',
     `this agent does not take ${type}; it takes ${modes.join(', ')}`,
   );
@@ -175,7 +182,7 @@ function checkMedia(mediaType: string | undefined, modes: readonly string[]): vo
 
 function replyMessage(turn: Turn, parts: readonly Part[]): A2AMessage {
   if (parts.length === 0)
-    throw new Refusal(
+    throw new A2AError(
       'INVALID_AGENT_RESPONSE',
       'the agent answered with a message that has no parts, and A2A wants at least one: `reply` must give a part, or undefined to make a task of the turn',
     );

@@ -3,52 +3,53 @@ import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
 import { leavingOf } from '../../http/node-request.ts';
 import { sseResponse } from '../../http/sse-response.ts';
 import { wholeResponse } from '../../http/text-response.ts';
-import { answer, errorItem, headersOf, type Envelope } from './http-response.ts';
-import { isStream, refusalOf, type Binding } from './begin-call.ts';
+import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
+import { isStream, toA2AError, type ServerContext } from './begin-call.ts';
 import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
 import { DIALECT_10, type Dialect, type Operation, type Version } from '../protocol/dialect.ts';
-import { REASONS, Refusal } from '../protocol/a2a-errors.ts';
+import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
 import {
-  fieldsOf,
+  headerFields,
   readExtensions,
-  readJson,
+  readJsonRequest,
   readLastEventId,
   readVersion,
 } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
 
 /** What each version calls an operation; the two sets of names do not meet. */
-export const METHODS: Readonly<Record<Version, Readonly<Partial<Record<Operation, string>>>>> = {
-  '1.0': {
-    send: 'SendMessage',
-    stream: 'SendStreamingMessage',
-    get: 'GetTask',
-    list: 'ListTasks',
-    cancel: 'CancelTask',
-    subscribe: 'SubscribeToTask',
-    createPush: 'CreateTaskPushNotificationConfig',
-    getPush: 'GetTaskPushNotificationConfig',
-    listPush: 'ListTaskPushNotificationConfigs',
-    deletePush: 'DeleteTaskPushNotificationConfig',
-    extendedCard: 'GetExtendedAgentCard',
-  },
-  '0.3': {
-    send: 'message/send',
-    stream: 'message/stream',
-    get: 'tasks/get',
-    cancel: 'tasks/cancel',
-    subscribe: 'tasks/resubscribe',
-    createPush: 'tasks/pushNotificationConfig/set',
-    getPush: 'tasks/pushNotificationConfig/get',
-    listPush: 'tasks/pushNotificationConfig/list',
-    deletePush: 'tasks/pushNotificationConfig/delete',
-    extendedCard: 'agent/getAuthenticatedExtendedCard',
-  },
-};
+export const METHOD_NAMES: Readonly<Record<Version, Readonly<Partial<Record<Operation, string>>>>> =
+  {
+    '1.0': {
+      send: 'SendMessage',
+      stream: 'SendStreamingMessage',
+      get: 'GetTask',
+      list: 'ListTasks',
+      cancel: 'CancelTask',
+      subscribe: 'SubscribeToTask',
+      createPush: 'CreateTaskPushNotificationConfig',
+      getPush: 'GetTaskPushNotificationConfig',
+      listPush: 'ListTaskPushNotificationConfigs',
+      deletePush: 'DeleteTaskPushNotificationConfig',
+      extendedCard: 'GetExtendedAgentCard',
+    },
+    '0.3': {
+      send: 'message/send',
+      stream: 'message/stream',
+      get: 'tasks/get',
+      cancel: 'tasks/cancel',
+      subscribe: 'tasks/resubscribe',
+      createPush: 'tasks/pushNotificationConfig/set',
+      getPush: 'tasks/pushNotificationConfig/get',
+      listPush: 'tasks/pushNotificationConfig/list',
+      deletePush: 'tasks/pushNotificationConfig/delete',
+      extendedCard: 'agent/getAuthenticatedExtendedCard',
+    },
+  };
 
 const BY_NAME = new Map(
   [DIALECT_10, DIALECT_03].flatMap((dialect) =>
-    Object.entries(METHODS[dialect.version]).map(
+    Object.entries(METHOD_NAMES[dialect.version]).map(
       ([operation, name]) => [name, { operation: operation as Operation, dialect }] as const,
     ),
   ),
@@ -58,13 +59,13 @@ const BY_NAME = new Map(
 export async function serveJsonRpc(
   request: Request,
   caller: Caller,
-  binding: Binding,
+  binding: ServerContext,
 ): Promise<Response> {
   let id: RpcId | null = null;
   let dialect: Dialect = DIALECT_10;
   let streams = false;
   try {
-    const body = await readJson(request, binding.maxBodyBytes).catch((error: unknown) => {
+    const body = await readJsonRequest(request, binding.maxBodyBytes).catch((error: unknown) => {
       if (readVersion(request) !== '1.0') dialect = DIALECT_03;
       throw error;
     });
@@ -75,15 +76,15 @@ export async function serveJsonRpc(
     if (call.problem) throw call.problem;
     const method = BY_NAME.get(call.method);
     if (!method || (asked !== undefined && asked !== method.dialect.version))
-      throw new Refusal(
+      throw new A2AError(
         'METHOD_NOT_FOUND',
         `there is no method ${call.method}${asked ? ` in A2A ${asked}` : ''}`,
       );
     dialect = method.dialect;
     streams = isStream(method.operation);
     const { params } = call;
-    const fields = fieldsOf(request);
-    return await answer(
+    const fields = headerFields(request);
+    return await toHttpResponse(
       {
         operation: method.operation,
         dialect,
@@ -97,7 +98,7 @@ export async function serveJsonRpc(
       envelope(id, dialect),
     );
   } catch (error) {
-    const refusal = refusalOf(error, binding.onError);
+    const refusal = toA2AError(error, binding.onError);
     // Clients of 0.3 read the answer to a streaming method as a stream, also when it is a refusal.
     return streams && dialect.version === '0.3'
       ? sseResponse(one(errorItem(refusal, envelope(id, dialect))))
@@ -119,21 +120,21 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
   };
 }
 
-function failure(id: RpcId | null, refusal: Refusal, { version }: Dialect): JsonObject {
+function failure(id: RpcId | null, refusal: A2AError, { version }: Dialect): JsonObject {
   const { rpc } = REASONS[refusal.reason];
   const data = version === '1.0' ? [refusal.info] : refusal.metadata;
   return rpcError(id, rpc, refusal.message, data);
 }
 
-interface Call {
+interface RpcCall {
   readonly id: RpcId | null;
   readonly method: string;
   readonly params: JsonObject;
   /** What is wrong with it; the id is known all the same, so that the caller learns which it was. */
-  readonly problem?: Refusal;
+  readonly problem?: A2AError;
 }
 
-function readCall(body: unknown): Call {
+function readCall(body: unknown): RpcCall {
   const request = isObject(body) ? body : {};
   const { id, method, params } = request;
   const known = typeof id === 'string' || typeof id === 'number' ? id : null;
@@ -152,5 +153,5 @@ function readCall(body: unknown): Call {
   return call;
 }
 
-const invalid = (reason: 'INVALID_REQUEST' | 'INVALID_PARAMS', message: string): Refusal =>
-  new Refusal(reason, message);
+const invalid = (reason: 'INVALID_REQUEST' | 'INVALID_PARAMS', message: string): A2AError =>
+  new A2AError(reason, message);

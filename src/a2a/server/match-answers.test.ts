@@ -4,7 +4,7 @@ import type { Answer, InputRequest } from '../../ask.ts';
 import { advance } from '../../event/fold/advance.ts';
 import type { AgentEvent, Entry, Note, Part, Snapshot, Turn } from '../../event/types.ts';
 import type { TaskLog } from '../../task/types.ts';
-import { readAnswers } from './match-answers.ts';
+import { matchAnswers } from './match-answers.ts';
 
 const asked = (id: string, kind: InputRequest['kind']): AgentEvent => ({
   type: 'input.required',
@@ -24,7 +24,7 @@ async function means(
     read: (_task: string, after: number) => Readable.from(entries.slice(after)),
   } as unknown as TaskLog;
   const { answers = [], lastEventId } = more;
-  return (await readAnswers(log, snapshot, { parts, answers }, lastEventId)).answers;
+  return (await matchAnswers(log, snapshot, { parts, answers }, lastEventId)).answers;
 }
 
 const turn = (messageId: string, answers: readonly Answer[] = []): Turn => ({

@@ -3,11 +3,11 @@ import { parseDecision } from '../../event/text/parse-decision.ts';
 import { parseId } from '../../event/event-id.ts';
 import type { Snapshot } from '../../event/types.ts';
 import type { TaskLog } from '../../task/types.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
-import type { Incoming } from './parse-params.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
+import type { SendRequest } from './parse-params.ts';
 import { decisionCode, wantsCode } from '../protocol/task-encoder.ts';
 
-type Given = Pick<Incoming, 'parts' | 'answers'>;
+type Given = Pick<SendRequest, 'parts' | 'answers'>;
 
 /** Throws for more answers than there can be questions: each is compared with all of them. */
 export function checkCount(answers: readonly Answer[]): void {
@@ -33,7 +33,7 @@ const wordsIn = (parts: Given['parts']): string =>
  * that one. Throws a refusal that says what to send instead; for a question that was answered
  * before, one that says by whom and when.
  */
-export async function readAnswers(
+export async function matchAnswers(
   log: Pick<TaskLog, 'read'>,
   snapshot: Snapshot,
   { parts, answers }: Given,
@@ -138,7 +138,7 @@ export async function refuseAnswered(
       const { owner, messageId } = turn;
       const answeredAt = new Date(entry.at).toISOString();
       const by = owner === undefined ? '' : ` by "${owner}"`;
-      throw new Refusal(
+      throw new A2AError(
         'ALREADY_ANSWERED',
         `question "${id}" of task "${task}" was already answered${by} at ${answeredAt} (${first.action}); the first answer counts`,
         {
@@ -156,4 +156,4 @@ export async function refuseAnswered(
   }
 }
 
-const bad = (message: string): Refusal => new Refusal('INVALID_PARAMS', message);
+const bad = (message: string): A2AError => new A2AError('INVALID_PARAMS', message);

@@ -1,12 +1,12 @@
 import type { Answer } from '../../ask.ts';
 import type { Part, TaskState } from '../../event/types.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 import type { PushConfig } from '../protocol/model.ts';
 import { STATES } from '../protocol/task-encoder.ts';
 
 /** What a caller sent, checked once, in our words. */
-export interface Incoming {
+export interface SendRequest {
   readonly messageId: string;
   readonly taskId?: string;
   readonly contextId?: string;
@@ -24,9 +24,9 @@ export interface Incoming {
 export function readSend(
   params: JsonObject,
   { maxParts }: { readonly maxParts: number },
-): Incoming {
+): SendRequest {
   const message = need(params['message'], 'message');
-  const messageId = text(message, 'messageId', 'message.');
+  const messageId = requireString(message, 'messageId', 'message.');
   if (messageId === undefined) throw bad('message.messageId is required');
   if (message['role'] !== 'ROLE_USER') throw bad('message.role must be that of the user');
   const given = message['parts'];
@@ -34,8 +34,8 @@ export function readSend(
     throw bad('message.parts needs at least one part');
   if (given.length > maxParts) throw bad(`message.parts has more than ${maxParts} parts`);
   const configuration = isObject(params['configuration']) ? params['configuration'] : {};
-  const taskId = text(message, 'taskId', 'message.');
-  const contextId = text(message, 'contextId', 'message.');
+  const taskId = requireString(message, 'taskId', 'message.');
+  const contextId = requireString(message, 'contextId', 'message.');
   const historyLength = readLength(configuration['historyLength']);
   const push = configuration['taskPushNotificationConfig'];
   const { answers, parts } = takeAnswers(given.map(readPart));
@@ -54,7 +54,7 @@ export function readSend(
 
 /** The parameter that names the task; `what` is its member. */
 export function readTaskId(params: JsonObject, what = 'id'): string {
-  const id = text(params, what);
+  const id = requireString(params, what);
   if (id === undefined) throw bad(`${what} is required: which task?`);
   return id;
 }
@@ -79,20 +79,20 @@ export interface ListRequest {
 
 export function readList(params: JsonObject): ListRequest {
   const pageSize = params['pageSize'] ?? 50;
-  const status = text(params, 'status');
+  const status = requireString(params, 'status');
   if (typeof pageSize !== 'number' || !Number.isInteger(pageSize) || pageSize < 1 || pageSize > 100)
     throw bad('pageSize must be a whole number from 1 to 100');
   const states = Object.entries(STATES) as [TaskState, string][];
   const state = states.find(([, wire]) => wire === status)?.[0];
   if (status !== undefined && status !== 'TASK_STATE_UNSPECIFIED' && !state)
     throw bad(`there is no state ${JSON.stringify(status)}`);
-  const time = text(params, 'statusTimestampAfter');
+  const time = requireString(params, 'statusTimestampAfter');
   // What else a date may be read from, such as a lone number, is hardly meant.
   const since =
     time === undefined ? undefined : /^\d{4}-\d\d-\d\d/.test(time) ? Date.parse(time) : NaN;
   if (Number.isNaN(since)) throw bad('statusTimestampAfter must be an ISO 8601 time');
-  const context = text(params, 'contextId');
-  const pageToken = text(params, 'pageToken');
+  const context = requireString(params, 'contextId');
+  const pageToken = requireString(params, 'pageToken');
   return {
     ...(context !== undefined && { context }),
     ...(state && { state }),
@@ -107,13 +107,13 @@ export function readList(params: JsonObject): ListRequest {
 
 /** A push config, without the task it is for; an id is made up later if there is none. */
 export function readPush(config: JsonObject): Omit<PushConfig, 'taskId'> {
-  const url = text(config, 'url');
+  const url = requireString(config, 'url');
   if (url === undefined || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
     throw bad('the url of a push notification config must be an http or https address');
   const token = header(config, 'token');
   const authentication = config['authentication'];
   const push = {
-    id: text(config, 'id') ?? '',
+    id: requireString(config, 'id') ?? '',
     url,
     ...(token !== undefined && { token }),
     ...(isObject(authentication) && { authentication: readAuthentication(authentication) }),
@@ -136,8 +136,8 @@ function readAuthentication(given: JsonObject): NonNullable<PushConfig['authenti
 function readPart(part: unknown, index: number): Part {
   const where = `message.parts[${index}]`;
   const object = need(part, where);
-  const mediaType = text(object, 'mediaType', `${where}.`);
-  const filename = text(object, 'filename', `${where}.`);
+  const mediaType = requireString(object, 'mediaType', `${where}.`);
+  const filename = requireString(object, 'filename', `${where}.`);
   const { text: words, url, raw, data, metadata } = object;
   const given = [words, url, raw, data].filter((value) => value !== undefined);
   if (given.length !== 1) throw bad(`${where} needs exactly one of text, data, url, raw`);
@@ -155,7 +155,7 @@ function readPart(part: unknown, index: number): Part {
 }
 
 /** A data part `{answers: […]}` answers what the task asked; everything else is content. */
-function takeAnswers(given: readonly Part[]): Pick<Incoming, 'answers' | 'parts'> {
+function takeAnswers(given: readonly Part[]): Pick<SendRequest, 'answers' | 'parts'> {
   const answers: Answer[] = [];
   const parts: Part[] = [];
   for (const part of given) {
@@ -183,7 +183,7 @@ function need(value: unknown, name: string): JsonObject {
 }
 
 /** A string member; absent, null and empty are the same, as protobuf has it. */
-export function text(object: JsonObject, member: string, where = ''): string | undefined {
+export function requireString(object: JsonObject, member: string, where = ''): string | undefined {
   const value = object[member];
   if (value === undefined || value === null || value === '') return undefined;
   if (typeof value !== 'string') throw bad(`${where}${member} must be a string`);
@@ -192,10 +192,10 @@ export function text(object: JsonObject, member: string, where = ''): string | u
 
 /** A string that becomes part of a header: a line break in it would begin another one. */
 function header(object: JsonObject, member: string): string | undefined {
-  const value = text(object, member);
+  const value = requireString(object, member);
   if (value !== undefined && !/^[\x20-\x7e]*$/.test(value))
     throw bad(`${member} must be plain printable text`);
   return value;
 }
 
-const bad = (message: string): Refusal => new Refusal('INVALID_PARAMS', message);
+const bad = (message: string): A2AError => new A2AError('INVALID_PARAMS', message);

@@ -1,15 +1,17 @@
 import { headerOf, urlOf } from '../../http/node-request.ts';
 import { bodyProblem, isObject, type JsonObject } from '../../json.ts';
 import type { Version } from '../protocol/dialect.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 
 /** What travels beside a request: the headers of HTTP, or the metadata of gRPC. */
-export interface Fields {
+export interface HeaderFields {
   /** By its name in lower case. */
   get(name: string): string | null;
 }
 
-export const fieldsOf = (request: Request): Fields => ({ get: (name) => headerOf(request, name) });
+export const headerFields = (request: Request): HeaderFields => ({
+  get: (name) => headerOf(request, name),
+});
 
 /** The version that the caller asked for, by header or query; the patch number takes no part. */
 export const readVersion = (request: Request): Version | undefined =>
@@ -19,11 +21,14 @@ export function parseVersion(given: string | null): Version | undefined {
   if (!given) return undefined;
   const [, version] = /^(\d+\.\d+)(?:\.\d+)?$/.exec(given.trim()) ?? [];
   if (version === '1.0' || version === '0.3') return version;
-  throw new Refusal('VERSION_NOT_SUPPORTED', `A2A ${given} is not spoken here; ask for 1.0 or 0.3`);
+  throw new A2AError(
+    'VERSION_NOT_SUPPORTED',
+    `A2A ${given} is not spoken here; ask for 1.0 or 0.3`,
+  );
 }
 
 /** Where the caller's last stream broke off: by SSE's own header, or in the request's metadata. */
-export function readLastEventId(fields: Fields, params: JsonObject): string | undefined {
+export function readLastEventId(fields: HeaderFields, params: JsonObject): string | undefined {
   const metadata = isObject(params['metadata']) ? params['metadata'] : {};
   const given = fields.get('last-event-id') || metadata['lastEventId'];
   if (given === undefined || given === null || given === '') return undefined;
@@ -32,7 +37,7 @@ export function readLastEventId(fields: Fields, params: JsonObject): string | un
 }
 
 /** The extensions that the caller speaks; 0.3 spelled the header with an X. */
-export function readExtensions(fields: Fields): readonly string[] {
+export function readExtensions(fields: HeaderFields): readonly string[] {
   const given = fields.get('a2a-extensions') ?? fields.get('x-a2a-extensions') ?? '';
   return given
     .split(',')
@@ -41,26 +46,26 @@ export function readExtensions(fields: Fields): readonly string[] {
 }
 
 /** The body as JSON. One over the limit is refused before it is read to the end. */
-export async function readJson(request: Request, maxBytes: number): Promise<unknown> {
+export async function readJsonRequest(request: Request, maxBytes: number): Promise<unknown> {
   const type = headerOf(request, 'content-type') ?? '';
   if (!/^application\/(a2a\+)?json\b/i.test(type))
-    throw new Refusal('CONTENT_TYPE_NOT_SUPPORTED', `send application/json, not "${type}"`);
+    throw new A2AError('CONTENT_TYPE_NOT_SUPPORTED', `send application/json, not "${type}"`);
   return parseJson(await readBody(request, maxBytes));
 }
 
 export function parseJson(text: string): unknown {
   const problem = bodyProblem(text);
-  if (problem !== undefined) throw new Refusal('INVALID_PARAMS', problem);
+  if (problem !== undefined) throw new A2AError('INVALID_PARAMS', problem);
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new Refusal('PARSE_ERROR', 'the body is not JSON', { cause });
+    throw new A2AError('PARSE_ERROR', 'the body is not JSON', { cause });
   }
 }
 
 export async function readBody(request: Request, maxBytes: number): Promise<string> {
-  const over = (): Refusal =>
-    new Refusal('CONTENT_TOO_LARGE', `the body is over ${maxBytes} bytes`);
+  const over = (): A2AError =>
+    new A2AError('CONTENT_TOO_LARGE', `the body is over ${maxBytes} bytes`);
   const declared = headerOf(request, 'content-length');
   if (Number(declared) > maxBytes) throw over();
   // A body is never longer than it says; one that does not say is watched as it comes.

@@ -1,8 +1,8 @@
 import { leavingOf } from '../../http/node-request.ts';
 import { wholeResponse } from '../../http/text-response.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { answer, headersOf } from './http-response.ts';
-import { refusalOf, type Binding } from './begin-call.ts';
+import { toHttpResponse, headersOf } from './http-response.ts';
+import { toA2AError, type ServerContext } from './begin-call.ts';
 import { DIALECT_03_REST } from '../v0.3/rest-dialect.ts';
 import {
   DIALECT_10,
@@ -11,9 +11,9 @@ import {
   type Dialect,
   type Operation,
 } from '../protocol/dialect.ts';
-import { REASONS, Refusal } from '../protocol/a2a-errors.ts';
+import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
 import {
-  fieldsOf,
+  headerFields,
   parseJson,
   readBody,
   readExtensions,
@@ -65,7 +65,7 @@ export async function serveRest(
   request: Request,
   path: string,
   caller: Caller,
-  binding: Binding,
+  binding: ServerContext,
 ): Promise<Response> {
   const type = mediaType(request);
   let dialect: Dialect = DIALECT_10;
@@ -75,12 +75,12 @@ export async function serveRest(
     if (old) dialect = DIALECT_03_REST;
     const found = find(request.method, old ? path.slice(3) : path, !old);
     if (!found || (asked === '0.3' && !old))
-      throw new Refusal('METHOD_NOT_FOUND', `there is no ${request.method} ${path}`);
+      throw new A2AError('METHOD_NOT_FOUND', `there is no ${request.method} ${path}`);
     const { operation, tenant } = found;
     const given = await readParams(request, binding.maxBodyBytes);
     // The JSON form of protobuf has two spellings; a caller of 0.3 who writes one may read no other.
     if (old && isSnakeCase(given)) dialect = inSnakeCase(dialect);
-    const fields = fieldsOf(request);
+    const fields = headerFields(request);
     const call = {
       operation,
       dialect,
@@ -90,13 +90,13 @@ export async function serveRest(
       extensions: readExtensions(fields),
       leaving: leavingOf(request),
     };
-    return await answer(call, binding, {
+    return await toHttpResponse(call, binding, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
       event: JSON.stringify,
       error: (refusal) => JSON.stringify(failure(refusal, call.dialect)),
     });
   } catch (error) {
-    const refusal = refusalOf(error, binding.onError);
+    const refusal = toA2AError(error, binding.onError);
     const { http } = REASONS[refusal.reason];
     return json(failure(refusal, dialect), http, type, headersOf(refusal));
   }
@@ -150,10 +150,10 @@ async function readParams(request: Request, maxBytes: number): Promise<JsonObjec
   const text = await readBody(request, maxBytes);
   if (text !== '' || type !== null) {
     if (!/^application\/(a2a\+)?json\b/i.test(type ?? ''))
-      throw new Refusal('CONTENT_TYPE_NOT_SUPPORTED', `send application/json, not "${type}"`);
+      throw new A2AError('CONTENT_TYPE_NOT_SUPPORTED', `send application/json, not "${type}"`);
   }
   const body = text === '' ? {} : parseJson(text);
-  if (!isObject(body)) throw new Refusal('INVALID_REQUEST', 'the body must be a JSON object');
+  if (!isObject(body)) throw new A2AError('INVALID_REQUEST', 'the body must be a JSON object');
   return { ...params, ...body };
 }
 
@@ -173,7 +173,7 @@ const json = (
     ? new Response(null, { status, headers })
     : wholeResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
 
-function failure(refusal: Refusal, { version }: Dialect): JsonObject {
+function failure(refusal: A2AError, { version }: Dialect): JsonObject {
   const { message, reason, info, metadata } = refusal;
   const { rpc, http, status } = REASONS[reason];
   if (version === '0.3') return { code: rpc, message, ...(metadata && { data: metadata }) };
@@ -184,6 +184,6 @@ function decode(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch (cause) {
-    throw new Refusal('INVALID_PARAMS', `${segment} is no part of a path`, { cause });
+    throw new A2AError('INVALID_PARAMS', `${segment} is no part of a path`, { cause });
   }
 }

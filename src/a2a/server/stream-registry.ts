@@ -2,26 +2,26 @@ import { DuolaneError } from '../../errors.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 
 /** A stream's place among those that are open; aborts when it is left, be it by the client, the server or its reader. */
-export interface Place extends Abortable {
+export interface StreamSlot extends Abortable {
   readonly signal: AbortSignal;
   readonly aborted: boolean;
   /** Whether it was the server. */
-  isLeft(): boolean;
+  closedByServer(): boolean;
   /** Whoever takes a place leaves it. Twice is fine. */
-  leave(): void;
+  release(): void;
 }
 
 /**
  * The open streams of a server, counted per caller, and who waits for an answer. When the server drains, a stream that has not
  * ended by itself is closed; the client comes back and resumes where it was.
  */
-export class Streams {
+export class StreamRegistry {
   readonly #maxPerCaller: number;
   readonly #counts = new Map<string, number>();
-  readonly #open = new ReleasingMap<number, OpenPlace>();
+  readonly #open = new ReleasingMap<number, OpenSlot>();
   #entered = 0;
   #draining = false;
 
@@ -36,11 +36,11 @@ export class Streams {
   }
 
   /** Takes a place for the caller, or throws `TOO_MANY_STREAMS`. `client`: what aborts when it leaves. */
-  enter(owner: string | undefined, client: AbortSignal | Abortable): Place {
+  openStream(owner: string | undefined, client: AbortSignal | Abortable): StreamSlot {
     const key = owner ?? '';
     const count = this.#counts.get(key) ?? 0;
     if (count >= this.#maxPerCaller)
-      throw new Refusal(
+      throw new A2AError(
         'TOO_MANY_STREAMS',
         `${count} streams are open; close one before you open another`,
       );
@@ -53,25 +53,25 @@ export class Streams {
   }
 
   /** A place for who waits for one answer: it is not counted, and closed with the streams. */
-  wait(client: Abortable): Place {
+  openUnary(client: Abortable): StreamSlot {
     return this.#take(client, () => {});
   }
 
-  #take(client: Abortable, free: () => void): Place {
+  #take(client: Abortable, free: () => void): StreamSlot {
     const number = ++this.#entered;
-    const place = new OpenPlace(client, () => {
+    const place = new OpenSlot(client, () => {
       this.#open.take(number);
       free();
     });
     this.#open.set(number, place);
     // A stream that nobody begins to read has no end of its own to leave by.
-    place.onAbort(() => place.leave());
+    place.onAbort(() => place.release());
     if (this.#draining) place.close();
     return place;
   }
 }
 
-class OpenPlace extends Cancellation implements Place {
+class OpenSlot extends Cancellation implements StreamSlot {
   readonly #unfollow: () => void;
   readonly #free: () => void;
   #closed = false;
@@ -88,11 +88,11 @@ class OpenPlace extends Cancellation implements Place {
     this.abort(CLOSING);
   }
 
-  isLeft(): boolean {
+  closedByServer(): boolean {
     return this.#closed;
   }
 
-  leave(): void {
+  release(): void {
     if (this.#left) return;
     this.#left = true;
     this.#unfollow();

@@ -5,12 +5,19 @@ import type { JsonObject } from '../../json.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
-import { checkCount, readAnswers, refuseAnswered, spokenAnswers } from './match-answers.ts';
+import { checkCount, matchAnswers, refuseAnswered, spokenAnswers } from './match-answers.ts';
 import type { TextOptions } from '../protocol/stream-encoder.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
-import { follow, seqOf, settled, type EventStream, type Shown, type Start } from './task-stream.ts';
-import type { A2ATask, TaskPage } from '../protocol/model.ts';
-import type { Incoming, ListRequest } from './parse-params.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
+import {
+  followTaskStream,
+  seqOf,
+  settled,
+  type TaskEventStream,
+  type TaskViewOptions,
+  type Start,
+} from './task-stream.ts';
+import type { A2ATask, A2ATaskPage } from '../protocol/model.ts';
+import type { SendRequest, ListRequest } from './parse-params.ts';
 import { encodeTask, nameId } from '../protocol/task-encoder.ts';
 
 /** Who asks. What belongs to another owner or tenant does not exist for them. */
@@ -73,7 +80,7 @@ export class Operations {
    * Checks a message against its task; nothing is written yet. `lastEventId` is the last event that
    * the caller has: plain text cannot answer a question that came behind it.
    */
-  async prepare(incoming: Incoming, caller: Caller, lastEventId?: string): Promise<Turn> {
+  async prepare(incoming: SendRequest, caller: Caller, lastEventId?: string): Promise<Turn> {
     try {
       return await this.#turnOf(incoming, caller, lastEventId);
     } catch (error) {
@@ -91,7 +98,7 @@ export class Operations {
     }
   }
 
-  async #turnOf(incoming: Incoming, caller: Caller, lastEventId?: string): Promise<Turn> {
+  async #turnOf(incoming: SendRequest, caller: Caller, lastEventId?: string): Promise<Turn> {
     const { taskId, contextId, messageId } = incoming;
     const { trace, ...place } = caller;
     checkCount(incoming.answers);
@@ -100,16 +107,18 @@ export class Operations {
     // Sent again, it is the message that is there already, whatever has become of the task.
     const again = snapshot?.turns.some((turn) => turn.messageId === messageId) ?? false;
     if (snapshot && contextId !== undefined && contextId !== snapshot.context)
-      throw new Refusal('INVALID_PARAMS', `task ${snapshot.task} belongs to another contextId`);
+      throw new A2AError('INVALID_PARAMS', `task ${snapshot.task} belongs to another contextId`);
     if (snapshot && isFinal(snapshot.state) && !again) {
       for (const { id } of incoming.answers) await refuseAnswered(this.#log, snapshot, id);
-      throw new Refusal(
+      throw new A2AError(
         'UNSUPPORTED_OPERATION',
         `task ${snapshot.task} is ${snapshot.state} and takes no more messages; send without taskId to start another`,
       );
     }
     const { parts, answers } =
-      snapshot && !again ? await readAnswers(this.#log, snapshot, incoming, lastEventId) : incoming;
+      snapshot && !again
+        ? await matchAnswers(this.#log, snapshot, incoming, lastEventId)
+        : incoming;
     return {
       agent: this.#agent,
       task: snapshot?.task ?? uuidV7(),
@@ -137,7 +146,7 @@ export class Operations {
     submit: () => Promise<Submitted>,
     options: Abortable,
     { after, historyLength }: { readonly after?: string; readonly historyLength?: number } = {},
-  ): EventStream {
+  ): TaskEventStream {
     const begin = async (): Promise<{ task: string; start: Start }> => {
       const { task, entry, known } = await submit();
       if (!known || after === undefined || seqOf(after) < entry.seq)
@@ -145,7 +154,7 @@ export class Operations {
       checkPlace(task, after, (await this.#log.get(task))?.seq ?? 0);
       return { task, start: { after } };
     };
-    return follow(this.#log, begin, options, this.#shown(historyLength));
+    return followTaskStream(this.#log, begin, options, this.#shown(historyLength));
   }
 
   /** Resolves when the task has ended or waits for a person. */
@@ -180,17 +189,17 @@ export class Operations {
     caller: Caller,
     after: string | undefined,
     options: Abortable,
-  ): Promise<{ readonly ended: boolean; readonly events: EventStream }> {
+  ): Promise<{ readonly ended: boolean; readonly events: TaskEventStream }> {
     const { seq, state } = await this.own(task, caller);
     if (after !== undefined) checkPlace(task, after, seq);
     const start = after === undefined ? { from: seq, watch: true } : { after };
     const begin = (): Promise<{ task: string; start: Start }> => Promise.resolve({ task, start });
-    const events = follow(this.#log, begin, options, this.#shown());
+    const events = followTaskStream(this.#log, begin, options, this.#shown());
     return { ended: isFinal(state), events };
   }
 
   /** Newest change first. A page ends early when its tasks are long. The first page counts all that match; later ones carry the count along. */
-  async list(request: ListRequest, caller: Caller): Promise<TaskPage> {
+  async list(request: ListRequest, caller: Caller): Promise<A2ATaskPage> {
     const { pageSize, artifacts, pageToken, historyLength: length, ...filter } = request;
     const historyLength = Math.min(length, this.#maxHistory);
     const { owner = '', tenant = '' } = caller;
@@ -231,7 +240,7 @@ export class Operations {
     return encodeTask(snapshot, { historyLength, text });
   }
 
-  #shown(historyLength = Infinity): Required<Shown> {
+  #shown(historyLength = Infinity): Required<TaskViewOptions> {
     return { historyLength: Math.min(historyLength, this.#maxHistory), text: this.#text };
   }
 
@@ -240,7 +249,7 @@ export class Operations {
     const snapshot = await this.#log.get(task);
     if (snapshot && this.#owns(snapshot, caller)) return snapshot;
     // Somebody else's task is as good as none: its existence is not told.
-    throw new Refusal('TASK_NOT_FOUND', `task ${task} was not found`);
+    throw new A2AError('TASK_NOT_FOUND', `task ${task} was not found`);
   }
 
   #owns({ agent, owner, turns }: Snapshot, caller: Caller): boolean {
@@ -250,11 +259,11 @@ export class Operations {
 
 function checkPlace(task: string, after: string, head: Seq): void {
   if (seqOf(after) > head)
-    throw new Refusal('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${head}`);
+    throw new A2AError('INVALID_PARAMS', `task ${task} has no event ${after}; its last is ${head}`);
 }
 
-const notCancelable = ({ task, state }: Snapshot): Refusal =>
-  new Refusal('TASK_NOT_CANCELABLE', `task ${task} is already ${state}`);
+const notCancelable = ({ task, state }: Snapshot): A2AError =>
+  new A2AError('TASK_NOT_CANCELABLE', `task ${task} is already ${state}`);
 
 /** `which` list it is for is in a token, lest another one go on at a place, and with a count, of this. */
 function parseToken(
@@ -264,6 +273,6 @@ function parseToken(
   if (token === undefined) return {};
   const [, after, total, of] = /^(\d+-\d+)\.(\d{1,15})\.([0-9a-f]{8})$/.exec(token) ?? [];
   if (after === undefined || of !== which)
-    throw new Refusal('INVALID_PARAMS', 'pageToken is none that this server gave for this list');
+    throw new A2AError('INVALID_PARAMS', 'pageToken is none that this server gave for this list');
   return { after, total: Number(total) };
 }

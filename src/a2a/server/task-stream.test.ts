@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../../event/types.ts';
 import type { TaskLog } from '../../task/types.ts';
-import type { Binding } from './begin-call.ts';
-import { eventStream, follow, type Numbered } from './task-stream.ts';
+import type { ServerContext } from './begin-call.ts';
+import { eventStream, followTaskStream, type TaskStreamEvent } from './task-stream.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
-import { Streams } from './stream-registry.ts';
+import { StreamRegistry } from './stream-registry.ts';
 
 // One event that cannot be sent: those before it are, and the failure is said behind them.
 
@@ -31,7 +31,9 @@ test('an entry that cannot be encoded does not take those before it along', asyn
   const begin = async () => ({ task: 't', start: { after: '0' } });
   const seen: string[] = [];
   const reading = async (): Promise<void> => {
-    for await (const { id } of follow(log, begin, { signal: new AbortController().signal }))
+    for await (const { id } of followTaskStream(log, begin, {
+      signal: new AbortController().signal,
+    }))
       seen.push(id);
   };
   await expect(reading()).rejects.toThrow(RangeError);
@@ -39,7 +41,7 @@ test('an entry that cannot be encoded does not take those before it along', asyn
 });
 
 test('an event that cannot be written does not take those of its batch along', async () => {
-  const event = (id: string, data: unknown): Numbered => ({
+  const event = (id: string, data: unknown): TaskStreamEvent => ({
     id,
     last: false,
     out: {
@@ -57,13 +59,13 @@ test('an event that cannot be written does not take those of its batch along', a
   const told: unknown[] = [];
   const binding = {
     operations: { subscribe: async () => ({ ended: false, events }) },
-    streams: new Streams(1),
+    streams: new StreamRegistry(1),
     heartbeatMs: 60_000,
     maxBodyBytes: 1000,
     extensions: [],
     requiredExtensions: [],
     onError: (error: unknown) => told.push(error),
-  } as unknown as Binding;
+  } as unknown as ServerContext;
   const request = new Request('http://127.0.0.1/', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

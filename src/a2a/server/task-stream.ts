@@ -6,17 +6,17 @@ import type { Abortable } from '../../stream/types.ts';
 import { partsChars } from '../../task/held-text.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
-import { Refusal } from '../protocol/a2a-errors.ts';
+import { A2AError } from '../protocol/a2a-errors.ts';
 import { countTurns } from '../../event/fold/turns.ts';
-import { TERMINAL, type StreamEvent } from '../protocol/model.ts';
+import { TERMINAL, type A2AStreamEvent } from '../protocol/model.ts';
 import { encodeStatus, encodeTask } from '../protocol/task-encoder.ts';
 
 const BATCH_CHARS = 32 * 1024;
 
 /** One event of a stream, with the id that resumes behind it. */
-export interface Numbered {
+export interface TaskStreamEvent {
   readonly id: string;
-  readonly out: StreamEvent;
+  readonly out: A2AStreamEvent;
   /** The stream closes behind it: the task has ended, or waits for input. */
   readonly last: boolean;
 }
@@ -32,28 +32,29 @@ export type Start =
   | { readonly after: string };
 
 /** How tasks are shown in a stream. */
-export interface Shown {
+export interface TaskViewOptions {
   readonly text?: TextOptions;
   /** How much of a task's history comes with it at most. */
   readonly historyLength?: number;
 }
 
 /** A stream of events, read once: one by one, or those together that are there together. */
-export interface EventStream extends AsyncIterable<Numbered> {
-  batches(): AsyncIterable<readonly Numbered[]>;
+export interface TaskEventStream extends AsyncIterable<TaskStreamEvent> {
+  batches(): AsyncIterable<readonly TaskStreamEvent[]>;
 }
 
-export const eventStream = (batches: () => AsyncIterable<readonly Numbered[]>): EventStream =>
-  new Batched(batches);
+export const eventStream = (
+  batches: () => AsyncIterable<readonly TaskStreamEvent[]>,
+): TaskEventStream => new Batched(batches);
 
-class Batched implements EventStream {
-  readonly batches: EventStream['batches'];
+class Batched implements TaskEventStream {
+  readonly batches: TaskEventStream['batches'];
 
-  constructor(batches: EventStream['batches']) {
+  constructor(batches: TaskEventStream['batches']) {
     this.batches = batches;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Numbered, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<TaskStreamEvent, void, undefined> {
     for await (const batch of this.batches()) yield* batch;
   }
 }
@@ -64,19 +65,19 @@ class Batched implements EventStream {
  * run then goes on by itself (A2A 1.0, 7.6.1). Leaving it leaves the task alone. A task that was compacted has no old events any more; it comes as it is. `begin`
  * is called with the first read, and what it throws is thrown there.
  */
-export const follow = (
+export const followTaskStream = (
   log: TaskLog,
   begin: () => Promise<{ readonly task: string; readonly start: Start }>,
   options: Abortable,
-  shown: Shown = {},
-): EventStream => eventStream(() => batches(log, begin, options, shown));
+  shown: TaskViewOptions = {},
+): TaskEventStream => eventStream(() => batches(log, begin, options, shown));
 
 async function* batches(
   log: TaskLog,
-  begin: Parameters<typeof follow>[1],
+  begin: Parameters<typeof followTaskStream>[1],
   options: Abortable,
-  { text = {}, historyLength }: Shown,
-): AsyncGenerator<readonly Numbered[], void, undefined> {
+  { text = {}, historyLength }: TaskViewOptions,
+): AsyncGenerator<readonly TaskStreamEvent[], void, undefined> {
   const { task, start } = await begin();
   const encoder = a2aEncoder(text);
   const from = 'from' in start ? start.from : 0;
@@ -93,13 +94,13 @@ async function* batches(
   const next = async (): Promise<Batch | undefined> => {
     const { done, value: first } = await entries.next();
     if (done) return undefined;
-    const events: Numbered[] = [];
+    const events: TaskStreamEvent[] = [];
     let over = false;
     let chars = 0;
     for (let entry: Entry | undefined = first; entry;) {
       if (entry.seq !== (encoder.snapshot?.seq ?? 0) + 1) {
         const snapshot = await log.get(task);
-        if (!snapshot) throw new Refusal('TASK_NOT_FOUND', `task ${task} was deleted`);
+        if (!snapshot) throw new A2AError('TASK_NOT_FOUND', `task ${task} was deleted`);
         const id = String(snapshot.seq);
         if ('after' in start && compareIds(start.after, id) >= 0) return { events: [], over: true };
         const view = { historyLength, text };
@@ -148,7 +149,7 @@ async function* batches(
 }
 
 interface Batch {
-  readonly events: readonly Numbered[];
+  readonly events: readonly TaskStreamEvent[];
   /** Nothing follows. */
   readonly over: boolean;
   readonly failure?: { readonly error: unknown };
@@ -209,13 +210,13 @@ async function isOpen(log: TaskLog, then: Snapshot | undefined): Promise<boolean
   return ids(now) === ids(then);
 }
 
-const ends = (event: StreamEvent): boolean =>
+const ends = (event: A2AStreamEvent): boolean =>
   'statusUpdate' in event && TERMINAL.has(event.statusUpdate.status.state);
 
-const asksForInput = (event: StreamEvent): boolean =>
+const asksForInput = (event: A2AStreamEvent): boolean =>
   'statusUpdate' in event && event.statusUpdate.status.state === 'TASK_STATE_INPUT_REQUIRED';
 
-const statusOf = (snapshot: Snapshot, text: TextOptions): StreamEvent => ({
+const statusOf = (snapshot: Snapshot, text: TextOptions): A2AStreamEvent => ({
   statusUpdate: {
     taskId: snapshot.task,
     contextId: snapshot.context,

@@ -8,7 +8,7 @@ import type {
   A2AStatus,
   A2ATask,
   PushConfig,
-  StreamEvent,
+  A2AStreamEvent,
 } from '../protocol/model.ts';
 
 /** A2A 0.3 on JSON-RPC: `kind` says what a thing is, states are lower-case words, push configs are nested. */
@@ -37,7 +37,7 @@ export const DIALECT_03: Dialect = {
 };
 
 /** A stream that closes must say so in 0.3, also when it closes only to wait for a person. */
-export function encodeEvent03(event: StreamEvent, last: boolean): JsonObject {
+export function encodeEvent03(event: A2AStreamEvent, last: boolean): JsonObject {
   if ('task' in event) return encodeTask03(event.task);
   if ('message' in event) return encodeMessage03(event.message);
   if ('statusUpdate' in event) {

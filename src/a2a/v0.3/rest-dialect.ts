@@ -8,7 +8,7 @@ import type {
   A2AStatus,
   A2ATask,
   PushConfig,
-  StreamEvent,
+  A2AStreamEvent,
 } from '../protocol/model.ts';
 
 /**
@@ -40,9 +40,9 @@ export const DIALECT_03_REST: Dialect = {
   encodeEvent,
 };
 
-function encodeEvent(event: StreamEvent, last: boolean): JsonObject {
+function encodeEvent(event: A2AStreamEvent, last: boolean): JsonObject {
   if ('task' in event) return { task: encodeTask(event.task) };
-  if ('message' in event) return { message: encodeMessage(event.message) };
+  if ('message' in event) return { message: encodeRestMessage03(event.message) };
   if ('statusUpdate' in event) {
     const { status, ...rest } = event.statusUpdate;
     return {
@@ -57,10 +57,10 @@ const encodeTask = ({ status, artifacts, history, ...rest }: A2ATask): JsonObjec
   ...rest,
   status: encodeStatus(status),
   ...(artifacts && { artifacts: artifacts.map(encodeArtifact) }),
-  ...(history && { history: history.map(encodeMessage) }),
+  ...(history && { history: history.map(encodeRestMessage03) }),
 });
 
-export const encodeMessage = ({ parts, ...rest }: A2AMessage): JsonObject => ({
+export const encodeRestMessage03 = ({ parts, ...rest }: A2AMessage): JsonObject => ({
   ...rest,
   content: parts.map(encodePart),
 });
@@ -69,7 +69,7 @@ export const encodeMessage = ({ parts, ...rest }: A2AMessage): JsonObject => ({
 const encodeStatus = ({ state, message, ...rest }: A2AStatus): JsonObject => ({
   state: state === 'TASK_STATE_CANCELED' ? 'TASK_STATE_CANCELLED' : state,
   ...rest,
-  ...(message && { message: encodeMessage(message) }),
+  ...(message && { message: encodeRestMessage03(message) }),
 });
 
 const encodeArtifact = ({ parts, ...rest }: A2AArtifact): JsonObject => ({

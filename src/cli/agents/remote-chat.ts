@@ -34,7 +34,7 @@ export async function remoteConversation(
     async *say(parts, options) {
       for (let turn: Turn | undefined = { parts: parts.map(encodePart) }; turn;) {
         const stream: A2AStream = client.stream(turn.parts, {
-          onLost,
+          onDisconnect: onLost,
           ...(contextId !== undefined && { contextId }),
           ...(turn.taskId !== undefined && { taskId: turn.taskId }),
         });

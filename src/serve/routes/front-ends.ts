@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { readAnswers, spokenAnswers } from '../../a2a/server/match-answers.ts';
-import type { Place, Streams } from '../../a2a/server/stream-registry.ts';
+import { matchAnswers, spokenAnswers } from '../../a2a/server/match-answers.ts';
+import type { StreamSlot, StreamRegistry } from '../../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import { parseId } from '../../event/event-id.ts';
@@ -36,7 +36,7 @@ export interface OutputsOptions {
   /** Gets the failures whose text is withheld from callers. */
   readonly logger: Logger;
   /** The open streams, counted for each owner. */
-  readonly streams: Streams;
+  readonly streams: StreamRegistry;
   readonly maxBodyBytes: number;
 }
 
@@ -111,13 +111,13 @@ class FrontEnd {
     const metadata = { ...traceHeaders(call.request), ...posted.metadata };
     const turn = await this.#turn({ ...posted, metadata }, call.owner);
     // Before the submit: a caller with too many streams is refused, and no task is made.
-    const place = this.#options.streams.enter(call.owner, call.request.signal);
+    const place = this.#options.streams.openStream(call.owner, call.request.signal);
     try {
       const entry = await this.#options.runner.submit(turn);
       const { task } = entry.type === 'turn.submitted' ? entry.turn : turn;
       return this.#stream(call, task, { from: entry.seq }, place);
     } catch (error) {
-      place.leave();
+      place.release();
       throw error;
     }
   }
@@ -156,7 +156,7 @@ class FrontEnd {
     { request, url, owner }: Call,
     task: string,
     start: { readonly from: number } | { readonly after: string },
-    place: Place = this.#options.streams.enter(owner, request.signal),
+    place: StreamSlot = this.#options.streams.openStream(owner, request.signal),
   ): Response {
     const { log, heartbeatMs } = this.#options;
     const output = this.#protocol.output(url);
@@ -167,7 +167,7 @@ class FrontEnd {
       } catch (error) {
         if (!place.signal.aborted) throw error;
       } finally {
-        place.leave();
+        place.release();
       }
     };
     return this.#protocol.respond(keepAlive(lines(), heartbeatMs, () => 'heartbeat' as const));
@@ -223,7 +223,7 @@ class FrontEnd {
       );
     }
     if (asking && asking.pending.length > 0 && messageId !== undefined) {
-      const read = await readAnswers(this.#options.log, asking, { parts, answers: [] });
+      const read = await matchAnswers(this.#options.log, asking, { parts, answers: [] });
       return { ...base, ...read, task: asking.task, messageId };
     }
     return { ...base, task: uuidV7(), messageId: messageId ?? randomUUID(), parts };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Streams } from '../../a2a/server/stream-registry.ts';
+import type { StreamRegistry } from '../../a2a/server/stream-registry.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
@@ -30,7 +30,7 @@ export interface ReadApiOptions {
   /** Gets the failures whose text is withheld from callers. */
   readonly logger: Logger;
   /** The open streams, counted for each owner. */
-  readonly streams?: Streams;
+  readonly streams?: StreamRegistry;
   /** Who may see the replicas; everybody by default. */
   readonly isOperator?: IsOperator;
 }
@@ -185,9 +185,9 @@ export function readRoutes({
         const last =
           call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
         const after = Math.max(0, Number.parseInt(last, 10) || 0);
-        const place = streams?.enter(call.owner, call.request.signal);
+        const place = streams?.openStream(call.owner, call.request.signal);
         const signal = place?.signal ?? call.request.signal;
-        const items = entries(log, snapshot, after, signal, logger, () => place?.leave());
+        const items = entries(log, snapshot, after, signal, logger, () => place?.release());
         return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
       },
     },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { TaskFold, type StreamEvent } from '../../../src/a2a/index.ts';
+import { TaskFold, type A2AStreamEvent } from '../../../src/a2a/index.ts';
 import { toA2A } from '../../../src/serve/index.ts';
 import { memoryLog } from '../../../src/task/index.ts';
 import { all, Caller, shape } from '../../a2a/support.ts';
@@ -101,7 +101,7 @@ export function saying(stage: Stage): void {
       await using served = await toA2A(agent, { text, log: memoryLog() });
       const seen = await all(new Caller(served.url).say('What is it?'));
       const fold = new TaskFold();
-      for (const { result } of seen) fold.apply(result as unknown as StreamEvent);
+      for (const { result } of seen) fold.apply(result as unknown as A2AStreamEvent);
       expect(fold.problems).toEqual([]);
       expect(fold.text).toBe(`I add. ${whole}`);
       expect(shape(seen).slice(0, 2)).toEqual(['task', 'working']);

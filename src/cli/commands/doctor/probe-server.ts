@@ -1,5 +1,5 @@
 import { chooseInterface, type Interface } from '../../../a2a/client/choose-interface.ts';
-import { TaskFold, type StreamEvent as A2AEvent } from '../../../a2a/index.ts';
+import { TaskFold, type A2AStreamEvent as A2AEvent } from '../../../a2a/index.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { checkHeaders, checkStream, checkTiming, type Finding } from '../../../trace/index.ts';
