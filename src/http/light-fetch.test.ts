@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { lightFetch } from './light-fetch.ts';
 import { type Handler, listen, type Listening } from './node-server.ts';
 import { sseResponse } from './sse-response.ts';
-import { wholeResponse } from './text-response.ts';
+import { textResponse } from './text-response.ts';
 
 const open: AsyncDisposable[] = [];
 const fetch = lightFetch();
@@ -23,7 +23,7 @@ async function serve(
 
 test('bodies of any language go both ways, and a whole answer has its length', async () => {
   const { url } = await serve(async (request) =>
-    wholeResponse(`${request.method} ${await request.text()}`, 201, { 'x-a': 'b' }),
+    textResponse(`${request.method} ${await request.text()}`, 201, { 'x-a': 'b' }),
   );
   const response = await fetch(new URL(url), { method: 'POST', body: 'grüße 世界' });
   expect([response.ok, response.status]).toEqual([true, 201]);

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
-import { passFor } from './lazy-web-object.ts';
+import { inheritWebMembers } from './lazy-web-object.ts';
 
 /** What is answered from the incoming message itself, without building a whole Request. */
 type Light = Pick<Request, 'method' | 'url' | 'headers' | 'signal' | 'body' | 'text' | 'json'>;
@@ -41,7 +41,7 @@ class NodeRequest implements Light {
   }
 
   get body(): Request['body'] {
-    return this.whole.body;
+    return this.target.body;
   }
 
   async text(): Promise<string> {
@@ -53,7 +53,7 @@ class NodeRequest implements Light {
   }
 
   /** The real one, made when somebody needs it. */
-  get whole(): Request {
+  get target(): Request {
     const { method, headers, url } = this;
     const body = method === 'GET' || method === 'HEAD' ? undefined : bodyOf(this.incoming);
     const more = body !== undefined && { body, duplex: 'half' };
@@ -62,7 +62,7 @@ class NodeRequest implements Light {
   }
 }
 
-passFor<Request>(NodeRequest, Request);
+inheritWebMembers<Request>(NodeRequest, Request);
 
 /**
  * `leaving` aborts when the client leaves; it is the request's `signal`. Undefined for a request that
@@ -120,7 +120,7 @@ const light = (request: Request): NodeRequest | undefined =>
   (request as unknown) instanceof NodeRequest ? (request as unknown as NodeRequest) : undefined;
 
 /** What aborts when the client leaves: the request's signal, or what is cheaper to listen to. */
-export const leavingOf = (request: Request): Required<Abortable> =>
+export const disconnectSignal = (request: Request): Required<Abortable> =>
   light(request)?.leaving ?? request;
 
 /** Ends the stream that answers the request, as if the client had left. */
@@ -146,7 +146,7 @@ function readHeaders({ rawHeaders }: IncomingMessage): Headers {
 }
 
 /** The reason of everything that ends because nobody is there any more. */
-export const LEFT: DuolaneError = new DuolaneError('closed', 'the client left');
+export const CLIENT_DISCONNECTED: DuolaneError = new DuolaneError('closed', 'the client left');
 
 const bodyOf = (incoming: IncomingMessage): unknown =>
   incoming.readableEnded ? readBefore(incoming) : Readable.toWeb(incoming);
@@ -163,7 +163,7 @@ function readText(incoming: IncomingMessage): Promise<string> {
   if (incoming.readableEnded) return Promise.resolve(readBefore(incoming));
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
-    const onClose = (): void => reject(LEFT);
+    const onClose = (): void => reject(CLIENT_DISCONNECTED);
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
     incoming.once('end', () => {
       // It closes later, too: a promise that is settled twice costs more than this.

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { listen, nodeHandler, type Handler, type Listening } from './node-server.ts';
 import { sleep } from '../stream/abort.ts';
 import { sseResponse, streamResponse, type SseItem } from './sse-response.ts';
-import { wholeResponse } from './text-response.ts';
+import { textResponse } from './text-response.ts';
 
 let listening: Listening | undefined;
 afterEach(async () => {
@@ -345,7 +345,7 @@ describe('a client on a slow line', () => {
   const responses: [string, () => Response][] = [
     ['of a JSON text', () => new Response(LONG)],
     ['of an event', () => streamResponse(oneText(LONG), {})],
-    ['that is written at once', () => wholeResponse(LONG, 200, {})],
+    ['that is written at once', () => textResponse(LONG, 200, {})],
   ];
   async function* oneText(text: string): AsyncGenerator<string, void, undefined> {
     yield text;
@@ -385,7 +385,7 @@ describe('a client on a slow line', () => {
   test('leaves room for others: long answers that are not read have a limit', async () => {
     const long = 'x'.repeat(20_000_000);
     const errors: unknown[] = [];
-    const handler: Handler = async () => wholeResponse(long, 200, {});
+    const handler: Handler = async () => textResponse(long, 200, {});
     const onError = (error: unknown): number => errors.push(error);
     listening = await listen(handler, { maxUnsentBytes: 25_000_000, onError });
     const silent = connect(Number(new URL(listening.url).port), '127.0.0.1');

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import { Cancellation } from '../stream/cancellation.ts';
-import { LEFT, toRequest } from './node-request.ts';
+import { CLIENT_DISCONNECTED, toRequest } from './node-request.ts';
 import { streamSource } from './sse-response.ts';
-import { wholeOf } from './text-response.ts';
+import { responseText } from './text-response.ts';
 import { UnsentBytes } from './unsent-bytes.ts';
 
 /** A server's whole job, in the web's own words. The request's signal aborts when the client leaves. */
@@ -36,7 +36,7 @@ export function nodeHandler(
   handler: Handler,
   { stallMs = STALL_MS, onError = () => {}, maxUnsentBytes }: NodeHandlerOptions = {},
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
-  const beginnings = new Beginnings();
+  const beginnings = new HeaderBatcher();
   const unsent = new UnsentBytes(maxUnsentBytes);
   return (incoming, outgoing) => {
     void serveOne(handler, incoming, outgoing, { stallMs, onError }, beginnings, unsent).catch(
@@ -168,12 +168,12 @@ async function serveOne(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   options: WriteOptions,
-  beginnings: Beginnings,
+  beginnings: HeaderBatcher,
   unsent: UnsentBytes,
 ): Promise<void> {
   const gone = new Cancellation();
   outgoing.once('close', () => {
-    if (!outgoing.writableFinished) gone.abort(LEFT);
+    if (!outgoing.writableFinished) gone.abort(CLIENT_DISCONNECTED);
   });
   outgoing.on('error', () => {}); // the close event says it
   const request = toRequest(incoming, gone);
@@ -185,7 +185,7 @@ async function serveOne(
     return;
   }
   const response = await handler(request);
-  const whole = wholeOf(response);
+  const whole = responseText(response);
   if (whole !== undefined) {
     const fields = Object.fromEntries(response.headers);
     if (whole.length <= PIECE_BYTES) {
@@ -239,7 +239,7 @@ const HEADERS_MS = 10;
  * so who asked is told at once that it stands; but when many begin together, their headers wait a
  * moment for the first text: a write to a socket less is a tenth of what a short stream costs.
  */
-class Beginnings {
+class HeaderBatcher {
   #silent = 0;
 
   /** Sends the headers now or soon. Call what it gives with the first text, and at the end. */

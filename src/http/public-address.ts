@@ -41,7 +41,7 @@ function addSubnet(net: string, family: 'ipv4' | 'ipv6'): void {
 }
 
 /** Whether an address is this machine, its network or reserved: what an untrusted peer may not name. */
-export const isInside = (address: string): boolean =>
+export const isPrivateAddress = (address: string): boolean =>
   inside.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 
 /** The addresses behind the host of a URL; `network` for a name that cannot be resolved. */

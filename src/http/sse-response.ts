@@ -1,6 +1,6 @@
 import { encodeSse, type SseEvent } from '../wire/sse.ts';
 import { DONE } from '../stream/queue-reader.ts';
-import { passFor } from './lazy-web-object.ts';
+import { inheritWebMembers } from './lazy-web-object.ts';
 
 const HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -22,7 +22,10 @@ export type SseItem = SseEvent | 'heartbeat' | { readonly retry: number };
  * together.
  */
 export const sseResponse = (items: AsyncIterable<SseItem | readonly SseItem[]>): Response =>
-  new StreamedResponse(new Texts(items, encodeItems, countEvents), HEADERS) as unknown as Response;
+  new StreamedResponse(
+    new TextIterator(items, encodeItems, countEvents),
+    HEADERS,
+  ) as unknown as Response;
 
 /** The same for any text in chunks. Each chunk counts as one event, unless it is blank. */
 export const streamResponse = (
@@ -30,7 +33,7 @@ export const streamResponse = (
   headers: Readonly<Record<string, string>>,
 ): Response =>
   new StreamedResponse(
-    new Texts(
+    new TextIterator(
       texts,
       (text) => text,
       (text) => (text === '\n' ? 0 : 1),
@@ -94,12 +97,12 @@ class StreamedResponse implements StreamSource {
     return (this.#headers ??= new Headers(this.#given));
   }
 
-  get whole(): Response {
+  get target(): Response {
     return (this.#whole ??= new Response(toStream(this.texts), { headers: this.headers }));
   }
 }
 
-passFor<Response>(StreamedResponse, Response);
+inheritWebMembers<Response>(StreamedResponse, Response);
 
 function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
   const texts = source[Symbol.asyncIterator]();
@@ -123,7 +126,7 @@ function toStream(source: AsyncIterable<string>): ReadableStream<Uint8Array> {
  * What a response is made of, as text, and whoever watches it. By hand: a generator would cost a promise more for
  * every item, and stand in the way of `return`; and each further layer costs as much again.
  */
-class Texts<T> implements WatchedTexts, AsyncIterableIterator<string> {
+class TextIterator<T> implements WatchedTexts, AsyncIterableIterator<string> {
   readonly #items: AsyncIterable<T>;
   readonly #encode: (item: T) => string;
   readonly #count: (item: T) => number;

@@ -1,7 +1,7 @@
 const texts = new WeakMap<Response, string>();
 
 /** A response whose body is there already: our server writes it in one piece, with its length. */
-export function wholeResponse(
+export function textResponse(
   text: string,
   status: number,
   headers: Readonly<Record<string, string>>,
@@ -11,4 +11,4 @@ export function wholeResponse(
   return response;
 }
 
-export const wholeOf = (response: Response): string | undefined => texts.get(response);
+export const responseText = (response: Response): string | undefined => texts.get(response);

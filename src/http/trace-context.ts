@@ -1,7 +1,7 @@
 import { headerOf } from './node-request.ts';
 
 /** The W3C trace context of a request, as the metadata of the turn that it brings; none without one. */
-export function traceHeaders(request: Request): Readonly<Record<string, string>> | undefined {
+export function traceContext(request: Request): Readonly<Record<string, string>> | undefined {
   const traceparent = headerOf(request, 'traceparent');
   if (traceparent === null) return undefined;
   const tracestate = headerOf(request, 'tracestate');

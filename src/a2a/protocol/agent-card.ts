@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isFresh } from '../../http/etag.ts';
+import { matchesEtag } from '../../http/etag.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Version } from './dialect.ts';
 
@@ -172,6 +172,6 @@ export function cardResponse(card: JsonObject, request: Request, since: Date): R
     etag,
     vary: 'A2A-Version',
   };
-  if (isFresh(request, etag)) return new Response(null, { status: 304, headers });
+  if (matchesEtag(request, etag)) return new Response(null, { status: 304, headers });
   return new Response(request.method === 'HEAD' ? null : body, { headers });
 }

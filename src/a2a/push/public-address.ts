@@ -1,4 +1,4 @@
-import { addressesOf, isInside } from '../../http/public-address.ts';
+import { addressesOf, isPrivateAddress } from '../../http/public-address.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';
 
 export interface Address {
@@ -15,7 +15,7 @@ export async function resolvePublicAddress(url: string, allowInside: boolean): P
   const { hostname } = new URL(url);
   const found = await addressesOf(new URL(url));
   const [first] = found;
-  if (!first || (!allowInside && found.some(({ address }) => isInside(address))))
+  if (!first || (!allowInside && found.some(({ address }) => isPrivateAddress(address))))
     throw new A2AError('INVALID_PARAMS', `${hostname} is no public address; it is not notified`);
   return { address: first.address, family: first.family === 6 ? 6 : 4 };
 }

@@ -12,7 +12,7 @@ import {
 } from '../protocol/agent-card.ts';
 import type { Version } from '../protocol/dialect.ts';
 import { readVersion } from './read-request.ts';
-import { traceHeaders } from '../../http/trace-context.ts';
+import { traceContext } from '../../http/trace-context.ts';
 import { serveJsonRpc } from './json-rpc-binding.ts';
 import { Operations, type Caller, type OperationsOptions } from './task-operations.ts';
 import type { Reply } from './dispatch-operation.ts';
@@ -137,7 +137,7 @@ export function a2aServer(options: A2AServerOptions): A2AServer {
   };
   const server: A2AServer = {
     async handle(request, { path = pathBehind(base, request), owner } = {}) {
-      const caller = { ...(owner !== undefined && { owner }), trace: traceHeaders(request) };
+      const caller = { ...(owner !== undefined && { owner }), trace: traceContext(request) };
       if (CARD_PATHS.includes(path)) return serveCard(request);
       if (isRestPath(path)) return serveRest(request, path, caller, binding);
       if (path !== '' && path !== '/') return new Response('Not found\n', { status: 404 });

@@ -1,8 +1,8 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { rpcError, type RpcId } from '../../wire/json-rpc.ts';
-import { leavingOf } from '../../http/node-request.ts';
+import { disconnectSignal } from '../../http/node-request.ts';
 import { sseResponse } from '../../http/sse-response.ts';
-import { wholeResponse } from '../../http/text-response.ts';
+import { textResponse } from '../../http/text-response.ts';
 import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
 import { isStream, toA2AError, type ServerContext } from './begin-call.ts';
 import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
@@ -92,7 +92,7 @@ export async function serveJsonRpc(
         caller,
         lastEventId: readLastEventId(fields, params),
         extensions: readExtensions(fields),
-        leaving: leavingOf(request),
+        leaving: disconnectSignal(request),
       },
       binding,
       envelope(id, dialect),
@@ -114,7 +114,7 @@ function envelope(id: RpcId | null, dialect: Dialect): Envelope {
   const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`;
   const wrap = (value: unknown): string => `${head}${JSON.stringify(value)}}`;
   return {
-    result: (value) => wholeResponse(wrap(value), 200, { 'content-type': 'application/json' }),
+    result: (value) => textResponse(wrap(value), 200, { 'content-type': 'application/json' }),
     event: wrap,
     error: (refusal) => JSON.stringify(failure(id, refusal, dialect)),
   };

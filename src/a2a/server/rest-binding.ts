@@ -1,5 +1,5 @@
-import { leavingOf } from '../../http/node-request.ts';
-import { wholeResponse } from '../../http/text-response.ts';
+import { disconnectSignal } from '../../http/node-request.ts';
+import { textResponse } from '../../http/text-response.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { toHttpResponse, headersOf } from './http-response.ts';
 import { toA2AError, type ServerContext } from './begin-call.ts';
@@ -88,7 +88,7 @@ export async function serveRest(
       caller: { ...caller, ...(tenant !== undefined && { tenant }) },
       lastEventId: readLastEventId(fields, given),
       extensions: readExtensions(fields),
-      leaving: leavingOf(request),
+      leaving: disconnectSignal(request),
     };
     return await toHttpResponse(call, binding, {
       result: (value) => json(value, STATUS[operation] ?? 200, type),
@@ -171,7 +171,7 @@ const json = (
 ): Response =>
   status === 204
     ? new Response(null, { status, headers })
-    : wholeResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
+    : textResponse(JSON.stringify(body), status, { 'content-type': type, ...headers });
 
 function failure(refusal: A2AError, { version }: Dialect): JsonObject {
   const { message, reason, info, metadata } = refusal;

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { isFresh } from '../../http/etag.ts';
+import { matchesEtag } from '../../http/etag.ts';
 import type { BlobInfo, BlobRange, BlobStore } from '../../task/blob-store.ts';
 import { plain, type Call, type Route } from '../router.ts';
 
@@ -38,7 +38,7 @@ async function handOut(stores: readonly BlobStore[], call: Call): Promise<Respon
     etag,
   };
   const headers = { ...always, 'cache-control': 'private, max-age=31536000, immutable' };
-  if (isFresh(request, etag)) return new Response(null, { status: 304, headers });
+  if (matchesEtag(request, etag)) return new Response(null, { status: 304, headers });
   const range = requestedRange(request, etag, info);
   if (range === 'none')
     return new Response(null, {

@@ -6,7 +6,7 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import { parseId } from '../../event/event-id.ts';
 import type { Logger, Snapshot, Turn } from '../../event/types.ts';
 import { sseResponse, streamResponse } from '../../http/sse-response.ts';
-import { traceHeaders } from '../../http/trace-context.ts';
+import { traceContext } from '../../http/trace-context.ts';
 import type { JsonObject } from '../../json.ts';
 import {
   agUiEncoder,
@@ -108,7 +108,7 @@ class FrontEnd {
     const resumed = await this.#resume(call);
     if (resumed) return resumed;
     const posted = this.#protocol.read(await readJson(call.request, this.#options.maxBodyBytes));
-    const metadata = { ...traceHeaders(call.request), ...posted.metadata };
+    const metadata = { ...traceContext(call.request), ...posted.metadata };
     const turn = await this.#turn({ ...posted, metadata }, call.owner);
     // Before the submit: a caller with too many streams is refused, and no task is made.
     const place = this.#options.streams.openStream(call.owner, call.request.signal);

@@ -5,8 +5,8 @@ import { isFinal } from '../../event/fold/entry-rules.ts';
 import { encodeEntry } from '../../event/entry-codec.ts';
 import type { Entry, Logger, Part, Snapshot } from '../../event/types.ts';
 import { sseResponse, type SseItem } from '../../http/sse-response.ts';
-import { wholeResponse } from '../../http/text-response.ts';
-import { traceHeaders } from '../../http/trace-context.ts';
+import { textResponse } from '../../http/text-response.ts';
+import { traceContext } from '../../http/trace-context.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { keepAlive } from '../../stream/keep-alive.ts';
 import type { Abortable } from '../../stream/types.ts';
@@ -69,7 +69,7 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
   ): Promise<Response> => {
     const { parts, answers } = readTurn(body);
     const messageId = typeof body['messageId'] === 'string' ? body['messageId'] : randomUUID();
-    const metadata = traceHeaders(call.request);
+    const metadata = traceContext(call.request);
     const entry = await runner.submit({
       ...place,
       messageId,
@@ -175,7 +175,7 @@ export function readRoutes({
       method: 'GET',
       path: '/api/tasks/:task',
       handle: async (call) =>
-        wholeResponse(JSON.stringify(await own(call)), 200, { 'content-type': 'application/json' }),
+        textResponse(JSON.stringify(await own(call)), 200, { 'content-type': 'application/json' }),
     },
     {
       method: 'GET',

@@ -1,5 +1,5 @@
 import { sseResponse, type SseItem } from '../../../../http/sse-response.ts';
-import { wholeResponse } from '../../../../http/text-response.ts';
+import { textResponse } from '../../../../http/text-response.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { keepAlive } from '../../../../stream/keep-alive.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
@@ -43,7 +43,7 @@ export const jsonOf = (
   status = 200,
   headers: Readonly<Record<string, string>> = {},
 ): Response =>
-  wholeResponse(encodeRpc(body), status, { 'content-type': 'application/json', ...headers });
+  textResponse(encodeRpc(body), status, { 'content-type': 'application/json', ...headers });
 
 /** A refusal in the words of both HTTP and JSON-RPC. */
 export const refuse = (status: number, message: string, code = -32000): Response =>

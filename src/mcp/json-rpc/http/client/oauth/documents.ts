@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../../../../errors.ts';
 import { isObject, type JsonObject } from '../../../../../json.ts';
-import { addressesOf, isInside } from '../../../../../http/public-address.ts';
+import { addressesOf, isPrivateAddress } from '../../../../../http/public-address.ts';
 import { readText } from '../../message-body.ts';
 
 /** The largest document or answer of an authorization server that is read. */
@@ -100,7 +100,7 @@ export class Documents {
 async function isPrivate(url: URL): Promise<boolean> {
   // The request that follows reports the name.
   const found = await addressesOf(url).catch(() => []);
-  return found.some(({ address }) => isInside(address));
+  return found.some(({ address }) => isPrivateAddress(address));
 }
 
 /** A refusal of the authorization server, by its own name for it. */
