@@ -5,7 +5,7 @@ import type { AgentEvent, Snapshot, TaskEvent, Turn } from '../event/types.ts';
 import type { RunListener, RunObserver } from '../task/types.ts';
 import { usageAttributes } from './usage-attributes.ts';
 import type { Instrument, Labels, Meter, Metric } from './meter.ts';
-import { callTime, type Step } from './run-metrics.ts';
+import { callTime, type MeasuredStep } from './run-metrics.ts';
 
 type Api = typeof OpenTelemetry;
 type Attributes = Record<string, string | number | boolean | string[]>;
@@ -69,7 +69,7 @@ class RunSpans implements RunListener {
   readonly #tools = new Map<string, Span>();
   readonly #startedAt = Date.now();
   #connected = false;
-  #step: (Step & { readonly span: Span }) | undefined;
+  #step: (MeasuredStep & { readonly span: Span }) | undefined;
   #model: string | undefined;
 
   constructor(api: Api, turn: Turn, { context }: Snapshot) {
@@ -157,7 +157,7 @@ class RunSpans implements RunListener {
   }
 
   #endStep(
-    step: Step & { readonly span: Span },
+    step: MeasuredStep & { readonly span: Span },
     { firstChunkMs, usage, reason }: Extract<AgentEvent, { readonly type: 'step.finished' }>,
   ): void {
     const calledAt = callTime(step, firstChunkMs);

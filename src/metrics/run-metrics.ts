@@ -76,7 +76,7 @@ class AgentMeter {
 }
 
 /** One call of a model, as far as its step tells. */
-export interface Step {
+export interface MeasuredStep {
   readonly startedAt: number;
   firstAt?: number;
 }
@@ -85,8 +85,10 @@ export interface Step {
  * When the model was called. Some agents tell a step when it begins, others when its first piece is
  * there; what they say it took is exact.
  */
-export const callTime = ({ startedAt, firstAt = startedAt }: Step, firstMs?: number): number =>
-  firstMs === undefined ? startedAt : Math.min(startedAt, firstAt - firstMs);
+export const callTime = (
+  { startedAt, firstAt = startedAt }: MeasuredStep,
+  firstMs?: number,
+): number => (firstMs === undefined ? startedAt : Math.min(startedAt, firstAt - firstMs));
 
 class RunMeter implements RunListener {
   readonly #meter: AgentMeter;
@@ -94,7 +96,7 @@ class RunMeter implements RunListener {
   readonly #requestedAt: number;
   readonly #startedAt: number;
   readonly #tools = new Map<string, number>();
-  #step: Step | undefined;
+  #step: MeasuredStep | undefined;
   #spoke = false;
   #connected = false;
   #canceledAt: number | undefined;
