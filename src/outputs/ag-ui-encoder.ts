@@ -3,14 +3,14 @@ import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot, Turn, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { detached } from './detached.ts';
-import type { Message, Output } from './types.ts';
-import { compact, sayPart, wordsOf } from './encode-parts.ts';
+import type { OutputMessage, OutputEncoder } from './types.ts';
+import { omitUndefined, partToJson, toolOutputText } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
-type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
+type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
 
 /** A message of the agent that is being said. */
-interface Block {
+interface EncodedBlock {
   readonly kind: 'text' | 'reasoning';
   readonly id: string;
   readonly messageId: string;
@@ -24,7 +24,7 @@ interface Block {
  * The outcome `cancelled` is said only to who declared protocol 1; others get an end without one.
  * Tool calls of sub-agents are shown, what they say is not.
  */
-export function agUiEncoder(): Output {
+export function agUiEncoder(): OutputEncoder {
   return detached(new AgUiEncoder());
 }
 
@@ -33,7 +33,7 @@ class AgUiEncoder {
   #now: Snapshot | undefined;
   /** The turn that the client's open run serves. */
   #run: Turn | undefined;
-  #block: Block | undefined;
+  #block: EncodedBlock | undefined;
   #step: string | undefined;
   /** Calls whose arguments are still coming; whether some of them came. */
   readonly #arguing = new Map<string, boolean>();
@@ -45,7 +45,7 @@ class AgUiEncoder {
     return this.#now;
   }
 
-  encode(entry: Entry): readonly Message[] {
+  encode(entry: Entry): readonly OutputMessage[] {
     const before = this.#now;
     const now = (this.#now = advance(before, entry));
     if (entry.type === 'turn.submitted') return this.#submitted(entry, before, now);
@@ -54,7 +54,7 @@ class AgUiEncoder {
     return this.#run ? this.#tell(entry, now) : [];
   }
 
-  pause(): readonly Message[] {
+  pause(): readonly OutputMessage[] {
     const now = this.#now;
     if (!this.#run || !now) return [];
     const interrupts = now.pending.map(interruptOf);
@@ -66,7 +66,7 @@ class AgUiEncoder {
     { turn, at, seq }: Of<'turn.submitted'>,
     before: Snapshot | undefined,
     now: Snapshot,
-  ): Message[] {
+  ): OutputMessage[] {
     const answers = before !== undefined && before.pending.length > now.pending.length;
     if (this.#run && !answers) return [];
     // The pending questions of a moment ago are what the client was asked.
@@ -77,7 +77,7 @@ class AgUiEncoder {
     return [...paused, this.#open(turn, now, seq, at)];
   }
 
-  #started({ at, seq, discard }: Of<'run.started'>, now: Snapshot): Message[] {
+  #started({ at, seq, discard }: Of<'run.started'>, now: Snapshot): OutputMessage[] {
     const turn = now.current;
     if (!turn) return [];
     if (!this.#run) return [this.#open(turn, now, seq, at)];
@@ -87,14 +87,14 @@ class AgUiEncoder {
     return [...closing, ...(discard ? this.#discard(0, at) : [])];
   }
 
-  #open(turn: Turn, { context }: Snapshot, seq: number, at: number): Message {
+  #open(turn: Turn, { context }: Snapshot, seq: number, at: number): OutputMessage {
     this.#run = turn;
     this.openedAt = seq;
     this.#said.length = this.#mark = 0;
     return event('RUN_STARTED', at, { threadId: context, runId: runIdOf(turn) });
   }
 
-  #tell(entry: Told, now: Snapshot): Message[] {
+  #tell(entry: EncodedEntry, now: Snapshot): OutputMessage[] {
     const { at } = entry;
     const inner = entry.path !== undefined && entry.path.length > 0;
     switch (entry.type) {
@@ -123,7 +123,10 @@ class AgUiEncoder {
       case 'tool.called':
         return [...this.#endBlock(at), ...this.#called(entry)];
       case 'tool.completed':
-        return [...this.#endArgs(entry.callId, at), resultOf(entry, now, wordsOf(entry.output))];
+        return [
+          ...this.#endArgs(entry.callId, at),
+          resultOf(entry, now, toolOutputText(entry.output)),
+        ];
       case 'tool.failed': {
         const { code, message } = entry.error;
         const failed = { ...resultOf(entry, now, message), metadata: { failed: true, code } };
@@ -131,7 +134,7 @@ class AgUiEncoder {
       }
       case 'retry': {
         const { attempt, delayMs, error, discard } = entry;
-        const value = compact({ attempt, delayMs, code: error.code });
+        const value = omitUndefined({ attempt, delayMs, code: error.code });
         return [
           ...(discard && !inner ? [...this.#endBlock(at), ...this.#discard(this.#mark, at)] : []),
           event('CUSTOM', at, { name: 'retry', value }),
@@ -153,7 +156,7 @@ class AgUiEncoder {
 
   #delta({ type, id, delta, seq, at }: Of<'text.delta' | 'reasoning.delta'>, now: Snapshot) {
     const kind = type === 'text.delta' ? 'text' : 'reasoning';
-    const opening: Message[] = [];
+    const opening: OutputMessage[] = [];
     if (this.#block?.id !== id || this.#block.kind !== kind) {
       opening.push(...this.#endBlock(at));
       const messageId = `${now.task}/${seq}`;
@@ -167,12 +170,12 @@ class AgUiEncoder {
           event('REASONING_MESSAGE_START', at, { messageId, role: 'reasoning' }),
         );
     }
-    const { messageId } = this.#block as Block;
+    const { messageId } = this.#block as EncodedBlock;
     const word = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
     return [...opening, event(word, at, { messageId, delta })];
   }
 
-  #called({ callId, name, args, at }: Of<'tool.called'>): Message[] {
+  #called({ callId, name, args, at }: Of<'tool.called'>): OutputMessage[] {
     const streamed = this.#arguing.get(callId);
     this.#arguing.delete(callId);
     return [
@@ -189,11 +192,11 @@ class AgUiEncoder {
     ];
   }
 
-  #end({ outcome, at, error, output, usage }: Of<'run.finished'>): Message[] {
+  #end({ outcome, at, error, output, usage }: Of<'run.finished'>): OutputMessage[] {
     const closing = this.#closing(at);
     const used = usageOf(usage);
     const now = this.#now as Snapshot;
-    const last = (): Message => {
+    const last = (): OutputMessage => {
       switch (outcome) {
         case 'input-required':
           return this.#finished(at, {
@@ -224,7 +227,7 @@ class AgUiEncoder {
     return ended;
   }
 
-  #finished(at: number, more: JsonObject): Message {
+  #finished(at: number, more: JsonObject): OutputMessage {
     const { context } = this.#now as Snapshot;
     return event('RUN_FINISHED', at, {
       threadId: context,
@@ -234,7 +237,7 @@ class AgUiEncoder {
   }
 
   /** Ends everything that the client holds open; says so, but does not note it. */
-  #closing(at: number): Message[] {
+  #closing(at: number): OutputMessage[] {
     return [
       ...blockEnd(this.#block, at),
       ...[...this.#arguing.keys()].map((toolCallId) => event('TOOL_CALL_END', at, { toolCallId })),
@@ -248,23 +251,23 @@ class AgUiEncoder {
     this.#arguing.clear();
   }
 
-  #endBlock(at: number): Message[] {
+  #endBlock(at: number): OutputMessage[] {
     const ended = blockEnd(this.#block, at);
     this.#block = undefined;
     return ended;
   }
 
-  #endArgs(callId: string, at: number): Message[] {
+  #endArgs(callId: string, at: number): OutputMessage[] {
     return this.#arguing.delete(callId) ? [event('TOOL_CALL_END', at, { toolCallId: callId })] : [];
   }
 
-  #endStep(at: number): Message[] {
+  #endStep(at: number): OutputMessage[] {
     const stepName = this.#step;
     this.#step = undefined;
     return stepName === undefined ? [] : [event('STEP_FINISHED', at, { stepName })];
   }
 
-  #discard(from: number, at: number): Message[] {
+  #discard(from: number, at: number): OutputMessage[] {
     const messageIds = this.#said.splice(from);
     return messageIds.length === 0
       ? []
@@ -272,13 +275,13 @@ class AgUiEncoder {
   }
 }
 
-const event = (type: string, at: number, fields: JsonObject): Message => ({
+const event = (type: string, at: number, fields: JsonObject): OutputMessage => ({
   type,
   ...fields,
   timestamp: at,
 });
 
-function blockEnd(block: Block | undefined, at: number): Message[] {
+function blockEnd(block: EncodedBlock | undefined, at: number): OutputMessage[] {
   if (!block) return [];
   const { kind, messageId } = block;
   if (kind === 'text') return [event('TEXT_MESSAGE_END', at, { messageId })];
@@ -292,14 +295,14 @@ const callStart = ({
   callId,
   name,
   at,
-}: Pick<Of<'tool.started'>, 'callId' | 'name' | 'at'>): Message =>
+}: Pick<Of<'tool.started'>, 'callId' | 'name' | 'at'>): OutputMessage =>
   event('TOOL_CALL_START', at, { toolCallId: callId, toolCallName: name });
 
 const resultOf = (
   { callId, seq, at }: Of<'tool.completed' | 'tool.failed'>,
   { task }: Snapshot,
   content: string,
-): Message =>
+): OutputMessage =>
   event('TOOL_CALL_RESULT', at, {
     messageId: `${task}/${seq}`,
     toolCallId: callId,
@@ -308,7 +311,7 @@ const resultOf = (
   });
 
 const interruptOf = ({ id, kind, message, callId, schema, data }: InputRequest): JsonObject =>
-  compact({
+  omitUndefined({
     id,
     reason: kind,
     message,
@@ -328,7 +331,7 @@ function speaks1(turn: Turn | undefined): boolean {
 
 function usageOf(usage: Usage | undefined): JsonObject {
   const { inputTokens, outputTokens, reasoningTokens, cacheReadTokens } = usage ?? {};
-  const counts = compact({
+  const counts = omitUndefined({
     inputTokens: count(inputTokens),
     outputTokens: count(outputTokens),
     reasoningTokens: count(reasoningTokens),
@@ -344,5 +347,5 @@ const count = (n: number | undefined): number | undefined =>
 /** Our own event without what only the log needs. */
 function plainly(entry: Of<'status' | 'artifact' | 'tool.progress'>): JsonObject {
   const { type: _type, seq: _seq, at: _at, path: _path, ...value } = entry;
-  return 'parts' in value ? { ...value, parts: value.parts.map(sayPart) } : value;
+  return 'parts' in value ? { ...value, parts: value.parts.map(partToJson) } : value;
 }

@@ -1,21 +1,21 @@
 import type { Entry } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { STOP, toolBlock, usageOf } from './messages-api.ts';
-import type { Message } from './types.ts';
-import { compact } from './encode-parts.ts';
+import type { OutputMessage } from './types.ts';
+import { omitUndefined } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
 /** One API message of one speaker: the agent, or a sub-agent by the call that it works for. */
-interface Speaking {
+interface OpenMessage {
   readonly id: string;
   readonly parent: string | null;
   /** Open blocks by their text's id or their call's. */
-  readonly blocks: Map<string, Block>;
+  readonly blocks: Map<string, EncodedBlock>;
   count: number;
 }
 
-interface Block {
+interface EncodedBlock {
   readonly index: number;
   /** Arguments came as pieces. */
   streamed: boolean;
@@ -29,46 +29,49 @@ export class ApiMessages {
   model = 'agent';
   /** Messages begun so far. */
   steps = 0;
-  readonly #speaking = new Map<string, Speaking>();
+  readonly #speaking = new Map<string, OpenMessage>();
   readonly #task: string;
-  readonly #line: (fields: Message) => Message;
+  readonly #line: (fields: OutputMessage) => OutputMessage;
 
-  constructor(task: string, line: (fields: Message) => Message) {
+  constructor(task: string, line: (fields: OutputMessage) => OutputMessage) {
     this.#task = task;
     this.#line = line;
   }
 
   /** The message that this speaker is in; begun if the agent tells no steps. */
-  #in(parent: string | null, seq: number): { readonly speaking: Speaking; opening: Message[] } {
+  #in(
+    parent: string | null,
+    seq: number,
+  ): { readonly speaking: OpenMessage; opening: OutputMessage[] } {
     const known = this.#speaking.get(parent ?? '');
     if (known) return { speaking: known, opening: [] };
     const opening = this.start(parent, seq);
-    return { speaking: this.#speaking.get(parent ?? '') as Speaking, opening };
+    return { speaking: this.#speaking.get(parent ?? '') as OpenMessage, opening };
   }
 
-  start(parent: string | null, seq: number): Message[] {
+  start(parent: string | null, seq: number): OutputMessage[] {
     const id = `msg_${this.#task}_${seq}`;
-    const speaking: Speaking = { id, parent, blocks: new Map(), count: 0 };
+    const speaking: OpenMessage = { id, parent, blocks: new Map(), count: 0 };
     this.#speaking.set(parent ?? '', speaking);
     this.steps += 1;
     const message = { ...this.#message(speaking, []), usage: usageOf(undefined) };
     return this.#event(speaking, { type: 'message_start', message });
   }
 
-  close(parent: string | null, end?: Of<'step.finished'>): Message[] {
+  close(parent: string | null, end?: Of<'step.finished'>): OutputMessage[] {
     const speaking = this.#speaking.get(parent ?? '');
     this.forget(parent);
     return speaking ? this.#closing(speaking, end) : [];
   }
 
-  closeAll(): Message[] {
+  closeAll(): OutputMessage[] {
     const closing = this.closing();
     this.#speaking.clear();
     return closing;
   }
 
   /** What would close everything; it stays open. */
-  closing(): Message[] {
+  closing(): OutputMessage[] {
     return [...this.#speaking.values()].flatMap((speaking) => this.#closing(speaking));
   }
 
@@ -77,7 +80,7 @@ export class ApiMessages {
     this.#speaking.delete(parent ?? '');
   }
 
-  #closing(speaking: Speaking, end?: Of<'step.finished'>): Message[] {
+  #closing(speaking: OpenMessage, end?: Of<'step.finished'>): OutputMessage[] {
     const stops = [...speaking.blocks.values()].flatMap(({ index }) =>
       this.#event(speaking, { type: 'content_block_stop', index }),
     );
@@ -93,7 +96,12 @@ export class ApiMessages {
     ];
   }
 
-  openBlock(parent: string | null, seq: number, key: string, content_block: JsonObject): Message[] {
+  openBlock(
+    parent: string | null,
+    seq: number,
+    key: string,
+    content_block: JsonObject,
+  ): OutputMessage[] {
     const { speaking, opening } = this.#in(parent, seq);
     const index = speaking.count++;
     speaking.blocks.set(key, { index, streamed: false });
@@ -108,7 +116,7 @@ export class ApiMessages {
     { id, seq }: Of<'text.delta' | 'reasoning.delta'>,
     kind: 'text' | 'thinking',
     delta: JsonObject,
-  ): Message[] {
+  ): OutputMessage[] {
     const key = `${kind} ${id}`;
     const opening = this.#speaking.get(parent ?? '')?.blocks.has(key)
       ? []
@@ -116,7 +124,7 @@ export class ApiMessages {
     return [...opening, ...this.#blockDelta(parent, key, delta)];
   }
 
-  #blockDelta(parent: string | null, key: string, delta: JsonObject): Message[] {
+  #blockDelta(parent: string | null, key: string, delta: JsonObject): OutputMessage[] {
     const speaking = this.#speaking.get(parent ?? '');
     const block = speaking?.blocks.get(key);
     if (!speaking || !block) return [];
@@ -124,14 +132,14 @@ export class ApiMessages {
     return this.#event(speaking, { type: 'content_block_delta', index: block.index, delta });
   }
 
-  args(parent: string | null, callId: string, partial_json: string): Message[] {
+  args(parent: string | null, callId: string, partial_json: string): OutputMessage[] {
     return this.#blockDelta(parent, callId, { type: 'input_json_delta', partial_json });
   }
 
   whole(
     parent: string | null,
     { type, id, text, signature }: Of<'text.end' | 'reasoning.end'>,
-  ): Message[] {
+  ): OutputMessage[] {
     const kind = type === 'text.end' ? 'text' : 'thinking';
     const key = `${kind} ${id}`;
     if (!this.#speaking.get(parent ?? '')?.blocks.has(key)) return [];
@@ -139,18 +147,18 @@ export class ApiMessages {
       signature === undefined
         ? []
         : this.#blockDelta(parent, key, { type: 'signature_delta', signature });
-    const block = compact({ type: kind, [kind]: text, signature });
+    const block = omitUndefined({ type: kind, [kind]: text, signature });
     return [...signed, ...this.#stopBlock(parent, key, block)];
   }
 
-  called(parent: string | null, entry: Of<'tool.called'>): Message[] {
+  called(parent: string | null, entry: Of<'tool.called'>): OutputMessage[] {
     const { callId, args } = entry;
     const input = args ?? {};
     const opening = this.#speaking.get(parent ?? '')?.blocks.has(callId)
       ? []
       : this.openBlock(parent, entry.seq, callId, toolBlock(entry));
-    const { blocks } = this.#speaking.get(parent ?? '') as Speaking;
-    const { streamed } = blocks.get(callId) as Block;
+    const { blocks } = this.#speaking.get(parent ?? '') as OpenMessage;
+    const { streamed } = blocks.get(callId) as EncodedBlock;
     return [
       ...opening,
       ...(streamed ? [] : this.args(parent, callId, JSON.stringify(input))),
@@ -159,9 +167,9 @@ export class ApiMessages {
   }
 
   /** The whole block comes before its stop, as the CLI does it. */
-  #stopBlock(parent: string | null, key: string, content: JsonObject): Message[] {
-    const speaking = this.#speaking.get(parent ?? '') as Speaking;
-    const { index } = speaking.blocks.get(key) as Block;
+  #stopBlock(parent: string | null, key: string, content: JsonObject): OutputMessage[] {
+    const speaking = this.#speaking.get(parent ?? '') as OpenMessage;
+    const { index } = speaking.blocks.get(key) as EncodedBlock;
     speaking.blocks.delete(key);
     const message = this.#message(speaking, [content]);
     return [
@@ -170,7 +178,7 @@ export class ApiMessages {
     ];
   }
 
-  #message({ id }: Speaking, content: readonly JsonObject[]): JsonObject {
+  #message({ id }: OpenMessage, content: readonly JsonObject[]): JsonObject {
     return {
       id,
       type: 'message',
@@ -184,7 +192,7 @@ export class ApiMessages {
   }
 
   /** A sub-agent's pieces are not told, only its whole blocks. */
-  #event({ parent }: Speaking, event: JsonObject): Message[] {
+  #event({ parent }: OpenMessage, event: JsonObject): OutputMessage[] {
     if (parent !== null) return [];
     return [this.#line({ type: 'stream_event', event, parent_tool_use_id: null })];
   }

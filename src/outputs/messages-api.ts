@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../errors.ts';
 import type { FinishReason, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
-import { wordsOf } from './encode-parts.ts';
+import { toolOutputText } from './encode-parts.ts';
 
 // The words of the model's API, which stream-json carries.
 
@@ -13,9 +13,9 @@ export const toolBlock = ({ callId, name }: { callId: string; name: string }): J
 });
 
 /** A result's content: blocks where the tool gave such, else text. */
-export const contentOf = (output: unknown): unknown => {
+export const toolResultContent = (output: unknown): unknown => {
   const blocks = Array.isArray(output) && output.length > 0 && output.every(isBlock);
-  return blocks ? output : wordsOf(output);
+  return blocks ? output : toolOutputText(output);
 };
 
 const isBlock = (value: unknown): boolean =>
@@ -42,7 +42,7 @@ export const STOP: Readonly<Record<FinishReason, string>> = {
   other: 'end_turn',
 };
 
-export const RETRY_WORDS: Partial<Readonly<Record<ErrorCode, string>>> = {
+export const RETRY_REASONS: Partial<Readonly<Record<ErrorCode, string>>> = {
   rate_limited: 'rate_limit',
   overloaded: 'overloaded',
   unauthorized: 'authentication_failed',

@@ -2,12 +2,12 @@ import { DuolaneError } from '../errors.ts';
 import type { Part } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 import {
-  filePart,
-  type Given,
-  meant,
+  postedFilePart,
+  type PostedAnswer,
+  nonEmptyFields,
   object,
   objects,
-  type Posted,
+  type PostedTurn,
   required,
   string,
 } from './posted-turn.ts';
@@ -18,7 +18,7 @@ import {
  * Regenerating, and a message that was edited, are turns of their own. Other members of the body
  * are the turn's metadata. Throws `invalid`.
  */
-export function readUiPost(body: JsonObject): Posted {
+export function readUiPost(body: JsonObject): PostedTurn {
   const { id: _id, messages, trigger, messageId, ...metadata } = body;
   const context = required(body, 'id');
   const last = objects(messages).at(-1);
@@ -44,11 +44,13 @@ function uiPart(part: JsonObject): Part[] {
   const type = string(part['type']) ?? '';
   if (type === 'text') return [{ text: string(part['text']) ?? '' }];
   if (type === 'file')
-    return [filePart(required(part, 'url'), string(part['mediaType']), string(part['filename']))];
+    return [
+      postedFilePart(required(part, 'url'), string(part['mediaType']), string(part['filename'])),
+    ];
   return type.startsWith('data-') ? [{ data: part['data'] }] : [];
 }
 
-function uiAnswer(part: JsonObject): Given[] {
+function uiAnswer(part: JsonObject): PostedAnswer[] {
   const approval = object(part['approval']);
   switch (part['state']) {
     case 'approval-responded': {
@@ -73,7 +75,7 @@ function uiAnswer(part: JsonObject): Given[] {
  * and tool messages that stand last are answers. `state`, `context`, `tools` and `forwardedProps`
  * are in the turn's metadata. The same run posted again is the same turn. Throws `invalid`.
  */
-export function readAgUiPost(body: JsonObject): Posted {
+export function readAgUiPost(body: JsonObject): PostedTurn {
   const context = required(body, 'threadId');
   const runId = required(body, 'runId');
   const messages = objects(body['messages']);
@@ -95,12 +97,18 @@ export function readAgUiPost(body: JsonObject): Posted {
     given,
     metadata: {
       runId,
-      ...meant({ protocolVersion, state, tools, forwardedProps, context: body['context'] }),
+      ...nonEmptyFields({
+        protocolVersion,
+        state,
+        tools,
+        forwardedProps,
+        context: body['context'],
+      }),
     },
   };
 }
 
-function resumed(entry: JsonObject): Given {
+function resumed(entry: JsonObject): PostedAnswer {
   return {
     id: required(entry, 'interruptId'),
     content: entry['payload'],
@@ -116,9 +124,9 @@ function agUiParts(content: unknown): Part[] {
     const mediaType = string(source['mimeType']);
     const filename = string(part['filename']);
     const bytes = source['type'] === 'data' ? string(source['value']) : string(source['data']);
-    if (bytes !== undefined) return [filePart(asUrl(bytes, mediaType), mediaType, filename)];
+    if (bytes !== undefined) return [postedFilePart(asUrl(bytes, mediaType), mediaType, filename)];
     const url = source['type'] === 'url' ? string(source['value']) : string(source['url']);
-    return url === undefined ? [] : [filePart(url, mediaType, filename)];
+    return url === undefined ? [] : [postedFilePart(url, mediaType, filename)];
   });
 }
 
@@ -130,7 +138,7 @@ const asUrl = (base64: string, mediaType = 'application/octet-stream'): string =
  * conversation, its uuid makes it the same turn when posted again. Tool results in it, and
  * `answers` beside it, answer what is asked. Throws `invalid`.
  */
-export function readStreamJsonPost(body: JsonObject): Posted {
+export function readStreamJsonPost(body: JsonObject): PostedTurn {
   const { type, message, session_id, uuid, answers, parent_tool_use_id: _, ...metadata } = body;
   if (type !== 'user')
     throw new DuolaneError('invalid', 'post one line of stream-json: a message of type user');
@@ -149,12 +157,12 @@ export function readStreamJsonPost(body: JsonObject): Posted {
 
 const ACTIONS = ['accept', 'decline', 'cancel'] as const;
 
-function givenAnswer(answer: JsonObject): Given {
+function givenAnswer(answer: JsonObject): PostedAnswer {
   const action = ACTIONS.find((each) => each === answer['action']);
   return { id: required(answer, 'id'), content: answer['content'], ...(action && { action }) };
 }
 
-const blockAnswer = (block: JsonObject): Given[] =>
+const blockAnswer = (block: JsonObject): PostedAnswer[] =>
   block['type'] === 'tool_result'
     ? [
         {
@@ -170,6 +178,6 @@ function blockPart(block: JsonObject): Part[] {
   const source = object(block['source']);
   const mediaType = string(source['media_type']);
   if (source['type'] === 'base64')
-    return [filePart(asUrl(required(source, 'data'), mediaType), mediaType)];
-  return source['type'] === 'url' ? [filePart(required(source, 'url'), mediaType)] : [];
+    return [postedFilePart(asUrl(required(source, 'data'), mediaType), mediaType)];
+  return source['type'] === 'url' ? [postedFilePart(required(source, 'url'), mediaType)] : [];
 }

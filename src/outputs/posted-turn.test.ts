@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { InputRequest } from '../ask.ts';
-import { answersTo, filePart } from './posted-turn.ts';
+import { answersTo, postedFilePart } from './posted-turn.ts';
 
 const answer = (kind: InputRequest['kind'], content: unknown): unknown =>
   answersTo([{ id: 'c/ok', kind, callId: 'c' }], [{ id: 'c', content }])[0];
@@ -99,12 +99,12 @@ describe('a file that a front end posts', () => {
     ['data:;base64,AQID', { bytes, mediaType: 'application/octet-stream' }],
     ['data:text/plain,hello', { url: 'data:text/plain,hello' }],
     ['https://example.com/;base64,AQID', { url: 'https://example.com/;base64,AQID' }],
-  ])('%s is read', (url, part) => expect(filePart(url)).toEqual(part));
+  ])('%s is read', (url, part) => expect(postedFilePart(url)).toEqual(part));
 
   test('whose URL has no end costs no more than its length', () => {
     // A pattern took 67 s for 80,000 characters; this one would take hours.
     const url = `data:${'a'.repeat(8_000_000)}`;
-    expect(filePart(url)).toEqual({ url });
-    expect(filePart(`data:${';base64'.repeat(1_000_000)}`)).toHaveProperty('url');
+    expect(postedFilePart(url)).toEqual({ url });
+    expect(postedFilePart(`data:${';base64'.repeat(1_000_000)}`)).toHaveProperty('url');
   });
 });

@@ -5,21 +5,21 @@ import type { Part } from '../event/types.ts';
 import { isDeep, isObject, type JsonObject } from '../json.ts';
 
 /** What a front end posted, in our words. */
-export interface Posted {
+export interface PostedTurn {
   /** The conversation: a chat, a thread, a session. Undefined begins one. */
   readonly context: string | undefined;
   /** Posted again it is the same turn. Undefined: a turn of its own, whatever was posted before. */
   readonly messageId: string | undefined;
   readonly parts: readonly Part[];
   /** What may answer a question; front ends send old results along, which answer nothing. */
-  readonly given: readonly Given[];
+  readonly given: readonly PostedAnswer[];
   /** Our own message that the answers stand in. */
   readonly within?: string;
   /** What else was posted, for the agent. */
   readonly metadata: JsonObject;
 }
 
-export interface Given {
+export interface PostedAnswer {
   /** Of the question, or of the call that it is about. */
   readonly id: string;
   /** Left to the content if not said. */
@@ -33,7 +33,7 @@ export interface Given {
  */
 export function answersTo(
   pending: readonly InputRequest[],
-  given: readonly Given[],
+  given: readonly PostedAnswer[],
 ): readonly Answer[] {
   // Read once: a run may have a thousand questions, and a front end may post a hundred thousand results.
   const places = new Map<string, number>();
@@ -56,7 +56,7 @@ function callsOf(id: string): readonly string[] {
   return calls;
 }
 
-function answer({ id, kind }: InputRequest, { action, content }: Given): Answer {
+function answer({ id, kind }: InputRequest, { action, content }: PostedAnswer): Answer {
   if (kind !== 'approval')
     return { id, action: action ?? 'accept', ...(content !== undefined && { content }) };
   const given = typeof content === 'string' ? jsonOr(content) : content;
@@ -101,7 +101,7 @@ export function required(body: JsonObject, name: string): string {
 }
 
 /** A file that a front end sent: bytes where the URL holds them. */
-export function filePart(url: string, mediaType?: string, filename?: string): Part {
+export function postedFilePart(url: string, mediaType?: string, filename?: string): Part {
   const named = filename === undefined ? {} : { filename };
   const inside = bytesIn(url);
   if (inside) return { bytes: inside.bytes, mediaType: mediaType ?? inside.mediaType, ...named };
@@ -124,7 +124,7 @@ function bytesIn(
 }
 
 /** The members that say something: not the empty lists and objects that clients send along. */
-export const meant = (fields: JsonObject): JsonObject =>
+export const nonEmptyFields = (fields: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(fields).filter(
       ([, value]) =>

@@ -2,13 +2,13 @@ import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { ApiMessages } from './api-messages.ts';
-import { contentOf, RETRY_WORDS, toolBlock, usageOf } from './messages-api.ts';
+import { toolResultContent, RETRY_REASONS, toolBlock, usageOf } from './messages-api.ts';
 import { detached } from './detached.ts';
-import type { Message, Output } from './types.ts';
-import { compact, sayPart } from './encode-parts.ts';
+import type { OutputMessage, OutputEncoder } from './types.ts';
+import { omitUndefined, partToJson } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
-type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
+type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
 
 /**
  * A log as the lines that an agent CLI writes with `--output-format stream-json
@@ -17,7 +17,7 @@ type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.start
  * `terminal_reason` is `tool_deferred`, with the questions in `pending`. The session is the context.
  * Sub-agents speak in whole blocks, with the `parent_tool_use_id` of their call.
  */
-export function streamJsonEncoder(): Output {
+export function streamJsonEncoder(): OutputEncoder {
   return detached(new StreamJsonEncoder());
 }
 
@@ -33,7 +33,7 @@ class StreamJsonEncoder {
     return this.#now;
   }
 
-  encode(entry: Entry): readonly Message[] {
+  encode(entry: Entry): readonly OutputMessage[] {
     const before = this.#now;
     const now = (this.#now = advance(before, entry));
     switch (entry.type) {
@@ -57,7 +57,7 @@ class StreamJsonEncoder {
     }
   }
 
-  pause(): readonly Message[] {
+  pause(): readonly OutputMessage[] {
     return this.#now ? this.#ending(this.#now, this.#now.updatedAt) : [];
   }
 
@@ -85,7 +85,7 @@ class StreamJsonEncoder {
     };
   }
 
-  #tell(entry: Told): Message[] {
+  #tell(entry: EncodedEntry): OutputMessage[] {
     const parent = entry.path?.at(-1) ?? null;
     switch (entry.type) {
       case 'step.started':
@@ -111,7 +111,7 @@ class StreamJsonEncoder {
         return this.#api.called(parent, entry);
       case 'tool.completed':
         return [
-          this.#result(parent, entry.callId, contentOf(entry.output), {
+          this.#result(parent, entry.callId, toolResultContent(entry.output), {
             tool_use_result: entry.output ?? null,
           }),
         ];
@@ -129,13 +129,17 @@ class StreamJsonEncoder {
         ];
       case 'tool.progress': {
         const { callId, message, progress, total } = entry;
-        const fields = compact({ tool_use_id: callId, message, progress, total });
+        const fields = omitUndefined({ tool_use_id: callId, message, progress, total });
         return [this.#line({ type: 'tool_progress', parent_tool_use_id: parent, ...fields })];
       }
       case 'retry': {
         const { attempt, delayMs, error, discard } = entry;
-        const fields = compact({ attempt, retry_delay_ms: delayMs, error_status: error.status });
-        const word = RETRY_WORDS[error.code] ?? error.code;
+        const fields = omitUndefined({
+          attempt,
+          retry_delay_ms: delayMs,
+          error_status: error.status,
+        });
+        const word = RETRY_REASONS[error.code] ?? error.code;
         if (discard) this.#api.forget(parent);
         return [this.#line({ type: 'system', subtype: 'api_retry', ...fields, error: word })];
       }
@@ -143,8 +147,8 @@ class StreamJsonEncoder {
         return [this.#line({ type: 'system', subtype: 'informational', content: entry.message })];
       case 'artifact': {
         const { artifactId, name, append, last } = entry;
-        const fields = compact({ artifact_id: artifactId, name, append, last });
-        const parts = entry.parts.map(sayPart);
+        const fields = omitUndefined({ artifact_id: artifactId, name, append, last });
+        const parts = entry.parts.map(partToJson);
         return [this.#line({ type: 'system', subtype: 'artifact', ...fields, parts })];
       }
       case 'run.finished':
@@ -162,13 +166,13 @@ class StreamJsonEncoder {
     content: unknown,
     extra: JsonObject,
     is_error = false,
-  ): Message {
+  ): OutputMessage {
     const block = { type: 'tool_result', tool_use_id, content, ...(is_error && { is_error }) };
     const message = { role: 'user', content: [block] };
     return this.#line({ type: 'user', message, parent_tool_use_id: parent, ...extra });
   }
 
-  #finish(entry: Of<'run.finished'>): Message[] {
+  #finish(entry: Of<'run.finished'>): OutputMessage[] {
     const now = this.#now as Snapshot;
     if (entry.outcome === 'input-required') {
       const ending = this.#ending(now, entry.at);
@@ -180,7 +184,7 @@ class StreamJsonEncoder {
     return [...closing, this.#line(this.#ended(entry))];
   }
 
-  #ended({ outcome, text, error, output, usage, at }: Of<'run.finished'>): Message {
+  #ended({ outcome, text, error, output, usage, at }: Of<'run.finished'>): OutputMessage {
     const base = {
       ...this.#figures(at),
       usage: usageOf(usage),
@@ -210,7 +214,7 @@ class StreamJsonEncoder {
   }
 
   /** What ends a stream where the task waits; says so, but does not note it. */
-  #ending(now: Snapshot, at: number): Message[] {
+  #ending(now: Snapshot, at: number): OutputMessage[] {
     if (!this.#open) return [];
     const { pending, text } = now;
     return [
@@ -240,7 +244,7 @@ class StreamJsonEncoder {
     };
   }
 
-  #line(fields: Message): Message {
+  #line(fields: OutputMessage): OutputMessage {
     return { ...fields, session_id: (this.#now as Snapshot).context };
   }
 }

@@ -3,11 +3,11 @@ import { advance } from '../event/fold/advance.ts';
 import type { Entry, OpenCall, Part, Snapshot, Turn } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { detached } from './detached.ts';
-import type { Message, Output } from './types.ts';
-import { compact, dataUrl, sayPart } from './encode-parts.ts';
+import type { OutputMessage, OutputEncoder } from './types.ts';
+import { omitUndefined, dataUrl, partToJson } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
-type Told = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
+type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
 
 export interface UiMessageOptions {
   /**
@@ -30,7 +30,7 @@ const ASK = 'ask';
  * calls of a tool `ask`, which the client answers with its output or an approval. Status, retries,
  * artifacts and structured output are data parts. What sub-agents say is not shown, their calls are.
  */
-export function uiMessageEncoder({ version = 0 }: UiMessageOptions = {}): Output {
+export function uiMessageEncoder({ version = 0 }: UiMessageOptions = {}): OutputEncoder {
   return detached(new UiMessageEncoder(version >= 7));
 }
 
@@ -63,7 +63,7 @@ class UiMessageEncoder {
     return this.#now;
   }
 
-  encode(entry: Entry): readonly Message[] {
+  encode(entry: Entry): readonly OutputMessage[] {
     const before = this.#now;
     const now = (this.#now = advance(before, entry));
     if (entry.type === 'turn.submitted') return this.#submitted(entry, before, now);
@@ -72,7 +72,7 @@ class UiMessageEncoder {
     return this.#open ? this.#tell(entry, now) : [];
   }
 
-  pause(): readonly Message[] {
+  pause(): readonly OutputMessage[] {
     return this.#open ? [...this.#closing(), { type: 'finish', finishReason: 'tool-calls' }] : [];
   }
 
@@ -80,7 +80,7 @@ class UiMessageEncoder {
     { turn, seq }: Of<'turn.submitted'>,
     before: Snapshot | undefined,
     now: Snapshot,
-  ): Message[] {
+  ): OutputMessage[] {
     const asked = before?.pending ?? [];
     const answers = asked.length > now.pending.length;
     if (this.#open && !answers) return [];
@@ -90,7 +90,7 @@ class UiMessageEncoder {
     return [...paused, ...opening, ...this.#answered(turn, asked)];
   }
 
-  #started({ seq, discard }: Of<'run.started'>, now: Snapshot): Message[] {
+  #started({ seq, discard }: Of<'run.started'>, now: Snapshot): OutputMessage[] {
     if (!this.#open) return now.current ? this.#start(now.current, seq, now) : [];
     // The run lost its owner and starts again: what it left open is closed for the client too.
     const closing = this.#closing();
@@ -99,7 +99,7 @@ class UiMessageEncoder {
   }
 
   /** Answers that the client put into its message go on in that message; anything else begins one. */
-  #start(turn: Turn, seq: number, now: Snapshot): Message[] {
+  #start(turn: Turn, seq: number, now: Snapshot): OutputMessage[] {
     this.#open = true;
     if (this.#id === '' || !turn.messageId.startsWith(`${this.#id}/`)) {
       this.#messages += 1;
@@ -113,20 +113,20 @@ class UiMessageEncoder {
     return [this.#begin(now)];
   }
 
-  #begin({ task, context }: Snapshot): Message {
+  #begin({ task, context }: Snapshot): OutputMessage {
     return { type: 'start', messageId: this.#id, messageMetadata: { task, context } };
   }
 
   /** What an earlier message left open: its result comes in this one, so its call must be here. */
-  #carryOver(now: Snapshot): Message[] {
+  #carryOver(now: Snapshot): OutputMessage[] {
     return [
       ...now.calls.map((call) => (call.partial ? this.#calling(call) : this.#called(call))),
       ...now.pending.flatMap((request) => this.#ask(request, now)),
     ];
   }
 
-  #answered({ answers = [] }: Turn, asked: readonly InputRequest[]): Message[] {
-    return answers.flatMap(({ id, action, content }): Message[] => {
+  #answered({ answers = [] }: Turn, asked: readonly InputRequest[]): OutputMessage[] {
+    return answers.flatMap(({ id, action, content }): OutputMessage[] => {
       const request = asked.find((each) => each.id === id);
       if (!request) return [];
       const callId = request.callId;
@@ -142,7 +142,7 @@ class UiMessageEncoder {
     });
   }
 
-  #tell(entry: Told, now: Snapshot): Message[] {
+  #tell(entry: EncodedEntry, now: Snapshot): OutputMessage[] {
     const inner = entry.path !== undefined && entry.path.length > 0;
     switch (entry.type) {
       case 'step.started': {
@@ -171,7 +171,7 @@ class UiMessageEncoder {
         return [...this.#endBlock(), this.#called(entry)];
       case 'tool.progress': {
         const { callId, message, progress, total, data } = entry;
-        const value = compact({ toolCallId: callId, message, progress, total, data });
+        const value = omitUndefined({ toolCallId: callId, message, progress, total, data });
         return [{ type: 'data-tool-progress', data: value, transient: true }];
       }
       case 'tool.completed':
@@ -180,7 +180,7 @@ class UiMessageEncoder {
       case 'retry':
         return this.#retry(entry, inner);
       case 'status': {
-        const value = compact({ message: entry.message, data: entry.data });
+        const value = omitUndefined({ message: entry.message, data: entry.data });
         return [{ type: 'data-status', data: value, transient: true }];
       }
       case 'artifact':
@@ -196,9 +196,9 @@ class UiMessageEncoder {
     }
   }
 
-  #delta({ type, id, delta }: Of<'text.delta' | 'reasoning.delta'>): Message[] {
+  #delta({ type, id, delta }: Of<'text.delta' | 'reasoning.delta'>): OutputMessage[] {
     const kind = type === 'text.delta' ? 'text' : 'reasoning';
-    const opening: Message[] = [];
+    const opening: OutputMessage[] = [];
     if (this.#block?.id !== id || this.#block.kind !== kind) {
       opening.push(...this.#endBlock(), { type: `${kind}-start`, id });
       this.#block = { kind, id };
@@ -206,7 +206,7 @@ class UiMessageEncoder {
     return [...opening, { type: `${kind}-delta`, id, delta }];
   }
 
-  #calling({ callId, name }: Pick<OpenCall, 'callId' | 'name'>): Message {
+  #calling({ callId, name }: Pick<OpenCall, 'callId' | 'name'>): OutputMessage {
     this.#parts.add(callId);
     this.#arguing.add(callId);
     this.#stepParts.push(callId);
@@ -218,7 +218,7 @@ class UiMessageEncoder {
     };
   }
 
-  #called({ callId, name, args }: Pick<OpenCall, 'callId' | 'name' | 'args'>): Message {
+  #called({ callId, name, args }: Pick<OpenCall, 'callId' | 'name' | 'args'>): OutputMessage {
     this.#parts.add(callId);
     this.#stepParts.push(callId);
     return {
@@ -230,7 +230,7 @@ class UiMessageEncoder {
     };
   }
 
-  #closed(entry: Of<'tool.completed' | 'tool.failed'>): Message[] {
+  #closed(entry: Of<'tool.completed' | 'tool.failed'>): OutputMessage[] {
     const { callId: toolCallId, name } = entry;
     // Its part went with a step that was taken back; a result without one would break the reader.
     const call = this.#parts.has(toolCallId)
@@ -260,8 +260,8 @@ class UiMessageEncoder {
     ];
   }
 
-  #retry({ attempt, delayMs, error, discard }: Of<'retry'>, inner: boolean): Message[] {
-    const data = compact({ attempt, delayMs, code: error.code });
+  #retry({ attempt, delayMs, error, discard }: Of<'retry'>, inner: boolean): OutputMessage[] {
+    const data = omitUndefined({ attempt, delayMs, code: error.code });
     const notice = { type: 'data-retry', data, transient: true };
     if (!discard || inner) return [notice];
     if (!this.#resets) return [...this.#endBlock(), discarded('step'), notice];
@@ -271,7 +271,7 @@ class UiMessageEncoder {
     return [{ type: 'reset-step' }, notice];
   }
 
-  #ask(request: InputRequest, now: Snapshot): Message[] {
+  #ask(request: InputRequest, now: Snapshot): OutputMessage[] {
     const { id, kind, message, schema, data, callId } = request;
     const call = now.calls.find((each) => each.callId === callId && !each.partial);
     if (call && kind === 'approval')
@@ -283,7 +283,7 @@ class UiMessageEncoder {
     if (call && kind === 'question' && message === undefined)
       return [{ ...this.#called(call), providerExecuted: false }];
     this.#asks.set(id, request);
-    const input = compact({ kind, message, schema, data });
+    const input = omitUndefined({ kind, message, schema, data });
     return [
       ...this.#endBlock(),
       { type: 'tool-input-available', toolCallId: id, toolName: ASK, input },
@@ -293,7 +293,7 @@ class UiMessageEncoder {
     ];
   }
 
-  #end({ outcome, error, output, usage, text }: Of<'run.finished'>): Message[] {
+  #end({ outcome, error, output, usage, text }: Of<'run.finished'>): OutputMessage[] {
     if (outcome === 'input-required') {
       const paused = this.pause();
       this.#forget();
@@ -303,7 +303,7 @@ class UiMessageEncoder {
     const closing = this.#closing();
     this.#forget();
     this.#open = false;
-    const messageMetadata = compact({ outcome, usage });
+    const messageMetadata = omitUndefined({ outcome, usage });
     if (outcome === 'canceled') return [...closing, { type: 'abort', reason: text }];
     if (outcome === 'completed')
       return [
@@ -319,7 +319,7 @@ class UiMessageEncoder {
   }
 
   /** Ends everything that the client holds open; says so, but does not note it. */
-  #closing(): Message[] {
+  #closing(): OutputMessage[] {
     return [...blockEnd(this.#block), ...(this.#inStep ? [{ type: 'finish-step' }] : [])];
   }
 
@@ -328,13 +328,13 @@ class UiMessageEncoder {
     this.#inStep = false;
   }
 
-  #endBlock(): Message[] {
+  #endBlock(): OutputMessage[] {
     const ended = blockEnd(this.#block);
     this.#block = undefined;
     return ended;
   }
 
-  #endStep(): Message[] {
+  #endStep(): OutputMessage[] {
     const was = this.#inStep;
     this.#inStep = false;
     return was ? [...this.#endBlock(), { type: 'finish-step' }] : [];
@@ -343,21 +343,21 @@ class UiMessageEncoder {
 
 const blockEnd = (
   block: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined,
-): Message[] => (block ? [{ type: `${block.kind}-end`, id: block.id }] : []);
+): OutputMessage[] => (block ? [{ type: `${block.kind}-end`, id: block.id }] : []);
 
 /** What stands before it in the message, back to the last step or to the beginning, is void. */
-const discarded = (scope: 'step' | 'message'): Message => ({
+const discarded = (scope: 'step' | 'message'): OutputMessage => ({
   type: 'data-discard',
   data: { scope },
 });
 
 /** Files as file parts, the rest as one data part; pieces of one artifact share its id. */
-function artifactParts({ artifactId, name, parts, append, last }: Of<'artifact'>): Message[] {
+function artifactParts({ artifactId, name, parts, append, last }: Of<'artifact'>): OutputMessage[] {
   const isFile = (part: Part): boolean => 'url' in part || 'bytes' in part;
-  const rest = parts.filter((part) => !isFile(part)).map(sayPart);
-  const data = compact({ artifactId, name, append, last, parts: rest });
+  const rest = parts.filter((part) => !isFile(part)).map(partToJson);
+  const data = omitUndefined({ artifactId, name, append, last, parts: rest });
   return [
-    ...parts.flatMap((part): Message[] => {
+    ...parts.flatMap((part): OutputMessage[] => {
       const mediaType = part.mediaType ?? 'application/octet-stream';
       if ('url' in part) return [{ type: 'file', url: part.url, mediaType }];
       return 'bytes' in part

@@ -4,8 +4,8 @@ import { frameReader } from '../../src/adapters/stream-json/frame-reader.ts';
 import type { AgentEvent, Entry, TaskEvent } from '../../src/event/types.ts';
 import {
   agUiEncoder,
-  type Message,
-  type Output,
+  type OutputMessage,
+  type OutputEncoder,
   streamJsonEncoder,
   uiMessageEncoder,
 } from '../../src/outputs/index.ts';
@@ -15,7 +15,7 @@ import { peer } from '../peers.ts';
 import { suite } from '../verifies.ts';
 import { agUiReaders, readUi } from './readers.ts';
 
-const makers: Readonly<Record<string, () => Output>> = {
+const makers: Readonly<Record<string, () => OutputEncoder>> = {
   'AG-UI': agUiEncoder,
   'the UI message stream': uiMessageEncoder,
   'the UI message stream of SDK 7': () => uiMessageEncoder({ version: 7 }),
@@ -27,15 +27,15 @@ const log = (...events: readonly TaskEvent[]): Entry[] =>
   events.map((event, i) => numbered(event, i + 1));
 
 /** The whole log as one stream, which ends as the server would end it there. */
-function whole(make: () => Output, entries: readonly Entry[]): Message[] {
+function whole(make: () => OutputEncoder, entries: readonly Entry[]): OutputMessage[] {
   const { encode, pause } = make();
   return [...entries.flatMap((entry) => [...encode(entry)]), ...pause()];
 }
 
 /** Each stream that a front end would have read: one for each run, cut where the task waited. */
-function streams(make: () => Output, entries: readonly Entry[]): Message[][] {
+function streams(make: () => OutputEncoder, entries: readonly Entry[]): OutputMessage[][] {
   const output = make();
-  const cut: Message[][] = [[]];
+  const cut: OutputMessage[][] = [[]];
   for (const entry of entries) {
     const ended = entry.type === 'turn.submitted' ? output.pause() : [];
     const outs = output.encode(entry);
@@ -199,7 +199,8 @@ test('text that a retry voids is taken back in the words that the reader knows',
       error: { code: 'overloaded', message: 'busy', retryable: true },
     },
   );
-  const types = (make: () => Output): string[] => whole(make, entries).map(({ type }) => type);
+  const types = (make: () => OutputEncoder): string[] =>
+    whole(make, entries).map(({ type }) => type);
   expect(types(uiMessageEncoder)).toContain('data-discard');
   expect(types(() => uiMessageEncoder({ version: 7 }))).toContain('reset-step');
   expect(whole(agUiEncoder, entries).find(({ name }) => name === 'discard')?.['value']).toEqual({

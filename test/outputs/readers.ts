@@ -1,10 +1,10 @@
 // What the packages of others make of our streams: they throw, or the stream is theirs.
-import type { Message } from '../../src/outputs/index.ts';
+import type { OutputMessage } from '../../src/outputs/index.ts';
 import type { Peer } from '../peers.ts';
 
 export interface Reader {
   /** Throws what the package's schema or verifier says against the events. */
-  read(events: readonly Message[]): Promise<void>;
+  read(events: readonly OutputMessage[]): Promise<void>;
 }
 
 interface Client {
@@ -24,7 +24,7 @@ export async function agUiReaders(peer: Peer): Promise<Readonly<Record<'1.0' | '
     return {
       read: (events) =>
         new Promise((resolve, reject) => {
-          const parsed = JSON.parse(JSON.stringify(events)) as Message[];
+          const parsed = JSON.parse(JSON.stringify(events)) as OutputMessage[];
           for (const event of parsed) schema.parse(event);
           verifyEvents()(from(parsed)).subscribe({ error: reject, complete: resolve });
         }),
@@ -40,23 +40,23 @@ export async function agUiReaders(peer: Peer): Promise<Readonly<Record<'1.0' | '
 export async function readUi(
   peer: Peer,
   sdk = 'ai',
-): Promise<(chunks: readonly Message[]) => Promise<Message | undefined>> {
+): Promise<(chunks: readonly OutputMessage[]) => Promise<OutputMessage | undefined>> {
   const { uiMessageChunkSchema, readUIMessageStream } = (await peer.import(sdk)) as unknown as {
     uiMessageChunkSchema: () => {
       readonly validate: (value: unknown) => Promise<{ success: boolean; error?: Error }>;
     };
-    readonly readUIMessageStream: (options: object) => AsyncIterable<Message>;
+    readonly readUIMessageStream: (options: object) => AsyncIterable<OutputMessage>;
   };
   const { validate } = uiMessageChunkSchema();
   return async (chunks) => {
-    const parsed = JSON.parse(JSON.stringify(chunks)) as Message[];
+    const parsed = JSON.parse(JSON.stringify(chunks)) as OutputMessage[];
     for (const chunk of parsed) {
       const { success, error } = await validate(chunk);
       if (!success) throw error ?? new Error('no chunk');
     }
     // Told failures are no failures of the stream.
     const stream = ReadableStream.from(parsed.filter(({ type }) => type !== 'error'));
-    let last: Message | undefined;
+    let last: OutputMessage | undefined;
     for await (const message of readUIMessageStream({ stream, terminateOnError: true }))
       last = message;
     return last;

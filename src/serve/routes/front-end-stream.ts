@@ -1,13 +1,13 @@
 import { belongsTo } from '../../event/fold/entry-rules.ts';
 import { parseId, resume, withIds } from '../../event/event-id.ts';
 import type { Entry, Snapshot } from '../../event/types.ts';
-import type { Message, Output } from '../../outputs/index.ts';
+import type { OutputMessage, OutputEncoder } from '../../outputs/index.ts';
 import type { TaskLog } from '../../task/types.ts';
 
 /** One message of a stream. What only ends the stream at a wait has no id: it is not in the log. */
 export interface Line {
   readonly id?: string;
-  readonly message: Message;
+  readonly message: OutputMessage;
 }
 
 /**
@@ -18,7 +18,7 @@ export interface Line {
 export async function* follow(
   log: TaskLog,
   task: string,
-  output: Output,
+  output: OutputEncoder,
   start: { readonly from: number } | { readonly after: string },
   signal: AbortSignal,
 ): AsyncGenerator<Line, void, undefined> {
@@ -45,7 +45,7 @@ export async function* follow(
 export async function messageStart(
   log: TaskLog,
   { task, seq }: Snapshot,
-  output: Output,
+  output: OutputEncoder,
   signal: AbortSignal,
 ): Promise<number> {
   for await (const entry of log.read(task, 0, { signal })) {

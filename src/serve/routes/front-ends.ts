@@ -11,8 +11,8 @@ import type { JsonObject } from '../../json.ts';
 import {
   agUiEncoder,
   answersTo,
-  type Output,
-  type Posted,
+  type OutputEncoder,
+  type PostedTurn,
   readAgUiPost,
   readStreamJsonPost,
   readUiPost,
@@ -43,8 +43,8 @@ export interface OutputsOptions {
 /** A front end's protocol: how it asks, what it is told, how that is written. */
 interface Protocol {
   readonly path: string;
-  readonly read: (body: JsonObject) => Posted;
-  readonly output: (url: URL) => Output;
+  readonly read: (body: JsonObject) => PostedTurn;
+  readonly output: (url: URL) => OutputEncoder;
   readonly respond: (lines: AsyncIterable<Line | 'heartbeat'>) => Response;
 }
 
@@ -174,7 +174,7 @@ class FrontEnd {
   }
 
   /** What was posted as a turn: an answer to what the conversation waits for, or a task of its own. */
-  async #turn(posted: Posted, owner: string | undefined): Promise<Turn> {
+  async #turn(posted: PostedTurn, owner: string | undefined): Promise<Turn> {
     const asking = await this.#asking(posted, owner);
     try {
       return await this.#turnIn(asking, posted, owner);
@@ -192,7 +192,7 @@ class FrontEnd {
 
   async #turnIn(
     asking: Snapshot | undefined,
-    posted: Posted,
+    posted: PostedTurn,
     owner: string | undefined,
   ): Promise<Turn> {
     const { messageId, parts, given, within, metadata } = posted;
@@ -230,7 +230,7 @@ class FrontEnd {
   }
 
   /** The task that an answer may be for: the one that the message says, or the conversation's last. */
-  async #asking({ context, within }: Posted, owner: string | undefined) {
+  async #asking({ context, within }: PostedTurn, owner: string | undefined) {
     if (within !== undefined) {
       const said = await this.#options.log.get(taskIn(within));
       if (said && this.#owns(said, owner)) return said;
@@ -263,7 +263,7 @@ const taskIn = (messageId: string): string => messageId.replace(/\.\d+$/, '');
 const isWithin = (
   { messageId, answers = [] }: Turn,
   within: string | undefined,
-  given: Posted['given'],
+  given: PostedTurn['given'],
 ): boolean =>
   within !== undefined &&
   messageId.startsWith(`${within}/`) &&

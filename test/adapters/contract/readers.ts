@@ -3,8 +3,8 @@ import { a2aEncoder } from '../../../src/a2a/index.ts';
 import type { AgentEvent, Entry } from '../../../src/event/types.ts';
 import {
   agUiEncoder,
-  type Message,
-  type Output,
+  type OutputMessage,
+  type OutputEncoder,
   uiMessageEncoder,
 } from '../../../src/outputs/index.ts';
 import { numbered, turnOf } from '../../support/arbitraries.ts';
@@ -47,7 +47,10 @@ export async function readByOthers(events: readonly AgentEvent[]): Promise<void>
   }
 }
 
-function written({ encode, pause }: Output, entries: readonly Entry[]): readonly Message[] {
+function written(
+  { encode, pause }: OutputEncoder,
+  entries: readonly Entry[],
+): readonly OutputMessage[] {
   return [...entries.flatMap((entry) => [...encode(entry)]), ...pause()];
 }
 
