@@ -7,10 +7,10 @@ import { checkLaws, normalizeAgent } from '../event/index.ts';
 import type { AgentEvent } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { PartReader } from './ai-sdk/part-reader.ts';
-import { StreamedAnswer } from './anthropic/streamed-message.ts';
+import { StreamedMessage } from './anthropic/streamed-message.ts';
 import { EventReader } from './google-adk/event-reader.ts';
 import { GraphReader } from './langgraph/graph-reader.ts';
-import { Voice } from './mastra/nested-agent.ts';
+import { NestedAgent } from './mastra/nested-agent.ts';
 import { RunReader } from './openai-agents/run-reader.ts';
 
 // What comes from a framework is read without trust: any value in any place must not break a run.
@@ -124,7 +124,7 @@ const events = shaped(
 type Read = (value: never) => readonly AgentEvent[];
 const READERS: readonly [string, fc.Arbitrary<unknown>, () => Read][] = [
   ['the AI SDK', parts, () => bound(new PartReader())],
-  ['Mastra', chunks, () => bound(new Voice())],
+  ['Mastra', chunks, () => bound(new NestedAgent())],
   ['LangGraph', items, () => bound(new GraphReader())],
   ['OpenAI Agents', runs, () => bound(new RunReader())],
   ['Google ADK', events, () => bound(new EventReader())],
@@ -168,7 +168,7 @@ test('an answer of the Messages API is put together as it was streamed, wherever
       const places = [0, ...cuts.map((n) => n % json.length), json.length].toSorted(
         (a, b) => a - b,
       );
-      const answer = new StreamedAnswer();
+      const answer = new StreamedMessage();
       answer.take({
         type: 'content_block_start',
         index: 0,

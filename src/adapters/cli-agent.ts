@@ -271,12 +271,12 @@ async function report(finished: readonly FinishedCall[], session: Session): Prom
       const { content: blocks, isError = false } = result;
       return { type: 'tool_result', tool_use_id: call.callId, content: blocks, is_error: isError };
     }
-    return { type: 'text', text: inWords(call, result) };
+    return { type: 'text', text: resultAsText(call, result) };
   });
   return { type: 'user', message: { role: 'user', content } };
 }
 
-function inWords({ callId, name }: OpenCall, result: ToolResult | undefined): string {
+function resultAsText({ callId, name }: OpenCall, result: ToolResult | undefined): string {
   if (!result)
     return `${name} was interrupted. It has been approved meanwhile: call it again if it is still needed.`;
   return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${wordsIn(result)}`;

@@ -2,9 +2,9 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { conversation } from '../shared/earlier-messages.ts';
-import { approve, type Verdict } from '../shared/approval.ts';
-import { type AiSdkCallPart, type AiSdkMessage, contentOf } from './messages.ts';
+import { earlierMessages } from '../shared/earlier-messages.ts';
+import { approve, type ApprovalVerdict } from '../shared/approval.ts';
+import { type AiSdkCallPart, type AiSdkMessage, toAiSdkContent } from './messages.ts';
 import { type Approval, PartReader } from './part-reader.ts';
 
 export type { AiSdkAnswerPart, AiSdkCallPart, AiSdkContent, AiSdkMessage } from './messages.ts';
@@ -63,7 +63,8 @@ export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
     const reader = new PartReader();
     let messages = await opening(turn, ctx);
     const left = leftOpen(ctx);
-    if (left.length > 0) messages = [...messages, asked(left), told(await approve(left, ctx))];
+    if (left.length > 0)
+      messages = [...messages, asked(left), toolResponses(await approve(left, ctx))];
     for (;;) {
       const result = await start({ messages, abortSignal, maxRetries: 0 }, { turn, ctx });
       yield* read(result, reader, abortSignal);
@@ -71,7 +72,7 @@ export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
       if (approvals.length === 0) return yield* ending(result);
       const verdicts = await approve(approvals, ctx);
       const { messages: more } = await result.response;
-      messages = [...messages, ...(more as readonly AiSdkMessage[]), told(verdicts)];
+      messages = [...messages, ...(more as readonly AiSdkMessage[]), toolResponses(verdicts)];
     }
   };
   return Object.assign(run, { continues: true });
@@ -111,14 +112,14 @@ async function* ending({ output }: AiSdkResult): AsyncGenerator<AgentEvent, void
 }
 
 async function opening(turn: Turn, ctx: AgentContext): Promise<AiSdkMessage[]> {
-  const before = (await conversation(turn, ctx)).map(({ role, text }): AiSdkMessage =>
+  const before = (await earlierMessages(turn, ctx)).map(({ role, text }): AiSdkMessage =>
     role === 'user' ? { role, content: [{ type: 'text', text }] } : { role, content: text },
   );
   const said: AiSdkMessage[] =
     leftOpen(ctx).length > 0 && ctx.task.text !== ''
       ? [{ role: 'assistant', content: ctx.task.text }]
       : [];
-  return [...before, { role: 'user', content: turn.parts.map(contentOf) }, ...said];
+  return [...before, { role: 'user', content: turn.parts.map(toAiSdkContent) }, ...said];
 }
 
 /** Calls that waited for a person when an earlier run of this turn was put to sleep. */
@@ -135,7 +136,7 @@ const asked = (approvals: readonly Approval[]): AiSdkMessage => ({
   ]),
 });
 
-const told = (verdicts: readonly Verdict<Approval>[]): AiSdkMessage => ({
+const toolResponses = (verdicts: readonly ApprovalVerdict<Approval>[]): AiSdkMessage => ({
   role: 'tool',
   content: verdicts.map(({ of: { approvalId }, approved, reason }) => ({
     type: 'tool-approval-response',

@@ -31,7 +31,7 @@ export interface AiSdkAnswerPart {
 }
 
 /** What a person sent, as the content of a message. */
-export function contentOf(part: Part): AiSdkContent {
+export function toAiSdkContent(part: Part): AiSdkContent {
   if ('text' in part) return { type: 'text', text: part.text };
   if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };
   const mediaType = part.mediaType ?? 'application/octet-stream';

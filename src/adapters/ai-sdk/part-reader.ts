@@ -2,7 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
 import { type JsonObject } from '../../json.ts';
-import { defined, failure, number, object, plain, text, toolFailure } from '../shared/safe-read.ts';
+import {
+  defined,
+  toFailure,
+  number,
+  object,
+  toolResultText,
+  text,
+  toolFailure,
+} from '../shared/safe-read.ts';
 import { GrowingMessage, isUiMessage } from './sub-agent-message.ts';
 
 /** A tool call that a person must allow first. */
@@ -53,7 +61,7 @@ export class PartReader {
         return [{ type: 'tool.failed', callId, name, error: toolFailure(part['error']) }];
       case 'tool-output-denied':
         return [
-          { type: 'tool.failed', callId, name, error: failure('tool', 'it was not allowed') },
+          { type: 'tool.failed', callId, name, error: toFailure('tool', 'it was not allowed') },
         ];
       case 'tool-approval-request':
         this.#ask(part);
@@ -103,7 +111,7 @@ export class PartReader {
 function ended(output: unknown, callId: string, name: string): AgentEvent {
   const { isError, content } = object(output);
   if (isError !== true) return { type: 'tool.completed', callId, name, output };
-  return { type: 'tool.failed', callId, name, error: toolFailure(plain(content)) };
+  return { type: 'tool.failed', callId, name, error: toolFailure(toolResultText(content)) };
 }
 
 function file({ mediaType, uint8Array, base64 }: JsonObject): AgentEvent[] {
@@ -127,13 +135,13 @@ function finished(part: JsonObject, step: number): AgentEvent {
     type: 'step.finished',
     step,
     reason: REASONS.has(reason) ? (reason as FinishReason) : 'other',
-    usage: readUsage(object(part['usage'])),
+    usage: readAiSdkUsage(object(part['usage'])),
     ...(firstChunkMs !== undefined && { firstChunkMs }),
   };
 }
 
 /** Version 5 has flat fields for what is cached and thought; later ones have details. */
-export function readUsage(usage: JsonObject): Usage {
+export function readAiSdkUsage(usage: JsonObject): Usage {
   const input = object(usage['inputTokenDetails']);
   const output = object(usage['outputTokenDetails']);
   return defined<Usage>({

@@ -6,11 +6,11 @@ import type { ToolResult, ToolSource } from '../../mcp/types.ts';
 import { merge } from '../../stream/merge.ts';
 import { approve } from '../shared/approval.ts';
 import { contentBlock } from '../shared/content-block.ts';
-import { conversation } from '../shared/earlier-messages.ts';
-import { failure, object } from '../shared/safe-read.ts';
+import { earlierMessages } from '../shared/earlier-messages.ts';
+import { toFailure, object } from '../shared/safe-read.ts';
 import { frameReader, type FrameReader } from '../stream-json/frame-reader.ts';
 import { callTool, resultEvent, wordsIn } from '../shared/tool-call.ts';
-import { StreamedAnswer, type WantedCall } from './streamed-message.ts';
+import { StreamedMessage, type WantedCall } from './streamed-message.ts';
 
 export type { WantedCall } from './streamed-message.ts';
 
@@ -61,7 +61,7 @@ export function anthropic(client: AnthropicClient, options: AnthropicOptions): A
     for (let step = 1; ; step++) {
       if (step > maxSteps)
         throw new DuolaneError('max_steps', `the model was called ${maxSteps} times; that is all`);
-      const answer = new StreamedAnswer();
+      const answer = new StreamedMessage();
       yield* stream(client, { ...request, messages }, { read, answer }, ctx.signal);
       if (answer.stopReason === 'refusal')
         throw new DuolaneError('content_filter', 'the model refused to answer');
@@ -99,7 +99,7 @@ async function firstRequest(
 async function* stream(
   client: AnthropicClient,
   body: JsonObject,
-  { read, answer }: { readonly read: FrameReader; readonly answer: StreamedAnswer },
+  { read, answer }: { readonly read: FrameReader; readonly answer: StreamedMessage },
   signal: AbortSignal,
 ): AsyncGenerator<AgentEvent, void, undefined> {
   try {
@@ -172,7 +172,7 @@ async function* attempt(
 }
 
 function* ending(
-  answer: StreamedAnswer,
+  answer: StreamedMessage,
   { params = {} }: AnthropicOptions,
 ): Generator<AgentEvent, void, undefined> {
   if (object(object(params['output_config'])['format'])['type'] !== 'json_schema') return;
@@ -181,13 +181,16 @@ function* ending(
     yield { type: 'run.finished', outcome: 'completed', text: '', output };
   } catch {
     // The error is that the text is not JSON; the parser's message adds nothing.
-    const error = failure('malformed', 'the answer is not the JSON that was asked for');
+    const error = toFailure('malformed', 'the answer is not the JSON that was asked for');
     yield { type: 'run.finished', outcome: 'failed', text: '', error };
   }
 }
 
 async function opening(turn: Turn, ctx: AgentContext): Promise<readonly JsonObject[]> {
-  const before = (await conversation(turn, ctx)).map(({ role, text }) => ({ role, content: text }));
+  const before = (await earlierMessages(turn, ctx)).map(({ role, text }) => ({
+    role,
+    content: text,
+  }));
   return [...before, { role: 'user', content: turn.parts.map(contentBlock) }];
 }
 

@@ -9,7 +9,7 @@ export interface WantedCall {
 }
 
 /** One answer of the Messages API, put together from its events, as the next request repeats it. */
-export class StreamedAnswer {
+export class StreamedMessage {
   readonly #blocks = new Map<number, { block: JsonObject; json: string }>();
   /** In the words of the API; undefined while the answer is not whole. */
   stopReason: string | undefined;

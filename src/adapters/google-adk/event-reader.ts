@@ -2,7 +2,15 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { defined, list, number, object, plain, text, toolFailure } from '../shared/safe-read.ts';
+import {
+  defined,
+  list,
+  number,
+  object,
+  toolResultText,
+  text,
+  toolFailure,
+} from '../shared/safe-read.ts';
 
 /** A call of ADK's own by which a run waits for a person: `adk_request_confirmation` and its like. */
 export interface Request {
@@ -12,7 +20,7 @@ export interface Request {
   readonly args: JsonObject;
 }
 
-interface Step {
+interface OpenStep {
   readonly step: number;
   readonly author: string;
   usage: Usage;
@@ -30,7 +38,7 @@ const FILTERED = /SAFETY|PROHIBITED|BLOCKLIST|RECITATION|SPII/;
  */
 export class EventReader {
   readonly #names = new Map<string, string>();
-  readonly #branches = new Map<string, Step>();
+  readonly #branches = new Map<string, OpenStep>();
   #requests: Request[] = [];
   #count = 0;
   #author = '';
@@ -69,7 +77,7 @@ export class EventReader {
     const open = this.#branches.get(branch);
     if (open && !open.over && open.author === author) return [];
     const closed = this.#close(branch);
-    const step: Step = { step: ++this.#count, author, usage: {}, over: false };
+    const step: OpenStep = { step: ++this.#count, author, usage: {}, over: false };
     this.#branches.set(branch, step);
     const handed: AgentEvent[] =
       this.#author !== '' && this.#author !== author
@@ -87,7 +95,11 @@ export class EventReader {
     return [{ type: 'step.finished', step: open.step, usage: open.usage, ...path }];
   }
 
-  #words(parts: readonly JsonObject[], { step }: Step, partial: boolean): readonly AgentEvent[] {
+  #words(
+    parts: readonly JsonObject[],
+    { step }: OpenStep,
+    partial: boolean,
+  ): readonly AgentEvent[] {
     const join = (thought: boolean): string =>
       parts
         .filter((part) => (part['thought'] === true) === thought)
@@ -125,7 +137,7 @@ export class EventReader {
     const common = { callId, name: text(name) };
     const failed = isError === true || error !== undefined;
     if (failed) {
-      const words = error ?? result ?? plain(content);
+      const words = error ?? result ?? toolResultText(content);
       return [{ type: 'tool.failed', ...common, error: toolFailure(words) }];
     }
     return [{ type: 'tool.completed', ...common, output: result ?? response }];

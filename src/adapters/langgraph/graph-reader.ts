@@ -7,7 +7,7 @@ import {
   number,
   object,
   parsed,
-  plain,
+  toolResultText,
   text,
   toolFailure,
 } from '../shared/safe-read.ts';
@@ -20,7 +20,7 @@ export interface Interrupt {
   readonly callId?: string;
 }
 
-interface Step {
+interface OpenStep {
   readonly step: number;
   /** Which model call it is, and of which node. */
   readonly key: string;
@@ -39,7 +39,7 @@ type Items = readonly AgentEvent[];
  * call inside a subgraph is a sub-agent's; its words are not those of the run.
  */
 export class GraphReader {
-  readonly #steps = new Map<string, Step>();
+  readonly #steps = new Map<string, OpenStep>();
   readonly #called = new Set<string>();
   readonly #args = new Map<string, unknown>();
   readonly #asking = new Map<string, string>();
@@ -118,20 +118,20 @@ export class GraphReader {
     message: string,
     meta: JsonObject,
     namespace: readonly string[],
-  ): { readonly started: Items; readonly step: Step } {
+  ): { readonly started: Items; readonly step: OpenStep } {
     const key = `${namespace.join('|')}|${message}`;
     const node = text(meta['langgraph_node']);
     const known = this.#steps.get(key);
     if (known) return { started: [], step: known };
     const path = agents(namespace);
     const before = this.#finish((step) => step.node === node && same(step.path, path));
-    const step: Step = { step: ++this.#count, key, node, path, calls: new Map() };
+    const step: OpenStep = { step: ++this.#count, key, node, path, calls: new Map() };
     this.#steps.set(key, step);
     const event: AgentEvent = { type: 'step.started', step: step.step, name: node, ...at(path) };
     return { started: [...before, event], step };
   }
 
-  #finish(which: (step: Step) => boolean): Items {
+  #finish(which: (step: OpenStep) => boolean): Items {
     return [...this.#steps.values()].filter(which).map((step): AgentEvent => {
       this.#steps.delete(step.key);
       const usage = step.usage && { usage: step.usage };
@@ -224,7 +224,7 @@ function contentOf(message: JsonObject): { readonly words: string; readonly thou
   return { words, thoughts };
 }
 
-function argsOf({ calls, step }: Step, chunk: JsonObject): AgentEvent[] {
+function argsOf({ calls, step }: OpenStep, chunk: JsonObject): AgentEvent[] {
   const index = number(chunk['index']) ?? 0;
   const given = text(chunk['id']);
   const events: AgentEvent[] = [];
@@ -244,7 +244,7 @@ function ended(
 ): AgentEvent {
   const { content = message, status } = message;
   if (status !== 'error') return { type: 'tool.completed', ...common, output: content };
-  return { type: 'tool.failed', ...common, error: toolFailure(plain(content)) };
+  return { type: 'tool.failed', ...common, error: toolFailure(toolResultText(content)) };
 }
 
 function said(payload: unknown): AgentEvent {

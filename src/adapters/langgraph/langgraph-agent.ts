@@ -3,7 +3,7 @@ import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { conversationKey } from '../shared/conversation-key.ts';
-import { conversation } from '../shared/earlier-messages.ts';
+import { earlierMessages } from '../shared/earlier-messages.ts';
 import { list, object, text } from '../shared/safe-read.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
 
@@ -119,7 +119,7 @@ async function opening(
   ctx: AgentContext,
 ): Promise<unknown> {
   if (input) return input(turn, ctx);
-  const before = checkpointer ? [] : await conversation(turn, ctx);
+  const before = checkpointer ? [] : await earlierMessages(turn, ctx);
   return {
     messages: [
       ...before.map(({ role, text: content }) => ({ role, content })),

@@ -2,12 +2,12 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { contentOf } from '../ai-sdk/messages.ts';
+import { toAiSdkContent } from '../ai-sdk/messages.ts';
 import type { Approval } from '../ai-sdk/part-reader.ts';
 import { approve } from '../shared/approval.ts';
-import { conversation } from '../shared/earlier-messages.ts';
+import { earlierMessages } from '../shared/earlier-messages.ts';
 import { object, text } from '../shared/safe-read.ts';
-import { Voice } from './nested-agent.ts';
+import { NestedAgent } from './nested-agent.ts';
 
 /** What we use of the output of a stream of Mastra. */
 export interface MastraStream {
@@ -74,7 +74,7 @@ interface Suspended extends Approval {
 
 class ChunkReader {
   readonly #signal: AbortSignal;
-  readonly #voice = new Voice();
+  readonly #voice = new NestedAgent();
   output: unknown;
 
   constructor(signal: AbortSignal) {
@@ -122,9 +122,9 @@ function leftSuspended({ task }: AgentContext): readonly Suspended[] {
 }
 
 async function opening(turn: Turn, ctx: AgentContext, remembers: boolean): Promise<unknown[]> {
-  const before = remembers ? [] : await conversation(turn, ctx);
+  const before = remembers ? [] : await earlierMessages(turn, ctx);
   return [
     ...before.map(({ role, text: content }) => ({ role, content })),
-    { role: 'user', content: turn.parts.map(contentOf) },
+    { role: 'user', content: turn.parts.map(toAiSdkContent) },
   ];
 }

@@ -8,9 +8,9 @@ import { partOf } from './chunks.ts';
  * The chunks of one agent. Those of an agent that it asked come as the output of that tool call:
  * they are told with the call in their path, however deep agents ask agents.
  */
-export class Voice {
+export class NestedAgent {
   readonly #parts = new PartReader();
-  readonly #asked = new Map<string, Voice>();
+  readonly #asked = new Map<string, NestedAgent>();
 
   takeApprovals(): readonly Approval[] {
     return this.#parts.takeApprovals();
@@ -25,7 +25,7 @@ export class Voice {
       return this.#parts.read(partOf(chunk));
     // What broke an agent that was asked is the failure of its call, which follows.
     if (inner['type'] === 'error') return [];
-    const voice = this.#asked.get(callId) ?? new Voice();
+    const voice = this.#asked.get(callId) ?? new NestedAgent();
     this.#asked.set(callId, voice);
     return voice.read(inner).map((event) => ({ ...event, path: [callId, ...(event.path ?? [])] }));
   }

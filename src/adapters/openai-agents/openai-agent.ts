@@ -1,9 +1,9 @@
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { approve, byContent } from '../shared/approval.ts';
-import { Aside } from '../shared/side-channel.ts';
-import { conversation } from '../shared/earlier-messages.ts';
+import { approve, questionIdByContent } from '../shared/approval.ts';
+import { SideChannel } from '../shared/side-channel.ts';
+import { earlierMessages } from '../shared/earlier-messages.ts';
 import { object, parsed, text } from '../shared/safe-read.ts';
 import { RunReader } from './run-reader.ts';
 
@@ -48,7 +48,7 @@ export function openaiAgents(start: OpenAiRun): Agent {
     const { signal } = ctx;
     const reader = new RunReader();
     const { aside, onStream } = nestedRuns();
-    const questionId = byContent(turn);
+    const questionId = questionIdByContent(turn);
     let input: unknown = await opening(turn, ctx);
     for (;;) {
       const result = await guarded(
@@ -75,17 +75,17 @@ export function openaiAgents(start: OpenAiRun): Agent {
 
 /** Runs of agents that were asked as tools; their events come beside the stream of the run. */
 function nestedRuns(): {
-  readonly aside: Aside<readonly AgentEvent[]>;
+  readonly aside: SideChannel<readonly AgentEvent[]>;
   readonly onStream: (nested: OpenAiNested) => Promise<void>;
 } {
-  const aside = new Aside<readonly AgentEvent[]>();
+  const aside = new SideChannel<readonly AgentEvent[]>();
   const readers = new Map<string, RunReader>();
   const onStream = ({ event, toolCall }: OpenAiNested): Promise<void> => {
     const callId = text(object(toolCall)['callId']) || 'agent';
     const reader = readers.get(callId) ?? new RunReader();
     readers.set(callId, reader);
     const events = reader.read(object(event));
-    return aside.tell(events.map((each) => ({ ...each, path: [callId] })));
+    return aside.push(events.map((each) => ({ ...each, path: [callId] })));
   };
   return { aside, onStream };
 }
@@ -137,7 +137,7 @@ function callOf(interruption: unknown): {
 }
 
 async function opening(turn: Turn, ctx: AgentContext): Promise<readonly JsonObject[]> {
-  const before = (await conversation(turn, ctx)).map(({ role, text: words }) =>
+  const before = (await earlierMessages(turn, ctx)).map(({ role, text: words }) =>
     role === 'user'
       ? { role, content: [{ type: 'input_text', text: words }] }
       : { role, status: 'completed', content: [{ type: 'output_text', text: words }] },

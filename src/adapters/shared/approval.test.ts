@@ -2,17 +2,17 @@ import { expect, test } from 'vitest';
 import type { Snapshot } from '../../event/types.ts';
 import { advance } from '../../event/index.ts';
 import { createRunner, memoryLog } from '../../task/index.ts';
-import { byContent } from './approval.ts';
+import { questionIdByContent } from './approval.ts';
 import { openaiAgents, type OpenAiStream } from '../openai-agents/openai-agent.ts';
 
 const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
 
 test('each equal call of a run has a question of its own, in the same order when it starts over', () => {
   const call = { callId: 'x', name: 'refresh', args: {} };
-  const first = byContent(turn);
+  const first = questionIdByContent(turn);
   const ids = [first(call), first(call), first({ ...call, args: { all: true } })];
   expect(new Set(ids).size).toBe(3);
-  const again = byContent(turn);
+  const again = questionIdByContent(turn);
   expect([again(call), again(call)]).toEqual(ids.slice(0, 2));
 });
 

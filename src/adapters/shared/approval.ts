@@ -8,7 +8,7 @@ export interface Pending {
   readonly args: unknown;
 }
 
-export interface Verdict<Call extends Pending = Pending> {
+export interface ApprovalVerdict<Call extends Pending = Pending> {
   readonly of: Call;
   readonly approved: boolean;
   /** What the person said when they declined. */
@@ -24,9 +24,9 @@ export async function approve<Call extends Pending>(
   calls: readonly Call[],
   { ask, signal }: Pick<AgentContext, 'ask' | 'signal'>,
   idOf: (call: Call) => string = ({ callId }) => `${callId}/approval`,
-): Promise<readonly Verdict<Call>[]> {
+): Promise<readonly ApprovalVerdict<Call>[]> {
   return Promise.all(
-    calls.map(async (call): Promise<Verdict<Call>> => {
+    calls.map(async (call): Promise<ApprovalVerdict<Call>> => {
       const { callId, name, args } = call;
       const { action, content } = await ask(
         {
@@ -49,7 +49,7 @@ export async function approve<Call extends Pending>(
  * anew then, but a person allowed this tool with these arguments. Make one for each run: a further
  * equal call of the run gets an id of its own (`…-2`), so that each approval allows one call.
  */
-export function byContent(turn: Turn): (call: Pending) => string {
+export function questionIdByContent(turn: Turn): (call: Pending) => string {
   const asked = new Map<string, number>();
   return ({ name, args }) => {
     const content = createHash('sha256')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { advance } from '../../event/fold/advance.ts';
 import type { AgentContext, AgentEvent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
-import { conversation } from './earlier-messages.ts';
+import { earlierMessages } from './earlier-messages.ts';
 
 const turn = (messageId: string, text: string): Turn => ({
   agent: 'a',
@@ -39,7 +39,7 @@ const taskOf = (...events: readonly (AgentEvent | Note)[]): Snapshot =>
     .reduce<Snapshot | undefined>(advance, undefined) as Snapshot;
 
 const before = (task: Snapshot, of: Turn, earlier: readonly Snapshot[] = []): Promise<unknown> =>
-  conversation(of, {
+  earlierMessages(of, {
     task,
     history: async function* () {
       yield* earlier;

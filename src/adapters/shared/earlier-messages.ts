@@ -1,7 +1,7 @@
 import type { AgentContext, Part, SaidMessage, Snapshot, Turn } from '../../event/types.ts';
 
 /** One side of a conversation, in words. */
-export interface Message {
+export interface EarlierMessage {
   readonly role: 'user' | 'assistant';
   readonly text: string;
 }
@@ -14,8 +14,11 @@ const MAX_TASKS = 50;
  * turns of its task. For frameworks that keep no memory of their own. The same for a run that
  * starts the turn again, as after a wait for a person.
  */
-export async function conversation(turn: Turn, ctx: AgentContext): Promise<readonly Message[]> {
-  const newestFirst: (readonly Message[])[] = [messagesOf(ctx.task, turn)];
+export async function earlierMessages(
+  turn: Turn,
+  ctx: AgentContext,
+): Promise<readonly EarlierMessage[]> {
+  const newestFirst: (readonly EarlierMessage[])[] = [messagesOf(ctx.task, turn)];
   for await (const snapshot of ctx.history()) {
     if (snapshot.task === turn.task) continue;
     newestFirst.push(messagesOf(snapshot));
@@ -25,10 +28,10 @@ export async function conversation(turn: Turn, ctx: AgentContext): Promise<reado
 }
 
 /** Both sides of a task; with `until`, only what was said before that turn. */
-function messagesOf(task: Snapshot, until?: Turn): readonly Message[] {
-  const messages: Message[] = [];
+function messagesOf(task: Snapshot, until?: Turn): readonly EarlierMessage[] {
+  const messages: EarlierMessage[] = [];
   // Two in a row become one: models want the two sides to take turns.
-  const say = (role: Message['role'], text: string): void => {
+  const say = (role: EarlierMessage['role'], text: string): void => {
     if (text === '') return;
     const last = messages.at(-1);
     if (last?.role === role)
@@ -48,7 +51,7 @@ function messagesOf(task: Snapshot, until?: Turn): readonly Message[] {
     }
     if (parts.length === 0) continue;
     say('assistant', response);
-    say('user', wordsOf(parts));
+    say('user', partsText(parts));
     response = responseTo(messageId, task);
   }
   say('assistant', response);
@@ -66,7 +69,7 @@ const saidAs = (kind: SaidMessage['kind'], { said = [] }: Snapshot): readonly Sa
   said.filter((each) => each.kind === kind);
 
 /** What a person sent, in words. Bytes have none. */
-export const wordsOf = (parts: readonly Part[]): string =>
+export const partsText = (parts: readonly Part[]): string =>
   parts
     .flatMap((part) => {
       if ('text' in part) return [part.text];

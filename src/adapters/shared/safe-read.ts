@@ -10,14 +10,14 @@ export const list = (value: unknown): readonly JsonObject[] =>
   Array.isArray(value) ? value.filter(isObject) : [];
 
 /** The words of a tool result, whose content is a string or blocks. */
-export const plain = (content: unknown): string =>
+export const toolResultText = (content: unknown): string =>
   typeof content === 'string'
     ? content
     : list(content)
         .map((block) => text(block['text']))
         .join('\n');
 
-export const failure = (code: ErrorCode, message: string, status?: number): Failure => ({
+export const toFailure = (code: ErrorCode, message: string, status?: number): Failure => ({
   code,
   message,
   retryable: RETRYABLE[code],
@@ -27,7 +27,7 @@ export const failure = (code: ErrorCode, message: string, status?: number): Fail
 /** What a tool threw, or said when it failed, as a failure of its call. */
 export function toolFailure(reason: unknown): Failure {
   const message = typeof reason === 'string' ? reason : text(object(reason)['message']);
-  return failure('tool', message || 'the tool failed');
+  return toFailure('tool', message || 'the tool failed');
 }
 
 /** JSON as far as it goes: what is no JSON is the text itself. */

@@ -1,17 +1,17 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Aside } from './side-channel.ts';
+import { SideChannel } from './side-channel.ts';
 
 test('whatever the order, all of both comes, each in its own order', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 20 }), fc.scheduler(), async (plan, s) => {
-      const aside = new Aside<string>();
+      const aside = new SideChannel<string>();
       const told: Promise<void>[] = [];
       async function* source(): AsyncGenerator<string, void, undefined> {
         for (const [i, own] of plan.entries()) {
           await s.schedule(Promise.resolve());
           if (own) yield `s${i}`;
-          else told.push(aside.tell(`a${i}`));
+          else told.push(aside.push(`a${i}`));
         }
       }
       const seen: string[] = [];
@@ -30,7 +30,7 @@ test('whatever the order, all of both comes, each in its own order', async () =>
 });
 
 test('what is told is heard while the source is silent', async () => {
-  const aside = new Aside<string>();
+  const aside = new SideChannel<string>();
   let end = (): void => {};
   async function* source(): AsyncGenerator<string, void, undefined> {
     await new Promise<void>((resolve) => (end = resolve));
@@ -38,7 +38,7 @@ test('what is told is heard while the source is silent', async () => {
   const reader = aside.with(source());
   const first = reader.next();
   await Promise.resolve();
-  const told = aside.tell('word');
+  const told = aside.push('word');
   expect(await first).toEqual({ done: false, value: 'word' });
   await told;
   end();
@@ -46,7 +46,7 @@ test('what is told is heard while the source is silent', async () => {
 });
 
 test('who tells more than is taken has to wait', async () => {
-  const aside = new Aside<number>();
+  const aside = new SideChannel<number>();
   let end = (): void => {};
   async function* source(): AsyncGenerator<number, void, undefined> {
     await new Promise<void>((resolve) => (end = resolve));
@@ -54,9 +54,9 @@ test('who tells more than is taken has to wait', async () => {
   const reader = aside.with(source());
   const first = reader.next();
   await Promise.resolve();
-  for (let i = 0; i < 1001; i++) await aside.tell(i);
+  for (let i = 0; i < 1001; i++) await aside.push(i);
   let waits = true;
-  const last = aside.tell(1001).then(() => (waits = false));
+  const last = aside.push(1001).then(() => (waits = false));
   await new Promise(setImmediate);
   expect([await first, waits]).toEqual([{ done: false, value: 0 }, true]);
   for (let i = 1; i <= 1001; i++) expect((await reader.next()).value).toBe(i);
@@ -66,7 +66,7 @@ test('who tells more than is taken has to wait', async () => {
 });
 
 test('a reader who leaves frees whoever tells, then and later', async () => {
-  const aside = new Aside<string>();
+  const aside = new SideChannel<string>();
   async function* source(): AsyncGenerator<string, void, undefined> {
     yield 'one';
     yield 'two';
@@ -74,14 +74,14 @@ test('a reader who leaves frees whoever tells, then and later', async () => {
   const told: Promise<void>[] = [];
   for await (const item of aside.with(source())) {
     expect(item).toBe('one');
-    told.push(aside.tell('unheard'));
+    told.push(aside.push('unheard'));
     break;
   }
-  await Promise.all([...told, aside.tell('too late')]);
+  await Promise.all([...told, aside.push('too late')]);
 });
 
 test('the failure of the source is that of both', async () => {
-  const aside = new Aside<string>();
+  const aside = new SideChannel<string>();
   async function* source(): AsyncGenerator<string, void, undefined> {
     yield 'one';
     throw new Error('broken');

@@ -1,13 +1,13 @@
 /** So much may wait to be heard before who tells has to wait as well. */
 const ROOM = 1000;
 
-/** What is told beside a stream while it is silent. With `ROOM` untaken, `tell` waits for its own to be taken. */
-export class Aside<T> {
+/** What is told beside a stream while it is silent. With `ROOM` untaken, `push` waits for its own to be taken. */
+export class SideChannel<T> {
   readonly #told: { readonly item: T; readonly taken: () => void }[] = [];
   #wake: () => void = () => {};
   #open = false;
 
-  readonly tell = (item: T): Promise<void> =>
+  readonly push = (item: T): Promise<void> =>
     new Promise((taken) => {
       if (!this.#open) return taken();
       this.#told.push({ item, taken });

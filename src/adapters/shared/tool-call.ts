@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
 import { isObject } from '../../json.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';
-import { failure } from './safe-read.ts';
+import { toFailure } from './safe-read.ts';
 
 /**
  * Makes one call of a source: its progress is yielded, what it asks is asked, and the call made
@@ -50,7 +50,7 @@ export function resultEvent(
   result: ToolResult,
 ): AgentEvent {
   if (!result.isError) return { type: 'tool.completed', callId, name, output: result.content };
-  return { type: 'tool.failed', callId, name, error: failure('tool', wordsIn(result)) };
+  return { type: 'tool.failed', callId, name, error: toFailure('tool', wordsIn(result)) };
 }
 
 export const wordsIn = ({ content }: ToolResult): string =>

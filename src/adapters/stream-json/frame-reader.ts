@@ -2,8 +2,8 @@ import type { ErrorCode } from '../../errors.ts';
 import { codeOfModel } from '../../event/retry/model-error.ts';
 import type { AgentEvent, AgentEventBody, Frame, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { failure, list, number, object, plain, text } from '../shared/safe-read.ts';
-import { readUsage, Speaker, type Talk } from './speaker.ts';
+import { toFailure, list, number, object, toolResultText, text } from '../shared/safe-read.ts';
+import { readApiUsage, Speaker, type SpeakerContext } from './speaker.ts';
 
 /** One frame of an agent CLI's pipe to what it says about the run. */
 export type FrameReader = (frame: Frame) => readonly AgentEvent[];
@@ -14,7 +14,7 @@ export type FrameReader = (frame: Frame) => readonly AgentEvent[];
  * whole block that follows is not said again; with them off, it comes from the block.
  */
 export function frameReader(): FrameReader {
-  const talk: Talk = { streamed: new Set(), names: new Map(), steps: 0 };
+  const talk: SpeakerContext = { streamed: new Set(), names: new Map(), steps: 0 };
   const { streamed, names } = talk;
   const speakers = new Map<string, Speaker>();
   let started = false;
@@ -58,8 +58,8 @@ export function frameReader(): FrameReader {
       speakers.delete(callId);
       const output = frame['tool_use_result'] ?? block['content'];
       if (block['is_error'] !== true) return [{ type: 'tool.completed', callId, name, output }];
-      const words = plain(block['content']) || 'the tool failed';
-      return [{ type: 'tool.failed', callId, name, error: failure('tool', words) }];
+      const words = toolResultText(block['content']) || 'the tool failed';
+      return [{ type: 'tool.failed', callId, name, error: toFailure('tool', words) }];
     });
 
   const system = (frame: JsonObject): AgentEventBody[] => {
@@ -74,7 +74,7 @@ export function frameReader(): FrameReader {
         const discard = speaker(frame).takeBack();
         const status = number(frame['error_status']);
         const delayMs = number(frame['retry_delay_ms']);
-        const error = failure(codeOf(status, text(frame['error'])), text(frame['error']), status);
+        const error = toFailure(codeOf(status, text(frame['error'])), text(frame['error']), status);
         const attempt = number(frame['attempt']) ?? 1;
         return [
           { type: 'retry', attempt, error, discard, ...(delayMs !== undefined && { delayMs }) },
@@ -139,7 +139,7 @@ export function frameReader(): FrameReader {
 /** How a turn ended, as the end of a run. */
 export function readResult(frame: JsonObject): AgentEventBody & { readonly type: 'run.finished' } {
   const words = text(frame['result']);
-  const usage = { ...readUsage(frame['usage']), ...cost(frame['total_cost_usd']) };
+  const usage = { ...readApiUsage(frame['usage']), ...cost(frame['total_cost_usd']) };
   const base = { type: 'run.finished', text: words, usage } as const;
   if (frame['is_error'] !== true) {
     const output = frame['structured_output'];
@@ -149,7 +149,7 @@ export function readResult(frame: JsonObject): AgentEventBody & { readonly type:
   const status = number(frame['api_error_status']);
   const subtype = text(frame['subtype']);
   const code = RESULTS[subtype] ?? codeOf(status, words);
-  const error = failure(code, errors || words || `the agent ended with ${subtype}`, status);
+  const error = toFailure(code, errors || words || `the agent ended with ${subtype}`, status);
   return { ...base, text: '', outcome: 'failed', error };
 }
 

@@ -8,7 +8,7 @@ interface Block {
 }
 
 /** What the speakers of one pipe share. */
-export interface Talk {
+export interface SpeakerContext {
   /** API messages whose blocks came as deltas. */
   readonly streamed: Set<string>;
   /** Tool names by call id. */
@@ -22,7 +22,7 @@ export interface Talk {
  * sub-agents have one, since they talk at the same time and number their blocks alike.
  */
 export class Speaker {
-  readonly #talk: Talk;
+  readonly #talk: SpeakerContext;
   readonly #blocks = new Map<number, Block>();
   #message = '';
   #step = 0;
@@ -31,7 +31,7 @@ export class Speaker {
   #reason: FinishReason | undefined;
   #firstChunkMs: number | undefined;
 
-  constructor(talk: Talk) {
+  constructor(talk: SpeakerContext) {
     this.#talk = talk;
   }
 
@@ -51,7 +51,7 @@ export class Speaker {
       case 'content_block_delta':
         return this.#delta(this.#blocks.get(index), object(event['delta']));
       case 'message_delta':
-        this.#usage = { ...this.#usage, ...readUsage(event['usage']) };
+        this.#usage = { ...this.#usage, ...readApiUsage(event['usage']) };
         this.#reason = STOP[text(object(event['delta'])['stop_reason'])] ?? 'other';
         return [];
       case 'message_stop':
@@ -75,7 +75,7 @@ export class Speaker {
     this.#talk.streamed.add(this.#message);
     this.#blocks.clear();
     this.#said = false;
-    this.#usage = readUsage(message['usage']);
+    this.#usage = readApiUsage(message['usage']);
     this.#reason = undefined;
     this.#firstChunkMs = number(frame['ttft_ms']);
     return { type: 'step.started', step: this.#step };
@@ -118,7 +118,7 @@ const STOP: Readonly<Record<string, FinishReason>> = {
   refusal: 'content-filter',
 };
 
-export function readUsage(value: unknown): Usage | undefined {
+export function readApiUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const pick = (name: string, wire: string): Usage => {
     const n = number(value[wire]);
