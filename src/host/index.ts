@@ -12,8 +12,8 @@ export type {
   MessageParam,
   ModelMessage,
   NonNullableUsage,
-  StreamEvent,
-  Usage,
+  MessageStreamEvent,
+  MessageUsage,
 } from './sdk-types/messages-api-types.ts';
 export type { Controls } from './query/controls.ts';
 export type {

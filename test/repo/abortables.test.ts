@@ -8,7 +8,7 @@ import { unlessAborted } from '../../src/agent-cli/wait.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { InMemorySessionStore } from '../../src/host/index.ts';
 import { startSession } from '../../src/host/session/open-session.ts';
-import { restore } from '../../src/host/transcripts/store-mirror.ts';
+import { restoreTranscript } from '../../src/host/transcripts/store-mirror.ts';
 import { cancellableGenerator } from '../../src/stream/cancellable-generator.ts';
 import { playedSession } from '../support/fake-cli.ts';
 import { GrpcClient, listenGrpc, serverStream, unary } from '../../src/grpc/index.ts';
@@ -132,7 +132,8 @@ const ROWS: Readonly<Record<string, Open>> = {
   },
   'restore, of a session store': () => {
     const store = Object.assign(new InMemorySessionStore(), { load: never });
-    return (signal) => restore(store, { cwd: '.', sessionId: 's', timeoutMs: 1_000_000, signal });
+    return (signal) =>
+      restoreTranscript(store, { cwd: '.', sessionId: 's', timeoutMs: 1_000_000, signal });
   },
   'startSession, during set-up': () => {
     const sessionStore = Object.assign(new InMemorySessionStore(), { load: never });

@@ -28,9 +28,9 @@ import { memoryTransport, spawnProcess } from '../../src/process/index.ts';
 import { serve } from '../../src/serve/serve.ts';
 import { Channel } from '../../src/stream/channel.ts';
 import { InMemorySessionStore, query } from '../../src/host/index.ts';
-import { spawnedTransport } from '../../src/host/launch/custom-process.ts';
+import { customProcessTransport } from '../../src/host/launch/custom-process.ts';
 import { startup } from '../../src/host/query/warm-query.ts';
-import { restore } from '../../src/host/transcripts/store-mirror.ts';
+import { restoreTranscript } from '../../src/host/transcripts/store-mirror.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
 import { memoryLog } from '../../src/task/memory/memory-log.ts';
@@ -371,7 +371,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     files: ['host/launch/custom-process.ts'],
     open: () => {
       const args = ['-e', 'process.stdin.resume()'];
-      const transport = spawnedTransport(
+      const transport = customProcessTransport(
         () => spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'ignore'] }),
         { command: 'x', args: [], env: {} },
       );
@@ -383,7 +383,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     open: async () => {
       const store = Object.assign(new InMemorySessionStore(), { load: async () => [] });
       const place = { cwd: '.', sessionId: randomUUID(), timeoutMs: 10_000 };
-      return { thing: await restore(store, place) };
+      return { thing: await restoreTranscript(store, place) };
     },
   },
 };

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../errors.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { onAbort } from '../../stream/abort.ts';
 import type { Frame } from '../../event/types.ts';
-import { Trace } from '../../host/frames/trace-writer.ts';
+import { TraceWriter } from '../../host/frames/trace-writer.ts';
 import { buildEnv, spawnProcess, type ProcessTransport } from '../../process/index.ts';
 import { WriteGate } from '../../process/write-gate.ts';
 import { PipeTap } from '../../trace/pipe-tap.ts';
@@ -35,7 +35,7 @@ export const wrap: Command = {
     using trace =
       file === undefined
         ? undefined
-        : new Trace(file, { command, args: rest, env }, ({ message }) =>
+        : new TraceWriter(file, { command, args: rest, env }, ({ message }) =>
             terminal.err.line(`duolane: ${message}`),
           );
     const show = file === undefined || flags['show'] === true;
@@ -68,7 +68,7 @@ export const wrap: Command = {
 };
 
 /** What listens in must never break the pipe: one that fails is reported once and left out. */
-function tapOf(trace: Trace | undefined, show: Channel | undefined, err: Channel): PipeTap {
+function tapOf(trace: TraceWriter | undefined, show: Channel | undefined, err: Channel): PipeTap {
   const print = show && lanePrinter(show);
   let isOff = false;
   return new PipeTap((frame: Frame) => {

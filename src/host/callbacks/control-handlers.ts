@@ -1,23 +1,23 @@
 import { isObject } from '../../json.ts';
-import type { Serve } from '../session/control-link.ts';
-import { elicit } from './elicitation.ts';
-import type { Hooks } from './hook-registry.ts';
+import type { ControlHandler } from '../session/control-link.ts';
+import { answerElicitation } from './elicitation.ts';
+import type { HookRegistry } from './hook-registry.ts';
 import type { McpBridge } from './mcp-bridge.ts';
 import type { CallbackOptions } from '../options/options.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
-import { decide } from './permission-handler.ts';
+import { answerCanUseTool } from './permission-handler.ts';
 
 export interface ServeParts {
   readonly bridge: McpBridge;
-  readonly hooks: Hooks;
+  readonly hooks: HookRegistry;
   readonly onDecision: (decision: PermissionDecision) => void;
 }
 
 /** Who answers which request of the CLI. */
-export function serveWith(
+export function createControlHandler(
   { canUseTool, ask, approvalEdits, onElicitation, onUserDialog }: CallbackOptions,
   { bridge, hooks, onDecision }: ServeParts,
-): Serve {
+): ControlHandler {
   const permissions = {
     ...(canUseTool && { canUseTool }),
     ...(ask && { ask }),
@@ -25,14 +25,14 @@ export function serveWith(
     onDecision,
   };
   const elicitation = { ...(onElicitation && { onElicitation }), ...(ask && { ask }) };
-  const serveOther: Serve = async (request, context) => {
+  const serveOther: ControlHandler = async (request, context) => {
     switch (request.subtype) {
       case 'can_use_tool':
-        return decide(request, context, permissions);
+        return answerCanUseTool(request, context, permissions);
       case 'hook_callback':
         return hooks.serve(request, context.signal);
       case 'elicitation':
-        return elicit(request, context, elicitation);
+        return answerElicitation(request, context, elicitation);
       case 'request_user_dialog': {
         // Without a callback it stays unanswered, as the official SDK leaves it to other surfaces.
         if (!onUserDialog) return undefined;

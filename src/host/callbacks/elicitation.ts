@@ -1,7 +1,7 @@
 import { type Ask, elicitationKind } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { textOf } from '../options/describe-value.ts';
+import { stringOrEmpty } from '../options/describe-value.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 /** A question of an MCP server: one that the CLI dialled, or one in this process. */
@@ -29,7 +29,7 @@ const ELICIT = 'elicitation/create';
 const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
 
 /** Answers `elicitation`: by callback, else by `ask`, else by a decline, as the official SDK does. */
-export async function elicit(
+export async function answerElicitation(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
   options: { readonly onElicitation?: OnElicitation; readonly ask?: Ask },
@@ -57,7 +57,10 @@ export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
   return async ({ id, message, schema, data }, { signal = new AbortController().signal } = {}) => {
     const { method = ELICIT, params = {} } = isObject(data) ? data : {};
     if (method !== ELICIT || !isObject(params))
-      throw new DuolaneError('unsupported', `this CLI cannot be asked for ${textOf(method)}`);
+      throw new DuolaneError(
+        'unsupported',
+        `this CLI cannot be asked for ${stringOrEmpty(method)}`,
+      );
     const question = elicitationOf({
       subtype: 'elicitation',
       mcp_server_name: serverName,
@@ -90,7 +93,7 @@ function elicitationOf(request: ControlRequest): ElicitationRequest {
   const { mode, url, elicitation_id: id, requested_schema: schema, title } = request;
   return {
     serverName: String(request['mcp_server_name']),
-    message: textOf(request['message']),
+    message: stringOrEmpty(request['message']),
     ...((mode === 'form' || mode === 'url') && { mode }),
     ...(typeof url === 'string' && { url }),
     ...(typeof id === 'string' && { elicitationId: id }),

@@ -8,11 +8,11 @@ import type {
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 /** The call of a SessionEnd hook: a CLI makes it when it leaves, and may wait for no answer. */
-export const isGoodbye = ({ subtype, input }: ControlRequest): boolean =>
+export const isSessionEndHook = ({ subtype, input }: ControlRequest): boolean =>
   subtype === 'hook_callback' && isObject(input) && input['hook_event_name'] === 'SessionEnd';
 
 /** The hooks of one session: their registration for `initialize`, and who is called by which id. */
-export class Hooks {
+export class HookRegistry {
   /** The `hooks` field of `initialize`; undefined without any hook. */
   readonly registration: JsonObject | undefined;
   /** A hook that blocks on failure is only safe with a CLI that says it can do so. */

@@ -2,28 +2,28 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import type { Lanes } from '../frames/frame-queue.ts';
+import type { FrameQueue } from '../frames/frame-queue.ts';
 import type {
   CanUseTool,
   CanUseToolOptions,
   PermissionDecision,
   PermissionResult,
 } from '../sdk-types/permission-types.ts';
-import { textOf } from '../options/describe-value.ts';
+import { stringOrEmpty } from '../options/describe-value.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 const KEPT = 1000;
 
 /** Keeps a decision, and tells it on the message lane. */
-export function record(
+export function recordDecision(
   decision: PermissionDecision,
   decisions: PermissionDecision[],
-  lanes: Pick<Lanes, 'tell'>,
+  lanes: Pick<FrameQueue, 'pushHostMessage'>,
 ): void {
   const { toolName: tool_name, toolUseID: tool_use_id, behavior, by, reason } = decision;
   decisions.push(decision);
   if (decisions.length > KEPT) decisions.shift();
-  lanes.tell('permission_decision', { tool_name, tool_use_id, behavior, by, reason });
+  lanes.pushHostMessage('permission_decision', { tool_name, tool_use_id, behavior, by, reason });
 }
 
 export interface PermissionOptions {
@@ -38,13 +38,13 @@ export interface PermissionOptions {
 type Decided = Pick<PermissionDecision, 'by' | 'reason'> & { readonly result: PermissionResult };
 
 /** Answers `can_use_tool`: by callback, else by `ask`, else by a deny. A bad answer is a deny too. */
-export async function decide(
+export async function answerCanUseTool(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
   options: PermissionOptions,
 ): Promise<ControlResponse> {
   const toolName = String(request['tool_name']);
-  const toolUseID = textOf(request['tool_use_id']);
+  const toolUseID = stringOrEmpty(request['tool_use_id']);
   const input = isObject(request['input']) ? request['input'] : {};
   const decided = await verdict(toolName, toolUseID, input, request, context, options);
   const { result, by, reason } = decided;

@@ -1,7 +1,7 @@
 import type { Frame } from '../../event/types.ts';
 
 /** What a view shows of the frames that pass by. */
-export interface Lens<T> {
+export interface FrameSource<T> {
   /** Before the first read; throws if somebody else reads. */
   begin(): void;
   /** The next frame, if it is there. */
@@ -22,11 +22,11 @@ const DONE: IteratorReturnResult<void> = { done: true, value: undefined };
  * One loop over a session. Written by hand and not as an async generator, since every message passes
  * through it: an item that is there costs one promise. Leaving the loop leaves the rest in the queue.
  */
-export class View<T> implements AsyncIterableIterator<T, void, undefined> {
-  readonly #lens: Lens<T>;
+export class FrameIterator<T> implements AsyncIterableIterator<T, void, undefined> {
+  readonly #lens: FrameSource<T>;
   #state: 'new' | 'open' | 'over' = 'new';
 
-  constructor(lens: Lens<T>) {
+  constructor(lens: FrameSource<T>) {
     this.#lens = lens;
   }
 

@@ -5,8 +5,8 @@ import type { JsonObject } from '../../json.ts';
 import { OverflowQueue } from '../../stream/overflow-queue.ts';
 import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import { hostMessage, type HostMessageSubtype } from './host-messages.ts';
-import { isFence } from '../session/turn-tracker.ts';
-import { View } from './frame-iterator.ts';
+import { mayEndTurn } from '../session/turn-tracker.ts';
+import { FrameIterator } from './frame-iterator.ts';
 
 export interface LaneOptions {
   readonly lanes: 'message' | 'both';
@@ -26,7 +26,7 @@ const REMEMBERED = 20;
 const isMessage = ({ lane, direction }: Frame): boolean => lane === 'message' && direction === 'in';
 
 /** What waits: a frame, or a text as it stands on disk, to be opened by its reader. */
-type Entry = Frame | string;
+type QueuedFrame = Frame | string;
 
 const wordsOf = ({ text, error }: InvalidLine): JsonObject => ({ text, reason: error.message });
 
@@ -36,11 +36,11 @@ type Rest = { readonly lost?: true };
  * What was said on the pipe, on its way to whoever reads: a bounded queue that spills to disk, the
  * taps, and the last frames for an error report. Frames never wait here for a reader.
  */
-export class Lanes implements AsyncDisposable {
+export class FrameQueue implements AsyncDisposable {
   /** What messages of our own carry. */
   sessionId = '';
-  readonly #queue: OverflowQueue<Entry>;
-  readonly #reader: AsyncIterator<Entry, void>;
+  readonly #queue: OverflowQueue<QueuedFrame>;
+  readonly #reader: AsyncIterator<QueuedFrame, void>;
   readonly #both: boolean;
   readonly #recent: (JsonObject | undefined)[] = Array.from({ length: REMEMBERED });
   readonly #onTapError: (error: unknown) => void;
@@ -67,7 +67,7 @@ export class Lanes implements AsyncDisposable {
     this.#both = lanes === 'both';
     this.#taps = taps;
     this.#onTapError = onTapError;
-    this.#queue = new OverflowQueue<Entry>({
+    this.#queue = new OverflowQueue<QueuedFrame>({
       encode,
       decode: (text) => text,
       memoryBytes,
@@ -83,11 +83,11 @@ export class Lanes implements AsyncDisposable {
     if (this.#taps.length > 0) this.#tap(frame);
     const text = line === undefined ? undefined : this.#prefix(at) + line;
     const taken = this.#queue.offer(frame, text);
-    if (taken && isFence(data)) this.#fences.push(turn);
+    if (taken && mayEndTurn(data)) this.#fences.push(turn);
   }
 
   /** A message of our own, for the app; `turn` is the last one that it ends. */
-  tell(subtype: HostMessageSubtype, fields: JsonObject, turn = 0): void {
+  pushHostMessage(subtype: HostMessageSubtype, fields: JsonObject, turn = 0): void {
     this.message(this.#own(subtype, fields), Date.now(), turn);
   }
 
@@ -100,7 +100,7 @@ export class Lanes implements AsyncDisposable {
 
   /** Tells of a line that is not protocol. */
   noise(noise: InvalidLine): void {
-    this.tell('noise', wordsOf(noise));
+    this.pushHostMessage('noise', wordsOf(noise));
   }
 
   /** Whether lines that only the reader cares about may be skimmed: it is far behind, and no tap looks on. */
@@ -145,7 +145,7 @@ export class Lanes implements AsyncDisposable {
   }
 
   /** The turns up to this one were interrupted: no later `response()` is about them. */
-  giveUp(turn: number): void {
+  skipTurn(turn: number): void {
     this.#served = Math.max(this.#served, turn);
   }
 
@@ -157,18 +157,18 @@ export class Lanes implements AsyncDisposable {
     );
   }
 
-  frames(): View<Frame> {
+  frames(): FrameIterator<Frame> {
     return this.#view((frame) => frame);
   }
 
-  messages(): View<JsonObject> {
+  messages(): FrameIterator<JsonObject> {
     return this.#view((frame) => (isMessage(frame) ? frame.data : undefined));
   }
 
-  response(): View<JsonObject> {
+  response(): FrameIterator<JsonObject> {
     let floor = 0; // the turn below ours, which has to be over first
     const isOver = (): boolean => this.#passed > floor;
-    return new View({
+    return new FrameIterator({
       ...this.#lens,
       begin: () => {
         this.#begin();
@@ -182,7 +182,7 @@ export class Lanes implements AsyncDisposable {
       isOver,
       end: () => {
         this.#reading = false;
-        this.giveUp(floor + 1);
+        this.skipTurn(floor + 1);
       },
     });
   }
@@ -195,7 +195,7 @@ export class Lanes implements AsyncDisposable {
     return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.sessionId });
   }
 
-  #opened(entry: Entry | undefined): Frame | undefined {
+  #opened(entry: QueuedFrame | undefined): Frame | undefined {
     if (typeof entry !== 'string') return entry;
     switch (entry[0]) {
       case '@':
@@ -215,7 +215,7 @@ export class Lanes implements AsyncDisposable {
   }
 
   readonly #pulled = (
-    result: IteratorResult<Entry, void>,
+    result: IteratorResult<QueuedFrame, void>,
   ): IteratorResult<Frame, void> | Promise<IteratorResult<Frame, void>> => {
     if (result.done) return result;
     const value = this.#opened(result.value);
@@ -231,8 +231,8 @@ export class Lanes implements AsyncDisposable {
     this.#reading = true;
   }
 
-  #view<T>(show: (frame: Frame) => T | undefined): View<T> {
-    return new View<T>({
+  #view<T>(show: (frame: Frame) => T | undefined): FrameIterator<T> {
+    return new FrameIterator<T>({
       ...this.#lens,
       show: (frame) => {
         this.#pass(frame);
@@ -242,7 +242,7 @@ export class Lanes implements AsyncDisposable {
   }
 
   #pass(frame: Frame): void {
-    if (isMessage(frame) && isFence(frame.data))
+    if (isMessage(frame) && mayEndTurn(frame.data))
       this.#passed = Math.max(this.#passed, this.#fences.shift() ?? 0);
   }
 
@@ -287,7 +287,7 @@ export class Lanes implements AsyncDisposable {
 
 // On disk: a skimmed line as it was; `@` and the time that the skimmed lines behind it came at; or a
 // frame: two letters, `!` if lost, the time, a blank, and its line.
-function encode(entry: Entry): string {
+function encode(entry: QueuedFrame): string {
   if (typeof entry === 'string') return entry;
   const { lane, direction, at, data, lost } = entry;
   return `${lane === 'message' ? 'm' : 'c'}${direction === 'in' ? 'i' : 'o'}${lost ? '!' : ''}${at} ${JSON.stringify(data)}`;

@@ -51,7 +51,7 @@ export function isInternal(data: JsonObject): boolean {
 }
 
 /** A prompt as a user message in the full form of the wire, with a uuid: its own or a new one. */
-export function userMessage(prompt: string | JsonObject): JsonObject & { readonly uuid: string } {
+export function userFrame(prompt: string | JsonObject): JsonObject & { readonly uuid: string } {
   const given: JsonObject =
     typeof prompt === 'string'
       ? { type: 'user', message: { role: 'user', content: [{ type: 'text', text: prompt }] } }

@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { FrameReader } from './pipe-reader.ts';
+import { PipeReader } from './pipe-reader.ts';
 
 /** A reader alone, with what it told written down in order. */
 function reading({ behind = false }: { readonly behind?: boolean } = {}) {
   const told: string[] = [];
-  const reader = new FrameReader({
+  const reader = new PipeReader({
     maxLineBytes: 200,
     lanes: {
       behind,

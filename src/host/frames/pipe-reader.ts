@@ -1,11 +1,11 @@
 import type { JsonObject } from '../../json.ts';
 import { isControl } from '../../wire/control-peer.ts';
 import { LineDecoder, InvalidLine, parseLine } from '../../wire/jsonl.ts';
-import type { Lanes } from './frame-queue.ts';
-import { PlainLines } from './skim-filter.ts';
+import type { FrameQueue } from './frame-queue.ts';
+import { SkimFilter } from './skim-filter.ts';
 
 export interface ReaderOptions {
-  readonly lanes: Pick<Lanes, 'behind' | 'control' | 'noise' | 'skim'>;
+  readonly lanes: Pick<FrameQueue, 'behind' | 'control' | 'noise' | 'skim'>;
   readonly maxLineBytes?: number;
   /** A control frame, the moment that it is parsed. */
   readonly onControl: (frame: JsonObject) => void;
@@ -17,12 +17,12 @@ export interface ReaderOptions {
  * The message reader: bytes of the CLI, cut anywhere, to frames on their lane, in order. Control
  * frames are dispatched before anybody looks at them; a line that is no frame is told and forgotten.
  */
-export class FrameReader {
+export class PipeReader {
   /** Set once the session needs to see no more of a message that is the app's alone. */
   maySkim = false;
   readonly #options: ReaderOptions;
   readonly #decoder: LineDecoder;
-  readonly #plain = new PlainLines();
+  readonly #plain = new SkimFilter();
   #at = 0;
 
   constructor(options: ReaderOptions) {

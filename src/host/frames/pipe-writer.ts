@@ -25,7 +25,7 @@ function lineOf(frame: JsonObject): string {
  * The one way to stdin. Frames pushed in one go leave as one write, once all the promises that are
  * ready have run: no turn of the event loop is added, and parallel answers share a system call.
  */
-export class Writer {
+export class PipeWriter {
   readonly #transport: Transport;
   readonly #options: WriterOptions;
   #frames: JsonObject[] = [];

@@ -10,7 +10,7 @@ const BRACE = 0x7d;
  * turn and no state of the session depends on. When in doubt it is not. Asked for the lines of a
  * chunk in order, it looks at each byte once, and leaves nothing to collect.
  */
-export class PlainLines {
+export class SkimFilter {
   readonly #next = MARKS.map(() => -1); // where each mark stands next
   #bytes: Buffer | undefined;
   #asked = 0;

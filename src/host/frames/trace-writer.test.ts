@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Frame } from '../../event/types.ts';
-import { Trace, type Traced } from './trace-writer.ts';
+import { TraceWriter, type Traced } from './trace-writer.ts';
 
 function file(): string {
   const folder = mkdtempSync(join(tmpdir(), 'duolane-trace-'));
@@ -25,7 +25,7 @@ test('a full disk ends the trace and is reported once', async () => {
   const errors: string[] = [];
   let write: (...args: [number, Buffer, number]) => number = writeSync;
   const onError = ({ message }: Error): void => void errors.push(message);
-  const trace = new Trace(file(), nothing, onError, (...args) => write(...args));
+  const trace = new TraceWriter(file(), nothing, onError, (...args) => write(...args));
   write = full;
   trace.write(frame({ type: 'x' }));
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
@@ -39,7 +39,7 @@ test('a full disk that is met at the end throws nothing', () => {
   const errors: string[] = [];
   let write: (...args: [number, Buffer, number]) => number = writeSync;
   const onError = ({ message }: Error): void => void errors.push(message);
-  const trace = new Trace(file(), nothing, onError, (...args) => write(...args));
+  const trace = new TraceWriter(file(), nothing, onError, (...args) => write(...args));
   trace.write(frame({ type: 'x' }));
   write = full;
   trace[Symbol.dispose]();
@@ -48,7 +48,7 @@ test('a full disk that is met at the end throws nothing', () => {
 
 test('a write that takes only a part is finished', () => {
   const path = file();
-  const trace = new Trace(path, nothing, never, (fd, bytes, offset) =>
+  const trace = new TraceWriter(path, nothing, never, (fd, bytes, offset) =>
     writeSync(fd, bytes, offset, Math.min(7, bytes.length - offset)),
   );
   trace.write(frame({ type: 'x', text: 'ä'.repeat(50) }));
@@ -62,7 +62,7 @@ describe('secrets', () => {
 
   function traced(given: Partial<Traced>, ...frames: Frame['data'][]): string {
     const path = file();
-    const trace = new Trace(path, { command: 'x', args: [], env: {}, ...given }, never);
+    const trace = new TraceWriter(path, { command: 'x', args: [], env: {}, ...given }, never);
     for (const data of frames) trace.write(frame(data));
     trace[Symbol.dispose]();
     return readFileSync(path, 'utf8');
@@ -153,7 +153,7 @@ test('a trace that cannot be begun leaves no file open', () => {
     descriptor = opened;
     return full();
   };
-  expect(() => new Trace(path, nothing, never, write)).toThrow('cannot be written');
+  expect(() => new TraceWriter(path, nothing, never, write)).toThrow('cannot be written');
   // Closed, or in use for another file by now.
   const inode = (): number | undefined => {
     try {

@@ -31,7 +31,7 @@ const BATCH_BYTES = 64 * 1024;
  * at the latest when the event loop turns, so a killed host loses next to nothing. A file that can
  * no longer be written (a full disk) is reported once and ends there: it never ends the program.
  */
-export class Trace implements Disposable {
+export class TraceWriter implements Disposable {
   readonly #path: string;
   readonly #file: number;
   readonly #redactor: Redactor;

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { spawnedTransport, type SpawnedProcess } from './custom-process.ts';
+import { customProcessTransport, type SpawnedProcess } from './custom-process.ts';
 
 const launch = { command: 'x', args: [], env: {} };
 
@@ -18,7 +18,7 @@ test('waiting for room leaves no listener behind', async () => {
     exitCode: null,
     kill: () => true,
   });
-  const transport = spawnedTransport(() => child as unknown as SpawnedProcess, launch);
+  const transport = customProcessTransport(() => child as unknown as SpawnedProcess, launch);
   const counts = (): number[] =>
     ['drain', 'close', 'error'].map((event) => stdin.listenerCount(event));
   const before = counts();
@@ -44,7 +44,7 @@ test('a grandchild that holds stdout does not hold up the end', async () => {
     process.stdout.write(String(held.pid) + '\\n', () => process.exit(0));`;
   const start = (): SpawnedProcess =>
     spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'ignore'] });
-  const transport = spawnedTransport(start, launch);
+  const transport = customProcessTransport(start, launch);
   let text = '';
   for await (const chunk of transport.output) text += Buffer.from(chunk).toString();
   process.kill(Number(text), 'SIGKILL');
@@ -61,7 +61,11 @@ test('a process that never exits is given up after SIGKILL', async () => {
     kill: (signal: unknown) => kills.push(signal) > 0,
   });
   const limits = { graceMs: 1, killMs: 1 };
-  const transport = spawnedTransport(() => child as unknown as SpawnedProcess, launch, limits);
+  const transport = customProcessTransport(
+    () => child as unknown as SpawnedProcess,
+    launch,
+    limits,
+  );
   await expect(transport[Symbol.asyncDispose]()).rejects.toMatchObject({ code: 'timeout' });
   expect(kills).toEqual(['SIGTERM', 'SIGKILL']);
   for await (const _ of transport.output) expect.unreachable('there is no output');
@@ -80,7 +84,7 @@ test('a grandchild that goes on writing to stdout does not hold up the end', asy
     process.stdout.write(String(held.pid) + '\\n', () => process.exit(0));`;
   const start = (): SpawnedProcess =>
     spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'ignore'] });
-  const transport = spawnedTransport(start, launch);
+  const transport = customProcessTransport(start, launch);
   let text = '';
   for await (const chunk of transport.output) text += Buffer.from(chunk).toString();
   expect(await transport.exited).toMatchObject({ code: 0 });
@@ -93,7 +97,7 @@ test('a process that is killed through the signal has not failed to start', asyn
     process.on('SIGTERM', () => {});
     setInterval(() => {}, 1000);
     process.stdout.write('up');`;
-  const transport = spawnedTransport(
+  const transport = customProcessTransport(
     ({ signal }) =>
       spawn(process.execPath, ['-e', code], {
         stdio: ['pipe', 'pipe', 'ignore'],
@@ -118,7 +122,7 @@ test('further errors of a process are no uncaught ones', async () => {
     exitCode: null,
     kill: () => false,
   });
-  const transport = spawnedTransport(() => child as unknown as SpawnedProcess, launch);
+  const transport = customProcessTransport(() => child as unknown as SpawnedProcess, launch);
   child.emit('error', new Error('no such program'));
   expect(() => child.emit('error', new Error('kill EPERM'))).not.toThrow();
   expect(await transport.exited).toMatchObject({ startError: { code: 'not_found' } });

@@ -33,7 +33,7 @@ export type SpawnClaudeCodeProcess = (options: SpawnOptions) => SpawnedProcess;
  * A transport over a process of the app's own. It is ended as ours are, but by its `kill` alone: what
  * that reaches is the app's matter, and so is its stderr.
  */
-export function spawnedTransport(
+export function customProcessTransport(
   spawn: SpawnClaudeCodeProcess,
   launch: Launch,
   { graceMs = 2000, killMs = 5000 }: { readonly graceMs?: number; readonly killMs?: number } = {},

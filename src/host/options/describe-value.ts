@@ -1,11 +1,11 @@
 import { isObject } from '../../json.ts';
 
 /** A member of a frame that should be a text, as one. */
-export const textOf = (value: unknown, otherwise = ''): string =>
+export const stringOrEmpty = (value: unknown, otherwise = ''): string =>
   typeof value === 'string' ? value : otherwise;
 
 /** A value in a few words, for a message. */
-export function told(value: unknown): string {
+export function describeValue(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return 'a list';
   return isObject(value)

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { told } from './describe-value.ts';
+import { describeValue } from './describe-value.ts';
 import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type {
   McpServerConfig,
@@ -8,10 +8,10 @@ import type {
   SdkServerConfig,
   SessionOptions,
 } from './options.ts';
-import { isSource, sourceOf } from './to-tool-source.ts';
+import { isSource, toToolSource } from './to-tool-source.ts';
 
 /** The servers of `mcpServers`, parted: those of the CLI, and those in this process. */
-export interface Servers {
+export interface ParsedServers {
   readonly process: Readonly<Record<string, ProcessServerConfig>>;
   readonly sdk: readonly {
     readonly name: string;
@@ -25,7 +25,7 @@ const invalid = (message: string): DuolaneError => new DuolaneError('invalid', m
 const isSdk = (value: object): value is SdkServerConfig => 'type' in value && value.type === 'sdk';
 
 /** Parts `mcpServers`; throws `invalid` naming a server that is neither of the four kinds. */
-export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
+export function parseMcpServers({ mcpServers = {} }: SessionOptions): ParsedServers {
   const external: Record<string, ProcessServerConfig> = {};
   const sdk: { name: string; instance: object; timeout?: number }[] = [];
   for (const [name, config] of Object.entries(mcpServers)) {
@@ -55,19 +55,21 @@ export function serversOf({ mcpServers = {} }: SessionOptions): Servers {
 function checkServer(name: string, given: object): void {
   const { type, url } = given as { readonly type?: unknown; readonly url?: unknown };
   if (type !== undefined && !['stdio', 'http', 'sse'].includes(type as string))
-    throw invalid(`mcpServers.${name}.type must be stdio, http, sse or sdk, got ${told(type)}`);
+    throw invalid(
+      `mcpServers.${name}.type must be stdio, http, sse or sdk, got ${describeValue(type)}`,
+    );
   if (url !== undefined && !(typeof url === 'string' && URL.canParse(url)))
-    throw invalid(`mcpServers.${name}.url is no URL: ${told(url)}`);
+    throw invalid(`mcpServers.${name}.url is no URL: ${describeValue(url)}`);
 }
 
 /** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them, and those in this process. */
 export async function replaceServers(
   bridge: McpBridge,
   mcpServers: Readonly<Record<string, McpServerConfig>>,
-): Promise<{ readonly fields: JsonObject; readonly declared: Servers['sdk'] }> {
-  const { process, sdk } = serversOf({ mcpServers });
+): Promise<{ readonly fields: JsonObject; readonly declared: ParsedServers['sdk'] }> {
+  const { process, sdk } = parseMcpServers({ mcpServers });
   const sources = await Promise.all(
-    sdk.map(async ({ name, instance }) => [name, await sourceOf(instance)] as const),
+    sdk.map(async ({ name, instance }) => [name, await toToolSource(instance)] as const),
   );
   for (const name of bridge.names) await bridge.remove(name);
   for (const [name, source] of sources) bridge.add(name, source);

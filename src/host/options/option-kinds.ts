@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { QueryOptions } from './options.ts';
-import { told } from './describe-value.ts';
+import { describeValue } from './describe-value.ts';
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
@@ -182,7 +182,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
  * Throws `invalid` for an option of another kind than can be meant, or misspelt. Other members do
  * nothing, as in the official SDK: programs hand on objects of their own.
  */
-export function checkKinds(options: QueryOptions): void {
+export function checkOptionKinds(options: QueryOptions): void {
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined) continue;
     const known = (KINDS as Readonly<Record<string, Kind>>)[name];
@@ -192,7 +192,7 @@ export function checkKinds(options: QueryOptions): void {
 }
 
 function wrong(name: string, { what }: Kind, value: unknown): DuolaneError {
-  return new DuolaneError('invalid', `${name} must be ${what}, got ${told(value)}`);
+  return new DuolaneError('invalid', `${name} must be ${what}, got ${describeValue(value)}`);
 }
 
 const letters = (name: string): string => name.toLowerCase().replace(/[^a-z]|s$/g, '');

@@ -5,15 +5,15 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { verifies } from '../../../test/verifies.ts';
 import { createRegistry } from '../../mcp/registry/registry.ts';
-import { checkedOptions } from './validate-options.ts';
+import { validateOptions } from './validate-options.ts';
 import { flagsOf } from '../launch/cli-flags.ts';
 import { initializeFields } from '../launch/initialize-request.ts';
 import { environmentOf, launchOf, officialCli } from '../launch/cli-launch.ts';
 import type { SessionOptions } from './options.ts';
-import { serversOf } from './mcp-servers-option.ts';
+import { parseMcpServers } from './mcp-servers-option.ts';
 
 const flags = (options: SessionOptions): readonly string[] =>
-  flagsOf(options, { processServers: serversOf(options).process }).slice(5);
+  flagsOf(options, { processServers: parseMcpServers(options).process }).slice(5);
 const none = { hooks: undefined, sdkServers: [], manifests: {} };
 
 describe('flags', () => {
@@ -150,7 +150,7 @@ describe('flags', () => {
       expect(flag).toBe('--mcp-config');
       const { files, web, api } = mcpServers;
       expect(JSON.parse(value ?? '')).toEqual({ mcpServers: { files, web, api } });
-      expect(serversOf({ mcpServers }).sdk.map(({ name }) => name)).toEqual(['mine', 'ours']);
+      expect(parseMcpServers({ mcpServers }).sdk.map(({ name }) => name)).toEqual(['mine', 'ours']);
     },
   );
 });
@@ -181,7 +181,7 @@ describe('initialize', () => {
   });
 
   verifies('S44', 'has a system prompt as today, from a text, texts, or the preset', () => {
-    const fields = (options: object): unknown => initializeFields(checkedOptions(options), none);
+    const fields = (options: object): unknown => initializeFields(validateOptions(options), none);
     expect(fields({})).toEqual({ systemPrompt: [''] });
     expect(fields({ systemPrompt: 'x' })).toEqual({ systemPrompt: ['x'] });
     expect(fields({ systemPrompt: ['x', 'y'] })).toEqual({ systemPrompt: ['x', 'y'] });
@@ -192,8 +192,8 @@ describe('initialize', () => {
   });
 
   test('takes servers under their older name, too', () => {
-    const options = checkedOptions({ mcp_servers: { x: { command: 'c' } } } as SessionOptions);
-    expect(serversOf(options).process).toEqual({ x: { command: 'c' } });
+    const options = validateOptions({ mcp_servers: { x: { command: 'c' } } } as SessionOptions);
+    expect(parseMcpServers(options).process).toEqual({ x: { command: 'c' } });
   });
 });
 
@@ -286,5 +286,5 @@ describe('executable', () => {
 test('JSON Schema that zod has made is JSON Schema', () => {
   const schema = z.toJSONSchema(z.object({ n: z.number() }));
   const outputFormat = { type: 'json_schema', schema } as const;
-  expect(checkedOptions({ outputFormat }).outputFormat).toBe(outputFormat);
+  expect(validateOptions({ outputFormat }).outputFormat).toBe(outputFormat);
 });

@@ -12,7 +12,7 @@ const isServer = (value: object): value is SdkServer =>
  * What was given as `instance`, as a ToolSource: itself, or what dials a server object of the MCP
  * SDK, which all sessions share. Loaded where it is needed: most programs never meet one.
  */
-export async function sourceOf(instance: object): Promise<ToolSource> {
+export async function toToolSource(instance: object): Promise<ToolSource> {
   if (isSource(instance)) return instance;
   if (!isServer(instance))
     throw new DuolaneError(

@@ -1,10 +1,10 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { HOOK_EVENTS } from '../sdk-types/hook-types.ts';
-import { checkKinds } from './option-kinds.ts';
-import { told } from './describe-value.ts';
+import { checkOptionKinds } from './option-kinds.ts';
+import { describeValue } from './describe-value.ts';
 import type { SessionOptions } from './options.ts';
-import type { Servers } from './mcp-servers-option.ts';
+import type { ParsedServers } from './mcp-servers-option.ts';
 
 const invalid = (message: string): DuolaneError => new DuolaneError('invalid', message);
 
@@ -15,8 +15,8 @@ const RENAMED = { mcp_servers: 'mcpServers', system_prompt: 'systemPrompt' } as 
 const MISSING = ['toolConfig', 'verbatimPrompts', 'pluginDelivery'] as const;
 
 /** The options under today's names; throws `invalid` for what cannot be meant, saying the fix, and `unsupported` for what is not there. */
-export function checkedOptions(given: SessionOptions): SessionOptions {
-  if (!isObject(given)) throw invalid(`options must be an object, got ${told(given)}`);
+export function validateOptions(given: SessionOptions): SessionOptions {
+  if (!isObject(given)) throw invalid(`options must be an object, got ${describeValue(given)}`);
   let options = given;
   for (const [old, name] of Object.entries(RENAMED)) {
     const value = (given as Readonly<Record<string, unknown>>)[old];
@@ -28,7 +28,7 @@ export function checkedOptions(given: SessionOptions): SessionOptions {
   for (const name of MISSING)
     if ((given as Readonly<Record<string, unknown>>)[name] !== undefined)
       throw new DuolaneError('unsupported', `the option ${name} is not there; leave it out`);
-  checkKinds(options);
+  checkOptionKinds(options);
   checkPermissions(options);
   checkTogether(options);
   for (const event of Object.keys(options.hooks ?? {})) {
@@ -66,7 +66,7 @@ function checkTogether(options: SessionOptions): void {
 }
 
 /** Whether the CLI may need an answer of ours during a turn. */
-export const isBidirectional = (options: SessionOptions, servers: Servers): boolean =>
+export const isBidirectional = (options: SessionOptions, servers: ParsedServers): boolean =>
   servers.sdk.length > 0 ||
   Object.values(options.hooks ?? {}).some((matchers) => matchers.length > 0) ||
   [options.canUseTool, options.ask, options.onElicitation, options.onUserDialog].some(

@@ -8,13 +8,13 @@ import type {
   SDKControlInitializeResponse,
 } from '../sdk-types/cli-info-types.ts';
 import type { SDKMessage, UserInput } from '../sdk-types/message-types.ts';
-import { userMessage } from '../frames/host-messages.ts';
+import { userFrame } from '../frames/host-messages.ts';
 import { startSession } from '../session/open-session.ts';
 import type { McpServerConfig, QueryOptions } from '../options/options.ts';
 import type { AgentSession } from '../session/agent-session.ts';
-import { textOf, told } from '../options/describe-value.ts';
+import { stringOrEmpty, describeValue } from '../options/describe-value.ts';
 import type { InterruptReceipt, Session } from '../types.ts';
-import type { View } from '../frames/frame-iterator.ts';
+import type { FrameIterator } from '../frames/frame-iterator.ts';
 
 /** What an aborted query throws. */
 export class AbortError extends DuolaneError {
@@ -79,7 +79,7 @@ export function checkPrompt(prompt: unknown): void {
   const fix = Array.isArray(prompt) ? '; yield its messages from an async generator' : '';
   throw new DuolaneError(
     'invalid',
-    `prompt must be a text or an async iterable of user messages, got ${told(prompt)}${fix}`,
+    `prompt must be a text or an async iterable of user messages, got ${describeValue(prompt)}${fix}`,
   );
 }
 
@@ -90,7 +90,7 @@ export function runOn(
   signal?: AbortSignal,
   leaveSetUp: () => void = () => {},
 ): Query {
-  const run = new Run(starting, prompt, signal, leaveSetUp);
+  const run = new QueryRun(starting, prompt, signal, leaveSetUp);
   const request = async (subtype: string, fields?: JsonObject): Promise<unknown> =>
     (await starting).request(subtype, fields);
   const initialized = async (): Promise<JsonObject> => (await starting).initialized;
@@ -105,12 +105,12 @@ const MINTED = 10_000;
 
 const DONE: Step = { done: true, value: undefined };
 
-class Run implements RunMembers {
+class QueryRun implements RunMembers {
   readonly session: Promise<AgentSession>;
   readonly #signal: AbortSignal | undefined;
   readonly #leaveSetUp: () => void;
-  readonly #minted = new Set<string>();
-  #messages: View<JsonObject> | undefined;
+  readonly generatedUuids = new Set<string>();
+  #messages: FrameIterator<JsonObject> | undefined;
   #last: Promise<Step> | undefined;
   #unread = 0;
   #left = false; // we end the run ourselves: what it then says of itself is no failure
@@ -226,12 +226,13 @@ class Run implements RunMembers {
 
   /** With a uuid of ours, whose life cycle the app did not ask to see. */
   #named(given: string | UserInput): JsonObject {
-    const message = userMessage(given);
-    if (typeof given === 'string' || given.uuid === undefined) this.#minted.add(message.uuid);
+    const message = userFrame(given);
+    if (typeof given === 'string' || given.uuid === undefined)
+      this.generatedUuids.add(message.uuid);
     // A CLI without `command_lifecycle` never says that it is done with one.
-    if (this.#minted.size > MINTED) {
-      const [oldest = ''] = this.#minted;
-      this.#minted.delete(oldest);
+    if (this.generatedUuids.size > MINTED) {
+      const [oldest = ''] = this.generatedUuids;
+      this.generatedUuids.delete(oldest);
     }
     return message;
   }
@@ -314,16 +315,16 @@ class Run implements RunMembers {
       return message['subtype'] === 'tool_response_lost' || message['subtype'] === 'stalled';
     const uuid = message['command_uuid'];
     if (type !== 'command_lifecycle' || typeof uuid !== 'string') return true;
-    const ours = this.#minted.has(uuid);
+    const ours = this.generatedUuids.has(uuid);
     if (message['state'] === 'completed' || message['state'] === 'cancelled')
-      this.#minted.delete(uuid);
+      this.generatedUuids.delete(uuid);
     return !ours;
   }
 }
 
 function errorResult(result: JsonObject): DuolaneError {
   const { errors, result: text } = result;
-  const said = Array.isArray(errors) ? errors.join('; ') : textOf(text);
+  const said = Array.isArray(errors) ? errors.join('; ') : stringOrEmpty(text);
   return new DuolaneError('server', `the agent returned an error result: ${said}`, {
     cause: result,
   });

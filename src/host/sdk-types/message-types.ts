@@ -3,7 +3,7 @@ import type {
   MessageParam,
   ModelMessage,
   NonNullableUsage,
-  StreamEvent,
+  MessageStreamEvent,
 } from './messages-api-types.ts';
 import type { HookEvent } from './hook-types.ts';
 import type { PermissionMode } from './permission-types.ts';
@@ -63,7 +63,7 @@ export type SDKAssistantMessage = Common & {
 /** A raw event of the model's stream; only with `includePartialMessages`. */
 export type SDKPartialAssistantMessage = Common & {
   type: 'stream_event';
-  event: StreamEvent;
+  event: MessageStreamEvent;
   parent_tool_use_id: string | null;
   ttft_ms?: number;
 };

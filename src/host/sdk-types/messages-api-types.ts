@@ -103,7 +103,7 @@ export interface MessageParam {
 }
 
 /** Tokens of one call of the model. */
-export interface Usage {
+export interface MessageUsage {
   input_tokens: number;
   output_tokens: number;
   cache_creation_input_tokens: number | null;
@@ -112,9 +112,9 @@ export interface Usage {
   service_tier?: string | null;
 }
 
-/** As `Usage`, of a whole turn: nothing is left open. */
+/** As `MessageUsage`, of a whole turn: nothing is left open. */
 export type NonNullableUsage = {
-  [Key in keyof Usage]-?: NonNullable<Usage[Key]>;
+  [Key in keyof MessageUsage]-?: NonNullable<MessageUsage[Key]>;
 };
 
 export type StopReason =
@@ -136,11 +136,11 @@ export interface ModelMessage {
   content: ContentBlock[];
   stop_reason: StopReason | null;
   stop_sequence: string | null;
-  usage: Usage;
+  usage: MessageUsage;
 }
 
 /** An event of the model's stream, in the shape of the Messages API. */
-export type StreamEvent =
+export type MessageStreamEvent =
   | { type: 'message_start'; message: ModelMessage }
   | { type: 'content_block_start'; index: number; content_block: ContentBlock }
   | { type: 'content_block_delta'; index: number; delta: ContentDelta }
@@ -148,7 +148,7 @@ export type StreamEvent =
   | {
       type: 'message_delta';
       delta: { stop_reason: StopReason | null; stop_sequence: string | null };
-      usage: { output_tokens: number } & Partial<Usage>;
+      usage: { output_tokens: number } & Partial<MessageUsage>;
     }
   | { type: 'message_stop' };
 

@@ -6,10 +6,10 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { collect, FakeCli, playedSession } from '../../../test/support/fake-cli.ts';
 import type { JsonObject } from '../../json.ts';
 import { createSdkMcpServer, tool } from '../../mcp/registry/tool.ts';
-import { Calls } from './tool-calls.ts';
-import { Mirror, restore } from '../transcripts/store-mirror.ts';
+import { ToolCallLog } from './tool-calls.ts';
+import { StoreMirror, restoreTranscript } from '../transcripts/store-mirror.ts';
 import { AbortError, query } from '../query/query.ts';
-import { Silence, whileAwake } from './silence-timer.ts';
+import { SilenceTimer, whileAwake } from './silence-timer.ts';
 import type { AgentSession } from './agent-session.ts';
 import type { SessionStore } from '../transcripts/session-store.ts';
 
@@ -122,7 +122,7 @@ describe('session.calls', () => {
   });
 
   test('drops an input above 64 KiB and keeps the others', () => {
-    const calls = new Calls();
+    const calls = new ToolCallLog();
     for (const [id, size] of [
       ['small', 10],
       ['large', 100_000],
@@ -136,7 +136,7 @@ describe('session.calls', () => {
   });
 
   test('keeps a bounded number of bytes: the oldest lose what they hold, not their names', () => {
-    const calls = new Calls();
+    const calls = new ToolCallLog();
     for (let id = 0; id < 900; id += 1) {
       const message = called(String(id), { content: 'x'.repeat(60_000) });
       calls.observe(message, JSON.stringify(message).length);
@@ -158,7 +158,7 @@ describe('a session store', () => {
     const store = {
       append: async (_: unknown, entries: readonly JsonObject[]) => void kept.push(...entries),
     } as unknown as SessionStore;
-    const mirror = new Mirror(store, ({ message }) => errors.push(message));
+    const mirror = new StoreMirror(store, ({ message }) => errors.push(message));
     const noise = Array.from({ length: 20_000 }, () => 1);
     mirror.take({ filePath, entries: noise });
     await mirror.flush();
@@ -177,7 +177,9 @@ describe('a session store', () => {
     const cyclic: JsonObject[] = [{}];
     (cyclic[0] as Record<string, unknown>)['self'] = cyclic;
     const store = { load: async () => cyclic } as unknown as SessionStore;
-    await expect(restore(store, { cwd: '/p', sessionId: 's', timeoutMs: 1000 })).rejects.toThrow();
+    await expect(
+      restoreTranscript(store, { cwd: '/p', sessionId: 's', timeoutMs: 1000 }),
+    ).rejects.toThrow();
     vi.unstubAllEnvs();
     expect(existsSync(place) && readdirSync(place)).toEqual([]);
   });
@@ -208,7 +210,7 @@ describe('silence', () => {
     (counts) => {
       const { now, pass, sleep } = world(counts);
       const onSilence = vi.fn<(silentMs: number) => void>();
-      const silence = new Silence(600_000, () => true, onSilence, now);
+      const silence = new SilenceTimer(600_000, () => true, onSilence, now);
       silence.start();
       pass(300_000);
       sleep(3_600_000);
@@ -222,11 +224,11 @@ describe('silence', () => {
   test('begins anew with every sound', () => {
     const { now, pass } = world(false);
     const onSilence = vi.fn<(silentMs: number) => void>();
-    const silence = new Silence(1000, () => true, onSilence, now);
+    const silence = new SilenceTimer(1000, () => true, onSilence, now);
     silence.start();
     for (let i = 0; i < 10; i += 1) {
       pass(800);
-      silence.heard();
+      silence.reset();
     }
     expect(onSilence).not.toHaveBeenCalled();
     pass(1300);

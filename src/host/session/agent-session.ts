@@ -7,25 +7,25 @@ import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { type ControlRequest, isControl } from '../../wire/control-peer.ts';
 import type { ToolUse } from './tool-calls.ts';
-import { Conversation } from './session-tracker.ts';
-import { Dialogue, type Serve } from './control-link.ts';
+import { SessionTracker } from './session-tracker.ts';
+import { ControlLink, type ControlHandler } from './control-link.ts';
 import { judgeExit } from './exit-verdict.ts';
 import { brokenTransport, closedInput, unansweredError, undelivered } from './peer-error.ts';
-import type { Gate } from './stdin-gate.ts';
+import type { StdinGate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
-import { userMessage } from '../frames/host-messages.ts';
+import { userFrame } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
 import { releaseParts, serveUnheard, type SessionParts } from './session-parts.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
-import { FrameReader } from '../frames/pipe-reader.ts';
+import { PipeReader } from '../frames/pipe-reader.ts';
 import { relayMessage } from './relay-message.ts';
 import { isUpkeep } from './server-upkeep.ts';
 import { replaceServers } from '../options/mcp-servers-option.ts';
-import { lastEnded, type Turns } from './turn-tracker.ts';
+import { lastInterruptedTurn, type TurnTracker } from './turn-tracker.ts';
 import type { InterruptReceipt, ServerReady, Session } from '../types.ts';
-import type { View } from '../frames/frame-iterator.ts';
-import { Watch } from './session-timeouts.ts';
-import { Writer } from '../frames/pipe-writer.ts';
+import type { FrameIterator } from '../frames/frame-iterator.ts';
+import { SessionTimeouts } from './session-timeouts.ts';
+import { PipeWriter } from '../frames/pipe-writer.ts';
 
 const BROKEN_MS = 1000;
 
@@ -34,13 +34,13 @@ export class AgentSession implements Session {
   readonly done: Session['done'];
   readonly decisions: PermissionDecision[] = [];
   readonly #parts: SessionParts;
-  readonly #conversation: Conversation;
-  readonly #turns: Turns;
-  readonly #gate: Gate;
-  readonly #reader: FrameReader;
-  readonly #writer: Writer;
-  readonly #dialogue: Dialogue;
-  readonly #watch: Watch;
+  readonly #conversation: SessionTracker;
+  readonly #turns: TurnTracker;
+  readonly #gate: StdinGate;
+  readonly #reader: PipeReader;
+  readonly #writer: PipeWriter;
+  readonly #dialogue: ControlLink;
+  readonly #watch: SessionTimeouts;
   readonly #handshake: Handshake;
   readonly #closing = new AbortController();
   #lost = 0;
@@ -55,7 +55,7 @@ export class AgentSession implements Session {
   constructor(parts: SessionParts) {
     this.#parts = parts;
     const { transport, limits } = parts;
-    this.#conversation = new Conversation({
+    this.#conversation = new SessionTracker({
       ...parts,
       onNamed: () => void (this.#reader.maySkim = true),
       onSettled: () => this.#settle(),
@@ -63,12 +63,12 @@ export class AgentSession implements Session {
     });
     this.#turns = this.#conversation.turns;
     this.#gate = this.#conversation.gate;
-    this.#writer = new Writer(transport, {
+    this.#writer = new PipeWriter(transport, {
       onWritten: (frame) => this.#written(frame),
       onLost: (frames, reason) => this.#unwritten(frames, reason),
       onEnded: () => parts.lanes.note('out', 'input_ended'),
     });
-    this.#dialogue = new Dialogue({
+    this.#dialogue = new ControlLink({
       gate: this.#gate,
       write: (frame) => this.#writer.push(frame),
       serve: (request, context) => this.#serve(request, context),
@@ -77,13 +77,13 @@ export class AgentSession implements Session {
         parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
       onSettled: () => this.#settle(),
     });
-    this.#reader = new FrameReader({
+    this.#reader = new PipeReader({
       lanes: parts.lanes,
       ...(parts.maxLineBytes !== undefined && { maxLineBytes: parts.maxLineBytes }),
       onControl: (frame) => this.#dialogue.receive(frame),
       onMessage: (frame, line, at) => this.#conversation.take(frame, line, at),
     });
-    this.#watch = new Watch(limits, {
+    this.#watch = new SessionTimeouts(limits, {
       isServing: () => this.#dialogue.serving > 0,
       isBusy: () => this.#gate.busy,
       isSettled: () => this.#turns.settled,
@@ -126,7 +126,7 @@ export class AgentSession implements Session {
   }
 
   /** How the last turn ended, and whether a turn is still open. */
-  get turns(): Pick<Turns, 'last' | 'settled' | 'open'> {
+  get turns(): Pick<TurnTracker, 'last' | 'settled' | 'open'> {
     return this.#turns;
   }
 
@@ -138,7 +138,7 @@ export class AgentSession implements Session {
 
   async send(prompt: JsonObject | string): Promise<void> {
     if (this.#gate.inputEnded || this.closing.aborted) throw closedInput();
-    const message = userMessage(prompt);
+    const message = userFrame(prompt);
     const write = (): void => {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
       this.#writer.push(message);
@@ -154,7 +154,7 @@ export class AgentSession implements Session {
     return this.#parts.lanes.frames();
   }
 
-  messages(): View<JsonObject> {
+  messages(): FrameIterator<JsonObject> {
     return this.#parts.lanes.messages();
   }
 
@@ -180,8 +180,8 @@ export class AgentSession implements Session {
     try {
       const fields = cancelQueued ? { cancel_queued: true } : {};
       const receipt = ((await this.request('interrupt', fields)) ?? {}) as InterruptReceipt;
-      const turn = lastEnded(open, receipt);
-      this.#parts.lanes.giveUp(turn);
+      const turn = lastInterruptedTurn(open, receipt);
+      this.#parts.lanes.skipTurn(turn);
       this.#watch.expectEnd(() => this.#turns.isOpen(turn));
       return receipt;
     } finally {
@@ -270,7 +270,7 @@ export class AgentSession implements Session {
     return { code: null, stderr: '' };
   }
 
-  #serve: Serve = (request, context) =>
+  #serve: ControlHandler = (request, context) =>
     this.#writer.ended || this.closing.aborted
       ? serveUnheard(this.#parts, request, context)
       : this.#parts.serve(request, context);
@@ -321,7 +321,7 @@ export class AgentSession implements Session {
     this.#lost += 1;
     this.#parts.lanes.control('out', frame, Date.now(), { lost: true });
     const id = (frame['response'] as JsonObject | undefined)?.['request_id'];
-    this.#parts.lanes.tell('tool_response_lost', {
+    this.#parts.lanes.pushHostMessage('tool_response_lost', {
       request_id: id,
       reason,
       ...(request && { request }),
@@ -340,7 +340,7 @@ export class AgentSession implements Session {
 
   #stalled(silentMs: number): void {
     const { holding } = this;
-    this.#parts.lanes.tell('stalled', { silent_ms: silentMs, holding });
+    this.#parts.lanes.pushHostMessage('stalled', { silent_ms: silentMs, holding });
     this.#parts.logger.warn('the agent is silent', { silentMs, holding });
     if (!this.#writer.ended)
       // The stall watch goes on and ends a CLI that does not respond.

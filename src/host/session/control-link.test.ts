@@ -3,9 +3,9 @@ import { verifies } from '../../../test/verifies.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { ControlResponse } from '../../wire/control-peer.ts';
-import { Dialogue, type ServeContext } from './control-link.ts';
-import { Gate } from './stdin-gate.ts';
-import { Turns } from './turn-tracker.ts';
+import { ControlLink, type ServeContext } from './control-link.ts';
+import { StdinGate } from './stdin-gate.ts';
+import { TurnTracker } from './turn-tracker.ts';
 
 /** A router alone: what it wrote, and the requests that it handed out, each to be answered by hand. */
 function routing() {
@@ -17,8 +17,8 @@ function routing() {
     readonly answer: (answer: ControlResponse | undefined) => void;
     readonly fail: (error: Error) => void;
   }[] = [];
-  const gate = new Gate(new Turns());
-  const dialogue = new Dialogue({
+  const gate = new StdinGate(new TurnTracker());
+  const dialogue = new ControlLink({
     gate,
     write: (frame) => written.push(frame),
     serve: ({ subtype }, context) =>

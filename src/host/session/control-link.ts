@@ -10,7 +10,7 @@ import {
   type ControlRequest,
   errorResponse,
 } from '../../wire/control-peer.ts';
-import type { Gate } from './stdin-gate.ts';
+import type { StdinGate } from './stdin-gate.ts';
 
 /** A request of the peer that we serve: its `signal` aborts when the peer withdraws it or is gone. */
 export class ServeContext extends Cancellation {
@@ -23,15 +23,15 @@ export class ServeContext extends Cancellation {
 }
 
 /** Handles one request of the peer; undefined leaves it unanswered on purpose. */
-export type Serve = (
+export type ControlHandler = (
   request: ControlRequest,
   context: ServeContext,
 ) => Promise<ControlResponse | undefined>;
 
 export interface DialogueOptions {
-  readonly gate: Gate;
+  readonly gate: StdinGate;
   readonly write: (frame: JsonObject) => void;
-  readonly serve: Serve;
+  readonly serve: ControlHandler;
   /** An answer that cannot be delivered. */
   readonly onLost: (request: ControlRequest, frame: JsonObject) => void;
   /** `unanswerable`: the peer asked something that cannot be answered, and waits. */
@@ -45,13 +45,13 @@ interface Pending {
   readonly reject: (error: DuolaneError) => void;
 }
 
-export interface RequestOptions extends Abortable {
+export interface ControlRequestOptions extends Abortable {
   /** false: stdin need not stay open for the answer. */
   readonly hold?: boolean;
 }
 
 /** Carries out what the control machine decides: our requests as promises, theirs as handlers. */
-export class Dialogue {
+export class ControlLink {
   readonly #options: DialogueOptions;
   readonly #peer = new ControlPeer('host');
   readonly #pending = new Map<string, Pending>();
@@ -75,7 +75,7 @@ export class Dialogue {
   async request(
     subtype: string,
     fields: JsonObject = {},
-    { signal, hold = true }: RequestOptions = {},
+    { signal, hold = true }: ControlRequestOptions = {},
   ): Promise<{ readonly response: unknown; readonly envelope: JsonObject }> {
     signal?.throwIfAborted();
     const { id, effect } = this.#peer.request({ ...fields, subtype });

@@ -4,37 +4,37 @@ import type { JsonObject } from '../../json.ts';
 import { spawnProcess } from '../../process/spawn.ts';
 import type { Transport } from '../../process/types.ts';
 import { Disposer } from '../../stream/disposer.ts';
-import { checkedOptions, isBidirectional } from '../options/validate-options.ts';
+import { validateOptions, isBidirectional } from '../options/validate-options.ts';
 import { flagsOf } from '../launch/cli-flags.ts';
-import { Hooks } from '../callbacks/hook-registry.ts';
+import { HookRegistry } from '../callbacks/hook-registry.ts';
 import { initializeFields } from '../launch/initialize-request.ts';
-import { Lanes } from '../frames/frame-queue.ts';
+import { FrameQueue } from '../frames/frame-queue.ts';
 import { isOwnCli, launchOf } from '../launch/cli-launch.ts';
 import { defaultLogger } from '../launch/default-logger.ts';
 import { safeLogger } from '../../event/safe-logger.ts';
 import { McpBridge } from '../callbacks/mcp-bridge.ts';
-import { Mirror, restore } from '../transcripts/store-mirror.ts';
+import { StoreMirror, restoreTranscript } from '../transcripts/store-mirror.ts';
 import type { Launch, LaunchOptions, SessionOptions } from '../options/options.ts';
-import { record } from '../callbacks/permission-handler.ts';
+import { recordDecision } from '../callbacks/permission-handler.ts';
 import { privateArgs } from '../launch/private-args.ts';
-import { serveWith } from '../callbacks/control-handlers.ts';
-import { type Servers, serversOf } from '../options/mcp-servers-option.ts';
+import { createControlHandler } from '../callbacks/control-handlers.ts';
+import { type ParsedServers, parseMcpServers } from '../options/mcp-servers-option.ts';
 import { AgentSession } from './agent-session.ts';
-import { sourceOf } from '../options/to-tool-source.ts';
-import { spawnedTransport } from '../launch/custom-process.ts';
-import { Trace } from '../frames/trace-writer.ts';
-import type { Limits } from './session-timeouts.ts';
+import { toToolSource } from '../options/to-tool-source.ts';
+import { customProcessTransport } from '../launch/custom-process.ts';
+import { TraceWriter } from '../frames/trace-writer.ts';
+import type { TimeoutLimits } from './session-timeouts.ts';
 
 const MANIFEST_MS = 250;
 const MINUTE_MS = 60_000;
 
 /** `openSession`, with what only this part needs to see of the session. */
-export async function startSession(
+export async function createSession(
   given: SessionOptions,
   signal?: AbortSignal,
 ): Promise<AgentSession> {
-  const options = checkedOptions(given);
-  const servers = serversOf(options);
+  const options = validateOptions(given);
+  const servers = parseMcpServers(options);
   if (options.oneshot && isBidirectional(options, servers))
     throw new DuolaneError(
       'invalid',
@@ -42,7 +42,7 @@ export async function startSession(
     );
   const scope = new Disposer();
   try {
-    return await assemble(options, servers, scope, signal);
+    return await createSessionParts(options, servers, scope, signal);
   } catch (error) {
     await scope[Symbol.asyncDispose]().catch((failure: unknown) => {
       const logger = safeLogger(options.logger, defaultLogger);
@@ -53,9 +53,9 @@ export async function startSession(
 }
 
 /** What is opened on the way belongs to `scope`, which the session closes when its process is gone. */
-async function assemble(
+async function createSessionParts(
   options: SessionOptions,
-  servers: Servers,
+  servers: ParsedServers,
   scope: Disposer,
   signal: AbortSignal | undefined,
 ): Promise<AgentSession> {
@@ -68,7 +68,7 @@ async function assemble(
     { ...options, ...place },
     isLocal ? await privateArgs(flags, scope, { isOwnCli: isOwnCli(options), logger }) : flags,
   );
-  const hooks = new Hooks(options.hooks);
+  const hooks = new HookRegistry(options.hooks);
   let session: AgentSession | undefined;
   const bridge = scope.use(
     new McpBridge({
@@ -82,7 +82,7 @@ async function assemble(
         }),
     }),
   );
-  for (const { name, instance } of servers.sdk) bridge.add(name, await sourceOf(instance));
+  for (const { name, instance } of servers.sdk) bridge.add(name, await toToolSource(instance));
   const manifests =
     process.env['CLAUDE_AGENT_SDK_DISABLE_MCP_MANIFESTS'] === '1'
       ? {}
@@ -96,15 +96,15 @@ async function assemble(
   const trace =
     options.trace === undefined
       ? undefined
-      : new Trace(options.trace, { ...launch, secrets: servers.process }, ({ message }) => {
+      : new TraceWriter(options.trace, { ...launch, secrets: servers.process }, ({ message }) => {
           logger.error(message);
-          lanes.tell('trace_ended', { error: message });
+          lanes.pushHostMessage('trace_ended', { error: message });
         });
   if (trace) scope.use(trace);
   const lanes = lanesOf(options, trace, logger);
   const mirror = mirrorOf(options, scope, (fields) => {
     logger.warn('the session store failed', fields);
-    lanes.tell('mirror_error', fields);
+    lanes.pushHostMessage('mirror_error', fields);
   });
 
   signal?.throwIfAborted();
@@ -112,12 +112,12 @@ async function assemble(
     transport: start(options, launch, logger),
     lanes,
     bridge,
-    serve: serveWith(options, {
+    serve: createControlHandler(options, {
       bridge,
       hooks,
       onDecision: (decision) => {
         logger.info('permission', { ...decision });
-        if (session) record(decision, session.decisions, lanes);
+        if (session) recordDecision(decision, session.decisions, lanes);
       },
     }),
     initialize,
@@ -137,15 +137,21 @@ function mirrorOf(
   { sessionStore }: SessionOptions,
   scope: Disposer,
   onError: (fields: JsonObject) => void,
-): Mirror | undefined {
+): StoreMirror | undefined {
   if (!sessionStore) return undefined;
-  const mirror = new Mirror(sessionStore, ({ message }, key) => onError({ error: message, key }));
+  const mirror = new StoreMirror(sessionStore, ({ message }, key) =>
+    onError({ error: message, key }),
+  );
   scope.defer(() => mirror.flush());
   return mirror;
 }
 
-function lanesOf(options: SessionOptions, trace: Trace | undefined, logger: Logger): Lanes {
-  return new Lanes({
+function lanesOf(
+  options: SessionOptions,
+  trace: TraceWriter | undefined,
+  logger: Logger,
+): FrameQueue {
+  return new FrameQueue({
     lanes: options.lanes ?? 'message',
     taps: [
       ...(options.onFrame ? [options.onFrame] : []),
@@ -166,7 +172,7 @@ async function resumePlace(
   const { sessionStore, resume, cwd = process.cwd(), loadTimeoutMs = MINUTE_MS, env } = options;
   if (!sessionStore || resume === undefined) return {};
   const { configDir } = scope.use(
-    await restore(sessionStore, {
+    await restoreTranscript(sessionStore, {
       cwd,
       sessionId: resume,
       timeoutMs: loadTimeoutMs,
@@ -180,7 +186,8 @@ async function resumePlace(
 function start(options: SessionOptions, launch: Launch, logger: Logger): Transport {
   const { transport, spawnClaudeCodeProcess, stderr } = options;
   if (transport) return transport(launch);
-  if (spawnClaudeCodeProcess) return spawnedTransport(spawnClaudeCodeProcess, launch, options);
+  if (spawnClaudeCodeProcess)
+    return customProcessTransport(spawnClaudeCodeProcess, launch, options);
   return spawnProcess({
     ...launch,
     ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
@@ -214,7 +221,7 @@ function checkJson(initialize: JsonObject): void {
   }
 }
 
-function limitsOf(options: SessionOptions): Limits {
+function limitsOf(options: SessionOptions): TimeoutLimits {
   const { stall = { afterMs: 10 * MINUTE_MS } } = options;
   return {
     stall: stall ? { failMs: MINUTE_MS / 2, ...stall } : undefined,

@@ -2,13 +2,13 @@ import { DuolaneError } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Exit } from '../../process/types.ts';
-import { peerFailure } from './peer-error.ts';
-import type { Turns } from './turn-tracker.ts';
+import { peerError } from './peer-error.ts';
+import type { TurnTracker } from './turn-tracker.ts';
 
 /** What is known when the process is gone. */
-export interface Ending {
+export interface ExitFacts {
   readonly exit: Exit;
-  readonly turns: Pick<Turns, 'settled' | 'open' | 'last'>;
+  readonly turns: Pick<TurnTracker, 'settled' | 'open' | 'last'>;
   /** Answers that could not be delivered while it still ran. */
   readonly lost: number;
   readonly initialized: boolean;
@@ -20,7 +20,7 @@ export interface Ending {
  * shutdown is: it is `noise`, to be logged. The rule is about the current turn, so an earlier result
  * hides nothing of a later turn.
  */
-export function verdictOf(ending: Ending): {
+export function exitVerdict(ending: ExitFacts): {
   readonly error?: DuolaneError;
   readonly noise: boolean;
 } {
@@ -35,19 +35,19 @@ export function verdictOf(ending: Ending): {
   const what = open > 0 ? 'before the result of the turn' : 'before it was ready';
   if (lost > 0) {
     const words = `${what}; ${lost} answer(s) of ours could not reach it, since stdin was closed`;
-    return { error: peerFailure('response_lost', words, exit, frames), noise: false };
+    return { error: peerError('response_lost', words, exit, frames), noise: false };
   }
   if (exit.code === 0 && open === 0 && initialized) return { noise: false };
-  return { error: peerFailure('peer_exited', what, exit, frames), noise: false };
+  return { error: peerError('peer_exited', what, exit, frames), noise: false };
 }
 
 /** The failure that the end of a CLI is, if it is one; what is only noise goes to the log. */
 export function judgeExit(
-  ending: Ending,
+  ending: ExitFacts,
   lostInAll: number,
   logger: Logger,
 ): DuolaneError | undefined {
-  const { error, noise } = verdictOf(ending);
+  const { error, noise } = exitVerdict(ending);
   const { stderr: _, ...how } = ending.exit;
   if (noise || (!error && lostInAll > 0))
     logger.warn('ignored at shutdown: the turn has its result', { ...how, lost: lostInAll });

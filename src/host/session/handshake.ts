@@ -1,8 +1,8 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import type { Dialogue } from './control-link.ts';
-import type { Gate } from './stdin-gate.ts';
+import type { ControlLink } from './control-link.ts';
+import type { StdinGate } from './stdin-gate.ts';
 import { type DeclaredServer, serverFields } from '../launch/initialize-request.ts';
 import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type { ServerReady } from '../types.ts';
@@ -20,13 +20,13 @@ export class Handshake {
   readonly initialized: Promise<JsonObject>;
   /** Set if messages have to wait for the answer. */
   readonly mayWrite: Promise<void> | undefined;
-  readonly #dialogue: Dialogue;
+  readonly #dialogue: ControlLink;
   readonly #parts: HandshakeParts;
   #fields: JsonObject;
   #isDone = false;
   #sending = 0;
 
-  constructor(dialogue: Dialogue, parts: HandshakeParts) {
+  constructor(dialogue: ControlLink, parts: HandshakeParts) {
     this.#dialogue = dialogue;
     this.#parts = parts;
     this.#fields = parts.fields;
@@ -44,7 +44,7 @@ export class Handshake {
    * Calls `write` once messages may be written. Stdin stays open until then: the message was taken,
    * also if the end of input comes before it can be written.
    */
-  async whenWritable(gate: Gate, write: () => void): Promise<void> {
+  async whenWritable(gate: StdinGate, write: () => void): Promise<void> {
     const id = `send ${++this.#sending}`;
     gate.hold(id, 'a message that waits for initialize');
     try {

@@ -20,5 +20,5 @@ export async function startSession(
   signal?: AbortSignal,
 ): Promise<AgentSession> {
   const driver = await import('./create-session.ts');
-  return driver.startSession(options, signal);
+  return driver.createSession(options, signal);
 }

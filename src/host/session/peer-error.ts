@@ -13,7 +13,7 @@ export interface PeerReport {
 }
 
 /** An error about a CLI that is gone: one line of cause in the message, the rest as `cause`. */
-export function peerFailure(
+export function peerError(
   code: ErrorCode,
   what: string,
   exit: Exit,
@@ -71,5 +71,5 @@ export function unansweredError(
   if (exit.startError) return DuolaneError.from(exit.startError);
   return isClosed
     ? new DuolaneError('closed', 'the session was closed')
-    : peerFailure('peer_exited', 'before it answered', exit, frames);
+    : peerError('peer_exited', 'before it answered', exit, frames);
 }

@@ -1,7 +1,7 @@
 import type { Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import type { Dialogue } from './control-link.ts';
-import type { Writer } from '../frames/pipe-writer.ts';
+import type { ControlLink } from './control-link.ts';
+import type { PipeWriter } from '../frames/pipe-writer.ts';
 
 const UNACKNOWLEDGED = 1000;
 
@@ -10,8 +10,8 @@ const UNACKNOWLEDGED = 1000;
  * for the acknowledgement, but a CLI that acknowledges none gets no more of them.
  */
 export async function relayMessage(
-  dialogue: Dialogue,
-  writer: Writer,
+  dialogue: ControlLink,
+  writer: PipeWriter,
   logger: Logger,
   server: string,
   message: JsonObject,

@@ -3,22 +3,22 @@ import type { JsonObject } from '../../json.ts';
 import type { Transport } from '../../process/types.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
-import { isGoodbye } from '../callbacks/hook-registry.ts';
-import type { Serve, ServeContext } from './control-link.ts';
-import type { Lanes } from '../frames/frame-queue.ts';
+import { isSessionEndHook } from '../callbacks/hook-registry.ts';
+import type { ControlHandler, ServeContext } from './control-link.ts';
+import type { FrameQueue } from '../frames/frame-queue.ts';
 import type { McpBridge } from '../callbacks/mcp-bridge.ts';
-import type { Limits } from './session-timeouts.ts';
+import type { TimeoutLimits } from './session-timeouts.ts';
 
 /** What a session is made of; `openSession` puts it together. */
 export interface SessionParts {
   readonly transport: Transport;
-  readonly lanes: Lanes;
+  readonly lanes: FrameQueue;
   readonly bridge: McpBridge;
-  readonly serve: Serve;
+  readonly serve: ControlHandler;
   readonly initialize: JsonObject;
   /** Throws if what the CLI answered to `initialize` will not do; no message is sent before. */
   readonly checkInitialized?: (answer: JsonObject) => void;
-  readonly limits: Limits;
+  readonly limits: TimeoutLimits;
   readonly maxLineBytes?: number;
   readonly logger: Logger;
   readonly oneshot: boolean;
@@ -46,7 +46,7 @@ export async function serveUnheard(
   request: ControlRequest,
   context: ServeContext,
 ): Promise<ControlResponse | undefined> {
-  if (!isGoodbye(request)) return { ok: false, error: 'stdin of the agent is closed' };
+  if (!isSessionEndHook(request)) return { ok: false, error: 'stdin of the agent is closed' };
   serve(request, context).catch((error: unknown) =>
     logger.warn('a SessionEnd hook failed', { error: String(error) }),
   );

@@ -1,7 +1,7 @@
-import { Silence, whileAwake } from './silence-timer.ts';
+import { SilenceTimer, whileAwake } from './silence-timer.ts';
 
 /** The limits of a session, all of them set. */
-export interface Limits {
+export interface TimeoutLimits {
   readonly stall: { readonly afterMs: number; readonly failMs: number } | undefined;
   readonly interruptMs: number;
   readonly readyMs: number;
@@ -28,29 +28,29 @@ export interface Watched {
 }
 
 /** The patience of a session: with a silent CLI, with one that ignores an interrupt, with one that stays. */
-export class Watch {
-  readonly #limits: Limits;
+export class SessionTimeouts {
+  readonly #limits: TimeoutLimits;
   readonly #session: Watched;
-  readonly #stall: Silence | undefined;
-  readonly #leaving: Silence;
-  readonly #doubt: Silence;
+  readonly #stall: SilenceTimer | undefined;
+  readonly #leaving: SilenceTimer;
+  readonly #doubt: SilenceTimer;
   readonly #limited = new Set<() => void>();
   #stalled = false;
 
-  constructor(limits: Limits, session: Watched) {
+  constructor(limits: TimeoutLimits, session: Watched) {
     this.#limits = limits;
     this.#session = session;
     const { stall, exitMs } = limits;
     const counts = (): boolean => !session.isServing();
     this.#stall =
       stall &&
-      new Silence(
+      new SilenceTimer(
         stall.afterMs,
         () => counts() && session.isBusy(),
         (silentMs) => this.#onStall(silentMs, stall.failMs),
       );
-    this.#leaving = new Silence(exitMs, counts, () => this.#onOverdue());
-    this.#doubt = new Silence(
+    this.#leaving = new SilenceTimer(exitMs, counts, () => this.#onOverdue());
+    this.#doubt = new SilenceTimer(
       exitMs,
       () => counts() && session.isDoubtful(),
       () => session.onDoubt(),
@@ -61,9 +61,9 @@ export class Watch {
   /** The CLI said something, or was just given something to do. */
   heard(): void {
     this.#stalled = false;
-    this.#stall?.heard();
-    this.#leaving.heard();
-    this.#doubt.heard();
+    this.#stall?.reset();
+    this.#leaving.reset();
+    this.#doubt.reset();
   }
 
   /** A result came; if it leaves turns in doubt, silence will decide. */
@@ -78,13 +78,15 @@ export class Watch {
 
   /** An interrupt was written; call what this returns when it is acknowledged. */
   expectReceipt(): () => void {
-    return this.#within(this.#limits.interruptMs, () => this.#deaf('acknowledge an interrupt'));
+    return this.#within(this.#limits.interruptMs, () =>
+      this.failUnresponsive('acknowledge an interrupt'),
+    );
   }
 
   /** It was acknowledged: the turn has to end, too. */
   expectEnd(isOpen: () => boolean): void {
     this.#within(this.#limits.interruptMs, () => {
-      if (isOpen()) this.#deaf('stop its turn after an interrupt');
+      if (isOpen()) this.failUnresponsive('stop its turn after an interrupt');
     });
   }
 
@@ -108,7 +110,7 @@ export class Watch {
     };
   }
 
-  #deaf(what: string): void {
+  failUnresponsive(what: string): void {
     this.#session.fail(`did not ${what} within ${this.#limits.interruptMs} ms`);
   }
 

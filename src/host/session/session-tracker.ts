@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../json.ts';
-import { Calls } from './tool-calls.ts';
-import { Gate } from './stdin-gate.ts';
+import { ToolCallLog } from './tool-calls.ts';
+import { StdinGate } from './stdin-gate.ts';
 import { isInternal } from '../frames/host-messages.ts';
 import type { SessionParts } from './session-parts.ts';
-import { isFence, Turns } from './turn-tracker.ts';
+import { mayEndTurn, TurnTracker } from './turn-tracker.ts';
 
 const BEGINS = { turnBegins: true };
 
@@ -20,10 +20,10 @@ export interface ConversationOptions extends Pick<
 }
 
 /** What the messages of the CLI say about the session, each noted before it goes to the app. */
-export class Conversation {
-  readonly turns: Turns = new Turns();
-  readonly gate: Gate = new Gate(this.turns);
-  readonly calls: Calls = new Calls();
+export class SessionTracker {
+  readonly turns: TurnTracker = new TurnTracker();
+  readonly gate: StdinGate = new StdinGate(this.turns);
+  readonly calls: ToolCallLog = new ToolCallLog();
   readonly #options: ConversationOptions;
   #named = false;
   #id: string;
@@ -52,7 +52,7 @@ export class Conversation {
       lanes.message(data, at, turn, line);
       if (data['subtype'] === 'init') this.#checkServers(data);
     }
-    if (!isFence(data)) this.#merged(turn);
+    if (!mayEndTurn(data)) this.#merged(turn);
     else if (this.turns.doubtful) onDoubt();
     onSettled();
   }
@@ -65,7 +65,7 @@ export class Conversation {
   /** Turns up to this one ended inside another: the app and the gate are told. */
   #merged(turn: number): void {
     if (turn === 0) return;
-    this.#options.lanes.tell('turns_merged', { turn }, turn);
+    this.#options.lanes.pushHostMessage('turns_merged', { turn }, turn);
     this.#options.onSettled();
   }
 
@@ -78,14 +78,14 @@ export class Conversation {
     onNamed();
     if (asked === undefined || asked === id) return;
     logger.warn('the agent opened another session than asked for', { asked, id });
-    lanes.tell('session_id_mismatch', { asked });
+    lanes.pushHostMessage('session_id_mismatch', { asked });
   }
 
   #checkServers(init: JsonObject): void {
     const { bridge, logger, lanes } = this.#options;
     for (const missing of bridge.observe(init['mcp_servers'], BEGINS)) {
       logger.warn('an in-process server is not connected', missing);
-      lanes.tell('mcp_server_not_listed', missing);
+      lanes.pushHostMessage('mcp_server_not_listed', missing);
     }
   }
 }

@@ -45,12 +45,12 @@ export function whileAwake(ms: number, run: () => void, now: () => number = mono
 }
 
 /**
- * Calls back when something has been silent for too long. `heard` costs an assignment, not a timer:
+ * Calls back when something has been silent for too long. `reset` costs an assignment, not a timer:
  * the silence is looked at in ticks, and counts from the first tick after the last sound. While
  * `counts` is false, and while the machine is suspended, it is not counted. The timer does not keep
  * the process alive.
  */
-export class Silence {
+export class SilenceTimer {
   readonly #afterMs: number;
   readonly #counts: () => boolean;
   readonly #onSilence: (silentMs: number) => void;
@@ -79,7 +79,7 @@ export class Silence {
     this.#arm();
   }
 
-  heard(): void {
+  reset(): void {
     this.#heard = true;
   }
 

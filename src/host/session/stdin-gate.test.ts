@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { Gate } from './stdin-gate.ts';
-import { Turns } from './turn-tracker.ts';
+import { StdinGate } from './stdin-gate.ts';
+import { TurnTracker } from './turn-tracker.ts';
 
-function made(): { gate: Gate; turns: Turns; see: (message: JsonObject) => void } {
-  const turns = new Turns();
-  const gate = new Gate(turns);
+function made(): { gate: StdinGate; turns: TurnTracker; see: (message: JsonObject) => void } {
+  const turns = new TurnTracker();
+  const gate = new StdinGate(turns);
   return {
     gate,
     turns,

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { textOf } from '../options/describe-value.ts';
+import { stringOrEmpty } from '../options/describe-value.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
-import type { Turns } from './turn-tracker.ts';
+import type { TurnTracker } from './turn-tracker.ts';
 
 const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled']);
 
@@ -21,8 +21,8 @@ const holdsStdin = (task: JsonObject): boolean => HOLDS_STDIN.has(String(task['t
  * or workflow in the background, no turn about to start, the session not running. Never on a timer, and never because the
  * prompt was a string.
  */
-export class Gate {
-  readonly #turns: Turns;
+export class StdinGate {
+  readonly #turns: TurnTracker;
   readonly #pending = new Map<string, ControlRequest | string>();
   readonly #tasks = new Map<string, string>();
   #state: string | undefined;
@@ -30,7 +30,7 @@ export class Gate {
   #notice: string | undefined;
   #inputEnded = false;
 
-  constructor(turns: Turns) {
+  constructor(turns: TurnTracker) {
     this.#turns = turns;
   }
 
@@ -145,7 +145,7 @@ export function describe(what: ControlRequest | string): string {
       const message = isObject(what['message']) ? what['message'] : {};
       const params = isObject(message['params']) ? message['params'] : {};
       const name = typeof params['name'] === 'string' ? ` ${params['name']}` : '';
-      return `${textOf(message['method'], 'an answer')}${name} on ${String(what['server_name'])}`;
+      return `${stringOrEmpty(message['method'], 'an answer')}${name} on ${String(what['server_name'])}`;
     }
     case 'can_use_tool':
       return `permission for ${String(what['tool_name'])}`;

@@ -26,7 +26,7 @@ interface Kept {
 }
 
 /** The tool calls of a session, oldest first; the last thousand. */
-export class Calls {
+export class ToolCallLog {
   readonly #calls = new Map<string, Kept>();
   #size = 0;
 

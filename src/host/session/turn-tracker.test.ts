@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { isFence, Turns, lastEnded } from './turn-tracker.ts';
+import { mayEndTurn, TurnTracker, lastInterruptedTurn } from './turn-tracker.ts';
 
 const life = (command_uuid: string, state: string): JsonObject => ({
   type: 'command_lifecycle',
@@ -18,7 +18,7 @@ const idle: JsonObject = { type: 'system', subtype: 'session_state_changed', sta
 
 describe('Turns', () => {
   verifies('S18', 'a result ends the turn that it names', () => {
-    const turns = new Turns();
+    const turns = new TurnTracker();
     expect([turns.send('a'), turns.send('b')]).toEqual([1, 2]);
     expect(turns.observe(result('b'))).toBe(2);
     expect(turns.open).toBe(1);
@@ -27,7 +27,7 @@ describe('Turns', () => {
   });
 
   test('a message that was folded into a running turn ends with it', () => {
-    const turns = new Turns();
+    const turns = new TurnTracker();
     turns.send('a');
     turns.observe(life('a', 'started'));
     turns.send('b');
@@ -38,7 +38,7 @@ describe('Turns', () => {
   });
 
   test('a result without names ends what had started, once the CLI has named anything', () => {
-    const turns = new Turns();
+    const turns = new TurnTracker();
     turns.send('a');
     turns.observe(life('a', 'started'));
     turns.send('b');
@@ -48,7 +48,7 @@ describe('Turns', () => {
   });
 
   test('a queued message that was cancelled ends without a result', () => {
-    const turns = new Turns();
+    const turns = new TurnTracker();
     turns.send('a');
     turns.send('b');
     expect(turns.observe(life('b', 'cancelled'))).toBe(2);
@@ -58,7 +58,7 @@ describe('Turns', () => {
   });
 
   test('a CLI that names nothing ends the oldest, and merges what was there when its turn began', () => {
-    const turns = new Turns();
+    const turns = new TurnTracker();
     turns.send('a');
     turns.observe(init);
     turns.send('b');
@@ -74,7 +74,7 @@ describe('Turns', () => {
   });
 
   test('a message that such a CLI took along without a word is doubtful, until a turn begins', () => {
-    const turns = new Turns();
+    const turns = new TurnTracker();
     turns.send('a');
     turns.observe(init);
     turns.send('b');
@@ -91,11 +91,11 @@ describe('Turns', () => {
   });
 
   test('knows which messages may end a turn', () => {
-    expect(isFence(result())).toBe(true);
-    expect(isFence(life('a', 'cancelled'))).toBe(true);
-    expect(isFence({ type: 'system', subtype: 'turns_merged' })).toBe(true);
-    expect(isFence(life('a', 'completed'))).toBe(false);
-    expect(isFence(init)).toBe(false);
+    expect(mayEndTurn(result())).toBe(true);
+    expect(mayEndTurn(life('a', 'cancelled'))).toBe(true);
+    expect(mayEndTurn({ type: 'system', subtype: 'turns_merged' })).toBe(true);
+    expect(mayEndTurn(life('a', 'completed'))).toBe(false);
+    expect(mayEndTurn(init)).toBe(false);
   });
 
   verifies(
@@ -107,7 +107,7 @@ describe('Turns', () => {
           fc.array(fc.nat(5), { minLength: 1, maxLength: 30 }),
           fc.func(fc.boolean()),
           (sizes, strays) => {
-            const turns = new Turns();
+            const turns = new TurnTracker();
             const ends: number[] = [];
             let next = 0;
             for (const [at, size] of sizes.entries()) {
@@ -137,6 +137,6 @@ test.each([undefined, null, 'a', 1])('a receipt that says %j of queued turns nam
     ['a', 1],
     ['b', 2],
   ]);
-  expect(lastEnded(open, { still_queued: odd })).toBe(2);
-  expect(lastEnded(open, { still_queued: ['b'] })).toBe(1);
+  expect(lastInterruptedTurn(open, { still_queued: odd })).toBe(2);
+  expect(lastInterruptedTurn(open, { still_queued: ['b'] })).toBe(1);
 });

@@ -18,9 +18,9 @@ export interface TurnResult {
 
 /**
  * Whether a message may end a turn: a result, the cancelling of a queued message, or our own note
- * that turns were merged. `Turns.observe` gives each of these a number, and the reader counts them.
+ * that turns were merged. `TurnTracker.observe` gives each of these a number, and the reader counts them.
  */
-export const isFence = (message: JsonObject): boolean => {
+export const mayEndTurn = (message: JsonObject): boolean => {
   const type = message['type'];
   if (type === 'result') return true;
   if (type === 'command_lifecycle') return message['state'] === 'cancelled';
@@ -40,7 +40,7 @@ export const isFence = (message: JsonObject): boolean => {
  *
  * So what is left of an interrupted turn never ends the next one.
  */
-export class Turns {
+export class TurnTracker {
   readonly #open = new Map<string, Sent>();
   #sent = 0;
   #names = false;
@@ -199,7 +199,7 @@ function uuidsOf(message: JsonObject): readonly string[] {
 }
 
 /** The highest turn that an interrupt ended: of those that were open, all but the queued ones. */
-export function lastEnded(
+export function lastInterruptedTurn(
   open: ReadonlyMap<string, number>,
   receipt: { readonly still_queued?: unknown },
 ): number {

@@ -16,7 +16,7 @@ const WAITING = 10_000;
  * Hands the transcript on to a store, in order, one call at a time. A store that fails or falls ten
  * thousand entries behind loses entries, which is told; it never holds up the session.
  */
-export class Mirror {
+export class StoreMirror {
   readonly #store: SessionStore;
   readonly #onError: (error: DuolaneError, key: SessionKey) => void;
   #waiting: { readonly key: SessionKey; readonly entries: readonly JsonObject[] }[] = [];
@@ -62,7 +62,7 @@ export class Mirror {
 }
 
 /** A configuration folder that holds one session, for a CLI to resume it from; dispose it afterwards. */
-export async function restore(
+export async function restoreTranscript(
   store: SessionStore,
   {
     cwd,
