@@ -4,11 +4,11 @@ import type { JsonObject } from '../json.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { onAbort } from '../stream/abort.ts';
 import { JsonlDecoder, InvalidLine } from '../wire/jsonl.ts';
-import { Agent } from './loop/agent-loop.ts';
-import { type Flags, parseFlags } from './command-line/flags.ts';
+import { AgentLoop } from './loop/agent-loop.ts';
+import { type AgentFlags, parseFlags } from './command-line/flags.ts';
 import { type ChosenModel, chooseModel } from './models/choose-model.ts';
 import { openStored, placeOf } from './session/open-session.ts';
-import { Output } from './command-line/line-output.ts';
+import { LineOutput } from './command-line/line-output.ts';
 import type { Policy } from './permissions/permission-policy.ts';
 import { printer } from './command-line/text-printer.ts';
 import { formatRule } from './permissions/permission-rules.ts';
@@ -49,7 +49,7 @@ async function main(): Promise<void> {
     return;
   }
   for (const text of flags.notes) note(text);
-  const output = new Output(process.stdout);
+  const output = new LineOutput(process.stdout);
   const print = flags.inputFormat === 'text';
   // A person reads the answer as it grows; the other formats show only what was asked for.
   const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
@@ -85,7 +85,7 @@ async function main(): Promise<void> {
   else await serve(agent);
 }
 
-async function openAgent(flags: Flags, output: Output): Promise<Agent | undefined> {
+async function openAgent(flags: AgentFlags, output: LineOutput): Promise<AgentLoop | undefined> {
   const { env } = process;
   const cwd = process.cwd();
   const [given, ...mcpConfigs] = await Promise.all([
@@ -110,7 +110,7 @@ async function openAgent(flags: Flags, output: Output): Promise<Agent | undefine
   try {
     const stored = await openStored(flags, placeOf(env, cwd));
     const drained = (): Promise<void> => output.drained();
-    return new Agent({
+    return new AgentLoop({
       flags,
       settings,
       mcpConfigs,
@@ -142,7 +142,7 @@ const rulesWithoutTool = ({ deny, ask }: Policy): string[] =>
 /** The sandbox that the settings ask for. Throws where it cannot be had: nothing runs without it then. */
 async function openSandbox(
   given: JsonObject,
-  flags: Flags,
+  flags: AgentFlags,
   cwd: string,
 ): Promise<Sandbox | undefined> {
   const { env } = process;
@@ -169,7 +169,7 @@ async function openSandbox(
  */
 async function furtherSettings(
   given: JsonObject,
-  flags: Flags,
+  flags: AgentFlags,
   cwd: string,
 ): Promise<{ readonly others: readonly JsonObject[]; readonly notices: string[] }> {
   const [refused] = flags.refused;
@@ -201,7 +201,7 @@ async function furtherSettings(
 
 /** A model that cannot be set up gives way at once; one that fails later, in its step. */
 async function firstModel(
-  flags: Flags,
+  flags: AgentFlags,
   place: Parameters<typeof chooseModel>[1],
 ): Promise<ChosenModel> {
   try {
@@ -234,7 +234,7 @@ const failedStart = (message: string, reason: string): Record<string, unknown> =
 });
 
 /** Frames from stdin, each as soon as its line is there. */
-async function serve(agent: Agent): Promise<void> {
+async function serve(agent: AgentLoop): Promise<void> {
   const decoder = new JsonlDecoder();
   const take = (frames: ReturnType<JsonlDecoder['decode']>): void => {
     for (const frame of frames) {
@@ -252,7 +252,7 @@ async function serve(agent: Agent): Promise<void> {
 }
 
 /** One question, from the words of the command line or from stdin. */
-async function ask(agent: Agent, words: string | undefined): Promise<void> {
+async function ask(agent: AgentLoop, words: string | undefined): Promise<void> {
   let question = words ?? '';
   if (words === undefined) {
     process.stdin.setEncoding('utf8');

@@ -1,10 +1,10 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { Hooks } from '../../src/agent-cli/permissions/hook-dispatcher.ts';
-import { Lane } from '../../src/agent-cli/session/control-link.ts';
+import { HookDispatcher } from '../../src/agent-cli/permissions/hook-dispatcher.ts';
+import { ControlLink } from '../../src/agent-cli/session/control-link.ts';
 import { streamWithRetry } from '../../src/agent-cli/models/retry.ts';
 import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
-import { unlessAborted } from '../../src/agent-cli/wait.ts';
+import { raceAbort } from '../../src/agent-cli/wait.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { InMemorySessionStore } from '../../src/host/index.ts';
 import { startSession } from '../../src/host/session/open-session.ts';
@@ -99,20 +99,20 @@ const ROWS: Readonly<Record<string, Open>> = {
         yield 1;
       }),
     ),
-  'unlessAborted of the CLI': () => (signal) => unlessAborted(never(), signal),
+  'unlessAborted of the CLI': () => (signal) => raceAbort(never(), signal),
   'Lane.ask': () => {
-    const lane = new Lane(
+    const lane = new ControlLink(
       () => {},
       () => ({ ok: true }),
     );
-    return (signal) => lane.ask({ subtype: 'x' }, { signal });
+    return (signal) => lane.request({ subtype: 'x' }, { signal });
   },
   'Hooks.fire': () => {
-    const lane = new Lane(
+    const lane = new ControlLink(
       () => {},
       () => ({ ok: true }),
     );
-    const hooks = new Hooks({ lane, base: () => ({}), onFailure: () => {} });
+    const hooks = new HookDispatcher({ lane, base: () => ({}), onFailure: () => {} });
     hooks.register({ PreToolUse: [{ hookCallbackIds: ['h'], onFailure: 'block' }] });
     return (signal) => hooks.fire('PreToolUse', {}, { signal, toolUseId: 't' });
   },

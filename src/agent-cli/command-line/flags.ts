@@ -8,22 +8,22 @@ export const PERMISSION_MODES = [
   'dontAsk',
   'bypassPermissions',
 ] as const;
-export type PermissionMode = (typeof PERMISSION_MODES)[number];
+export type PolicyMode = (typeof PERMISSION_MODES)[number];
 
-export const isPermissionMode = (value: unknown): value is PermissionMode =>
-  PERMISSION_MODES.includes(value as PermissionMode);
+export const isPermissionMode = (value: unknown): value is PolicyMode =>
+  PERMISSION_MODES.includes(value as PolicyMode);
 
-export type OutputFormat = 'text' | 'json' | 'stream-json';
+export type PrintFormat = 'text' | 'json' | 'stream-json';
 
 /** What the command line said, checked; nothing in it has been read from disk or network yet. */
-export interface Flags {
+export interface AgentFlags {
   readonly help: boolean;
   readonly version: boolean;
   readonly print: boolean;
   /** Free words: the question of `-p`. */
   readonly prompt: string | undefined;
   readonly inputFormat: 'text' | 'stream-json';
-  readonly outputFormat: OutputFormat;
+  readonly outputFormat: PrintFormat;
   readonly verbose: boolean;
   readonly model: string | undefined;
   readonly fallbackModel: string | undefined;
@@ -34,7 +34,7 @@ export interface Flags {
   readonly jsonSchema: JsonObject | undefined;
   readonly systemPrompt: string | undefined;
   readonly appendSystemPrompt: string | undefined;
-  readonly permissionMode: PermissionMode;
+  readonly permissionMode: PolicyMode;
   readonly allowBypass: boolean;
   /** `stdio`: ask the host. */
   readonly permissionPromptTool: string | undefined;
@@ -201,7 +201,7 @@ function takeValues(name: string, arity: Arity, words: string[]): string[] {
  * that we do not support is noted, never refused; a value that makes no sense throws `invalid`
  * with a sentence for the person who typed it.
  */
-export function parseFlags(argv: readonly string[]): Flags {
+export function parseFlags(argv: readonly string[]): AgentFlags {
   const { values, free, unknown } = readWords(argv);
   const has = (name: string): boolean => values.has(name);
   const last = (name: string): string | undefined => values.get(name)?.at(-1);
@@ -234,7 +234,7 @@ export function parseFlags(argv: readonly string[]): Flags {
     'json',
     'stream-json',
   ] as const);
-  const flags: Flags = {
+  const flags: AgentFlags = {
     help: has('help'),
     version: has('version'),
     print: has('print'),
@@ -287,7 +287,7 @@ export function parseFlags(argv: readonly string[]): Flags {
   return flags;
 }
 
-function check(flags: Flags): void {
+function check(flags: AgentFlags): void {
   const { inputFormat, outputFormat, permissionPromptTool, sessionId } = flags;
   if (inputFormat === 'stream-json' && outputFormat !== 'stream-json') {
     throw new DuolaneError(

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { expect, test } from 'vitest';
-import { Output, type Sink } from './line-output.ts';
+import { LineOutput, type Sink } from './line-output.ts';
 
 class Pipe extends EventEmitter implements Sink {
   readonly written: string[] = [];
@@ -13,7 +13,7 @@ class Pipe extends EventEmitter implements Sink {
 
 test('write never waits; drained() does while the pipe is full', async () => {
   const pipe = new Pipe();
-  const output = new Output(pipe);
+  const output = new LineOutput(pipe);
   await output.drained();
   pipe.full = true;
   output.write({ a: 1 });
@@ -29,7 +29,7 @@ test('write never waits; drained() does while the pipe is full', async () => {
 
 test('a reader that left is told once, ends the wait, and gets nothing more', async () => {
   const pipe = new Pipe();
-  const output = new Output(pipe);
+  const output = new LineOutput(pipe);
   pipe.full = true;
   output.write({ a: 1 });
   const waiting = output.drained();

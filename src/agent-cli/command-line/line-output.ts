@@ -15,7 +15,7 @@ export interface Sink {
  * answers always get through; whoever produces much awaits `drained()` between lines. A reader that
  * left (EPIPE) is told once, and what is written after that goes nowhere.
  */
-export class Output {
+export class LineOutput {
   readonly #sink: Sink;
   readonly #gone = new AbortController();
   #full = false;

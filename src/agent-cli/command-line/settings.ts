@@ -1,8 +1,8 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { type Flags, isPermissionMode } from './flags.ts';
+import { type AgentFlags, isPermissionMode } from './flags.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from '../../event/retry/retry-policy.ts';
-import type { Usage } from '../models/types.ts';
+import type { TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import { record } from '../read.ts';
 import { parseRule } from '../permissions/permission-rules.ts';
@@ -57,7 +57,7 @@ async function readText(path: string, cwd: string): Promise<string> {
 /** `others` are further settings, of files or of the operator: their permissions are added. */
 export function readSettings(
   given: JsonObject,
-  flags: Flags,
+  flags: AgentFlags,
   env: Env,
   others: readonly JsonObject[] = [],
 ): Settings {
@@ -145,7 +145,7 @@ function readRetry(given: JsonObject, env: Env): RetryPolicy {
 }
 
 /** What some tokens cost; 0 without a price. */
-export const costOf = (usage: Usage, price: Price | undefined): number =>
+export const costOf = (usage: TokenUsage, price: Price | undefined): number =>
   price === undefined
     ? 0
     : ((usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens) *

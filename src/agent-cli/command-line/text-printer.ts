@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../json.ts';
-import type { OutputFormat } from './flags.ts';
-import type { Output } from './line-output.ts';
+import type { PrintFormat } from './flags.ts';
+import type { LineOutput } from './line-output.ts';
 import { record, str } from '../read.ts';
 
 /**
@@ -8,7 +8,7 @@ import { record, str } from '../read.ts';
  * result, with `stream-json` every message. An answer that is withdrawn for a retry cannot be taken
  * back from a terminal: a line says so.
  */
-export function printer(format: OutputFormat, output: Output): (message: JsonObject) => void {
+export function printer(format: PrintFormat, output: LineOutput): (message: JsonObject) => void {
   if (format === 'stream-json') return (message) => output.write(message);
   if (format === 'json') {
     return (message) => {

@@ -44,7 +44,7 @@ const isSet = (value: unknown): boolean =>
   !(Array.isArray(value) && value.length === 0) &&
   !(isObject(value) && Object.keys(value).length === 0);
 
-export const refuse = (what: string, fix: string): DuolaneError =>
+export const refuseOptions = (what: string, fix: string): DuolaneError =>
   new DuolaneError('unsupported', `${what} is not supported by duolane-agent; ${fix}`);
 
 /** Where settings come from, which decides what of them is in force. */
@@ -62,13 +62,13 @@ export function ignoredSettings(
   { main = false, rulesOnly = false }: SettingsKind = {},
 ): readonly string[] {
   if (!main && isSet(given['sandbox']))
-    throw refuse(`sandbox of ${where}`, 'give it as the option sandbox, or with --settings');
+    throw refuseOptions(`sandbox of ${where}`, 'give it as the option sandbox, or with --settings');
   for (const [name, value] of Object.entries(record(given['permissions'])))
     if (!PERMISSIONS.has(name) && isSet(value))
-      throw refuse(`permissions.${name} of ${where}`, "remove it, or use the vendor's CLI");
+      throw refuseOptions(`permissions.${name} of ${where}`, "remove it, or use the vendor's CLI");
   for (const [name, value] of Object.entries(given))
     if (GUARDS.has(name) && isSet(value))
-      throw refuse(`${name} of ${where}`, 'register hooks through the host');
+      throw refuseOptions(`${name} of ${where}`, 'register hooks through the host');
   const { defaultMode, additionalDirectories } = record(given['permissions']);
   const isModeIgnored =
     isSet(defaultMode) &&

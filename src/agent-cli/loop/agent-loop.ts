@@ -3,30 +3,30 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isControl } from '../../wire/control-peer.ts';
-import { type Conductor, serveControl } from './control-handlers.ts';
-import type { Flags } from '../command-line/flags.ts';
-import { Hooks } from '../permissions/hook-dispatcher.ts';
-import { Lane } from '../session/control-link.ts';
+import { type LoopControls, serveControl } from './control-handlers.ts';
+import type { AgentFlags } from '../command-line/flags.ts';
+import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
+import { ControlLink } from '../session/control-link.ts';
 import { type ChosenModel, chooseModel } from '../models/choose-model.ts';
 import type { Block } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
 import { realPath } from '../permissions/path-rules.ts';
 import { idsOf, type Priority, type Prompt, PromptQueue } from '../session/prompt-queue.ts';
 import { record, str } from '../read.ts';
-import type { Rule } from '../permissions/permission-rules.ts';
+import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { Sandbox } from '../sandbox/bubblewrap.ts';
-import { Session } from '../session/cli-session.ts';
-import { replay, Transcript } from '../session/transcript.ts';
+import { CliSession } from '../session/cli-session.ts';
+import { historyFrom, Transcript } from '../session/transcript.ts';
 import type { Settings } from '../command-line/settings.ts';
-import type { Place } from '../tools/builtin/workspace.ts';
-import { Servers } from '../tools/mcp/mcp-servers.ts';
+import type { Workspace } from '../tools/builtin/workspace.ts';
+import { McpServers } from '../tools/mcp/mcp-servers.ts';
 import { toolEnv } from '../tools/tool-env.ts';
 import type { AgentTool } from '../tools/types.ts';
-import { Interrupted, TurnState } from '../turn/turn-state.ts';
+import { TurnInterrupted, TurnState } from '../turn/turn-state.ts';
 import { VERSION } from '../version.ts';
 
-export interface AgentOptions {
-  readonly flags: Flags;
+export interface AgentLoopOptions {
+  readonly flags: AgentFlags;
   readonly settings: Settings;
   readonly mcpConfigs: readonly JsonObject[];
   /** What was asked for and has no effect, for the message lane. */
@@ -44,19 +44,19 @@ export interface AgentOptions {
 }
 
 /** How long a turn may take to end when the process must. */
-const FAREWELL_MS = 1500;
+const EXIT_GRACE_MS = 1500;
 
 /**
  * The agent at this end of the pipe: takes frames, runs one turn after the other, and knows when all
  * is over. After `endInput` it finishes what is queued and then resolves `done` with the exit code.
  */
-export class Agent implements Conductor {
+export class AgentLoop implements LoopControls {
   readonly version: string = VERSION;
-  readonly session: Session;
+  readonly session: CliSession;
   readonly done: Promise<number>;
-  readonly #options: AgentOptions;
-  readonly #lane: Lane;
-  readonly #servers: Servers;
+  readonly #options: AgentLoopOptions;
+  readonly #lane: ControlLink;
+  readonly #servers: McpServers;
   readonly #ended = new AbortController();
   #turn: TurnState | undefined;
   #started = false;
@@ -65,26 +65,26 @@ export class Agent implements Conductor {
   #failed = false;
   #finish: (code: number) => void = () => {};
 
-  constructor(options: AgentOptions) {
+  constructor(options: AgentLoopOptions) {
     const { flags, settings, cwd, env, stored, model } = options;
     this.#options = options;
     this.done = new Promise((resolve) => (this.#finish = resolve));
     const childEnv = toolEnv(env, settings.passEnv);
-    const lane = new Lane(
+    const lane = new ControlLink(
       options.write,
       (request) => serveControl(request, this),
-      (why) => this.session.inform(`The host sent ${why}.`, { level: 'warning' }),
+      (why) => this.session.emitInfo(`The host sent ${why}.`, { level: 'warning' }),
     );
     this.#lane = lane;
-    this.#servers = new Servers({
+    this.#servers = new McpServers({
       lane,
       events: {
         elicit: async (server, request, signal) => {
-          const { elicit } = await import('./mcp-client-requests.ts');
-          return this.session.waiting(() => elicit(lane, server, request, signal));
+          const { elicitFromHost } = await import('./mcp-client-requests.ts');
+          return this.session.waiting(() => elicitFromHost(lane, server, request, signal));
         },
         log: (server, level, data) =>
-          this.session.inform(describeLog(data), { tag: 'mcp_log', server, level }),
+          this.session.emitInfo(describeLog(data), { tag: 'mcp_log', server, level }),
       },
       help: {
         cwd,
@@ -128,16 +128,16 @@ export class Agent implements Conductor {
     };
     const builtins = loadBuiltins(flags.tools, place);
     builtins.catch(() => {}); // thrown again when a turn needs them
-    this.session = new Session({
+    this.session = new CliSession({
       id: stored.id,
       cwd,
       flags,
       settings,
       choices,
-      conversation: replay(stored.entries),
+      conversation: historyFrom(stored.entries),
       transcript,
       lane,
-      hooks: new Hooks({
+      hooks: new HookDispatcher({
         lane,
         base: () => ({
           session_id: stored.id,
@@ -147,7 +147,7 @@ export class Agent implements Conductor {
         }),
         onFailure: (event, why) => {
           options.note(`${event} hook ${why}`);
-          this.session.inform(`${event} hook ${why}`, { tag: 'hook_callback_failed' });
+          this.session.emitInfo(`${event} hook ${why}`, { tag: 'hook_callback_failed' });
         },
       }),
       servers: this.#servers,
@@ -185,7 +185,7 @@ export class Agent implements Conductor {
     }
     session.queue.add(prompt);
     if (prompt.priority === 'now') {
-      this.#turn.controller.abort(new Interrupted('now', 'a more urgent message came'));
+      this.#turn.controller.abort(new TurnInterrupted('now', 'a more urgent message came'));
     }
   }
 
@@ -200,7 +200,7 @@ export class Agent implements Conductor {
     const waits = this.#turn?.awaited.size ?? 0;
     if (waits > 0) {
       const why = `the host closed the input before it answered ${waits} tool call(s); resume the session to go on`;
-      this.#turn?.controller.abort(new Interrupted('end', why));
+      this.#turn?.controller.abort(new TurnInterrupted('end', why));
     }
     this.#lane.end(
       new DuolaneError('closed', 'the host has closed the input, so it can no longer answer'),
@@ -211,11 +211,11 @@ export class Agent implements Conductor {
   /** The process must end: hooks and the running turn get a short time to say so. */
   async terminate(why: string): Promise<void> {
     this.session.queue.cancelAll();
-    this.#turn?.controller.abort(new Interrupted('end', why));
+    this.#turn?.controller.abort(new TurnInterrupted('end', why));
     await this.#sayGoodbye();
     this.endInput();
     const { settledWithin } = await import('../../stream/abort.ts');
-    await settledWithin(this.done, FAREWELL_MS);
+    await settledWithin(this.done, EXIT_GRACE_MS);
   }
 
   interrupt({ cancelQueued }: { readonly cancelQueued: boolean }): {
@@ -224,7 +224,7 @@ export class Agent implements Conductor {
   } {
     const dropped = cancelQueued ? this.session.queue.cancelAll() : [];
     this.#lifecycle(dropped, 'cancelled');
-    this.#turn?.controller.abort(new Interrupted('user', 'interrupted by the user'));
+    this.#turn?.controller.abort(new TurnInterrupted('user', 'interrupted by the user'));
     return { stillQueued: this.session.queue.uuids, cancelled: idsOf(dropped) };
   }
 
@@ -250,7 +250,7 @@ export class Agent implements Conductor {
 
   endSession(): void {
     this.session.queue.cancelAll();
-    this.#turn?.controller.abort(new Interrupted('end', 'the host ended the session'));
+    this.#turn?.controller.abort(new TurnInterrupted('end', 'the host ended the session'));
     // After the answer to this request.
     Promise.resolve()
       .then(() => this.#sayGoodbye())
@@ -265,7 +265,7 @@ export class Agent implements Conductor {
   async #sayGoodbye(): Promise<void> {
     if (this.#inputEnded || this.#saidGoodbye) return;
     this.#saidGoodbye = true;
-    const options = { signal: AbortSignal.timeout(FAREWELL_MS), toolUseId: '', subject: 'other' };
+    const options = { signal: AbortSignal.timeout(EXIT_GRACE_MS), toolUseId: '', subject: 'other' };
     // Hooks report their own failures; a session ends without them.
     await this.session.hooks.fire('SessionEnd', { reason: 'other' }, options).catch(() => {});
   }
@@ -320,10 +320,10 @@ export class Agent implements Conductor {
 function closedPaths(
   sandbox: Sandbox | undefined,
   directories: readonly string[],
-): readonly Rule[] {
+): readonly PermissionRule[] {
   if (!sandbox) return [];
   const { readOnly, hidden } = sandbox.closed(directories);
-  const rules = (tool: string, paths: readonly string[]): Rule[] =>
+  const rules = (tool: string, paths: readonly string[]): PermissionRule[] =>
     paths.map((content) => ({ tool, content }));
   return [
     ...rules('Read', hidden),
@@ -331,7 +331,10 @@ function closedPaths(
   ];
 }
 
-async function loadBuiltins(names: readonly string[], place: Place): Promise<readonly AgentTool[]> {
+async function loadBuiltins(
+  names: readonly string[],
+  place: Workspace,
+): Promise<readonly AgentTool[]> {
   if (names.length === 0) return [];
   const { builtinTools } = await import('../tools/builtin/builtin-tools.ts');
   return builtinTools(names, place);

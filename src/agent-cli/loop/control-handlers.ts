@@ -4,17 +4,17 @@ import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import { blocksOf } from '../models/types.ts';
-import { applyUpdate, type PermissionUpdate } from '../permissions/permission-policy.ts';
+import { applyUpdate, type PolicyUpdate } from '../permissions/permission-policy.ts';
 import { record, str, texts } from '../read.ts';
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
-import type { Session } from '../session/cli-session.ts';
+import type { CliSession } from '../session/cli-session.ts';
 import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
-import { CAPABILITIES, userMessage } from '../turn/sdk-messages.ts';
+import { CAPABILITIES, userLine } from '../turn/sdk-messages.ts';
 import { ignoredFields, ignoredSettings } from '../command-line/unsupported-options.ts';
 
 /** What the requests of a host need beyond the session: the one who runs turns. */
-export interface Conductor {
-  readonly session: Session;
+export interface LoopControls {
+  readonly session: CliSession;
   readonly version: string;
   /** Stops the running turn at once; with `cancelQueued` what waits is dropped too. */
   interrupt(options: { readonly cancelQueued: boolean }): {
@@ -30,7 +30,7 @@ export interface Conductor {
 
 type Handler = (
   request: ControlRequest,
-  conductor: Conductor,
+  conductor: LoopControls,
 ) => ControlResponse | Promise<ControlResponse>;
 
 const ok = (response?: unknown, envelope?: JsonObject): ControlResponse => ({
@@ -50,7 +50,7 @@ const no = (error: string, errorCode?: string): ControlResponse => ({
  */
 export function serveControl(
   request: ControlRequest,
-  conductor: Conductor,
+  conductor: LoopControls,
 ): ControlResponse | Promise<ControlResponse> {
   const handler = Object.hasOwn(HANDLERS, request.subtype) ? HANDLERS[request.subtype] : undefined;
   if (!handler) {
@@ -131,7 +131,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   },
 };
 
-function initialize(request: ControlRequest, conductor: Conductor): ControlResponse {
+function initialize(request: ControlRequest, conductor: LoopControls): ControlResponse {
   const { session, version } = conductor;
   // The prompt may be in the pipe already: after a refusal no turn runs.
   session.refusal = session.hooks.refusal(request['hooks']);
@@ -179,7 +179,7 @@ function initialize(request: ControlRequest, conductor: Conductor): ControlRespo
   return ok(state, waiting);
 }
 
-function takeSystemPrompt({ choices }: Session, request: ControlRequest): void {
+function takeSystemPrompt({ choices }: CliSession, request: ControlRequest): void {
   const { systemPrompt } = request;
   if (Array.isArray(systemPrompt))
     choices.systemPrompt = texts(systemPrompt).filter(Boolean).join('\n\n');
@@ -188,7 +188,7 @@ function takeSystemPrompt({ choices }: Session, request: ControlRequest): void {
   if (more !== '') choices.systemPrompt = [choices.systemPrompt, more].filter(Boolean).join('\n\n');
 }
 
-function setPermissionMode({ mode }: ControlRequest, { session }: Conductor): ControlResponse {
+function setPermissionMode({ mode }: ControlRequest, { session }: LoopControls): ControlResponse {
   if (!isPermissionMode(mode)) {
     return no(
       `Cannot set permission mode: must be one of ${PERMISSION_MODES.toSorted().join(', ')}`,
@@ -206,17 +206,23 @@ function setPermissionMode({ mode }: ControlRequest, { session }: Conductor): Co
   return ok({ mode });
 }
 
-async function setModel({ model }: ControlRequest, conductor: Conductor): Promise<ControlResponse> {
+async function setModel(
+  { model }: ControlRequest,
+  conductor: LoopControls,
+): Promise<ControlResponse> {
   const { session } = conductor;
   const name = typeof model === 'string' && model !== 'default' ? model : undefined;
   const chosen = await conductor.chooseModel(name);
   session.choices.model = chosen;
   const said = `<local-command-stdout>Set model to ${chosen.model.name}</local-command-stdout>`;
-  session.emit(userMessage([{ type: 'text', text: said }], { isReplay: true }));
+  session.emit(userLine([{ type: 'text', text: said }], { isReplay: true }));
   return ok({ model: chosen.model.name });
 }
 
-async function mcpCall(request: ControlRequest, { session }: Conductor): Promise<ControlResponse> {
+async function mcpCall(
+  request: ControlRequest,
+  { session }: LoopControls,
+): Promise<ControlResponse> {
   const name = str(request['tool']);
   const tool = session.servers.tools().find(({ spec }) => spec.name === name);
   if (!tool || tool.server?.source === 'sdk') {
@@ -233,7 +239,7 @@ async function mcpCall(request: ControlRequest, { session }: Conductor): Promise
 }
 
 /** What may change in a running session: the effort, and further permission rules. */
-function applySettings({ settings }: ControlRequest, { session }: Conductor): ControlResponse {
+function applySettings({ settings }: ControlRequest, { session }: LoopControls): ControlResponse {
   const { effortLevel, sandbox } = record(settings);
   if (sandbox !== undefined)
     return no('The sandbox cannot be changed while the session runs: start it with --settings');
@@ -248,7 +254,7 @@ function applySettings({ settings }: ControlRequest, { session }: Conductor): Co
 /** What `apply_flag_settings` may not change, or changes without effect. */
 function changesOf(settings: JsonObject): {
   readonly ignored: readonly string[];
-  readonly updates: readonly PermissionUpdate[];
+  readonly updates: readonly PolicyUpdate[];
   readonly refused?: string;
 } {
   try {
@@ -266,7 +272,7 @@ function changesOf(settings: JsonObject): {
   }
 }
 
-const modelsOf = ({ choices: { model } }: Session): JsonObject[] => [
+const modelsOf = ({ choices: { model } }: CliSession): JsonObject[] => [
   {
     value: model.model.name,
     displayName: model.model.name,
@@ -274,7 +280,7 @@ const modelsOf = ({ choices: { model } }: Session): JsonObject[] => [
   },
 ];
 
-function settingsOf(session: Session): JsonObject {
+function settingsOf(session: CliSession): JsonObject {
   const { choices, settings } = session;
   return {
     effective: { ...settings.given, permissions: permissionsOf(session) },
@@ -283,7 +289,7 @@ function settingsOf(session: Session): JsonObject {
   };
 }
 
-function permissionsOf({ policy }: Session): JsonObject {
+function permissionsOf({ policy }: CliSession): JsonObject {
   const { allow, deny, ask, mode } = policy;
   return {
     allow: allow.map(formatRule),
@@ -294,7 +300,7 @@ function permissionsOf({ policy }: Session): JsonObject {
 }
 
 /** An estimate, at four characters a token: open models do not tell. */
-function contextUsage(session: Session): JsonObject {
+function contextUsage(session: CliSession): JsonObject {
   const estimate = (value: unknown): number => Math.ceil(JSON.stringify(value).length / 4);
   const specs = session.tools().map(({ spec }) => spec);
   const categories = [

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { isInside, realPath } from '../permissions/path-rules.ts';
+import { isInsideDirectory, realPath } from '../permissions/path-rules.ts';
 import { str } from '../read.ts';
 import { openToRead } from '../tools/builtin/open-file.ts';
 
@@ -19,7 +19,7 @@ export async function readFileForHost(
 ): Promise<JsonObject> {
   const absPath = resolve(cwd, str(request['path']));
   const real = realPath(absPath);
-  if (!directories.some((directory) => isInside(directory, real))) {
+  if (!directories.some((directory) => isInsideDirectory(directory, real))) {
     throw new DuolaneError('unauthorized', `${absPath} is outside the working directories`);
   }
   await using file = await openToRead(real).catch((cause: unknown) => {

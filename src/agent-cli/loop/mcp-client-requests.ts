@@ -1,14 +1,14 @@
 import { pathToFileURL } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import type { Lane } from '../session/control-link.ts';
+import type { ControlLink } from '../session/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
-import type { Block, Message } from '../models/types.ts';
+import type { Block, ChatMessage } from '../models/types.ts';
 import { list, record, str } from '../read.ts';
 
 /** What MCP servers may ask of us, wherever they run. */
 export interface ServerRequests {
-  readonly lane: Lane;
+  readonly lane: ControlLink;
   readonly cwd: string;
   readonly model: () => ChosenModel;
 }
@@ -25,7 +25,7 @@ export async function answerServer(
     case 'roots/list':
       return { roots: [{ uri: pathToFileURL(cwd).href, name: 'working directory' }] };
     case 'elicitation/create':
-      return elicit(lane, server, params, signal);
+      return elicitFromHost(lane, server, params, signal);
     case 'sampling/createMessage':
       return sample(model(), params, signal);
     default:
@@ -34,8 +34,8 @@ export async function answerServer(
 }
 
 /** Asks the person behind the host; a host that cannot ask declines. */
-export async function elicit(
-  lane: Lane,
+export async function elicitFromHost(
+  lane: ControlLink,
   server: string,
   params: JsonObject,
   signal: AbortSignal,
@@ -49,7 +49,7 @@ export async function elicit(
     ...(params['url'] !== undefined && { url: params['url'] }),
     ...(params['elicitationId'] !== undefined && { elicitation_id: params['elicitationId'] }),
   };
-  const answer = record(await lane.ask(request, { signal }));
+  const answer = record(await lane.request(request, { signal }));
   const { action, content } = answer;
   if (action !== 'accept' && action !== 'decline') return { action: 'cancel' };
   return { action, ...(action === 'accept' && isObject(content) && { content }) };
@@ -60,7 +60,7 @@ async function sample(
   params: JsonObject,
   signal: AbortSignal,
 ): Promise<JsonObject> {
-  const messages = list(params['messages']).map((value): Message => {
+  const messages = list(params['messages']).map((value): ChatMessage => {
     const { role, content } = record(value);
     const blocks = (Array.isArray(content) ? content : [content]).map((part) =>
       toBlock(record(part)),

@@ -6,13 +6,13 @@ import { modelError } from '../../event/retry/model-error.ts';
 import {
   type Block,
   blocksOf,
-  type Message,
+  type ChatMessage,
   type Model,
   type ModelEvent,
   type ModelRequest,
   NO_USAGE,
-  type StopReason,
-  type Usage,
+  type ModelStopReason,
+  type TokenUsage,
 } from './types.ts';
 
 interface LanguageModel {
@@ -70,7 +70,7 @@ function toOptions(request: ModelRequest): JsonObject {
   };
 }
 
-function toPrompt({ role, content }: Message): JsonObject[] {
+function toPrompt({ role, content }: ChatMessage): JsonObject[] {
   const blocks = blocksOf(content);
   const results = blocks.filter(({ type }) => type === 'tool_result');
   const rest = blocks.filter(({ type }) => type !== 'tool_result').flatMap(toPart);
@@ -167,7 +167,7 @@ export async function* readParts(
 }
 
 // v4 has {unified, raw}, earlier ones a bare word.
-function stopReason(value: unknown, called: boolean): StopReason {
+function stopReason(value: unknown, called: boolean): ModelStopReason {
   const word = isObject(value) ? value['unified'] : value;
   if (word === 'error') throw new DuolaneError('server', 'the model ended with an error');
   if (called) return 'tool_use';
@@ -176,7 +176,7 @@ function stopReason(value: unknown, called: boolean): StopReason {
 }
 
 // v2 has numbers, v3 and v4 nested totals.
-function toUsage(value: unknown): Usage {
+function toUsage(value: unknown): TokenUsage {
   if (!isObject(value)) return NO_USAGE;
   const total = (entry: unknown): number => Number((isObject(entry) ? entry['total'] : entry) ?? 0);
   const input = value['inputTokens'];

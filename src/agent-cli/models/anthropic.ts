@@ -8,11 +8,11 @@ import {
   type ModelEvent,
   type ModelRequest,
   NO_USAGE,
-  type StopReason,
-  type Usage,
+  type ModelStopReason,
+  type TokenUsage,
 } from './types.ts';
 
-export interface AnthropicOptions {
+export interface AnthropicModelOptions {
   readonly name: string;
   readonly baseUrl: string;
   readonly apiKey?: string | undefined;
@@ -20,7 +20,7 @@ export interface AnthropicOptions {
 }
 
 /** The Messages API, streamed, over fetch. */
-export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicOptions): Model {
+export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicModelOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/v1/messages`;
   const headers = {
     'content-type': 'application/json',
@@ -72,8 +72,8 @@ function toBody({
 export async function* readEvents(
   data: AsyncIterable<string>,
 ): AsyncGenerator<ModelEvent, void, undefined> {
-  let usage: Usage = NO_USAGE;
-  let reason: StopReason = 'end_turn';
+  let usage: TokenUsage = NO_USAGE;
+  let reason: ModelStopReason = 'end_turn';
   let stopped = false;
   for await (const text of data) {
     const event: unknown = JSON.parse(text);
@@ -97,7 +97,8 @@ export async function* readEvents(
       case 'message_delta': {
         usage = mergeUsage(usage, event['usage']);
         const delta = isObject(event['delta']) ? event['delta'] : {};
-        if (typeof delta['stop_reason'] === 'string') reason = delta['stop_reason'] as StopReason;
+        if (typeof delta['stop_reason'] === 'string')
+          reason = delta['stop_reason'] as ModelStopReason;
         break;
       }
       case 'message_stop':
@@ -142,9 +143,9 @@ function* blockDelta(value: unknown): Generator<ModelEvent> {
   }
 }
 
-function mergeUsage(usage: Usage, value: unknown): Usage {
+function mergeUsage(usage: TokenUsage, value: unknown): TokenUsage {
   const seen = isObject(value) ? value : {};
-  const pick = (key: keyof Usage): number =>
+  const pick = (key: keyof TokenUsage): number =>
     typeof seen[key] === 'number' ? seen[key] : usage[key];
   return {
     input_tokens: pick('input_tokens'),

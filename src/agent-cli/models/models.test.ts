@@ -6,17 +6,17 @@ import { chooseModel } from './choose-model.ts';
 import { moduleModel } from './module.ts';
 import { readChunks, toMessages } from './openai.ts';
 import { scriptModel } from './script.ts';
-import type { Message, Model, ModelEvent, ModelRequest } from './types.ts';
+import type { ChatMessage, Model, ModelEvent, ModelRequest } from './types.ts';
 
 const signal = new AbortController().signal;
-const request = (messages: readonly Message[]): ModelRequest => ({
+const request = (messages: readonly ChatMessage[]): ModelRequest => ({
   model: 'm',
   system: 'be kind',
   messages,
   tools: [{ name: 't', description: 'd', input_schema: {} }],
   maxTokens: 10,
 });
-const said = (text: string): readonly Message[] => [{ role: 'user', content: text }];
+const said = (text: string): readonly ChatMessage[] => [{ role: 'user', content: text }];
 
 async function* feed(
   ...data: readonly (JsonObject | string)[]

@@ -7,13 +7,13 @@ import { sseData } from './sse.ts';
 import {
   type Block,
   blocksOf,
-  type Message,
+  type ChatMessage,
   type Model,
   type ModelEvent,
   type ModelRequest,
   NO_USAGE,
-  type StopReason,
-  type Usage,
+  type ModelStopReason,
+  type TokenUsage,
 } from './types.ts';
 
 export interface OpenAiOptions {
@@ -72,7 +72,7 @@ function toBody(request: ModelRequest): JsonObject {
 }
 
 /** One of our messages as theirs: tool results become messages of their own. */
-export function toMessages({ role, content }: Message): JsonObject[] {
+export function toMessages({ role, content }: ChatMessage): JsonObject[] {
   const blocks = blocksOf(content);
   const results = blocks.filter(({ type }) => type === 'tool_result');
   const rest = blocks.filter(({ type }) => type === 'text' || type === 'image');
@@ -129,7 +129,7 @@ export async function* readChunks(
   data: AsyncIterable<string>,
 ): AsyncGenerator<ModelEvent, void, undefined> {
   const calls = new Calls();
-  let usage: Usage = NO_USAGE;
+  let usage: TokenUsage = NO_USAGE;
   let reason: string | undefined;
   let done = false;
   for await (const text of data) {
@@ -231,12 +231,12 @@ class Calls {
   }
 }
 
-function stopReason(reason: string | undefined): StopReason {
+function stopReason(reason: string | undefined): ModelStopReason {
   if (reason === 'length') return 'max_tokens';
   return reason === 'content_filter' ? 'refusal' : 'end_turn';
 }
 
-function toUsage(usage: JsonObject): Usage {
+function toUsage(usage: JsonObject): TokenUsage {
   const details = isObject(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {};
   const cached = Number(details['cached_tokens'] ?? 0);
   return {

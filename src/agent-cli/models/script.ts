@@ -5,12 +5,12 @@ import { str } from '../read.ts';
 import { httpStatusError } from '../../event/retry/model-error.ts';
 import {
   blocksOf,
-  type Message,
+  type ChatMessage,
   type Model,
   type ModelEvent,
   type ModelRequest,
-  type StopReason,
-  type Usage,
+  type ModelStopReason,
+  type TokenUsage,
 } from './types.ts';
 
 /**
@@ -43,8 +43,8 @@ export interface ScriptAnswer {
   };
   /** The connection breaks. */
   readonly cut?: boolean;
-  readonly stop?: StopReason;
-  readonly usage?: Partial<Usage>;
+  readonly stop?: ModelStopReason;
+  readonly usage?: Partial<TokenUsage>;
 }
 
 /**
@@ -120,7 +120,7 @@ export async function* play(
 }
 
 /** What a script is matched against: the text of the last message, tool results included. */
-export function lastText(messages: readonly Message[]): string {
+export function lastText(messages: readonly ChatMessage[]): string {
   return blocksOf(messages.at(-1)?.content ?? '')
     .map((block) => {
       if (block.type === 'text') return str(block['text']);
@@ -135,7 +135,7 @@ export function lastText(messages: readonly Message[]): string {
     .join('\n');
 }
 
-const countCalls = (messages: readonly Message[]): number =>
+const countCalls = (messages: readonly ChatMessage[]): number =>
   messages.flatMap(({ content }) => blocksOf(content)).filter(({ type }) => type === 'tool_use')
     .length;
 

@@ -7,7 +7,7 @@ export interface Block extends JsonObject {
 }
 
 /** One side's contribution. `content` as text is the same as one text block. */
-export interface Message {
+export interface ChatMessage {
   readonly role: 'user' | 'assistant';
   readonly content: string | readonly Block[];
 }
@@ -22,7 +22,7 @@ export interface ModelRequest {
   /** Without the driver's prefix: what the provider knows. */
   readonly model: string;
   readonly system: string;
-  readonly messages: readonly Message[];
+  readonly messages: readonly ChatMessage[];
   readonly tools: readonly ToolSpec[];
   readonly maxTokens: number;
   /** Undefined: the model decides. 0: no thinking. */
@@ -30,21 +30,21 @@ export interface ModelRequest {
   readonly effort?: string | undefined;
 }
 
-export interface Usage {
+export interface TokenUsage {
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cache_creation_input_tokens: number;
   readonly cache_read_input_tokens: number;
 }
 
-export const NO_USAGE: Usage = {
+export const NO_USAGE: TokenUsage = {
   input_tokens: 0,
   output_tokens: 0,
   cache_creation_input_tokens: 0,
   cache_read_input_tokens: 0,
 };
 
-export type StopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence' | 'refusal';
+export type ModelStopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence' | 'refusal';
 
 /**
  * What a model says while it answers. Blocks follow each other: `text`, `thinking` and `tool_use`
@@ -56,7 +56,7 @@ export type ModelEvent =
       readonly type: 'start';
       readonly id?: string;
       readonly model?: string;
-      readonly usage?: Usage;
+      readonly usage?: TokenUsage;
     }
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'thinking'; readonly text: string }
@@ -64,7 +64,7 @@ export type ModelEvent =
   | { readonly type: 'tool_use'; readonly id: string; readonly name: string }
   | { readonly type: 'tool_input'; readonly json: string }
   | { readonly type: 'block_end' }
-  | { readonly type: 'stop'; readonly reason: StopReason; readonly usage: Usage };
+  | { readonly type: 'stop'; readonly reason: ModelStopReason; readonly usage: TokenUsage };
 
 /**
  * A model behind any provider. `stream` makes one attempt: no retry, and it throws a `DuolaneError`
@@ -87,7 +87,7 @@ export const blocksOf = (content: string | readonly Block[]): readonly Block[] =
   typeof content === 'string' ? [{ type: 'text', text: content }] : content;
 
 /** The readable text of some blocks, joined. */
-export const textOf = (content: string | readonly Block[]): string =>
+export const blocksText = (content: string | readonly Block[]): string =>
   blocksOf(content)
     .map((block) => (block.type === 'text' ? str(block['text']) : ''))
     .filter((text) => text !== '')

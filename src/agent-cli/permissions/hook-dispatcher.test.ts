@@ -1,13 +1,13 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { combine, Hooks } from './hook-dispatcher.ts';
-import { Lane } from '../session/control-link.ts';
+import { combine, HookDispatcher } from './hook-dispatcher.ts';
+import { ControlLink } from '../session/control-link.ts';
 import type { JsonObject } from '../../json.ts';
 
 /** Hooks whose host answers each callback id with a function. */
 function hooksWith(answers: Record<string, unknown>) {
   const asked: JsonObject[] = [];
   const failures: string[] = [];
-  const lane: Lane = new Lane(
+  const lane: ControlLink = new ControlLink(
     (frame) => {
       asked.push(frame);
       const { request_id, request } = frame as { request_id: string; request?: JsonObject };
@@ -21,7 +21,7 @@ function hooksWith(answers: Record<string, unknown>) {
     },
     () => ({ ok: true }),
   );
-  const hooks = new Hooks({
+  const hooks = new HookDispatcher({
     lane,
     base: () => ({ cwd: '/x' }),
     onFailure: (event, why) => failures.push(`${event}: ${why}`),

@@ -1,11 +1,11 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import type { Lane } from '../session/control-link.ts';
+import type { ControlLink } from '../session/control-link.ts';
 import { list, record, str, texts } from '../read.ts';
 import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
 /** The events that this CLI fires; others may be registered and have no effect. */
-export type HookEvent = (typeof FIRED)[number];
+export type FiredHookEvent = (typeof FIRED)[number];
 
 const FIRED = [
   'PreToolUse',
@@ -20,7 +20,7 @@ const FIRED = [
 ] as const;
 
 /** The events at which a hook that fails can still prevent what it guards. */
-const BLOCKING: ReadonlySet<string> = new Set<HookEvent>([
+const BLOCKING: ReadonlySet<string> = new Set<FiredHookEvent>([
   'PreToolUse',
   'PostToolUse',
   'PostToolUseFailure',
@@ -65,18 +65,18 @@ export interface HookOutcome {
 const SILENT: HookOutcome = { reason: '', context: [] };
 
 /** The callbacks that the host registered, asked through the control lane. */
-export class Hooks {
-  readonly #lane: Lane;
+export class HookDispatcher {
+  readonly #lane: ControlLink;
   readonly #base: () => JsonObject;
-  readonly #onFailure: (event: HookEvent, why: string) => void;
+  readonly #onFailure: (event: FiredHookEvent, why: string) => void;
   #matchers = new Map<string, readonly Matcher[]>();
 
   constructor(options: {
-    readonly lane: Lane;
+    readonly lane: ControlLink;
     /** The fields that every hook input has. */
     readonly base: () => JsonObject;
     /** A callback failed or timed out; `why` follows the words "<event> hook". */
-    readonly onFailure: (event: HookEvent, why: string) => void;
+    readonly onFailure: (event: FiredHookEvent, why: string) => void;
   }) {
     this.#lane = options.lane;
     this.#base = options.base;
@@ -110,7 +110,7 @@ export class Hooks {
     return entries.reduce((sum, [, matchers]) => sum + matchers.length, 0);
   }
 
-  has(event: HookEvent): boolean {
+  has(event: FiredHookEvent): boolean {
     return this.#matchers.has(event);
   }
 
@@ -119,7 +119,7 @@ export class Hooks {
    * callback that fails is reported and has no opinion, unless it was registered to block then.
    */
   async fire(
-    event: HookEvent,
+    event: FiredHookEvent,
     input: JsonObject,
     {
       signal,
@@ -146,11 +146,16 @@ export class Hooks {
   }
 
   /** Tells every callback whose matcher fits, and waits for none: the host can no longer answer. */
-  tell(event: HookEvent, input: JsonObject): void {
+  tell(event: FiredHookEvent, input: JsonObject): void {
     const fields = this.#inputOf(event, input);
     for (const { callbacks } of this.#fitting(event, ''))
       for (const callback_id of callbacks)
-        this.#lane.tell({ subtype: 'hook_callback', callback_id, input: fields, tool_use_id: '' });
+        this.#lane.notify({
+          subtype: 'hook_callback',
+          callback_id,
+          input: fields,
+          tool_use_id: '',
+        });
   }
 
   /** What is registered, for a host that asks. */
@@ -166,16 +171,16 @@ export class Hooks {
     return { events, hooks, eventCatalog: FIRED.map((name) => ({ name })) };
   }
 
-  #fitting(event: HookEvent, subject: string): readonly Matcher[] {
+  #fitting(event: FiredHookEvent, subject: string): readonly Matcher[] {
     return (this.#matchers.get(event) ?? []).filter(({ matches }) => matches(subject));
   }
 
-  #inputOf(event: HookEvent, input: JsonObject): JsonObject {
+  #inputOf(event: FiredHookEvent, input: JsonObject): JsonObject {
     return { ...this.#base(), hook_event_name: event, ...input };
   }
 
   async #ask(
-    event: HookEvent,
+    event: FiredHookEvent,
     matcher: Matcher,
     fields: JsonObject,
     signal: AbortSignal,
@@ -183,7 +188,9 @@ export class Hooks {
     const limit = AbortSignal.timeout(matcher.timeoutMs);
     try {
       const request = { subtype: 'hook_callback', ...fields };
-      const answer = await this.#lane.ask(request, { signal: AbortSignal.any([signal, limit]) });
+      const answer = await this.#lane.request(request, {
+        signal: AbortSignal.any([signal, limit]),
+      });
       return readAnswer(answer);
     } catch (reason) {
       signal.throwIfAborted();

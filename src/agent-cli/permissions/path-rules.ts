@@ -41,14 +41,14 @@ export function realPath(path: string, links = 0): string {
   return links >= MAX_LINKS ? here : realPath(resolve(folder, target), links + 1);
 }
 
-export function isInside(directory: string, path: string): boolean {
+export function isInsideDirectory(directory: string, path: string): boolean {
   const way = relative(directory, path);
   return way === '' || (!isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`));
 }
 
 const slashes = (path: string): string => (sep === '/' ? path : path.split(sep).join('/'));
 const below = (directory: string, path: string): string | undefined =>
-  isInside(directory, path) ? slashes(relative(directory, path)) || '.' : undefined;
+  isInsideDirectory(directory, path) ? slashes(relative(directory, path)) || '.' : undefined;
 
 /**
  * Whether an allow rule covers a path: the real one must fit, wherever the given one seems to be. A

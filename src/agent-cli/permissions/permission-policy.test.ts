@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { applyUpdate, type Call, decide, type Policy } from './permission-policy.ts';
+import { applyUpdate, type PolicyInput, evaluatePolicy, type Policy } from './permission-policy.ts';
 import { globMatcher } from './glob-pattern.ts';
 import { allows, forbids, parseRule } from './permission-rules.ts';
 
@@ -11,33 +11,33 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
   ask: [],
   ...more,
 });
-const mcp: Call = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
-const reading: Call = { ...mcp, readOnly: true };
+const mcp: PolicyInput = { tool: 'mcp__calc__add', builtin: false, readOnly: false, edit: false };
+const reading: PolicyInput = { ...mcp, readOnly: true };
 const at = (path: string) => ({ cwd: '/project', given: path, real: path, home: '/house' });
-const read: Call = {
+const read: PolicyInput = {
   tool: 'Read',
   builtin: true,
   readOnly: true,
   edit: false,
   path: at('/project/src/a.ts'),
 };
-const edit: Call = {
+const edit: PolicyInput = {
   tool: 'Edit',
   builtin: true,
   readOnly: false,
   edit: true,
   path: at('/project/src/a.ts'),
 };
-const bash = (command: string): Call => ({
+const bash = (command: string): PolicyInput => ({
   tool: 'Bash',
   builtin: true,
   readOnly: false,
   edit: false,
   command,
 });
-const outside: Call = { ...read, outside: '/etc/passwd', path: at('/etc/passwd') };
+const outside: PolicyInput = { ...read, outside: '/etc/passwd', path: at('/etc/passwd') };
 
-test.each<[string, Call, Partial<Policy>, string]>([
+test.each<[string, PolicyInput, Partial<Policy>, string]>([
   ['a tool of a server is asked about', mcp, {}, 'ask'],
   ['also when it says that it only reads', reading, {}, 'ask'],
   ['reading inside the working directory is free', read, {}, 'allow'],
@@ -98,7 +98,7 @@ test.each<[string, Call, Partial<Policy>, string]>([
     'ask',
   ],
 ])('%s', (_, call, more, expected) => {
-  expect(decide(call, policy(more)).behavior).toBe(expected);
+  expect(evaluatePolicy(call, policy(more)).behavior).toBe(expected);
 });
 
 test.each([

@@ -1,8 +1,14 @@
-import type { PermissionMode } from '../command-line/flags.ts';
-import { allows, type Candidate, forbids, formatRule, type Rule } from './permission-rules.ts';
+import type { PolicyMode } from '../command-line/flags.ts';
+import {
+  allows,
+  type Candidate,
+  forbids,
+  formatRule,
+  type PermissionRule,
+} from './permission-rules.ts';
 
 /** What is known about a call when it is decided. */
-export interface Call extends Candidate {
+export interface PolicyInput extends Candidate {
   /** Changes nothing: plan mode lets it through, and built-in ones need no permission. */
   readonly readOnly: boolean;
   /** One of our own tools, not a server's. */
@@ -16,10 +22,10 @@ export interface Call extends Candidate {
 }
 
 export interface Policy {
-  readonly mode: PermissionMode;
-  readonly allow: readonly Rule[];
-  readonly deny: readonly Rule[];
-  readonly ask: readonly Rule[];
+  readonly mode: PolicyMode;
+  readonly allow: readonly PermissionRule[];
+  readonly deny: readonly PermissionRule[];
+  readonly ask: readonly PermissionRule[];
 }
 
 /** `source` and `reason` are for people and for `tool_result_meta`. */
@@ -27,7 +33,7 @@ export interface Decision {
   readonly behavior: 'allow' | 'deny' | 'ask';
   readonly reason: 'rule' | 'mode' | 'workingDir' | 'safe' | 'sandbox' | 'default';
   readonly message?: string;
-  readonly rule?: Rule;
+  readonly rule?: PermissionRule;
 }
 
 /**
@@ -35,7 +41,7 @@ export interface Decision {
  * allow rules. A server's tool that no rule and no mode allows is asked about, read-only or not
  * (S80): its annotation is the server's word, not the user's.
  */
-export function decide(call: Call, policy: Policy): Decision {
+export function evaluatePolicy(call: PolicyInput, policy: Policy): Decision {
   const denied = policy.deny.find((rule) => forbids(rule, call));
   if (denied) {
     return {
@@ -70,31 +76,32 @@ export function decide(call: Call, policy: Policy): Decision {
   return orDeny(policy, call, { behavior: 'ask', reason: 'default' });
 }
 
-function orDeny(policy: Policy, call: Call, decision: Decision): Decision {
+function orDeny(policy: Policy, call: PolicyInput, decision: Decision): Decision {
   if (policy.mode !== 'dontAsk') return decision;
   const message = `${call.tool} was not allowed beforehand, and the session asks nobody (dontAsk).`;
   return { behavior: 'deny', reason: 'mode', message };
 }
 
 /** A change of the policy that a host sends with its permission, or that we suggest to it. */
-export type PermissionUpdate =
+export type PolicyUpdate =
   | {
       readonly type: 'addRules' | 'replaceRules' | 'removeRules';
       readonly behavior: 'allow' | 'deny' | 'ask';
-      readonly rules: readonly Rule[];
+      readonly rules: readonly PermissionRule[];
     }
-  | { readonly type: 'setMode'; readonly mode: PermissionMode }
+  | { readonly type: 'setMode'; readonly mode: PolicyMode }
   | {
       readonly type: 'addDirectories' | 'removeDirectories';
       readonly directories: readonly string[];
     };
 
 /** The policy after a change; directories are no part of it. */
-export function applyUpdate(policy: Policy, update: PermissionUpdate): Policy {
+export function applyUpdate(policy: Policy, update: PolicyUpdate): Policy {
   if (update.type === 'setMode') return { ...policy, mode: update.mode };
   if (!('rules' in update)) return policy;
   const { behavior, rules } = update;
-  const same = (a: Rule, b: Rule): boolean => a.tool === b.tool && a.content === b.content;
+  const same = (a: PermissionRule, b: PermissionRule): boolean =>
+    a.tool === b.tool && a.content === b.content;
   const kept = policy[behavior].filter((rule) => !rules.some((other) => same(rule, other)));
   const next = {
     addRules: [...kept, ...rules],

@@ -4,13 +4,13 @@ import { wildcardFits } from './glob-pattern.ts';
 import { allowsPath, forbidsPath, type TouchedPath } from './path-rules.ts';
 
 /** A permission rule as it is written: `Read`, `mcp__calc__*`, `Bash(git *)`, `Edit(src/**)`. */
-export interface Rule {
+export interface PermissionRule {
   readonly tool: string;
   readonly content: string | undefined;
 }
 
 /** Throws `invalid` for a text that is no rule: one that guards must not be without effect in silence. */
-export function parseRule(text: string): Rule {
+export function parseRule(text: string): PermissionRule {
   const match = /^([^()]+)\(([\s\S]*)\)$/.exec(text.trim());
   if (!match) {
     if (text.trim() === '' || /[()]/.test(text))
@@ -27,7 +27,7 @@ export function parseRule(text: string): Rule {
   };
 }
 
-export const formatRule = ({ tool, content }: Rule): string =>
+export const formatRule = ({ tool, content }: PermissionRule): string =>
   content === undefined ? tool : `${tool}(${content})`;
 
 /** What a rule is held against. */
@@ -50,7 +50,7 @@ export interface Candidate {
  * every part of it matches, so that `Bash(git *)` does not let `git status; rm -rf .` through, and
  * a file when its real path matches.
  */
-export function allows(rule: Rule, { tool, command, path }: Candidate): boolean {
+export function allows(rule: PermissionRule, { tool, command, path }: Candidate): boolean {
   if (!matchesName(rule.tool, tool)) return false;
   if (rule.content === undefined) return true;
   if (command !== undefined) return allowsCommand(rule.content, command);
@@ -61,7 +61,7 @@ export function allows(rule: Rule, { tool, command, path }: Candidate): boolean 
  * Whether a deny or ask rule covers a call: one part of a command is enough, and one of the names
  * of a file. What cannot be decided is covered.
  */
-export function forbids(rule: Rule, candidate: Candidate): boolean {
+export function forbids(rule: PermissionRule, candidate: Candidate): boolean {
   const { tool, alsoAs, pathsAs = [], command, path } = candidate;
   const names = [tool, alsoAs, ...(rule.content === undefined ? [] : pathsAs)];
   const covers = (name: string): boolean =>

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs'
 import { delimiter, dirname, isAbsolute, join, sep } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { type Exit, spawnProcess } from '../../process/index.ts';
-import { isInside, realPath } from '../permissions/path-rules.ts';
+import { isInsideDirectory, realPath } from '../permissions/path-rules.ts';
 import { asPattern, type Protection, ProtectedFiles } from './protected-files.ts';
 import type { SandboxPolicy } from './sandbox-settings.ts';
 import { seccompFilter } from './seccomp.ts';
@@ -109,7 +109,7 @@ export class Sandbox {
     const cwd = realPath(options.cwd);
     for (const path of options.policy.writable)
       // Inside of the working directory a command may make it: named so that it is not protected.
-      if (!existsSync(path) && !isInside(cwd, realPath(path)))
+      if (!existsSync(path) && !isInsideDirectory(cwd, realPath(path)))
         throw new DuolaneError(
           'not_found',
           `sandbox.filesystem.allowWrite "${path}" not found; make it first`,
@@ -142,7 +142,7 @@ export class Sandbox {
    * cannot be enclosed.
    */
   async enclose(text: string, directories: readonly string[]): Promise<SandboxedCommand> {
-    if (directories.some((directory) => isInside(realPath(directory), this.#bwrap)))
+    if (directories.some((directory) => isInsideDirectory(realPath(directory), this.#bwrap)))
       throw unavailable(`"${this.#bwrap}" is in a folder that a command may write`);
     const writable = [...new Set([...directories, ...this.#writable])];
     const protection = await this.#protected.protect(writable);
@@ -228,7 +228,7 @@ export class Sandbox {
     for (const path of pinned) set(path, 'read');
     for (const path of this.#readOnly) {
       if (existsSync(path)) set(realPath(path), 'read');
-      else if (writable.some((folder) => isInside(folder, realPath(path))))
+      else if (writable.some((folder) => isInsideDirectory(folder, realPath(path))))
         // Only what exists can be mounted, and a command could make this one.
         throw unavailable(`filesystem.denyWrite "${path}" cannot be found; make it first`);
     }
@@ -246,7 +246,7 @@ export class Sandbox {
     }
     // Not those of repositories below: a folder of a project can be moved, and the mount goes with it.
     for (const path of nested)
-      if (![...access].some(([parent, kind]) => isClosed(kind) && isInside(parent, path)))
+      if (![...access].some(([parent, kind]) => isClosed(kind) && isInsideDirectory(parent, path)))
         access.set(path, 'read');
     const sorted = [...access].toSorted(([a], [b]) => depth(a) - depth(b));
     const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
@@ -277,7 +277,7 @@ function findProgram(name: string, { cwd, policy, env }: SandboxOptions): string
   const writable = [cwd, ...policy.writable].map((path) => realPath(path));
   for (const folder of (env['PATH'] ?? '').split(delimiter)) {
     const path = realPath(join(folder, name));
-    if (!isAbsolute(folder) || writable.some((each) => isInside(each, path))) continue;
+    if (!isAbsolute(folder) || writable.some((each) => isInsideDirectory(each, path))) continue;
     try {
       accessSync(path, constants.X_OK);
       if (statSync(path).isFile()) return path;
@@ -294,7 +294,7 @@ const depth = (path: string): number => path.split(sep).length;
 function parentsOf(path: string, writable: readonly string[]): string[] {
   const found: string[] = [];
   const inside = (parent: string): boolean =>
-    writable.some((folder) => folder !== parent && isInside(folder, parent));
+    writable.some((folder) => folder !== parent && isInsideDirectory(folder, parent));
   for (let parent = dirname(path); inside(parent); parent = dirname(parent)) found.push(parent);
   return found;
 }

@@ -1,6 +1,6 @@
 import { chmodSync, type Dirent, readFileSync, renameSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { isInside } from '../permissions/path-rules.ts';
+import { isInsideDirectory } from '../permissions/path-rules.ts';
 import { isHarmlessGitConfig } from './git-config.ts';
 import { entriesOf, identity, isFolder, notProtected, Placeholders, stat } from './placeholders.ts';
 
@@ -167,7 +167,7 @@ export class ProtectedFiles {
 
   #startupIn(root: string): string[] {
     const paths = STARTUP.map((name) => join(root, name));
-    if (isInside(root, this.#home))
+    if (isInsideDirectory(root, this.#home))
       paths.push(...HOME_STARTUP.map((name) => join(this.#home, name)));
     return [...new Set(paths)];
   }
@@ -178,7 +178,7 @@ export class ProtectedFiles {
       (opened) =>
         opened === path ||
         (opened === dirname(path) && GIT_FILES.includes(basename(path))) ||
-        (basename(opened) === '.git' && isInside(opened, path)),
+        (basename(opened) === '.git' && isInsideDirectory(opened, path)),
     );
   }
 
@@ -232,7 +232,7 @@ export class ProtectedFiles {
     const paths = [config, hooks, common, ...(stat(worktree) ? [worktree] : [])];
     const named = hooksPath(text);
     const other = named === undefined ? undefined : resolve(root, named);
-    if (other !== undefined && other !== root && isInside(root, other)) {
+    if (other !== undefined && other !== root && isInsideDirectory(root, other)) {
       refuseLinks(other, root);
       if (!stat(other)) made.folder(other);
       paths.push(other);
@@ -247,7 +247,8 @@ export class ProtectedFiles {
   ): Promise<string[]> {
     const found = new Set<string>();
     const outer = roots.filter(
-      (root) => isFolder(root) && !roots.some((other) => other !== root && isInside(other, root)),
+      (root) =>
+        isFolder(root) && !roots.some((other) => other !== root && isInsideDirectory(other, root)),
     );
     const folders = [...new Set(outer)];
     let count = 0;

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../../json.ts';
-import type { Conversation } from './history.ts';
-import type { Flags } from '../command-line/flags.ts';
-import type { Hooks } from '../permissions/hook-dispatcher.ts';
-import type { Lane } from './control-link.ts';
+import type { History } from './history.ts';
+import type { AgentFlags } from '../command-line/flags.ts';
+import type { HookDispatcher } from '../permissions/hook-dispatcher.ts';
+import type { ControlLink } from './control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
-import { NO_USAGE, type Usage } from '../models/types.ts';
+import { NO_USAGE, type TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
 import type { PromptQueue } from './prompt-queue.ts';
-import type { Rule } from '../permissions/permission-rules.ts';
+import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { Transcript } from './transcript.ts';
 import type { Settings } from '../command-line/settings.ts';
-import type { Servers } from '../tools/mcp/mcp-servers.ts';
+import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import type { AgentTool } from '../tools/types.ts';
 
 export type SessionState = 'idle' | 'running' | 'requires_action';
@@ -28,7 +28,7 @@ export interface Choices {
 }
 
 export interface Totals {
-  usage: Usage;
+  usage: TokenUsage;
   costUsd: number;
   apiMs: number;
   results: number;
@@ -38,17 +38,17 @@ export interface Totals {
  * One conversation with one host: what all parts of the loop share. It owns nothing that runs; the
  * agent around it does.
  */
-export class Session {
+export class CliSession {
   readonly id: string;
   readonly cwd: string;
-  readonly flags: Flags;
+  readonly flags: AgentFlags;
   readonly settings: Settings;
   readonly choices: Choices;
-  readonly conversation: Conversation;
+  readonly conversation: History;
   readonly transcript: Transcript;
-  readonly lane: Lane;
-  readonly hooks: Hooks;
-  readonly servers: Servers;
+  readonly lane: ControlLink;
+  readonly hooks: HookDispatcher;
+  readonly servers: McpServers;
   readonly queue: PromptQueue;
   /** Sets up the model that takes over when another cannot be had. */
   readonly fallback: (() => Promise<ChosenModel>) | undefined;
@@ -58,7 +58,7 @@ export class Session {
   /** Why no turn may run: the host asked for a guard that this CLI does not have. */
   refusal: string | undefined;
   readonly #builtins: Promise<readonly AgentTool[]>;
-  readonly #guards: () => readonly Rule[];
+  readonly #guards: () => readonly PermissionRule[];
   #ownTools: readonly AgentTool[] = [];
   readonly #write: (message: JsonObject) => void;
   readonly #drained: () => Promise<void>;
@@ -71,19 +71,19 @@ export class Session {
   constructor(parts: {
     readonly id: string;
     readonly cwd: string;
-    readonly flags: Flags;
+    readonly flags: AgentFlags;
     readonly settings: Settings;
     readonly choices: Choices;
-    readonly conversation: Conversation;
+    readonly conversation: History;
     readonly transcript: Transcript;
-    readonly lane: Lane;
-    readonly hooks: Hooks;
-    readonly servers: Servers;
+    readonly lane: ControlLink;
+    readonly hooks: HookDispatcher;
+    readonly servers: McpServers;
     readonly queue: PromptQueue;
     readonly fallback: (() => Promise<ChosenModel>) | undefined;
     readonly builtins: Promise<readonly AgentTool[]>;
     /** Deny rules that hold whatever the host does to the policy: the closed paths of the sandbox. */
-    readonly guards: () => readonly Rule[];
+    readonly guards: () => readonly PermissionRule[];
     readonly write: (message: JsonObject) => void;
     readonly drained: () => Promise<void>;
     readonly tellState: boolean;
@@ -184,13 +184,13 @@ export class Session {
   /** Writes what was to be announced. */
   writeNotices(): void {
     for (const [notice, isWritten] of this.#notices) {
-      if (!isWritten) this.inform(notice, { tag: 'option_ignored', level: 'warning' });
+      if (!isWritten) this.emitInfo(notice, { tag: 'option_ignored', level: 'warning' });
       this.#notices.set(notice, true);
     }
   }
 
   /** A line for the person at the other end; never for the model. */
-  inform(content: string, extra: JsonObject = {}): void {
+  emitInfo(content: string, extra: JsonObject = {}): void {
     this.emit({ type: 'system', subtype: 'informational', content, level: 'info', ...extra });
   }
 }

@@ -12,34 +12,34 @@ import {
 import { record } from '../read.ts';
 
 /** An answer at once is written before anything else happens; a promise when it settles. */
-export type Serve = (
+export type HandleControlRequest = (
   request: ControlRequest,
   options: { readonly signal: AbortSignal },
 ) => ControlResponse | Promise<ControlResponse>;
 
-interface Waiter {
+interface PendingRequest {
   readonly frame: JsonObject;
   resolve(response: unknown): void;
   reject(error: DuolaneError): void;
 }
 
 /**
- * The control lane of our side: the pure machine with promises around it. `ask` rejects with the
+ * The control lane of our side: the pure machine with promises around it. `request` rejects with the
  * refusal, with the signal's reason (and tells the host that nobody waits any more), or with
  * `closed` when the host has ended our input.
  */
-export class Lane {
+export class ControlLink {
   readonly #peer: ControlPeer;
   readonly #write: (frame: JsonObject) => void;
-  readonly #serve: Serve;
+  readonly #serve: HandleControlRequest;
   readonly #onUnanswerable: (why: string) => void;
-  readonly #waiting = new Map<string, Waiter>();
+  readonly #waiting = new Map<string, PendingRequest>();
   readonly #running = new Map<string, AbortController>();
 
   /** `onUnanswerable` is told of a request that has no id to answer under. */
   constructor(
     write: (frame: JsonObject) => void,
-    serve: Serve,
+    serve: HandleControlRequest,
     onUnanswerable: (why: string) => void = () => {},
   ) {
     this.#onUnanswerable = onUnanswerable;
@@ -48,7 +48,7 @@ export class Lane {
     this.#serve = serve;
   }
 
-  async ask(request: ControlRequest, { signal }: Abortable = {}): Promise<unknown> {
+  async request(request: ControlRequest, { signal }: Abortable = {}): Promise<unknown> {
     signal?.throwIfAborted();
     const { id, effect } = this.#peer.request(request);
     let unlisten = (): void => {};
@@ -68,7 +68,7 @@ export class Lane {
   }
 
   /** A request that nobody waits for an answer to: the host has closed our input and still reads. */
-  tell(request: ControlRequest): void {
+  notify(request: ControlRequest): void {
     this.#write({ type: 'control_request', request_id: randomUUID(), request });
   }
 
@@ -115,7 +115,7 @@ export class Lane {
     }
   }
 
-  #settle(id: string): Waiter | undefined {
+  #settle(id: string): PendingRequest | undefined {
     const waiter = this.#waiting.get(id);
     this.#waiting.delete(id);
     return waiter;
@@ -129,7 +129,7 @@ export class Lane {
       const effect = this.#peer.answer(id, value);
       if (effect) this.#perform(effect);
     };
-    const fail = (reason: unknown): void => answer(refusal(reason));
+    const fail = (reason: unknown): void => answer(handlerError(reason));
     try {
       const value = this.#serve(request, { signal: controller.signal });
       if (value instanceof Promise) value.then(answer, fail);
@@ -141,7 +141,7 @@ export class Lane {
 }
 
 /** Whatever a handler threw, as an error answer. */
-export function refusal(reason: unknown): ControlResponse {
+export function handlerError(reason: unknown): ControlResponse {
   const error = DuolaneError.from(reason);
   const errorCode = error.code === 'unsupported' ? 'unsupported_request' : error.code;
   return { ok: false, error: error.message, errorCode };

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { type Block, blocksOf, type Message } from '../models/types.ts';
+import { type Block, blocksOf, type ChatMessage } from '../models/types.ts';
 import { str } from '../read.ts';
 
-interface Step {
+interface ModelTurn {
   readonly id: string;
   readonly blocks: Block[];
   readonly results: Map<string, Block>;
 }
-type Item = { readonly user: Block[] } | Step;
+type Item = { readonly user: Block[] } | ModelTurn;
 
-const isStep = (item: Item): item is Step => 'blocks' in item;
+const isStep = (item: Item): item is ModelTurn => 'blocks' in item;
 const isCall = (block: Block): boolean => block.type === 'tool_use';
 
 /** What stands for the result of a call that never had one: a model must see an answer to each. */
@@ -20,7 +20,7 @@ const MISSING = 'The call was interrupted before a result was received.';
  * (a tool may be done before the answer is); `messages()` always puts them in the order that
  * providers demand: the answer, then all results in the order of the calls, then what users said.
  */
-export class Conversation {
+export class History {
   readonly #items: Item[] = [];
   readonly #callIds = new Set<string>();
 
@@ -60,7 +60,7 @@ export class Conversation {
   addResult(result: Block): boolean {
     const id = str(result['tool_use_id']);
     const step = this.#items.findLast(
-      (item): item is Step =>
+      (item): item is ModelTurn =>
         isStep(item) && item.blocks.some((block) => isCall(block) && block['id'] === id),
     );
     if (!step || step.results.has(id)) return false;
@@ -76,9 +76,9 @@ export class Conversation {
       : [];
   }
 
-  messages(): Message[] {
-    const out: { role: Message['role']; content: Block[] }[] = [];
-    const say = (role: Message['role'], blocks: readonly Block[]): void => {
+  messages(): ChatMessage[] {
+    const out: { role: ChatMessage['role']; content: Block[] }[] = [];
+    const say = (role: ChatMessage['role'], blocks: readonly Block[]): void => {
       if (blocks.length === 0) return;
       const last = out.at(-1);
       if (last?.role === role) last.content.push(...blocks);
@@ -97,7 +97,7 @@ export class Conversation {
   }
 }
 
-const resultOf = (step: Step, id: string): Block =>
+const resultOf = (step: ModelTurn, id: string): Block =>
   step.results.get(id) ?? {
     type: 'tool_result',
     tool_use_id: id,

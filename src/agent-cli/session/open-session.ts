@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
-import type { Flags } from '../command-line/flags.ts';
+import type { AgentFlags } from '../command-line/flags.ts';
 import {
   branch,
-  type Entry,
+  type TranscriptEntry,
   findSession,
   newestSession,
   projectDir,
   readEntries,
-  type SessionPlace,
+  type TranscriptLocation,
 } from './transcript.ts';
 
 /** What a session starts from. */
@@ -18,20 +18,20 @@ export interface Opened {
   readonly id: string;
   readonly file: string;
   /** What was said before; empty for a new session. */
-  readonly entries: readonly Entry[];
+  readonly entries: readonly TranscriptEntry[];
   /** The entries belong to another session and go into this one's file too. */
   readonly copy: boolean;
 }
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-export const placeOf = (env: Env, cwd: string): SessionPlace => ({
+export const placeOf = (env: Env, cwd: string): TranscriptLocation => ({
   configDir: env['CLAUDE_CONFIG_DIR'] || join(env['HOME'] || homedir(), '.duolane'),
   cwd,
 });
 
 /** A new session, or the one that `--resume` or `--continue` means. Throws `not_found` for an unknown id. */
-export async function openStored(flags: Flags, place: SessionPlace): Promise<Opened> {
+export async function openStored(flags: AgentFlags, place: TranscriptLocation): Promise<Opened> {
   const fileOf = (id: string): string => join(projectDir(place), `${id}.jsonl`);
   const fresh = (): Opened => {
     const id = flags.sessionId ?? randomUUID();

@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Conversation } from './history.ts';
+import { History } from './history.ts';
 import type { Block } from '../models/types.ts';
 import {
   branch,
-  type Entry,
+  type TranscriptEntry,
   findSession,
   projectDir,
   readEntries,
-  replay,
+  historyFrom,
   Transcript,
 } from './transcript.ts';
 
@@ -21,14 +21,14 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-const open = (file: string, mirror?: (entries: readonly Entry[]) => void): Transcript =>
+const open = (file: string, mirror?: (entries: readonly TranscriptEntry[]) => void): Transcript =>
   new Transcript({ file, sessionId: 's', cwd: folder, persist: true, mirror });
 const call = (id: string): Block => ({ type: 'tool_use', id, name: 't', input: {} });
 const result = (id: string): Block => ({ type: 'tool_result', tool_use_id: id, content: id });
 
 test('what was appended is read back, in order, and mirrored', async () => {
   const file = join(folder, 'a', 'b.jsonl');
-  const mirrored: Entry[] = [];
+  const mirrored: TranscriptEntry[] = [];
   const transcript = open(file, (entries) => mirrored.push(...entries));
   transcript.append('user', { role: 'user', content: 'hello' }, 'u1');
   transcript.append(
@@ -44,7 +44,7 @@ test('what was appended is read back, in order, and mirrored', async () => {
     ['u1', null],
     ['u2', 'u1'],
   ]);
-  expect(replay(entries).messages()).toEqual([
+  expect(historyFrom(entries).messages()).toEqual([
     { role: 'user', content: [{ type: 'text', text: 'hello' }] },
     { role: 'assistant', content: [{ type: 'text', text: 'hi' }] },
   ]);
@@ -85,7 +85,7 @@ test('a file that cannot be written makes saved() throw, and only that', async (
 });
 
 test('a branch leads from the first message to the one asked for', () => {
-  const entry = (uuid: string, parentUuid: string | null): Entry => ({
+  const entry = (uuid: string, parentUuid: string | null): TranscriptEntry => ({
     type: 'user',
     uuid,
     parentUuid,
@@ -102,7 +102,7 @@ test('a branch leads from the first message to the one asked for', () => {
 test('in whatever order results come, each call is followed by its result before anything else', () => {
   fc.assert(
     fc.property(fc.shuffledSubarray(['a', 'b', 'c', 'd']), fc.boolean(), (order, early) => {
-      const conversation = new Conversation();
+      const conversation = new History();
       conversation.addUser('go');
       for (const id of ['a', 'b', 'c', 'd']) {
         conversation.addAnswer('m1', call(id));
@@ -124,7 +124,7 @@ test('in whatever order results come, each call is followed by its result before
 });
 
 test('a result that nobody waits for is not taken, and an answer can be withdrawn', () => {
-  const conversation = new Conversation();
+  const conversation = new History();
   conversation.addAnswer('m1', call('a'));
   expect([
     conversation.addResult(result('x')),

@@ -5,30 +5,30 @@ import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { encodeLine, InvalidLine, parseLine } from '../../wire/jsonl.ts';
-import { Conversation } from './history.ts';
+import { History } from './history.ts';
 import type { Block } from '../models/types.ts';
 import { list, record, str } from '../read.ts';
 
 /** One line of a session's file. */
-export interface Entry extends JsonObject {
+export interface TranscriptEntry extends JsonObject {
   readonly type: 'user' | 'assistant';
   readonly uuid: string;
   readonly message: JsonObject;
 }
 
-export interface SessionPlace {
+export interface TranscriptLocation {
   /** The folder of all sessions: `CLAUDE_CONFIG_DIR`, or `~/.duolane`. */
   readonly configDir: string;
   readonly cwd: string;
 }
 
 /** The folder of the sessions of one working directory. */
-export const projectDir = ({ configDir, cwd }: SessionPlace): string =>
+export const projectDir = ({ configDir, cwd }: TranscriptLocation): string =>
   join(configDir, 'projects', cwd.replace(/[^A-Za-z0-9]/g, '-'));
 
 /** What was said in a session, from its entries. */
-export function replay(entries: readonly Entry[]): Conversation {
-  const conversation = new Conversation();
+export function historyFrom(entries: readonly TranscriptEntry[]): History {
+  const conversation = new History();
   for (const { type, message } of entries) {
     const { content } = message;
     const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : list(content);
@@ -42,27 +42,30 @@ export function replay(entries: readonly Entry[]): Conversation {
 }
 
 /** The entries of a session file; half a line, left by a crash, is skipped. */
-export async function readEntries(file: string): Promise<Entry[]> {
+export async function readEntries(file: string): Promise<TranscriptEntry[]> {
   const { readFile } = await import('node:fs/promises');
   const text = await readFile(file, 'utf8');
   return text
     .split('\n')
     .filter((line) => line.trim() !== '')
     .map(parseLine)
-    .filter((line): line is Entry => !(line instanceof InvalidLine) && isEntry(line));
+    .filter((line): line is TranscriptEntry => !(line instanceof InvalidLine) && isEntry(line));
 }
 
 /**
  * The entries that lead to the message `at`, or to the last one: a session that was resumed from an
  * earlier message has branches. Undefined when there is no such message.
  */
-export function branch(entries: readonly Entry[], at?: string): Entry[] | undefined {
+export function branch(
+  entries: readonly TranscriptEntry[],
+  at?: string,
+): TranscriptEntry[] | undefined {
   const places = new Map(entries.map(({ uuid }, place) => [uuid, place]));
   const start = at === undefined ? entries.length - 1 : places.get(at);
   if (start === undefined) return undefined;
-  const found: Entry[] = [];
+  const found: TranscriptEntry[] = [];
   for (let place = start; place >= 0;) {
-    const entry = entries[place] as Entry;
+    const entry = entries[place] as TranscriptEntry;
     found.push(entry);
     // A parent that a crash has lost: what stands before is the next best.
     const parent =
@@ -72,7 +75,7 @@ export function branch(entries: readonly Entry[], at?: string): Entry[] | undefi
   return found.reverse();
 }
 
-const isEntry = (line: JsonObject): line is Entry =>
+const isEntry = (line: JsonObject): line is TranscriptEntry =>
   (line['type'] === 'user' || line['type'] === 'assistant') &&
   typeof line['uuid'] === 'string' &&
   typeof record(line['message'])['role'] === 'string';
@@ -81,7 +84,10 @@ const isEntry = (line: JsonObject): line is Entry =>
  * Where the session `id` is stored, in this project or another; undefined when nowhere. An id is
  * one name of a file: one with a separator in it would reach outside the folder and is not found.
  */
-export async function findSession(place: SessionPlace, id: string): Promise<string | undefined> {
+export async function findSession(
+  place: TranscriptLocation,
+  id: string,
+): Promise<string | undefined> {
   if (/[\\/\0]/.test(id)) return undefined;
   const { access, readdir } = await import('node:fs/promises');
   const all = join(place.configDir, 'projects');
@@ -99,7 +105,7 @@ export async function findSession(place: SessionPlace, id: string): Promise<stri
 }
 
 /** The session of this project that was written to last. */
-export async function newestSession(place: SessionPlace): Promise<string | undefined> {
+export async function newestSession(place: TranscriptLocation): Promise<string | undefined> {
   const { readdir, stat } = await import('node:fs/promises');
   const folder = projectDir(place);
   // A folder that is not there has no sessions.
@@ -120,7 +126,7 @@ export class Transcript implements AsyncDisposable {
   readonly #persist: boolean;
   readonly #sessionId: string;
   readonly #cwd: string;
-  readonly #mirror: ((entries: readonly Entry[]) => void) | undefined;
+  readonly #mirror: ((entries: readonly TranscriptEntry[]) => void) | undefined;
   #handle: FileHandle | undefined;
   #tail: Promise<void> = Promise.resolve();
   #failure: DuolaneError | undefined;
@@ -132,7 +138,7 @@ export class Transcript implements AsyncDisposable {
     readonly cwd: string;
     readonly persist: boolean;
     /** Hears every entry, for `transcript_mirror`. */
-    readonly mirror?: ((entries: readonly Entry[]) => void) | undefined;
+    readonly mirror?: ((entries: readonly TranscriptEntry[]) => void) | undefined;
   }) {
     this.file = options.file;
     this.#persist = options.persist;
@@ -141,8 +147,8 @@ export class Transcript implements AsyncDisposable {
     this.#mirror = options.mirror;
   }
 
-  append(type: Entry['type'], message: JsonObject, uuid: string = randomUUID()): void {
-    const entry: Entry = {
+  append(type: TranscriptEntry['type'], message: JsonObject, uuid: string = randomUUID()): void {
+    const entry: TranscriptEntry = {
       parentUuid: this.#parent,
       isSidechain: false,
       userType: 'external',
@@ -159,7 +165,7 @@ export class Transcript implements AsyncDisposable {
   }
 
   /** Entries of the session that this one goes on from; `copy`: into a file of its own. */
-  continueFrom(entries: readonly Entry[], { copy }: { readonly copy: boolean }): void {
+  continueFrom(entries: readonly TranscriptEntry[], { copy }: { readonly copy: boolean }): void {
     this.#parent = entries.at(-1)?.uuid ?? null;
     if (copy) this.#add(entries.map((entry) => ({ ...entry, sessionId: this.#sessionId })));
   }
@@ -177,13 +183,13 @@ export class Transcript implements AsyncDisposable {
     this.#handle = undefined;
   }
 
-  #add(entries: readonly Entry[]): void {
+  #add(entries: readonly TranscriptEntry[]): void {
     if (entries.length === 0) return;
     this.#mirror?.(entries);
     if (this.#persist) this.#tail = this.#tail.then(() => this.#write(entries));
   }
 
-  async #write(entries: readonly Entry[]): Promise<void> {
+  async #write(entries: readonly TranscriptEntry[]): Promise<void> {
     if (this.#failure) return;
     try {
       this.#handle ??= await openForAppend(this.file);

@@ -1,4 +1,4 @@
-interface Entry {
+interface ScheduledCall {
   readonly call: () => Promise<void>;
   readonly parallel: boolean;
 }
@@ -11,7 +11,7 @@ interface Entry {
  */
 export class Schedule {
   readonly #running = new Set<Promise<void>>();
-  #held: Entry[] = [];
+  #held: ScheduledCall[] = [];
   #exclusive: Promise<void> | undefined;
   #released = false;
   #started = 0;
@@ -42,7 +42,7 @@ export class Schedule {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  #start({ call, parallel }: Entry): void {
+  #start({ call, parallel }: ScheduledCall): void {
     const begin = (): Promise<void> => {
       this.#started++;
       return call();

@@ -1,7 +1,7 @@
 import type { Ajv } from 'ajv';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { type AgentTool, failure, success } from './types.ts';
+import { type AgentTool, failedOutcome, success } from './types.ts';
 
 export const STRUCTURED_OUTPUT = 'StructuredOutput';
 /** After so many answers without a valid output the turn ends with an error. */
@@ -13,7 +13,7 @@ export const ENFORCE: string = `Call the ${STRUCTURED_OUTPUT} tool now: the answ
 export type SchemaCheck = (value: unknown) => string | undefined;
 
 /** Throws `invalid` for a schema that cannot be used. */
-export async function compileSchema(schema: JsonObject): Promise<SchemaCheck> {
+export async function compileOutputSchema(schema: JsonObject): Promise<SchemaCheck> {
   const { $schema, ...plain } = schema; // ajv refuses a dialect that it does not know by this name
   const ajv = await validatorOf($schema);
   let validate: ReturnType<typeof ajv.compile>;
@@ -33,7 +33,7 @@ export async function compileSchema(schema: JsonObject): Promise<SchemaCheck> {
 
 /** The tool through which a model gives its answer in a schema. Throws `invalid` if that cannot be used. */
 export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
-  const check = await compileSchema(schema);
+  const check = await compileOutputSchema(schema);
   return {
     spec: {
       name: STRUCTURED_OUTPUT,
@@ -46,7 +46,7 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
     async call(input) {
       const problem = check(input);
       if (problem === undefined) return success('The output was accepted.', input);
-      return failure(`The output does not match the schema: ${problem}`);
+      return failedOutcome(`The output does not match the schema: ${problem}`);
     },
   };
 }

@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../json.ts';
 import type { Block, ToolSpec } from '../models/types.ts';
-import type { Call } from '../permissions/permission-policy.ts';
+import type { PolicyInput } from '../permissions/permission-policy.ts';
 
 /** What the permission rules and the person who is asked want to know about a call. */
-export type CallFacts = Omit<Call, 'tool' | 'builtin' | 'readOnly'> & {
+export type CallFacts = Omit<PolicyInput, 'tool' | 'builtin' | 'readOnly'> & {
   /** One line for a person. */
   readonly summary?: string | undefined;
 };
@@ -48,7 +48,7 @@ export interface AgentTool {
   call(input: JsonObject, run: ToolRun): Promise<ToolOutcome>;
 }
 
-export const failure = (message: string): ToolOutcome => ({
+export const failedOutcome = (message: string): ToolOutcome => ({
   content: message,
   isError: true,
   raw: `Error: ${message}`,

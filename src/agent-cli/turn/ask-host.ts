@@ -2,14 +2,10 @@ import { resolve } from 'node:path';
 import { isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from '../command-line/flags.ts';
 import { realPath } from '../permissions/path-rules.ts';
-import {
-  applyUpdate,
-  type Decision,
-  type PermissionUpdate,
-} from '../permissions/permission-policy.ts';
+import { applyUpdate, type Decision, type PolicyUpdate } from '../permissions/permission-policy.ts';
 import { list, record, str, texts } from '../read.ts';
-import type { Rule } from '../permissions/permission-rules.ts';
-import type { Session } from '../session/cli-session.ts';
+import type { PermissionRule } from '../permissions/permission-rules.ts';
+import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool, CallFacts } from '../tools/types.ts';
 
 /** What the host said to `can_use_tool`. */
@@ -17,7 +13,7 @@ export type Permission =
   | { readonly behavior: 'allow'; readonly input: JsonObject }
   | { readonly behavior: 'deny'; readonly message: string; readonly interrupt: boolean };
 
-interface Question {
+interface PermissionQuestion {
   readonly id: string;
   readonly tool: AgentTool;
   readonly input: JsonObject;
@@ -30,7 +26,10 @@ interface Question {
  * Asks the host whether a call may run; waits as long as the person takes. Anything but a clear yes
  * is a no: an error, a malformed answer, a host that has gone.
  */
-export async function askHost(session: Session, question: Question): Promise<Permission> {
+export async function askHost(
+  session: CliSession,
+  question: PermissionQuestion,
+): Promise<Permission> {
   const { id, tool, input, facts, decision, signal } = question;
   const { server, spec } = tool;
   const request = {
@@ -50,7 +49,7 @@ export async function askHost(session: Session, question: Question): Promise<Per
   };
   let answer: JsonObject;
   try {
-    answer = record(await session.waiting(() => session.lane.ask(request, { signal })));
+    answer = record(await session.waiting(() => session.lane.request(request, { signal })));
   } catch (reason) {
     signal.throwIfAborted();
     const why = reason instanceof Error ? reason.message : String(reason);
@@ -88,7 +87,7 @@ function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
   ];
 }
 
-function takeUpdates(session: Session, updates: unknown): void {
+function takeUpdates(session: CliSession, updates: unknown): void {
   for (const value of list(updates)) {
     const update = readUpdate(record(value), session.flags.allowBypass);
     if (!update) continue;
@@ -98,8 +97,8 @@ function takeUpdates(session: Session, updates: unknown): void {
 }
 
 function changeDirectories(
-  { choices, cwd }: Session,
-  update: Extract<PermissionUpdate, { directories: unknown }>,
+  { choices, cwd }: CliSession,
+  update: Extract<PolicyUpdate, { directories: unknown }>,
 ): void {
   const named = update.directories.map((directory) => realPath(resolve(cwd, directory)));
   const others = choices.directories.filter((directory) => !named.includes(directory));
@@ -107,7 +106,7 @@ function changeDirectories(
 }
 
 /** Undefined: a kind that we do not know, or a mode that the session was not started for. */
-export function readUpdate(value: JsonObject, allowBypass: boolean): PermissionUpdate | undefined {
+export function readUpdate(value: JsonObject, allowBypass: boolean): PolicyUpdate | undefined {
   const { type, mode, behavior } = value;
   switch (type) {
     case 'setMode':
@@ -137,7 +136,7 @@ export function readUpdate(value: JsonObject, allowBypass: boolean): PermissionU
 
 const isBlank = (text: unknown): boolean => typeof text === 'string' && text.trim() === '';
 
-const readRule = (rule: JsonObject): Rule => ({
+const readRule = (rule: JsonObject): PermissionRule => ({
   tool: str(rule['toolName']),
   content: str(rule['ruleContent']) || undefined,
 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { JsonObject } from '../../json.ts';
-import { Answer, type AnswerPart, MALFORMED_INPUT } from './message-builder.ts';
+import { MessageBuilder, type AnswerPart, MALFORMED_INPUT } from './message-builder.ts';
 import { type ModelEvent, NO_USAGE } from '../models/types.ts';
 import { str } from '../read.ts';
 
@@ -39,7 +39,7 @@ const eventsIn = (parts: readonly AnswerPart[]): JsonObject[] =>
 test('whatever a driver says: blocks open and close once, and their deltas are their content', () => {
   fc.assert(
     fc.property(fc.array(anyEvent), (driver) => {
-      const answer = new Answer('m');
+      const answer = new MessageBuilder('m');
       const parts = [...driver, stop].flatMap((event) => answer.receive(event));
       const events = eventsIn(parts);
       const kinds = events.map(({ type }) => type);
@@ -60,7 +60,7 @@ test('whatever a driver says: blocks open and close once, and their deltas are t
 });
 
 test('a finished block comes right before its stop event', () => {
-  const answer = new Answer('m');
+  const answer = new MessageBuilder('m');
   const parts = [{ type: 'text', text: 'hi' } as const, stop].flatMap((event) =>
     answer.receive(event),
   );
@@ -70,7 +70,7 @@ test('a finished block comes right before its stop event', () => {
 });
 
 test('an abort keeps what was said, closes the stream, and drops half a call', () => {
-  const spoken = new Answer('m');
+  const spoken = new MessageBuilder('m');
   spoken.receive({ type: 'text', text: 'half an' });
   expect(spoken.abort()).toMatchObject({
     block: { type: 'text', text: 'half an' },
@@ -80,15 +80,15 @@ test('an abort keeps what was said, closes the stream, and drops half a call', (
       { type: 'message_stop' },
     ],
   });
-  const calling = new Answer('m');
+  const calling = new MessageBuilder('m');
   calling.receive({ type: 'tool_use', id: '1', name: 't' });
   calling.receive({ type: 'tool_input', json: '{"a":' });
   expect(calling.abort().block).toBeUndefined();
-  expect(new Answer('m').abort()).toEqual({ block: undefined, index: 0, events: [] });
+  expect(new MessageBuilder('m').abort()).toEqual({ block: undefined, index: 0, events: [] });
 });
 
 test('arguments that are no JSON object are kept in sight', () => {
-  const answer = new Answer('m');
+  const answer = new MessageBuilder('m');
   answer.receive({ type: 'tool_use', id: '1', name: 't' });
   answer.receive({ type: 'tool_input', json: '[1' });
   answer.receive(stop);

@@ -4,8 +4,8 @@ import {
   type Block,
   type ModelEvent,
   NO_USAGE,
-  type StopReason,
-  type Usage,
+  type ModelStopReason,
+  type TokenUsage,
 } from '../models/types.ts';
 
 /** What comes out of an answer as it grows. */
@@ -25,14 +25,14 @@ type Open =
  * shape of the Messages API out. Blocks are numbered from 0 without gaps, each is opened and closed
  * once, and the joined deltas of a block are its content.
  */
-export class Answer {
+export class MessageBuilder {
   readonly #model: string;
   readonly #blocks: Block[] = [];
   #id: string = `msg_${randomUUID().replaceAll('-', '')}`;
   #started = false;
   #open: Open | undefined;
-  #usage: Usage = NO_USAGE;
-  #stop: StopReason | undefined;
+  #usage: TokenUsage = NO_USAGE;
+  #stop: ModelStopReason | undefined;
 
   constructor(model: string) {
     this.#model = model;
@@ -45,11 +45,11 @@ export class Answer {
   get blocks(): readonly Block[] {
     return this.#blocks;
   }
-  get usage(): Usage {
+  get usage(): TokenUsage {
     return this.#usage;
   }
   /** Undefined until the model said so: an answer without it was cut. */
-  get stopReason(): StopReason | undefined {
+  get stopReason(): ModelStopReason | undefined {
     return this.#stop;
   }
   /** Whether anything of this answer has been told to a consumer of raw events. */
@@ -178,7 +178,7 @@ export class Answer {
     ];
   }
 
-  #end(reason: StopReason | null): AnswerPart[] {
+  #end(reason: ModelStopReason | null): AnswerPart[] {
     const delta = { stop_reason: reason, stop_sequence: null };
     return [
       { type: 'event', event: { type: 'message_delta', delta, usage: this.#usage } },

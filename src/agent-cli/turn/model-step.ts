@@ -1,15 +1,15 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { Answer } from './message-builder.ts';
-import { assistantMessage, sayAsUser, streamEvent } from './sdk-messages.ts';
+import { MessageBuilder } from './message-builder.ts';
+import { assistantMessage, recordSyntheticMessage, streamEvent } from './sdk-messages.ts';
 import { type Attempt, type Retry, streamWithRetry } from '../models/retry.ts';
 import type { Block, ModelEvent, ModelRequest } from '../models/types.ts';
 import { record, str } from '../read.ts';
-import type { Session } from '../session/cli-session.ts';
+import type { CliSession } from '../session/cli-session.ts';
 import { costOf } from '../command-line/settings.ts';
 import type { AgentTool } from '../tools/types.ts';
 import type { TurnState } from './turn-state.ts';
-import { unlessAborted } from '../wait.ts';
+import { raceAbort } from '../wait.ts';
 
 const MAX_TOKENS = 32_000;
 const INTERRUPTED = '[Request interrupted by user]';
@@ -35,14 +35,14 @@ export function errorName({ code, status }: DuolaneError): string {
  * or does not exist, gives way to `--fallback-model` for the rest of the session. Throws the last
  * failure, or the signal's reason after telling the host what was said so far.
  */
-export class Step {
-  readonly #session: Session;
+export class ModelStep {
+  readonly #session: CliSession;
   readonly #turn: TurnState;
   readonly #tools: ReadonlyMap<string, AgentTool>;
   readonly #onCall: (call: Block) => void;
   readonly #onWithdraw: () => void;
   readonly #callsBegun: () => boolean;
-  #answer: Answer;
+  #answer: MessageBuilder;
   /** Lines of the answer: their ids, and what is not in the transcript yet. */
   #lines: string[] = [];
   #unsaved: { readonly message: JsonObject; readonly uuid: string }[] = [];
@@ -51,7 +51,7 @@ export class Step {
   #first = true;
 
   constructor(
-    session: Session,
+    session: CliSession,
     turn: TurnState,
     options: {
       readonly tools: ReadonlyMap<string, AgentTool>;
@@ -70,7 +70,7 @@ export class Step {
     this.#answer = this.#newAnswer();
   }
 
-  async run(): Promise<Answer> {
+  async run(): Promise<MessageBuilder> {
     const { choices, settings } = this.#session;
     const { signal } = this.#turn;
     const begun = performance.now();
@@ -111,7 +111,7 @@ export class Step {
       else if (event.type === 'retry') this.#withdraw(event);
       else this.#receive(event);
       // A host that does not read can still interrupt.
-      await unlessAborted(this.#session.drained(), signal);
+      await raceAbort(this.#session.drained(), signal);
     }
   }
 
@@ -127,12 +127,12 @@ export class Step {
     const { maxRetries } = settings.retry;
     this.#withdraw({ type: 'retry', attempt: this.#attempts, maxRetries, delayMs: 0, error });
     const text = `${from_model} cannot be had (${error.message}); ${to_model} takes over.`;
-    this.#session.inform(text, { tag: 'model_fallback', from_model, to_model });
+    this.#session.emitInfo(text, { tag: 'model_fallback', from_model, to_model });
     return true;
   }
 
-  #newAnswer(): Answer {
-    return new Answer(this.#session.choices.model.model.name);
+  #newAnswer(): MessageBuilder {
+    return new MessageBuilder(this.#session.choices.model.model.name);
   }
 
   #request(): ModelRequest {
@@ -229,9 +229,9 @@ export class Step {
     this.#first = true;
   }
 
-  #keepFinished(error: DuolaneError): Answer {
+  #keepFinished(error: DuolaneError): MessageBuilder {
     for (const event of this.#answer.abort().events) this.#raw(event);
-    this.#session.inform(
+    this.#session.emitInfo(
       `The answer was cut (${error.message}); its finished tool calls are kept.`,
     );
     this.#turn.stopReason = 'tool_use';
@@ -243,7 +243,8 @@ export class Step {
     const { block, events } = this.#answer.abort();
     if (block) this.#finished(block, { aborted: true });
     this.#save();
-    if (this.#turn.interrupted?.by === 'user') sayAsUser(this.#session, this.#turn, INTERRUPTED);
+    if (this.#turn.interrupted?.by === 'user')
+      recordSyntheticMessage(this.#session, this.#turn, INTERRUPTED);
     const abandoned = {
       api_message_id: this.#answer.id,
       from_block_index: this.#answer.blocks.length,

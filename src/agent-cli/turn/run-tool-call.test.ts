@@ -1,19 +1,19 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { type CallEnd, runCall as runAnyCall } from './run-tool-call.ts';
-import { Conversation } from '../session/history.ts';
+import { type CallEnd, runToolCall as runAnyCall } from './run-tool-call.ts';
+import { History } from '../session/history.ts';
 import { parseFlags } from '../command-line/flags.ts';
-import { Hooks } from '../permissions/hook-dispatcher.ts';
-import { Lane } from '../session/control-link.ts';
+import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
+import { ControlLink } from '../session/control-link.ts';
 import { scriptModel } from '../models/script.ts';
 import { PromptQueue } from '../session/prompt-queue.ts';
-import { Session } from '../session/cli-session.ts';
+import { CliSession } from '../session/cli-session.ts';
 import { Transcript } from '../session/transcript.ts';
 import { readSettings } from '../command-line/settings.ts';
-import { Servers } from '../tools/mcp/mcp-servers.ts';
+import { McpServers } from '../tools/mcp/mcp-servers.ts';
 import { type AgentTool, success, type ToolRun } from '../tools/types.ts';
-import { Interrupted, TurnState } from './turn-state.ts';
+import { TurnInterrupted, TurnState } from './turn-state.ts';
 
 /** A call of which a result is expected. */
 async function runCall(...args: Parameters<typeof runAnyCall>): Promise<CallEnd> {
@@ -31,11 +31,11 @@ function openSession(argv: readonly string[]) {
   const write = (message: JsonObject): void => void written.push(message);
   const flags = parseFlags(argv);
   const settings = readSettings({}, flags, {});
-  const lane = new Lane(write, () => ({ ok: true }));
+  const lane = new ControlLink(write, () => ({ ok: true }));
   const never = (): never => {
     throw new Error('not in this test');
   };
-  const session = new Session({
+  const session = new CliSession({
     id: 's',
     cwd: '/work',
     flags,
@@ -48,11 +48,11 @@ function openSession(argv: readonly string[]) {
       systemPrompt: '',
       effort: undefined,
     },
-    conversation: new Conversation(),
+    conversation: new History(),
     transcript: new Transcript({ file: '', sessionId: 's', cwd: '/work', persist: false }),
     lane,
-    hooks: new Hooks({ lane, base: () => ({}), onFailure: never }),
-    servers: new Servers({
+    hooks: new HookDispatcher({ lane, base: () => ({}), onFailure: never }),
+    servers: new McpServers({
       lane,
       events: { elicit: never, log: never },
       help: { cwd: '/work', env: {}, clientInfo: { name: 'x', version: '0' }, onRequest: never },
@@ -112,7 +112,7 @@ test('an interrupt does not wait for a tool that does not listen', async () => {
     tool(() => new Promise(() => {})),
   );
   await vi.advanceTimersByTimeAsync(10);
-  turn.controller.abort(new Interrupted('user', 'stop'));
+  turn.controller.abort(new TurnInterrupted('user', 'stop'));
   expect((await ended)?.result).toMatchObject({
     is_error: true,
     content: expect.stringContaining('may have had effects'),

@@ -5,14 +5,14 @@ import { MALFORMED_INPUT } from './message-builder.ts';
 import { askHost } from './ask-host.ts';
 import type { HookOutcome } from '../permissions/hook-dispatcher.ts';
 import type { Block } from '../models/types.ts';
-import { type Decision, decide } from '../permissions/permission-policy.ts';
+import { type Decision, evaluatePolicy } from '../permissions/permission-policy.ts';
 import { record, str } from '../read.ts';
-import { formatRule, type Rule } from '../permissions/permission-rules.ts';
-import type { Session } from '../session/cli-session.ts';
+import { formatRule, type PermissionRule } from '../permissions/permission-rules.ts';
+import type { CliSession } from '../session/cli-session.ts';
 import { STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
-import { type AgentTool, type CallFacts, failure, type ToolOutcome } from '../tools/types.ts';
-import { Interrupted, type TurnState } from './turn-state.ts';
-import { unlessAborted } from '../wait.ts';
+import { type AgentTool, type CallFacts, failedOutcome, type ToolOutcome } from '../tools/types.ts';
+import { TurnInterrupted, type TurnState } from './turn-state.ts';
+import { raceAbort } from '../wait.ts';
 
 /** A call that has ended, one way or the other. */
 export interface CallEnd {
@@ -45,19 +45,19 @@ const CUT_OFF =
  * listen. Ends in a result, but for one case: the process ends while the host had yet to answer.
  * Then there is none, and the call stays open for the process that resumes the session.
  */
-export async function runCall(
-  session: Session,
+export async function runToolCall(
+  session: CliSession,
   turn: TurnState,
   call: Block,
   tool: AgentTool | undefined,
 ): Promise<CallEnd | undefined> {
   const [id, name] = [str(call['id']), str(call['name'])];
   const input = record(call['input']);
-  if (!tool) return end(id, failure(`No such tool available: ${name}`), {});
+  if (!tool) return end(id, failedOutcome(`No such tool available: ${name}`), {});
   if (MALFORMED_INPUT in input) {
     return end(
       id,
-      failure(`The arguments of ${name} were no JSON object: ${str(input[MALFORMED_INPUT])}`),
+      failedOutcome(`The arguments of ${name} were no JSON object: ${str(input[MALFORMED_INPUT])}`),
       {},
     );
   }
@@ -70,7 +70,7 @@ export async function runCall(
     await session.transcript.saved();
     started = true;
     const begun = performance.now();
-    const outcome = await perform(session, turn, id, tool, permit);
+    const outcome = await executeTool(session, turn, id, tool, permit);
     const after = await afterCall(session, turn, {
       id,
       name,
@@ -84,8 +84,10 @@ export async function runCall(
   } catch (reason) {
     if (leave && turn.interrupted?.by === 'end') return undefined;
     if (turn.signal.aborted)
-      return end(id, failure(started ? CUT_OFF : NOT_RUN), { non_execution_kind: 'user-rejected' });
-    return end(id, failure(DuolaneError.from(reason).message), {});
+      return end(id, failedOutcome(started ? CUT_OFF : NOT_RUN), {
+        non_execution_kind: 'user-rejected',
+      });
+    return end(id, failedOutcome(DuolaneError.from(reason).message), {});
   } finally {
     leave?.();
   }
@@ -108,7 +110,7 @@ interface Named {
   readonly tool: AgentTool;
 }
 
-async function permission(session: Session, turn: TurnState, call: Named): Promise<Permit> {
+async function permission(session: CliSession, turn: TurnState, call: Named): Promise<Permit> {
   const { id, name, tool } = call;
   const { signal } = turn;
   if (name === STRUCTURED_OUTPUT) {
@@ -148,7 +150,7 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
   // Once, and again for each answer that changes the input: what runs was decided about as it is.
   for (let round = 0; ; round++) {
     const facts = tool.facts(input);
-    const decision = decide(
+    const decision = evaluatePolicy(
       { tool: name, builtin: !tool.server, readOnly: tool.readOnly, ...facts },
       session.policy,
     );
@@ -190,7 +192,9 @@ async function permission(session: Session, turn: TurnState, call: Named): Promi
     if (answer.behavior === 'deny') {
       told({ decision: 'deny', by: 'answer', message: answer.message });
       if (answer.interrupt)
-        turn.controller.abort(new Interrupted('user', 'a permission was denied with interrupt'));
+        turn.controller.abort(
+          new TurnInterrupted('user', 'a permission was denied with interrupt'),
+        );
       return deny(answer.message, rejected('user_reject', 'permission-rule'));
     }
     if (isDeepStrictEqual(answer.input, input)) {
@@ -214,7 +218,7 @@ interface DecisionRecord {
   readonly decision: 'allow' | 'deny' | 'ask';
   /** A rule, mode or check of the policy, a hook, the answer of the host, or what cut the wait short. */
   readonly by: Decision['reason'] | 'hook' | 'answer' | 'schema' | 'interrupt';
-  readonly rule?: Rule | undefined;
+  readonly rule?: PermissionRule | undefined;
   readonly message?: string | undefined;
   /** What has replaced the model's input, and with what. */
   readonly changedBy?: 'hook' | 'answer';
@@ -225,7 +229,7 @@ interface DecisionRecord {
  * Writes a decision on the message lane before the call runs, so that a server can keep it: also of
  * calls that are allowed, and of those that end in a crash. Who answered is known to the host alone.
  */
-function tellDecision(session: Session, { id, name }: Named, given: DecisionRecord): void {
+function tellDecision(session: CliSession, { id, name }: Named, given: DecisionRecord): void {
   const { decision, by, rule, message, changedBy, input } = given;
   session.emit({
     type: 'system',
@@ -259,15 +263,15 @@ function reachesFurther(now: Decided, approved: Decided): boolean {
 
 /** What is wrong with an input, or undefined; a schema that cannot be used refuses all. */
 async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<string | undefined> {
-  const { compileSchema } = await import('../tools/structured-output.ts');
+  const { compileOutputSchema } = await import('../tools/structured-output.ts');
   try {
-    return (await compileSchema(schema))(input);
+    return (await compileOutputSchema(schema))(input);
   } catch (reason) {
     return DuolaneError.from(reason).message;
   }
 }
 
-function sayDenied(session: Session, call: Named, message: string, reason: string): void {
+function sayDenied(session: CliSession, call: Named, message: string, reason: string): void {
   session.emit({
     type: 'system',
     subtype: 'permission_denied',
@@ -280,7 +284,7 @@ function sayDenied(session: Session, call: Named, message: string, reason: strin
 
 const refuse = (message: string, meta: JsonObject): Permit => ({
   ok: false,
-  outcome: failure(message),
+  outcome: failedOutcome(message),
   meta,
 });
 
@@ -297,7 +301,7 @@ const hookFields = ({ id, name, input, tool }: Named): JsonObject => ({
 });
 
 /** Tells Notification hooks that a person is asked; nobody waits for them. */
-function notify(session: Session, turn: TurnState, name: string): void {
+function notify(session: CliSession, turn: TurnState, name: string): void {
   const input = {
     message: `Permission is needed to use ${name}`,
     notification_type: 'permission_prompt',
@@ -312,8 +316,8 @@ function notify(session: Session, turn: TurnState, name: string): void {
     .catch(() => {});
 }
 
-async function perform(
-  session: Session,
+async function executeTool(
+  session: CliSession,
   turn: TurnState,
   id: string,
   tool: AgentTool,
@@ -344,20 +348,20 @@ async function perform(
       });
     };
     signal.throwIfAborted();
-    return await unlessAborted(
+    return await raceAbort(
       tool.call(input, { id, signal, progress, path: facts.path?.real }),
       signal,
     );
   } catch (reason) {
     signal.throwIfAborted();
-    return failure(DuolaneError.from(reason).message);
+    return failedOutcome(DuolaneError.from(reason).message);
   } finally {
     clearInterval(heart);
   }
 }
 
 async function afterCall(
-  session: Session,
+  session: CliSession,
   turn: TurnState,
   call: Named & { readonly outcome: ToolOutcome; readonly begun: number },
 ): Promise<{ readonly outcome: ToolOutcome; readonly context: readonly string[] }> {
@@ -380,7 +384,7 @@ async function afterCall(
   ];
   // The hook may have wanted to change or withhold the result, so nobody gets to see it.
   if (hook.unanswered)
-    return { outcome: failure(`${hook.unanswered}. The result was withheld.`), context };
+    return { outcome: failedOutcome(`${hook.unanswered}. The result was withheld.`), context };
   if (outcome.isError || !('updatedOutput' in hook)) return { outcome, context };
   const { updatedOutput: raw } = hook;
   const content =

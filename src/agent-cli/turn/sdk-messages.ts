@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../json.ts';
-import type { Answer } from './message-builder.ts';
+import type { MessageBuilder } from './message-builder.ts';
 import type { Block } from '../models/types.ts';
-import type { Session } from '../session/cli-session.ts';
+import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool } from '../tools/types.ts';
-import type { Ending, TurnState } from './turn-state.ts';
+import type { TurnEnding, TurnState } from './turn-state.ts';
 
 /** What this CLI can do beyond the base protocol, for hosts that look. */
 export const CAPABILITIES = [
@@ -20,7 +20,7 @@ export const CAPABILITIES = [
 const uuidsOf = ({ uuids }: TurnState): JsonObject =>
   uuids.length > 0 ? { user_message_uuid: uuids.at(-1), user_message_uuids: uuids } : {};
 
-export function initMessage(session: Session, version: string): JsonObject {
+export function initMessage(session: CliSession, version: string): JsonObject {
   const { choices, flags } = session;
   return {
     type: 'system',
@@ -44,9 +44,9 @@ export function initMessage(session: Session, version: string): JsonObject {
 
 /** One finished block of an answer. */
 export function assistantMessage(
-  session: Session,
+  session: CliSession,
   turn: TurnState,
-  answer: Pick<Answer, 'id' | 'usage'>,
+  answer: Pick<MessageBuilder, 'id' | 'usage'>,
   block: Block,
   tools: ReadonlyMap<string, AgentTool>,
 ): JsonObject {
@@ -79,7 +79,7 @@ export function assistantMessage(
   };
 }
 
-export const userMessage = (content: readonly Block[], extra: JsonObject = {}): JsonObject => ({
+export const userLine = (content: readonly Block[], extra: JsonObject = {}): JsonObject => ({
   type: 'user',
   message: { role: 'user', content },
   parent_tool_use_id: null,
@@ -88,14 +88,14 @@ export const userMessage = (content: readonly Block[], extra: JsonObject = {}): 
 });
 
 /** A line of the loop's own making, told to the host and to the model alike. */
-export function sayAsUser(
-  session: Session,
+export function recordSyntheticMessage(
+  session: CliSession,
   turn: TurnState,
   text: string,
   extra: JsonObject = {},
 ): void {
   const content = [{ type: 'text', text }];
-  const message = userMessage(content, extra);
+  const message = userLine(content, extra);
   const uuid = session.emit(message);
   session.conversation.addUser(content);
   session.transcript.append('user', { role: 'user', content }, uuid);
@@ -103,7 +103,7 @@ export function sayAsUser(
 }
 
 export const streamEvent = (
-  answer: Pick<Answer, 'id'>,
+  answer: Pick<MessageBuilder, 'id'>,
   event: JsonObject,
   extra: JsonObject,
 ): JsonObject => ({
@@ -115,7 +115,11 @@ export const streamEvent = (
 });
 
 /** The one line that ends a turn. */
-export function resultMessage(session: Session, turn: TurnState, ending: Ending): JsonObject {
+export function resultMessage(
+  session: CliSession,
+  turn: TurnState,
+  ending: TurnEnding,
+): JsonObject {
   const { totals, choices } = session;
   const success = ending.subtype === 'success';
   const name = choices.model.model.name;

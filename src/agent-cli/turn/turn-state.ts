@@ -1,20 +1,20 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { type Block, NO_USAGE, type Usage } from '../models/types.ts';
+import { type Block, NO_USAGE, type TokenUsage } from '../models/types.ts';
 import { idsOf, type Prompt } from '../session/prompt-queue.ts';
 
 /** Why a turn was stopped. `now`: a more urgent message; `end`: the process is about to end. */
-export class Interrupted extends DuolaneError {
+export class TurnInterrupted extends DuolaneError {
   readonly by: 'user' | 'now' | 'end';
 
-  constructor(by: Interrupted['by'], message: string) {
+  constructor(by: TurnInterrupted['by'], message: string) {
     super('canceled', message);
     this.by = by;
   }
 }
 
 /** How a turn ended. */
-export interface Ending {
+export interface TurnEnding {
   readonly subtype:
     | 'success'
     | 'error_during_execution'
@@ -36,7 +36,7 @@ export class TurnState {
   readonly startedAt: number = performance.now();
   readonly denials: JsonObject[] = [];
   readonly controller: AbortController = new AbortController();
-  usage: Usage = NO_USAGE;
+  usage: TokenUsage = NO_USAGE;
   costUsd = 0;
   apiMs = 0;
   /** Model calls. */
@@ -86,15 +86,15 @@ export class TurnState {
   }
 
   /** The reason of the abort, if there was one. */
-  get interrupted(): Interrupted | undefined {
+  get interrupted(): TurnInterrupted | undefined {
     if (!this.signal.aborted) return undefined;
     const { reason } = this.signal;
-    return reason instanceof Interrupted
+    return reason instanceof TurnInterrupted
       ? reason
-      : new Interrupted('end', DuolaneError.from(reason).message);
+      : new TurnInterrupted('end', DuolaneError.from(reason).message);
   }
 
-  addUsage(usage: Usage, costUsd: number): void {
+  addUsage(usage: TokenUsage, costUsd: number): void {
     this.usage = sumUsage(this.usage, usage);
     this.costUsd += costUsd;
   }
@@ -104,7 +104,7 @@ export class TurnState {
   }
 }
 
-export const sumUsage = (a: Usage, b: Usage): Usage => ({
+export const sumUsage = (a: TokenUsage, b: TokenUsage): TokenUsage => ({
   input_tokens: a.input_tokens + b.input_tokens,
   output_tokens: a.output_tokens + b.output_tokens,
   cache_creation_input_tokens: a.cache_creation_input_tokens + b.cache_creation_input_tokens,

@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import type { Answer } from './message-builder.ts';
-import { type CallEnd, runCall } from './run-tool-call.ts';
-import { initMessage, resultMessage, sayAsUser, userMessage } from './sdk-messages.ts';
+import type { MessageBuilder } from './message-builder.ts';
+import { type CallEnd, runToolCall } from './run-tool-call.ts';
+import { initMessage, resultMessage, recordSyntheticMessage, userLine } from './sdk-messages.ts';
 import { modelError } from '../../event/retry/model-error.ts';
-import { type Block, blocksOf, textOf } from '../models/types.ts';
+import { type Block, blocksOf, blocksText } from '../models/types.ts';
 import type { Prompt } from '../session/prompt-queue.ts';
 import { list, record, str } from '../read.ts';
-import type { Session } from '../session/cli-session.ts';
-import { errorName, Step } from './model-step.ts';
+import type { CliSession } from '../session/cli-session.ts';
+import { errorName, ModelStep } from './model-step.ts';
 import { ENFORCE, MAX_FAILURES, STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
 import { Schedule } from '../tools/call-schedule.ts';
 import type { AgentTool } from '../tools/types.ts';
-import { callsIn, type Ending, sumUsage, type TurnState } from './turn-state.ts';
+import { callsIn, type TurnEnding, sumUsage, type TurnState } from './turn-state.ts';
 import { VERSION } from '../version.ts';
-import { unlessAborted } from '../wait.ts';
+import { raceAbort } from '../wait.ts';
 
 const INTERRUPTED = '[Request interrupted by user for tool use]';
 
@@ -23,10 +23,10 @@ const INTERRUPTED = '[Request interrupted by user for tool use]';
  * One turn: from the messages that start it to its one `result`, which it returns. Never rejects:
  * whatever goes wrong is the ending of the turn.
  */
-export async function runTurn(session: Session, turn: TurnState): Promise<JsonObject> {
-  let ending: Ending;
+export async function runTurn(session: CliSession, turn: TurnState): Promise<JsonObject> {
+  let ending: TurnEnding;
   try {
-    ending = await converse(session, turn);
+    ending = await runTurnSteps(session, turn);
     await session.transcript.saved();
   } catch (reason) {
     ending = await failed(session, turn, reason);
@@ -41,12 +41,12 @@ export async function runTurn(session: Session, turn: TurnState): Promise<JsonOb
   return result;
 }
 
-async function converse(session: Session, turn: TurnState): Promise<Ending> {
+async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnEnding> {
   if (session.refusal !== undefined) return blockedByHook(session.refusal);
   const blocked = await submit(session, turn, turn.prompts);
   if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
   // A server that is slow to connect must not hold up an interrupt.
-  await unlessAborted(session.prepare(), turn.signal);
+  await raceAbort(session.prepare(), turn.signal);
   session.emit(initMessage(session, VERSION));
   session.writeNotices();
   if (blocked !== undefined) {
@@ -54,7 +54,7 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
     return { subtype: 'success', reason: 'hook_stopped', text: '' };
   }
   await finishOpenCalls(session, turn);
-  for (const prompt of turn.prompts) hear(session, prompt);
+  for (const prompt of turn.prompts) recordPrompt(session, prompt);
   if (turn.prompts.every(({ query }) => !query)) {
     return { subtype: 'success', reason: 'completed', text: '' };
   }
@@ -63,7 +63,7 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
     turn.signal.throwIfAborted();
     const limit = overLimit(session, turn);
     if (limit) return limit;
-    const { answer, batch } = await think(session, turn);
+    const { answer, batch } = await runModelStep(session, turn);
     await session.transcript.saved();
     if (turn.interrupted) return interruptedTools(session, turn);
     if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
@@ -85,51 +85,51 @@ async function converse(session: Session, turn: TurnState): Promise<Ending> {
     } else if (session.schema) {
       turn.structuredFailures++;
       if (turn.structuredFailures >= MAX_FAILURES) return noStructuredOutput(turn);
-      sayAsUser(session, turn, ENFORCE, { isSynthetic: true });
+      recordSyntheticMessage(session, turn, ENFORCE, { isSynthetic: true });
     } else {
       const again = await stopHook(session, turn, stopHookActive);
       if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
       if (turn.stoppedBy !== undefined || again === undefined) return completed(turn, answer);
       stopHookActive = true;
-      sayAsUser(session, turn, `Stop hook feedback:\n${again}`, { isSynthetic: true });
+      recordSyntheticMessage(session, turn, `Stop hook feedback:\n${again}`, { isSynthetic: true });
     }
   }
 }
 
 /** A hook that must answer did not: the turn ends here, as an error, and no model is called again. */
-const blockedByHook = (why: string): Ending => ({
+const blockedByHook = (why: string): TurnEnding => ({
   subtype: 'error_during_execution',
   reason: 'hook_stopped',
   errors: [why],
 });
 
-const completed = (turn: TurnState, answer: Answer): Ending => ({
+const completed = (turn: TurnState, answer: MessageBuilder): TurnEnding => ({
   subtype: 'success',
   reason: 'completed',
-  text: textOf(answer.blocks) || turn.lastText,
+  text: blocksText(answer.blocks) || turn.lastText,
 });
 
 /** One call of the model and the tools that it calls. */
-async function think(
-  session: Session,
+async function runModelStep(
+  session: CliSession,
   turn: TurnState,
-): Promise<{ readonly answer: Answer; readonly batch: readonly Block[] }> {
-  await unlessAborted(session.servers.ready(), turn.signal);
+): Promise<{ readonly answer: MessageBuilder; readonly batch: readonly Block[] }> {
+  await raceAbort(session.servers.ready(), turn.signal);
   const tools = new Map(session.tools().map((tool) => [tool.spec.name, tool]));
   const schedule = new Schedule();
   const ends: { readonly call: Block; readonly end: CallEnd }[] = [];
   const onCall = (call: Block): void => {
     const tool = tools.get(str(call['name']));
     const run = async (): Promise<void> => {
-      const end = await runCall(session, turn, call, tool);
+      const end = await runToolCall(session, turn, call, tool);
       if (!end) return;
       ends.push({ call, end });
-      tellResult(session, turn, call, end);
+      recordToolResult(session, turn, call, end);
     };
     schedule.add(run, { parallel: tool?.readOnly ?? true });
   };
   try {
-    const step = new Step(session, turn, {
+    const step = new ModelStep(session, turn, {
       tools,
       onCall,
       onWithdraw: () => schedule.drop(),
@@ -151,14 +151,14 @@ async function think(
   }
 }
 
-function tellResult(
-  session: Session,
+function recordToolResult(
+  session: CliSession,
   turn: TurnState,
   call: Block,
   { result, raw, meta, context }: CallEnd,
 ): void {
   const extra = { tool_use_result: raw, tool_result_meta: [meta] };
-  const uuid = session.emit(userMessage([result], extra));
+  const uuid = session.emit(userLine([result], extra));
   turn.userLines++;
   session.conversation.addResult(result);
   session.transcript.append('user', { role: 'user', content: [result] }, uuid);
@@ -171,14 +171,14 @@ function tellResult(
 }
 
 /** Something for the model that no user said. */
-function addContext(session: Session, text: string): void {
+function addContext(session: CliSession, text: string): void {
   const content = [{ type: 'text', text: `<system-reminder>\n${text}\n</system-reminder>` }];
   session.conversation.addUser(content);
   session.transcript.append('user', { role: 'user', content });
 }
 
 async function afterBatch(
-  session: Session,
+  session: CliSession,
   turn: TurnState,
   ends: readonly { readonly call: Block; readonly end: CallEnd }[],
 ): Promise<void> {
@@ -196,26 +196,26 @@ async function afterBatch(
 }
 
 /** A message that came while the turn ran: hooks decide about it as about the first. */
-async function join(session: Session, turn: TurnState, prompt: Prompt): Promise<void> {
+async function join(session: CliSession, turn: TurnState, prompt: Prompt): Promise<void> {
   turn.prompts.push(prompt);
   if (prompt.uuid)
     session.emit({ type: 'command_lifecycle', command_uuid: prompt.uuid, state: 'started' });
   const blocked = await submit(session, turn, [prompt]);
   if (turn.blockedBy !== undefined) return;
-  if (blocked === undefined) hear(session, prompt);
+  if (blocked === undefined) recordPrompt(session, prompt);
   else tellBlocked(session, blocked);
 }
 
-const tellBlocked = (session: Session, why: string): void =>
-  session.inform(`The prompt was blocked by a hook: ${why}`);
+const tellBlocked = (session: CliSession, why: string): void =>
+  session.emitInfo(`The prompt was blocked by a hook: ${why}`);
 
 /** The reason, if a hook keeps the prompts from the model. */
 async function submit(
-  session: Session,
+  session: CliSession,
   turn: TurnState,
   prompts: readonly Prompt[],
 ): Promise<string | undefined> {
-  const prompt = prompts.map(({ content }) => textOf(content)).join('\n');
+  const prompt = prompts.map(({ content }) => blocksText(content)).join('\n');
   const options = { signal: turn.signal, toolUseId: randomUUID() };
   const hook = await session.hooks.fire('UserPromptSubmit', { prompt }, options);
   turn.blockedBy ??= hook.unanswered;
@@ -225,7 +225,7 @@ async function submit(
   return undefined;
 }
 
-function hear(session: Session, { content, uuid }: Prompt): void {
+function recordPrompt(session: CliSession, { content, uuid }: Prompt): void {
   const blocks = blocksOf(content);
   const rest = blocks.filter(
     (block) => block.type !== 'tool_result' || !session.conversation.addResult(block),
@@ -233,7 +233,7 @@ function hear(session: Session, { content, uuid }: Prompt): void {
   if (rest.length > 0) session.conversation.addUser(rest);
   session.transcript.append('user', { role: 'user', content: blocks }, uuid);
   if (session.flags.replayUserMessages) {
-    session.emit(userMessage(blocks, { isReplay: true }), uuid);
+    session.emit(userLine(blocks, { isReplay: true }), uuid);
   }
 }
 
@@ -242,7 +242,7 @@ function hear(session: Session, { content, uuid }: Prompt): void {
  * survives the process. Those that the host answers itself, with a `tool_result` in its message, are
  * left to it.
  */
-async function finishOpenCalls(session: Session, turn: TurnState): Promise<void> {
+async function finishOpenCalls(session: CliSession, turn: TurnState): Promise<void> {
   const answered = new Set(
     turn.prompts
       .flatMap(({ content }) => list(content))
@@ -254,13 +254,13 @@ async function finishOpenCalls(session: Session, turn: TurnState): Promise<void>
   if (open.length === 0) return;
   const tools = new Map<string, AgentTool>(session.tools().map((tool) => [tool.spec.name, tool]));
   for (const call of open) {
-    const end = await runCall(session, turn, call, tools.get(str(call['name'])));
-    if (end) tellResult(session, turn, call, end);
+    const end = await runToolCall(session, turn, call, tools.get(str(call['name'])));
+    if (end) recordToolResult(session, turn, call, end);
   }
 }
 
 async function stopHook(
-  session: Session,
+  session: CliSession,
   turn: TurnState,
   active: boolean,
 ): Promise<string | undefined> {
@@ -274,7 +274,7 @@ async function stopHook(
   return hook.decision === 'deny' ? hook.reason || 'Go on.' : undefined;
 }
 
-function overLimit(session: Session, turn: TurnState): Ending | undefined {
+function overLimit(session: CliSession, turn: TurnState): TurnEnding | undefined {
   const { maxTurns, maxBudgetUsd } = session.flags;
   if (maxTurns !== undefined && turn.steps >= maxTurns) {
     const errors = [`Reached maximum number of turns (${maxTurns})`];
@@ -291,7 +291,7 @@ function overLimit(session: Session, turn: TurnState): Ending | undefined {
   return undefined;
 }
 
-const noStructuredOutput = (turn: TurnState): Ending => ({
+const noStructuredOutput = (turn: TurnState): TurnEnding => ({
   subtype: 'error_max_structured_output_retries',
   reason: 'structured_output_retry_exhausted',
   errors: [
@@ -299,17 +299,17 @@ const noStructuredOutput = (turn: TurnState): Ending => ({
   ],
 });
 
-function interruptedTools(session: Session, turn: TurnState): Ending {
+function interruptedTools(session: CliSession, turn: TurnState): TurnEnding {
   if (turn.interrupted?.by === 'now') {
     return { subtype: 'success', reason: 'aborted_tools', text: turn.lastText };
   }
-  if (turn.interrupted?.by === 'user') sayAsUser(session, turn, INTERRUPTED);
+  if (turn.interrupted?.by === 'user') recordSyntheticMessage(session, turn, INTERRUPTED);
   const errors = [turn.interrupted?.message ?? 'interrupted'];
   return { subtype: 'error_during_execution', reason: 'aborted_tools', errors };
 }
 
 /** What a throw means for the turn. */
-async function failed(session: Session, turn: TurnState, reason: unknown): Promise<Ending> {
+async function failed(session: CliSession, turn: TurnState, reason: unknown): Promise<TurnEnding> {
   const { interrupted } = turn;
   if (interrupted) {
     if (interrupted.by === 'now')

@@ -2,9 +2,9 @@ import { buildEnv, spawnProcess } from '../../../process/index.ts';
 import { allowsCommand } from '../../permissions/command-rules.ts';
 import { str } from '../../read.ts';
 import type { Sandbox, SandboxedCommand } from '../../sandbox/bubblewrap.ts';
-import { unlessAborted } from '../../wait.ts';
+import { raceAbort } from '../../wait.ts';
 import type { AgentTool, ToolOutcome } from '../types.ts';
-import type { Place } from './workspace.ts';
+import type { Workspace } from './workspace.ts';
 
 const DEFAULT_MS = 120_000;
 const MAX_MS = 600_000;
@@ -16,7 +16,7 @@ const MAX_OUTPUT_BYTES = 100_000;
  * group, its descendants and, on Linux, daemons that left both, found by a mark in their environment.
  * A daemon that clears its environment outlives the call; only the sandbox ends that one, too.
  */
-export const bashTool = (place: Place): AgentTool => ({
+export const bashTool = (place: Workspace): AgentTool => ({
   spec: {
     name: 'Bash',
     description: `Runs a shell command in the working directory. At most ${MAX_OUTPUT_BYTES / 1000} kB of output are kept.`,
@@ -49,13 +49,13 @@ export const bashTool = (place: Place): AgentTool => ({
 });
 
 /** Every part of a command must be excluded by one pattern, or the whole of it is enclosed. */
-function sandboxFor({ sandbox }: Place, command: string): Sandbox | undefined {
+function sandboxFor({ sandbox }: Workspace, command: string): Sandbox | undefined {
   const excluded = sandbox?.policy.excluded.some((pattern) => allowsCommand(pattern, command));
   return excluded ? undefined : sandbox;
 }
 
 async function runCommand(
-  place: Place,
+  place: Workspace,
   command: string,
   limitMs: number,
   signal: AbortSignal,
@@ -83,12 +83,12 @@ interface ShellRun {
 }
 
 async function runShell(
-  place: Place,
+  place: Workspace,
   { command, enclosed, limitMs, signal }: ShellRun,
 ): Promise<ToolOutcome> {
   const limit = AbortSignal.timeout(limitMs);
-  const stderr = new Kept();
-  const stdout = new Kept();
+  const stderr = new CappedOutput();
+  const stdout = new CappedOutput();
   await using child = spawnProcess({
     command: enclosed?.command ?? '/bin/sh',
     args: enclosed?.args ?? ['-c', command],
@@ -110,13 +110,11 @@ async function runShell(
     for await (const chunk of child.output) stdout.add(decoder.decode(chunk, { stream: true }));
     return child.exited;
   })();
-  const exit = await unlessAborted(read, AbortSignal.any([signal, limit])).catch(
-    (reason: unknown) => {
-      signal.throwIfAborted();
-      if (!limit.aborted) throw reason;
-      return undefined;
-    },
-  );
+  const exit = await raceAbort(read, AbortSignal.any([signal, limit])).catch((reason: unknown) => {
+    signal.throwIfAborted();
+    if (!limit.aborted) throw reason;
+    return undefined;
+  });
   const output = [stdout.text, stderr.text].filter((text) => text !== '').join('\n');
   const raw = { stdout: stdout.text, stderr: stderr.text, interrupted: exit === undefined };
   if (exit === undefined) {
@@ -131,7 +129,7 @@ async function runShell(
 }
 
 /** The beginning of an output, and how much more there was. */
-class Kept {
+class CappedOutput {
   #text = '';
   #dropped = 0;
 

@@ -2,14 +2,14 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { decide } from '../../permissions/permission-policy.ts';
+import { evaluatePolicy } from '../../permissions/permission-policy.ts';
 import { parseRule } from '../../permissions/permission-rules.ts';
 import type { AgentTool, ToolRun } from '../types.ts';
 import { editTool, readTool, writeTool } from './files.ts';
-import type { Place } from './workspace.ts';
+import type { Workspace } from './workspace.ts';
 
 let cwd: string;
-let place: Place;
+let place: Workspace;
 beforeEach(async () => {
   cwd = await mkdtemp(join(tmpdir(), 'duolane-files-'));
   place = {
@@ -22,7 +22,7 @@ beforeEach(async () => {
 afterEach(() => rm(cwd, { recursive: true, force: true }));
 
 const decided = (tool: AgentTool, file_path: string, deny: string): string =>
-  decide(
+  evaluatePolicy(
     {
       tool: tool.spec.name,
       builtin: true,

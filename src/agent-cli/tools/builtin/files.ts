@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../../json.ts';
 import { realPath } from '../../permissions/path-rules.ts';
 import { str } from '../../read.ts';
-import { type AgentTool, failure, success, type ToolRun } from '../types.ts';
-import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';
-import { locate, pathFacts, type Place } from './workspace.ts';
+import { type AgentTool, failedOutcome, success, type ToolRun } from '../types.ts';
+import { openToEdit, openToRead, openToWrite, readTextFile, writeText } from './open-file.ts';
+import { locate, pathFacts, type Workspace } from './workspace.ts';
 
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 const MAX_LINES = 2000;
@@ -15,11 +15,11 @@ const path = {
 };
 
 /** The real path that was decided about: a link that has changed since is not followed. */
-const decided = (place: Place, input: JsonObject, { path: real }: ToolRun): string =>
+const decided = (place: Workspace, input: JsonObject, { path: real }: ToolRun): string =>
   real ?? realPath(locate(place, str(input['file_path'])));
 
 /** Text of a file, with line numbers, a part at a time. */
-export const readTool = (place: Place): AgentTool => ({
+export const readTool = (place: Workspace): AgentTool => ({
   spec: {
     name: 'Read',
     description: `Reads a text file, with line numbers. At most ${MAX_LINES} lines at once; use offset and limit for more.`,
@@ -38,7 +38,7 @@ export const readTool = (place: Place): AgentTool => ({
   async call(input, run) {
     const file = decided(place, input, run);
     await using handle = await openToRead(file);
-    const text = await readText(handle, {
+    const text = await readTextFile(handle, {
       path: file,
       maxBytes: MAX_FILE_BYTES,
       signal: run.signal,
@@ -60,7 +60,7 @@ export const readTool = (place: Place): AgentTool => ({
   },
 });
 
-export const writeTool = (place: Place): AgentTool => ({
+export const writeTool = (place: Workspace): AgentTool => ({
   spec: {
     name: 'Write',
     description: 'Writes a text file, replacing what is there; folders are made.',
@@ -82,7 +82,7 @@ export const writeTool = (place: Place): AgentTool => ({
   },
 });
 
-export const editTool = (place: Place): AgentTool => ({
+export const editTool = (place: Workspace): AgentTool => ({
   spec: {
     name: 'Edit',
     description:
@@ -107,18 +107,19 @@ export const editTool = (place: Place): AgentTool => ({
   async call(input, run) {
     const file = decided(place, input, run);
     const [before, after] = [str(input['old_string']), str(input['new_string'])];
-    if (before === '') return failure('old_string must not be empty; use Write for a new file');
+    if (before === '')
+      return failedOutcome('old_string must not be empty; use Write for a new file');
     await using handle = await openToEdit(file);
-    const text = await readText(handle, {
+    const text = await readTextFile(handle, {
       path: file,
       maxBytes: MAX_FILE_BYTES,
       signal: run.signal,
       exact: true,
     });
     const count = text.split(before).length - 1;
-    if (count === 0) return failure(`old_string does not occur in ${file}`);
+    if (count === 0) return failedOutcome(`old_string does not occur in ${file}`);
     if (count > 1 && input['replace_all'] !== true) {
-      return failure(
+      return failedOutcome(
         `old_string occurs ${count} times in ${file}; make it longer, or set replace_all`,
       );
     }

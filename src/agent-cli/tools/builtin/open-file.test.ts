@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realPath } from '../../permissions/path-rules.ts';
-import { openToEdit, openToRead, openToWrite, readText, writeText } from './open-file.ts';
+import { openToEdit, openToRead, openToWrite, readTextFile, writeText } from './open-file.ts';
 
 let root: string;
 beforeEach(async () => {
@@ -70,10 +70,10 @@ test('a file over the limit is refused, and a cancel ends the reading', async ()
   const { signal } = new AbortController();
   await using handle = await openToRead(work('src/a.txt'));
   const options = { path: 'a.txt', maxBytes: 5, signal };
-  await expect(readText(handle, options)).rejects.toMatchObject({ code: 'too_large' });
-  expect(await readText(handle, { ...options, maxBytes: 6 })).toBe('inside');
+  await expect(readTextFile(handle, options)).rejects.toMatchObject({ code: 'too_large' });
+  expect(await readTextFile(handle, { ...options, maxBytes: 6 })).toBe('inside');
   const aborted = AbortSignal.abort(new Error('enough'));
-  await expect(readText(handle, { ...options, maxBytes: 6, signal: aborted })).rejects.toThrow(
+  await expect(readTextFile(handle, { ...options, maxBytes: 6, signal: aborted })).rejects.toThrow(
     'enough',
   );
 });

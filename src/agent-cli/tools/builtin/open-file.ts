@@ -110,7 +110,7 @@ const codeOf = (reason: unknown): unknown => (reason as NodeJS.ErrnoException | 
  * said. `exact` throws `invalid` for bytes that are not UTF-8: text that is written back must not
  * put replacement characters in their place.
  */
-export async function readText(
+export async function readTextFile(
   handle: FileHandle,
   {
     path,

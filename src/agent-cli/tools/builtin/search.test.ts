@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ToolRun } from '../types.ts';
-import type { Place } from './workspace.ts';
+import type { Workspace } from './workspace.ts';
 
 /** Paths that the system refuses to open, whoever asks: root may open everything. */
 const closed = new Set<string>();
@@ -34,7 +34,7 @@ const { globTool, grepTool } = await import('./search.ts');
 afterAll(() => vi.resetModules());
 
 let cwd: string;
-let place: Place;
+let place: Workspace;
 beforeEach(async () => {
   cwd = await mkdtemp(join(tmpdir(), 'duolane-search-'));
   place = {

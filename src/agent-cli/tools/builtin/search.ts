@@ -4,10 +4,10 @@ import { DuolaneError } from '../../../errors.ts';
 import { type Glob, globMatcher } from '../../permissions/glob-pattern.ts';
 import { realPath } from '../../permissions/path-rules.ts';
 import { str } from '../../read.ts';
-import { type AgentTool, failure, success } from '../types.ts';
+import { type AgentTool, failedOutcome, success } from '../types.ts';
 import { LineSearch } from './line-search.ts';
-import { openToRead, readText } from './open-file.ts';
-import { hiddenBelow, locate, pathFacts, type Place } from './workspace.ts';
+import { openToRead, readTextFile } from './open-file.ts';
+import { hiddenBelow, locate, pathFacts, type Workspace } from './workspace.ts';
 
 const SKIPPED = new Set(['.git', 'node_modules']);
 const MAX_VISITED = 50_000;
@@ -92,7 +92,7 @@ function readGlob(pattern: string): Glob | undefined {
   }
 }
 
-export const globTool = (place: Place): AgentTool => ({
+export const globTool = (place: Workspace): AgentTool => ({
   spec: {
     name: 'Glob',
     description: 'Lists files whose path matches a pattern such as src/**/*.ts.',
@@ -106,7 +106,7 @@ export const globTool = (place: Place): AgentTool => ({
   facts: (input) => ({ ...pathFacts(place, str(input['path']), false), alsoAs: 'Read' }),
   async call(input, { signal, path: real }) {
     const wanted = readGlob(str(input['pattern']));
-    if (!wanted) return failure('the pattern has too many choices in braces: write fewer');
+    if (!wanted) return failedOutcome('the pattern has too many choices in braces: write fewer');
     const root = real ?? realPath(locate(place, str(input['path'])));
     const hidden = hiddenBelow(place, locate(place, str(input['path'])), 'Glob');
     const found: string[] = [];
@@ -126,7 +126,7 @@ export const globTool = (place: Place): AgentTool => ({
 });
 
 export const grepTool = (
-  place: Place,
+  place: Workspace,
   { limitMs = SEARCH_MS }: { readonly limitMs?: number } = {},
 ): AgentTool => ({
   spec: {
@@ -149,11 +149,11 @@ export const grepTool = (
     try {
       pattern = new RegExp(str(input['pattern']));
     } catch (cause) {
-      return failure(`invalid regular expression: ${String(cause)}`);
+      return failedOutcome(`invalid regular expression: ${String(cause)}`);
     }
     const glob = str(input['glob']);
     const fits = glob === '' ? () => true : readGlob(glob.includes('/') ? glob : `**/${glob}`);
-    if (!fits) return failure('glob has too many choices in braces: write fewer');
+    if (!fits) return failedOutcome('glob has too many choices in braces: write fewer');
     const limit = AbortSignal.timeout(limitMs);
     const root = real ?? realPath(locate(place, str(input['path'])));
     const hidden = hiddenBelow(place, locate(place, str(input['path'])), 'Grep');
@@ -163,7 +163,7 @@ export const grepTool = (
     } catch (reason) {
       signal.throwIfAborted();
       if (!limit.aborted) throw reason;
-      return failure(
+      return failedOutcome(
         `Grep timed out after ${limitMs} ms: simplify the pattern, or search fewer files`,
       );
     }
@@ -185,7 +185,7 @@ async function grep(
     let text: string;
     try {
       await using handle = await openToRead(file);
-      text = await readText(handle, { path: file, maxBytes: MAX_FILE_BYTES, signal });
+      text = await readTextFile(handle, { path: file, maxBytes: MAX_FILE_BYTES, signal });
     } catch (reason) {
       signal.throwIfAborted();
       if (path === '') throw reason;

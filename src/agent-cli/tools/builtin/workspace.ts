@@ -1,13 +1,13 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
-import { isInside, realPath } from '../../permissions/path-rules.ts';
+import { isInsideDirectory, realPath } from '../../permissions/path-rules.ts';
 import type { Policy } from '../../permissions/permission-policy.ts';
 import { forbids } from '../../permissions/permission-rules.ts';
 import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import type { CallFacts } from '../types.ts';
 
 /** Where the built-in tools may work. `directories` may grow while the session runs. */
-export interface Place {
+export interface Workspace {
   readonly cwd: string;
   /**
    * The working directory first, then those that were added; real paths, as they were when they
@@ -23,14 +23,14 @@ export interface Place {
 }
 
 /** The absolute path of an argument. */
-export const locate = (place: Place, path: string): string => resolve(place.cwd, path || '.');
+export const locate = (place: Workspace, path: string): string => resolve(place.cwd, path || '.');
 
 /** What the permission rules want to know about a call that touches `path`. */
-export function pathFacts(place: Place, path: string, edit: boolean): CallFacts {
+export function pathFacts(place: Workspace, path: string, edit: boolean): CallFacts {
   const { cwd } = place;
   const given = locate(place, path);
   const real = realPath(given);
-  const inside = place.directories().some((directory) => isInside(directory, real));
+  const inside = place.directories().some((directory) => isInsideDirectory(directory, real));
   return {
     path: { cwd, given, real, home: homeOf(place) },
     edit: edit && inside,
@@ -40,10 +40,14 @@ export function pathFacts(place: Place, path: string, edit: boolean): CallFacts 
 }
 
 /** Without `HOME` a rule such as `Read(~/.ssh)` holds all the same. */
-const homeOf = ({ env }: Place): string => env['HOME'] || homedir();
+const homeOf = ({ env }: Workspace): string => env['HOME'] || homedir();
 
 /** A test of paths below `root`: whether a deny or ask rule of `tool` or `Read` keeps a search away from it. */
-export function hiddenBelow(place: Place, root: string, tool: string): (path: string) => boolean {
+export function hiddenBelow(
+  place: Workspace,
+  root: string,
+  tool: string,
+): (path: string) => boolean {
   const { cwd } = place;
   const home = homeOf(place);
   const { deny, ask } = place.policy();

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
-import { Lane } from '../../session/control-link.ts';
-import { LaneTransport } from './control-transport.ts';
+import { ControlLink } from '../../session/control-link.ts';
+import { ControlTransport } from './control-transport.ts';
 
 interface Sent {
   readonly request_id: string;
@@ -11,11 +11,11 @@ interface Sent {
 
 function open() {
   const frames: JsonObject[] = [];
-  const lane = new Lane(
+  const lane = new ControlLink(
     (frame) => frames.push(frame),
     () => ({ ok: true }),
   );
-  const transport = new LaneTransport(lane, 'calc');
+  const transport = new ControlTransport(lane, 'calc');
   const incoming = transport.incoming[Symbol.asyncIterator]();
   const next = async (): Promise<unknown> => (await incoming.next()).value;
   const answer = (frame: JsonObject | undefined, response: JsonObject): void => {

@@ -4,7 +4,7 @@ import type { MessageTransport } from '../../../mcp/types.ts';
 import { Channel } from '../../../stream/channel.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
-import type { Lane } from '../../session/control-link.ts';
+import type { ControlLink } from '../../session/control-link.ts';
 import { record } from '../../read.ts';
 
 /** How many messages may wait for their reader, who takes each at once. */
@@ -15,14 +15,14 @@ const INBOX = 10_000;
  * the control request that brought them, and our ids are strings no server would choose for its own
  * requests: some hosts take a request of the server for the answer when the numbers are equal.
  */
-export class LaneTransport implements MessageTransport {
-  readonly #lane: Lane;
+export class ControlTransport implements MessageTransport {
+  readonly #lane: ControlLink;
   readonly #server: string;
   readonly #inbox = new Channel<JsonObject>({ capacity: INBOX });
   #waiting = 0;
   readonly #pending = new Map<string, AbortController>();
 
-  constructor(lane: Lane, server: string) {
+  constructor(lane: ControlLink, server: string) {
     this.#lane = lane;
     this.#server = server;
   }
@@ -77,7 +77,7 @@ export class LaneTransport implements MessageTransport {
 
   #carry(message: JsonObject, signal?: AbortSignal): Promise<unknown> {
     const request = { subtype: 'mcp_message', server_name: this.#server, message };
-    return this.#lane.ask(request, signal ? { signal } : {});
+    return this.#lane.request(request, signal ? { signal } : {});
   }
 
   async #ask(message: JsonObject & { readonly id: string | number }): Promise<void> {

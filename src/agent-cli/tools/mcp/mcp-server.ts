@@ -4,12 +4,12 @@ import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../../mcp/types.ts';
 import { record, str } from '../../read.ts';
 import { toOutcome } from './tool-outcome.ts';
-import { type AgentTool, failure, type ToolOutcome, type ToolRun } from '../types.ts';
+import { type AgentTool, failedOutcome, type ToolOutcome, type ToolRun } from '../types.ts';
 
 export type ServerStatus = 'pending' | 'connected' | 'failed' | 'disabled';
 
 /** How a server is reached; `manifest` is what a host told about it beforehand. */
-export interface Road {
+export interface ServerDialer {
   readonly transport: string;
   /** As it stands in `mcp_servers` and permission requests. */
   readonly source: string;
@@ -34,7 +34,7 @@ const CONNECT_MS = 30_000;
  */
 export class Server {
   readonly name: string;
-  readonly road: Road;
+  readonly road: ServerDialer;
   readonly #events: ServerEvents;
   #status: ServerStatus = 'pending';
   #error: string | undefined;
@@ -44,7 +44,7 @@ export class Server {
   #settled: Promise<void> = Promise.resolve();
   #life = new AbortController();
 
-  constructor(name: string, road: Road, events: ServerEvents) {
+  constructor(name: string, road: ServerDialer, events: ServerEvents) {
     this.name = name;
     this.road = road;
     this.#events = events;
@@ -137,7 +137,7 @@ export class Server {
   async #list(
     source: ToolSource & AsyncDisposable,
     signal: AbortSignal,
-    manifest: Road['manifest'],
+    manifest: ServerDialer['manifest'],
   ): Promise<void> {
     this.#info = { name: source.info.name, version: source.info.version };
     if (!manifest) await this.#listOnce(source, signal);
@@ -206,11 +206,11 @@ export class Server {
     } catch (reason) {
       run.signal.throwIfAborted();
       if (limit?.aborted) {
-        return failure(
+        return failedOutcome(
           `MCP server "${this.name}" tool "${tool}" timed out after ${(timeoutMs ?? 0) / 1000}s`,
         );
       }
-      return failure(DuolaneError.from(reason).message);
+      return failedOutcome(DuolaneError.from(reason).message);
     }
   }
 

@@ -3,15 +3,15 @@ import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { createRegistry } from '../../../mcp/registry/registry.ts';
 import type { SourceChange, Tool } from '../../../mcp/types.ts';
-import { Lane } from '../../session/control-link.ts';
+import { ControlLink } from '../../session/control-link.ts';
 import { Server } from './mcp-server.ts';
-import { Servers } from './mcp-servers.ts';
+import { McpServers } from './mcp-servers.ts';
 
 const SDK = { type: 'sdk' };
 
-function open(): Servers {
-  return new Servers({
-    lane: new Lane(
+function open(): McpServers {
+  return new McpServers({
+    lane: new ControlLink(
       () => {},
       () => ({ ok: true }),
     ),
@@ -24,7 +24,7 @@ function open(): Servers {
     },
   });
 }
-const names = (servers: Servers): unknown[] => servers.list().map(({ name }) => name);
+const names = (servers: McpServers): unknown[] => servers.list().map(({ name }) => name);
 
 test('two replacements at once have the effect of one after the other', async () => {
   await using servers = open();

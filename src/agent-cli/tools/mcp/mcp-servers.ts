@@ -2,15 +2,15 @@ import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Tool } from '../../../mcp/types.ts';
-import type { Lane } from '../../session/control-link.ts';
+import type { ControlLink } from '../../session/control-link.ts';
 import { list, record, str } from '../../read.ts';
 import { dialConfig, dialHost, type DialHelp } from './dial-server.ts';
-import type { LaneTransport } from './control-transport.ts';
-import { Server, type Road, type ServerEvents } from './mcp-server.ts';
+import type { ControlTransport } from './control-transport.ts';
+import { Server, type ServerDialer, type ServerEvents } from './mcp-server.ts';
 import type { AgentTool } from '../types.ts';
 
 export interface ServersOptions {
-  readonly lane: Lane;
+  readonly lane: ControlLink;
   readonly events: ServerEvents;
   readonly help: DialHelp;
   /** `MCP_TOOL_TIMEOUT`: the limit of a call where a server has none of its own. */
@@ -18,10 +18,10 @@ export interface ServersOptions {
 }
 
 /** All MCP servers of a session: those inside the host and those that we dial. */
-export class Servers implements AsyncDisposable {
+export class McpServers implements AsyncDisposable {
   readonly #options: ServersOptions;
   readonly #servers = new Map<string, Server>();
-  readonly #inside = new Map<string, LaneTransport>();
+  readonly #inside = new Map<string, ControlTransport>();
   /** Those that came by `replace`. */
   readonly #set = new Set<string>();
   /** Changes of the list, one after the other: each looks at what the one before has left. */
@@ -165,7 +165,7 @@ export class Servers implements AsyncDisposable {
     this.#set.delete(name);
   }
 
-  #inHost(name: string, config: JsonObject, manifest?: JsonObject): Road {
+  #inHost(name: string, config: JsonObject, manifest?: JsonObject): ServerDialer {
     const { lane, help } = this.#options;
     return {
       transport: 'sdk',
@@ -174,7 +174,7 @@ export class Servers implements AsyncDisposable {
       timeoutMs: timeoutOf(config) ?? this.#options.toolTimeoutMs,
       manifest: manifest && readManifest(manifest),
       dial: async (signal) => {
-        const { LaneTransport: Transport } = await import('./control-transport.ts');
+        const { ControlTransport: Transport } = await import('./control-transport.ts');
         const transport = new Transport(lane, name);
         this.#inside.set(name, transport);
         return dialHost(name, transport, help, signal);
@@ -182,7 +182,7 @@ export class Servers implements AsyncDisposable {
     };
   }
 
-  #outside(name: string, config: JsonObject): Road {
+  #outside(name: string, config: JsonObject): ServerDialer {
     const { help } = this.#options;
     const transport = str(config['type'], 'stdio');
     return {
@@ -204,7 +204,7 @@ function timeoutOf(config: JsonObject): number | undefined {
 }
 
 /** What a host lists in `sdkMcpServerManifests`: only of use with the tools in it. */
-function readManifest(manifest: JsonObject): Road['manifest'] {
+function readManifest(manifest: JsonObject): ServerDialer['manifest'] {
   const tools = record(manifest['toolsListResult'])['tools'];
   if (!Array.isArray(tools)) return undefined;
   const info = record(record(manifest['initializeResult'])['serverInfo']);
