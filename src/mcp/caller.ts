@@ -14,7 +14,7 @@ export const pseudonym = (caller: string): string =>
   createHmac('sha256', SECRET).update(caller).digest('base64url').slice(0, 22);
 
 /** The name that a client gives to one of its callers, if it is one that we read. */
-export const nameIn = (named: unknown): string | undefined =>
+export const callerName = (named: unknown): string | undefined =>
   typeof named === 'string' && named !== '' && named.length <= MAX_CHARS ? named : undefined;
 
 /**

@@ -1,5 +1,5 @@
 export { type CursorOptions, StreamingAdapter } from './sources/streaming-adapter.ts';
-export type { Connect } from './sources/lazy-connection.ts';
+export type { ConnectSource } from './sources/lazy-connection.ts';
 export {
   gateway,
   type Gateway,
@@ -8,7 +8,7 @@ export {
 } from './sources/gateway.ts';
 export { matchesToolName, parseToolName, toolName } from './registry/tool-names.ts';
 export {
-  type Lease,
+  type SourceLease,
   type PoolOptions,
   sourcePool,
   type SourcePool,
@@ -38,7 +38,7 @@ export {
   type SdkTransport,
 } from './json-rpc/in-process.ts';
 export { offerMessages } from './json-rpc/server/offer-messages.ts';
-export { serveMessages, type Serving } from './json-rpc/server/serve-messages.ts';
+export { serveMessages, type ServedMessages } from './json-rpc/server/serve-messages.ts';
 export {
   dialStdio,
   dialTransport,

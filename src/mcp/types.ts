@@ -27,10 +27,10 @@ export interface ToolSource {
   getPrompt?(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject>;
   complete?(request: JsonObject, options?: Abortable): Promise<JsonObject>;
   /** First `listening`; changes that come together may be told once; a reconnect counts as a change. */
-  listen?(options?: ListenOptions): AsyncIterable<SourceChange>;
+  listen?(options?: SourceListenOptions): AsyncIterable<SourceChange>;
 }
 
-export interface ListenOptions extends Abortable {
+export interface SourceListenOptions extends Abortable {
   /** Single resources whose changes are wanted beside those of the lists, by URI. */
   readonly resources?: readonly string[];
 }
@@ -118,7 +118,7 @@ export type Offer<Options> = (
 ) => Promise<AsyncDisposable & { readonly url?: string }>;
 
 /** The JSON-RPC face of a source with no wire at all: the control lane uses it; stdio and HTTP wrap it. */
-export interface MessageEnd extends AsyncDisposable {
+export interface MessageEndpoint extends AsyncDisposable {
   /**
    * The one entry: requests, notifications and answers to our requests. `undefined`: nothing is to
    * be sent back (it was a notification or an answer, or the request was cancelled). Never rejects.
@@ -158,7 +158,7 @@ export interface ToolRegistry extends ToolSource {
   readonly size: number;
   /** Tools that were given and left out, each with the reason; `size + problems.length` were declared. */
   readonly problems: readonly ToolProblem[];
-  listen(options?: ListenOptions): AsyncIterable<SourceChange>;
+  listen(options?: SourceListenOptions): AsyncIterable<SourceChange>;
 }
 
 export interface ToolProblem {
@@ -193,10 +193,10 @@ export interface ToolDefinition {
 export type ToolHandler<Args> = (
   args: Args,
   ctx: ToolContext,
-) => Returned | Promise<Returned> | AsyncIterable<ToolEvent, Returned | void>;
+) => ToolReturn | Promise<ToolReturn> | AsyncIterable<ToolEvent, ToolReturn | void>;
 
 /** A string is short for one text block; with `structuredContent` alone, the text block is added. */
-export type Returned = string | ToolResult | { readonly structuredContent: unknown };
+export type ToolReturn = string | ToolResult | { readonly structuredContent: unknown };
 
 /**
  * `ask` holds no stack (its `id` is prefixed with the call's): unanswered, it ends the call with
@@ -271,7 +271,7 @@ export interface DialMessagesOptions extends Abortable {
    * `modern`: the revision 2026-07-28, which needs no handshake; `legacy`: those before it; `auto`
    * asks the server and falls back. Over HTTP `auto`, elsewhere `legacy` by default.
    */
-  readonly era?: 'auto' | 'legacy' | 'modern';
+  readonly protocol?: 'auto' | 'legacy' | 'modern';
   readonly clientInfo?: { readonly name: string; readonly version: string };
   /**
    * What we can do for the server: `elicitation`, `sampling`, `roots`. What it then asks goes to

@@ -1,7 +1,7 @@
 import type { InputRequest } from '../../src/ask.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { Changes } from '../../src/mcp/sources/change-feed.ts';
+import { ChangeFeed } from '../../src/mcp/sources/change-feed.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { ToolContext, ToolDefinition, ToolEvent, ToolSource } from '../../src/mcp/types.ts';
@@ -63,7 +63,7 @@ const told = (answer: JsonObject): string => {
 
 /** What the conformance suite wants to find in a server. */
 export function conformanceSource(): ToolSource {
-  const changes = new Changes();
+  const changes = new ChangeFeed();
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 50));
   const logs = async function* (): AsyncGenerator<ToolEvent, string> {
     for (const data of ['Tool execution started', 'Tool processing data', 'Tool completed']) {
@@ -190,7 +190,7 @@ const RICH_SCHEMA: JsonObject = {
   additionalProperties: false,
 };
 
-function modernTools(changes: Changes): ToolDefinition[] {
+function modernTools(changes: ChangeFeed): ToolDefinition[] {
   return [
     tool('json_schema_2020_12_tool', 'Rich', RICH_SCHEMA, () => 'done'),
     tool(

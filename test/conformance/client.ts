@@ -59,7 +59,7 @@ const onRequest = async (method: string, params: JsonObject): Promise<JsonObject
 
 const capabilities = { elicitation: {}, roots: {} };
 const era = version >= '2026' ? 'modern' : 'legacy';
-await using source = await dialHttp({ url, era, oauth, capabilities, onRequest });
+await using source = await dialHttp({ url, protocol: era, oauth, capabilities, onRequest });
 
 const tools = new Map<string, JsonObject>();
 for await (const { name, inputSchema } of source.listTools()) tools.set(name, inputSchema);

@@ -16,7 +16,9 @@ let offered = scope.use(await offerHttp(conformanceSource()));
 if (mode !== 'direct') {
   const era = mode === 'bridged-old' ? 'legacy' : 'modern';
   const capabilities = { elicitation: {}, sampling: {}, roots: {} };
-  let source: ToolSource = scope.use(await dialHttp({ url: offered.url, era, capabilities }));
+  let source: ToolSource = scope.use(
+    await dialHttp({ url: offered.url, protocol: era, capabilities }),
+  );
   if (mode === 'grpc') {
     const { url } = scope.use(await offerGrpc(source));
     source = scope.use(await dialGrpc({ url }));

@@ -134,7 +134,7 @@ const JOINS: Readonly<Record<string, Join>> = {
   },
   'a second bridge with one session for all': async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    const shared = scope.use(await dialHttp({ url, era: 'legacy', capabilities: CAN }));
+    const shared = scope.use(await dialHttp({ url, protocol: 'legacy', capabilities: CAN }));
     return overHttp('legacy')(shared, scope);
   },
 };

@@ -39,7 +39,7 @@ const ROADS: Readonly<Record<string, (mode: string) => Promise<Peer>>> = {
     });
     const exited = once(child, 'exit');
     const [port] = (await once(createInterface(child.stdout), 'line')) as [string];
-    const source = await dialHttp({ url: `http://127.0.0.1:${port}/mcp`, era: 'legacy' });
+    const source = await dialHttp({ url: `http://127.0.0.1:${port}/mcp`, protocol: 'legacy' });
     return {
       source,
       async [Symbol.asyncDispose]() {
@@ -137,7 +137,7 @@ describe('1,100 cancels in a row', () => {
     era: 'legacy' | 'modern',
   ): Promise<ToolSource & AsyncDisposable> {
     const offered = await offerHttp(source);
-    const dialled = await dialHttp({ url: offered.url, era });
+    const dialled = await dialHttp({ url: offered.url, protocol: era });
     return {
       ...dialled,
       async [Symbol.asyncDispose]() {
@@ -208,7 +208,7 @@ describe('a consumer that stops for good', () => {
     await using offered = await offerHttp(source);
     await using dialled = open
       ? await open(source)
-      : await dialHttp({ url: offered.url, era: 'modern' });
+      : await dialHttp({ url: offered.url, protocol: 'modern' });
     const items = dialled.listTools()[Symbol.asyncIterator]();
     await items.next();
     // Something that takes its time: whatever would run ahead has all of it.

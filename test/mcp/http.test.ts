@@ -31,7 +31,7 @@ for (const [pageSize, era] of [
   toolSourceContract(`our offer over HTTP, ${era}, ${pageSize} a page,`, async () => {
     const { source, ...rest } = ourCatalogue();
     const offered = await offerHttp(source, { pageSize });
-    const dialled = await dialHttp({ url: offered.url, era });
+    const dialled = await dialHttp({ url: offered.url, protocol: era });
     return {
       ...rest,
       source: dialled,

@@ -106,7 +106,7 @@ async function behind(
     near = scope.use(
       await dialHttp({
         url: 'http://localhost/mcp',
-        era,
+        protocol: era,
         fetch: (url, init) => handler.handle(new Request(url as URL, init)),
       }),
     );

@@ -30,7 +30,7 @@ for (const [pageSize, era] of [
     const { source, ...rest } = ourCatalogue();
     const [near, far] = messagePair();
     const serving = serveMessages(source, far, { pageSize });
-    const dialled = await dialMessages(near, { era });
+    const dialled = await dialMessages(near, { protocol: era });
     return {
       ...rest,
       source: dialled,

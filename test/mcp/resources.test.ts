@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { Changes } from '../../src/mcp/sources/change-feed.ts';
+import { ChangeFeed } from '../../src/mcp/sources/change-feed.ts';
 import { gateway } from '../../src/mcp/sources/gateway.ts';
 import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
 import type { SourceChange, ToolSource } from '../../src/mcp/types.ts';
 
 /** Resources that change when a test says so, and who listens for which. */
-function watched(): { source: ToolSource; changes: Changes; wanted: string[][] } {
-  const changes = new Changes();
+function watched(): { source: ToolSource; changes: ChangeFeed; wanted: string[][] } {
+  const changes = new ChangeFeed();
   const wanted: string[][] = [];
   const source: ToolSource = {
     info: { name: 'watched', version: '1' },
@@ -49,9 +49,9 @@ describe('the changes of a single resource', () => {
       test(`reach who asked for it and nobody else: ${far} server, ${near} client`, async () => {
         const { source, changes, wanted } = watched();
         await using behind = await offerHttp(source);
-        await using middle = await dialHttp({ url: behind.url, era: far });
+        await using middle = await dialHttp({ url: behind.url, protocol: far });
         await using front = await offerHttp(middle);
-        await using dialled = await dialHttp({ url: front.url, era: near });
+        await using dialled = await dialHttp({ url: front.url, protocol: near });
         const listeners = [['a://1'], ['a://2'], []];
         const runs: Promise<SourceChange[]>[] = [];
         for (const uris of listeners)

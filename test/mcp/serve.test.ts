@@ -18,7 +18,7 @@ const tools = createRegistry({
 verifies('S232', 'the tools of a served agent can be dialled over MCP, in both eras', async () => {
   await using served = await serve(silent, { log: memoryLog(), tools });
   for (const era of ['legacy', 'modern'] as const) {
-    await using source = await dialHttp({ url: `${served.url}/mcp`, era });
+    await using source = await dialHttp({ url: `${served.url}/mcp`, protocol: era });
     expect(source.info.name).toBe('desk');
     expect(await toArray(source.callTool(call('echo', { text: era })))).toEqual([
       { type: 'result', result: { content: [{ type: 'text', text: era }] } },

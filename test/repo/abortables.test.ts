@@ -14,20 +14,20 @@ import { playedSession } from '../support/fake-cli.ts';
 import { GrpcClient, listenGrpc, serverStream, unary } from '../../src/grpc/index.ts';
 import { lightFetch } from '../../src/http/light-fetch.ts';
 import { listen } from '../../src/http/node-server.ts';
-import { Changes } from '../../src/mcp/sources/change-feed.ts';
-import { Connection } from '../../src/mcp/sources/lazy-connection.ts';
+import { ChangeFeed } from '../../src/mcp/sources/change-feed.ts';
+import { LazyConnection } from '../../src/mcp/sources/lazy-connection.ts';
 import { gateway } from '../../src/mcp/sources/gateway.ts';
 import { dialGrpc, offerGrpc } from '../../src/mcp/grpc/index.ts';
 import { dialMessages } from '../../src/mcp/json-rpc/client/dial-messages.ts';
 import { dialHttp } from '../../src/mcp/json-rpc/http/client/dial-http.ts';
-import { EventStream } from '../../src/mcp/json-rpc/http/server/resumable-stream.ts';
+import { ResumableStream } from '../../src/mcp/json-rpc/http/server/resumable-stream.ts';
 import { offerHttp } from '../../src/mcp/json-rpc/http/server/offer-http.ts';
-import { Requests } from '../../src/mcp/json-rpc/pending-requests.ts';
-import { Seal } from '../../src/mcp/json-rpc/server/signed-token.ts';
+import { PendingRequests } from '../../src/mcp/json-rpc/pending-requests.ts';
+import { TokenSigner } from '../../src/mcp/json-rpc/server/signed-token.ts';
 import { serveMessages } from '../../src/mcp/json-rpc/server/serve-messages.ts';
-import { Pages } from '../../src/mcp/sources/cursor-pages.ts';
+import { CursorPages } from '../../src/mcp/sources/cursor-pages.ts';
 import { createRegistry } from '../../src/mcp/registry/registry.ts';
-import { Slots } from '../../src/mcp/registry/concurrency-slots.ts';
+import { ConcurrencySlots } from '../../src/mcp/registry/concurrency-slots.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';
 import { abortable, sleep, untilAborted } from '../../src/stream/abort.ts';
@@ -140,23 +140,25 @@ const ROWS: Readonly<Record<string, Open>> = {
     return (signal) => startSession({ sessionStore, resume: 's' }, signal);
   },
   'Slots.take': async () => {
-    const slots = new Slots(1);
+    const slots = new ConcurrencySlots(1);
     await slots.take(new AbortController().signal);
     return (signal) => slots.take(signal);
   },
   'Pages.page': (scope) => {
     const open = ({ signal }: { readonly signal?: AbortSignal }): AsyncIterable<number> =>
       abortable(endless(), signal!);
-    const pages = scope.use(new Pages(open, { pageSize: 1, seal: new Seal('x'), kind: 'k' }));
+    const pages = scope.use(
+      new CursorPages(open, { pageSize: 1, seal: new TokenSigner('x'), kind: 'k' }),
+    );
     return (signal) => pages.page(undefined, signal);
   },
-  'Changes.listen': () => (signal) => toArray(new Changes().listen({ signal })),
+  'Changes.listen': () => (signal) => toArray(new ChangeFeed().listen({ signal })),
   'Connection.open': (scope) => {
-    const connection = scope.use(new Connection(({ signal }) => rejectOnAbort(signal!)));
+    const connection = scope.use(new LazyConnection(({ signal }) => rejectOnAbort(signal!)));
     return (signal) => connection.open({ signal });
   },
   'Requests.send': () => {
-    const requests = new Requests({ send: async () => {} });
+    const requests = new PendingRequests({ send: async () => {} });
     return (signal) => requests.send('ping', {}, { signal });
   },
   'callTool of a registry': calling((source) => source),
@@ -168,11 +170,11 @@ const ROWS: Readonly<Record<string, Open>> = {
   'callTool over messages': calling(overMessages),
   'callTool over HTTP, sessions': calling(async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, era: 'legacy' }));
+    return scope.use(await dialHttp({ url, protocol: 'legacy' }));
   }),
   'callTool over HTTP, stateless': calling(async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, era: 'modern' }));
+    return scope.use(await dialHttp({ url, protocol: 'modern' }));
   }),
   'callTool over gRPC': calling(async (source, scope) => {
     const { url } = scope.use(await offerGrpc(source));
@@ -258,14 +260,14 @@ describe('work that is given a signal', () => {
       const controller = new AbortController();
       if (when === 'before') controller.abort();
       let left = 0;
-      const stream = new EventStream();
+      const stream = new ResumableStream();
       const read = toArray(stream.read({ signal: controller.signal, onLeave: () => (left += 1) }));
       controller.abort();
       expect(await read).toEqual([]);
       expect(left).toBe(1);
     }
     const controller = new AbortController();
-    const stream = new EventStream();
+    const stream = new ResumableStream();
     const read = toArray(stream.read({ signal: controller.signal }));
     stream.end();
     await read;

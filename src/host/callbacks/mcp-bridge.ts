@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { offerMessages } from '../../mcp/json-rpc/server/offer-messages.ts';
 import { toolName } from '../../mcp/registry/tool-names.ts';
-import type { MessageEnd, ToolProblem, ToolSource } from '../../mcp/types.ts';
+import type { MessageEndpoint, ToolProblem, ToolSource } from '../../mcp/types.ts';
 import { abortable, onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
@@ -36,7 +36,7 @@ interface Server {
   /** Before the names of its tools, where the model sees them. */
   readonly prefix: string;
   readonly source: ToolSource;
-  readonly end: MessageEnd;
+  readonly end: MessageEndpoint;
   readonly pump: Promise<void>;
   /** Names that the CLI was given so far; `complete` once it has the last page. */
   readonly listed: Set<string>;
@@ -250,7 +250,10 @@ export class McpBridge implements AsyncDisposable {
 
 const incomplete = ({ registered, listed }: ServerReady): boolean => registered !== listed;
 
-async function relay(end: MessageEnd, send: (message: JsonObject) => Promise<void>): Promise<void> {
+async function relay(
+  end: MessageEndpoint,
+  send: (message: JsonObject) => Promise<void>,
+): Promise<void> {
   for await (const message of end.outgoing) await send(message);
 }
 
@@ -262,7 +265,10 @@ function bareNamed(message: JsonObject, prefix: string): JsonObject {
   return { ...message, params: { ...message['params'], name: name.slice(prefix.length) } };
 }
 
-async function manifestOf(end: MessageEnd, signal: AbortSignal): Promise<JsonObject | undefined> {
+async function manifestOf(
+  end: MessageEndpoint,
+  signal: AbortSignal,
+): Promise<JsonObject | undefined> {
   const ask = async (id: number, method: string, params: JsonObject): Promise<unknown> =>
     (await end.receive({ jsonrpc: '2.0', id, method, params }, { signal }))?.['result'];
   const initializeResult = await ask(0, 'initialize', {

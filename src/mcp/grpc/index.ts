@@ -3,7 +3,7 @@ export {
   dialGrpc,
   type DialGrpcOptions,
   type GrpcSource,
-  type ReadOptions,
+  type GrpcReadOptions,
 } from './client/dial-grpc.ts';
 export { offerGrpc, type OfferGrpcOptions, sourceRoutes } from './server/offer-grpc.ts';
 export { openTunnel, type ServeTunnel, type TunnelOptions } from './tunnel.ts';

@@ -16,14 +16,14 @@ import {
 } from './gen/mcp/stream/v1/mcp_pb.ts';
 
 /** Times that one request may ask before it answers. */
-export const MAX_ROUNDS = 8;
+export const MAX_UNARY_ROUNDS = 8;
 
 /**
  * The `ask` of a source that serves a request of one message: it gives the answers that came with
  * the request; what is not among them is asked of the client, by `required` once the source has
  * let go.
  */
-export class Asking {
+export class CollectingAsk {
   readonly #answers: readonly Answer[];
   readonly #asked = new Map<string, InputRequest>();
 
@@ -47,7 +47,7 @@ export class Asking {
 }
 
 /** The answers that a client has collected for one request, over as many rounds as it takes. */
-export class Answering {
+export class RequestAnswers {
   readonly answers: InputAnswer[] = [];
   readonly #what: string;
   readonly #ask: Ask | undefined;
@@ -64,8 +64,11 @@ export class Answering {
     if (!ask)
       throw new DuolaneError('unsupported', `${this.#what} needs an answer: give it \`ask\``);
     this.#rounds += 1;
-    if (this.#rounds > MAX_ROUNDS)
-      throw new DuolaneError('malformed', `${this.#what} asked ${MAX_ROUNDS} times, and again`);
+    if (this.#rounds > MAX_UNARY_ROUNDS)
+      throw new DuolaneError(
+        'malformed',
+        `${this.#what} asked ${MAX_UNARY_ROUNDS} times, and again`,
+      );
     const { requests } = fromInputRequired(required);
     const answers = await Promise.all(requests.map((request) => ask(request, options)));
     this.answers.push(...answers.map((answer) => create(InputAnswerSchema, toInputAnswer(answer))));

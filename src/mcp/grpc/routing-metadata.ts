@@ -1,6 +1,6 @@
 import type { CallContext, Metadata } from '../../grpc/index.ts';
 import { decodeHeader, encodeHeaderText } from '../../wire/encoded-header.ts';
-import { nameIn, pseudonym } from '../caller.ts';
+import { callerName, pseudonym } from '../caller.ts';
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 
 type Named = 'tools/call' | 'resources/read' | 'prompts/get';
@@ -13,7 +13,7 @@ const MISMATCH = -32020;
 const MAX_CHARS = 2_048;
 
 /** What a call is about, as MCP's headers say it: for those on the way, who do not read messages. */
-export function mirrorOf(method: Named, name: string): Metadata {
+export function routingMetadata(method: Named, name: string): Metadata {
   const text = encodeHeaderText(name);
   return { [METHOD]: method, ...(text.length <= MAX_CHARS && { [NAME]: text }) };
 }
@@ -22,7 +22,7 @@ export function mirrorOf(method: Named, name: string): Metadata {
  * Throws -32020 where the metadata is there and says something else than the message: somebody on
  * the way may have decided by it.
  */
-export function checkMirror({ metadata }: CallContext, method: Named, name: string): void {
+export function checkRoutingMetadata({ metadata }: CallContext, method: Named, name: string): void {
   const differs = (key: string, value: string): boolean => {
     const given = metadata[key];
     return given !== undefined && (typeof given !== 'string' || decodeHeader(given) !== value);
@@ -42,4 +42,4 @@ export const callerMetadata = (dialled: string, caller: string | undefined): Met
 
 /** Whose call it is: a client of ours says so, any other is its connection. */
 export const callerOf = ({ metadata, peer }: CallContext): string =>
-  `grpc/${nameIn(metadata[CALLER]) ?? `#${peer}`}`;
+  `grpc/${callerName(metadata[CALLER]) ?? `#${peer}`}`;

@@ -34,7 +34,7 @@ export function dialInProcess(
 
 interface Shared {
   readonly source: Promise<ToolSource>;
-  readonly road: MemoryRoad;
+  readonly road: MemoryMessageTransport;
 }
 
 /** Whatever the server asks in a call is an `input` of that call, and whoever offers it asks on. */
@@ -58,7 +58,7 @@ export function asToolSource(instance: ToolSource | SdkServer): Promise<ToolSour
 
 async function connect(
   server: SdkServer,
-  [ours, theirs]: [MemoryRoad, SdkTransport],
+  [ours, theirs]: [MemoryMessageTransport, SdkTransport],
   options?: DialMessagesOptions,
 ): Promise<ToolSource & AsyncDisposable> {
   try {
@@ -74,13 +74,13 @@ async function connect(
   return dialMessages({ ...ours, close }, options);
 }
 
-export interface MemoryRoad extends MessageTransport {
+export interface MemoryMessageTransport extends MessageTransport {
   readonly ended: boolean;
   close(): Promise<void>;
 }
 
 /** A road in memory: our end, and the other as the official SDK wants it. */
-export function sdkPair(): [MemoryRoad, SdkTransport] {
+export function sdkPair(): [MemoryMessageTransport, SdkTransport] {
   const toUs = new Channel<JsonObject>({ capacity: 64 });
   const origins = new WeakMap<JsonObject, string | number>();
   const theirs: SdkTransport = {
@@ -96,7 +96,7 @@ export function sdkPair(): [MemoryRoad, SdkTransport] {
       theirs.onclose?.();
     },
   };
-  const ours: MemoryRoad = {
+  const ours: MemoryMessageTransport = {
     incoming: toUs,
     requestOf: (message) => origins.get(message),
     get ended() {

@@ -10,13 +10,13 @@ const EXTENSION = 'duolane/partial';
 export const PARTIAL_METHOD = 'notifications/tools/partial_result';
 
 /** What we can do, and that we take partial results: all who read our calls do. */
-export function withPartial(capabilities: JsonObject, key: Place): JsonObject {
+export function withPartial(capabilities: JsonObject, key: CapabilityKey): JsonObject {
   const known = isObject(capabilities[key]) ? capabilities[key] : {};
   return { ...capabilities, [key]: { ...known, [EXTENSION]: {} } };
 }
 
 /** Revisions with sessions call an extension an experiment. */
-type Place = 'extensions' | 'experimental';
+type CapabilityKey = 'extensions' | 'experimental';
 
 export const wantsPartial = ({ extensions, experimental }: JsonObject): boolean =>
   [extensions, experimental].some((each) => isObject(each) && isObject(each[EXTENSION]));

@@ -13,7 +13,7 @@ import {
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 import type { MessageTransport } from '../types.ts';
 
-export interface RequestOptions extends Abortable {
+export interface RpcRequestOptions extends Abortable {
   /** Called once, in the moment in which the request is over, before any further message is taken. */
   readonly onSettled?: () => void;
   /** Instead of the usual road, such as the stream of the request that it belongs to. */
@@ -31,7 +31,7 @@ interface Pending {
  * signal (then the other side is told with `notifications/cancelled`, and a late answer is
  * nobody's), or by `fail`, after which every new one fails the same way.
  */
-export class Requests {
+export class PendingRequests {
   readonly #road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
   readonly #pending = new ReleasingMap<RpcId, Pending>();
   #next = 0;
@@ -53,7 +53,7 @@ export class Requests {
   async send(
     method: string,
     params: JsonObject | undefined,
-    { signal, onSettled, via }: RequestOptions = {},
+    { signal, onSettled, via }: RpcRequestOptions = {},
   ): Promise<JsonObject> {
     signal?.throwIfAborted();
     if (this.#failure) throw this.#failure.reason;

@@ -18,7 +18,7 @@ export const META = {
 } as const;
 
 /** Errors of the stateless revision that are its own: a server that says one speaks it. */
-export const ERA_ERRORS = {
+export const VERSION_ERRORS = {
   headerMismatch: -32020,
   missingCapability: -32021,
   unsupportedVersion: -32022,
@@ -36,7 +36,7 @@ export const metaOf = (params: unknown): JsonObject =>
 const OF_A_HOP: ReadonlySet<string> = new Set([...Object.values(META), CALLER]);
 
 /** Metadata without what belongs to one connection: the next has its own. */
-export function withoutHop(meta: JsonObject): JsonObject {
+export function withoutConnectionMeta(meta: JsonObject): JsonObject {
   const kept = Object.entries(meta).filter(([key]) => !OF_A_HOP.has(key));
   return Object.fromEntries(kept);
 }
@@ -44,6 +44,6 @@ export function withoutHop(meta: JsonObject): JsonObject {
 /** A result as it was before the revision's own members were added. */
 export function bare(result: JsonObject): JsonObject {
   const { resultType: _, _meta: meta, ...rest } = result;
-  const kept = isObject(meta) ? withoutHop(meta) : {};
+  const kept = isObject(meta) ? withoutConnectionMeta(meta) : {};
   return { ...rest, ...(Object.keys(kept).length > 0 && { _meta: kept }) };
 }

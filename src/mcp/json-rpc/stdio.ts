@@ -15,7 +15,7 @@ import type {
   ToolSource,
 } from '../types.ts';
 import { dialMessages } from './client/dial-messages.ts';
-import { serveMessages, type Serving } from './server/serve-messages.ts';
+import { serveMessages, type ServedMessages } from './server/serve-messages.ts';
 
 export interface LinesOptions {
   /** Lines that are no JSON objects (a server that prints); they are skipped. */
@@ -122,9 +122,9 @@ export interface OfferStdioOptions extends OfferMessagesOptions, LinesOptions {
 }
 
 /** Serves a source on this process's own stdin and stdout until stdin ends. Print nothing else there. */
-export function offerStdio(source: ToolSource, options: OfferStdioOptions = {}): Serving {
+export function offerStdio(source: ToolSource, options: OfferStdioOptions = {}): ServedMessages {
   const { input = process.stdin, output = process.stdout, ...rest } = options;
-  return serveMessages(source, streamRoad(input, output, rest), rest);
+  return serveMessages(source, streamTransport(input, output, rest), rest);
 }
 
 /** Resolves when there is room or the signal aborts; rejects with an error of the output. */
@@ -148,7 +148,11 @@ async function* endingWith<T>(
   }
 }
 
-function streamRoad(input: Readable, output: Writable, options: LinesOptions): MessageTransport {
+function streamTransport(
+  input: Readable,
+  output: Writable,
+  options: LinesOptions,
+): MessageTransport {
   // A client that went away shows as the end of input; its broken pipe must not end the process.
   output.on('error', () => {});
   const gone = new AbortController();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Slots } from './concurrency-slots.ts';
+import { ConcurrencySlots } from './concurrency-slots.ts';
 
 test('never more than the limit run, first come first served, whoever gives up', async () => {
   await fc.assert(
@@ -9,7 +9,7 @@ test('never more than the limit run, first come first served, whoever gives up',
       fc.array(fc.boolean(), { maxLength: 20 }),
       fc.scheduler(),
       async (limit, givesUp, scheduler) => {
-        const slots = new Slots(limit);
+        const slots = new ConcurrencySlots(limit);
         let running = 0;
         const started: number[] = [];
         const gaveUp: Array<[number, unknown]> = [];
@@ -47,13 +47,13 @@ test('never more than the limit run, first come first served, whoever gives up',
 });
 
 test('who comes with an aborted signal takes no slot', async () => {
-  const slots = new Slots(1);
+  const slots = new ConcurrencySlots(1);
   await expect(slots.take(AbortSignal.abort('no'))).rejects.toBe('no');
   expect(await slots.take(new AbortController().signal)).toBeTypeOf('function');
 });
 
 test('a signal that aborts while the caller checks it leaves no one in the queue', async () => {
-  const slots = new Slots(1);
+  const slots = new ConcurrencySlots(1);
   const release = await slots.take(new AbortController().signal);
   const client = new AbortController();
   const reason = new Error('the client disconnected');

@@ -4,7 +4,7 @@ import { onAbort } from '../../stream/abort.ts';
  * At most `count` holders at a time; the others wait in the order in which they came. One whose
  * signal aborts leaves the queue and takes nobody's turn.
  */
-export class Slots {
+export class ConcurrencySlots {
   #free: number;
   readonly #waiting = new Set<() => void>();
 

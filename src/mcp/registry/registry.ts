@@ -2,17 +2,17 @@ import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
-import { Changes } from '../sources/change-feed.ts';
+import { ChangeFeed } from '../sources/change-feed.ts';
 import { errorResult } from './tool-result.ts';
 import { type Emit, type LastEvent, MAX_TIMER_MS, runTool, type Runnable } from './run-tool.ts';
 import {
-  type Checked,
+  type SchemaResult,
   type CompiledSchema,
   compileSchema,
   describeProblems,
   reasonOf,
 } from '../schema/compile-schema.ts';
-import { Slots } from './concurrency-slots.ts';
+import { ConcurrencySlots } from './concurrency-slots.ts';
 import { toolEvents } from './tool-events.ts';
 import type {
   CallOptions,
@@ -45,7 +45,7 @@ export function createRegistry(options: RegistryOptions): ToolRegistry {
 }
 
 /** Runs a tool of this process without the stream around it: see `runnerOf`. */
-export interface Runner {
+export interface ToolRunner {
   run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent>;
 }
 
@@ -53,12 +53,12 @@ export interface Runner {
  * The short way into a registry, for the ends that would read its stream only to take it apart. None
  * for a source of another make, nor for a registry whose `callTool` somebody has wrapped.
  */
-export const runnerOf = (source: ToolSource): Runner | undefined =>
+export const runnerOf = (source: ToolSource): ToolRunner | undefined =>
   source instanceof Registry && source.callTool === Registry.prototype.callTool
     ? source
     : undefined;
 
-interface Entry extends Runnable {
+interface RegisteredTool extends Runnable {
   /** Place in the list; a replaced tool keeps it. */
   readonly place: number;
   readonly tool: Tool;
@@ -67,13 +67,13 @@ interface Entry extends Runnable {
 
 const NAME = /^[\w./-]{1,128}$/;
 
-class Registry implements ToolRegistry, Runner {
+class Registry implements ToolRegistry, ToolRunner {
   readonly info: ToolRegistry['info'];
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, RegisteredTool>();
   readonly #problems = new Map<string, ToolProblem>();
-  readonly #changes = new Changes();
+  readonly #changes = new ChangeFeed();
   /** By place; made anew after a change, so a list that is being read never shifts. */
-  #sorted: readonly Entry[] | undefined;
+  #sorted: readonly RegisteredTool[] | undefined;
   #places = 0;
 
   constructor({ name, version = '1.0.0', instructions }: RegistryOptions) {
@@ -130,7 +130,7 @@ class Registry implements ToolRegistry, Runner {
   async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
     if (!entry) throw new DuolaneError('not_found', `Unknown tool: ${call.name}`);
-    let checked: Checked;
+    let checked: SchemaResult;
     try {
       const checking = entry.schema.check(call.args);
       checked = checking instanceof Promise ? await checking : checking;
@@ -169,11 +169,11 @@ function placeOf(checkpoint: string): number {
 
 class ToolItems implements Items<Tool> {
   checkpoint: string | undefined;
-  readonly #entries: readonly Entry[];
+  readonly #entries: readonly RegisteredTool[];
   readonly #after: number;
   readonly #signal: AbortSignal | undefined;
 
-  constructor(entries: readonly Entry[], after: number, signal: AbortSignal | undefined) {
+  constructor(entries: readonly RegisteredTool[], after: number, signal: AbortSignal | undefined) {
     this.#entries = entries;
     this.#after = after;
     this.#signal = signal;
@@ -191,7 +191,7 @@ class ToolItems implements Items<Tool> {
 }
 
 /** Binary search: a list read in pages must not walk from the start for each. */
-function firstAfter(entries: readonly Entry[], place: number): number {
+function firstAfter(entries: readonly RegisteredTool[], place: number): number {
   let low = 0;
   let high = entries.length;
   while (low < high) {
@@ -202,7 +202,7 @@ function firstAfter(entries: readonly Entry[], place: number): number {
   return low;
 }
 
-function prepare(definition: ToolDefinition, place: number): Entry {
+function prepare(definition: ToolDefinition, place: number): RegisteredTool {
   const { name, deadlineMs, concurrency } = definition;
   const fault = (reason: string, cause?: unknown): DuolaneError =>
     new DuolaneError('invalid', `tool ${JSON.stringify(name)}: ${reason}`, { cause });
@@ -226,7 +226,7 @@ function prepare(definition: ToolDefinition, place: number): Entry {
     // Checked against the schema before each call, so the handler gets what its type says.
     handler: definition.handler as ToolHandler<unknown>,
     ...(deadlineMs !== undefined && { deadlineMs }),
-    ...(concurrency !== undefined && { slots: new Slots(concurrency) }),
+    ...(concurrency !== undefined && { slots: new ConcurrencySlots(concurrency) }),
   };
 }
 

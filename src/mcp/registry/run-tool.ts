@@ -5,8 +5,8 @@ import { settledWithin } from '../../stream/abort.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { errorResult, toResult } from './tool-result.ts';
-import type { Slots } from './concurrency-slots.ts';
-import type { Returned, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
+import type { ConcurrencySlots } from './concurrency-slots.ts';
+import type { ToolReturn, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
 
 /** How long a cancelled call waits for its handler to tidy up; a deaf one is then left behind. */
 const GRACE_MS = 1_000;
@@ -17,7 +17,7 @@ export const MAX_TIMER_MS = 2_147_483_647;
 export interface Runnable {
   readonly handler: ToolHandler<unknown>;
   readonly deadlineMs?: number;
-  readonly slots?: Slots;
+  readonly slots?: ConcurrencySlots;
 }
 
 /** What a call ends with. */
@@ -39,7 +39,7 @@ export function runTool(
   emit: Emit,
 ): Promise<LastEvent> {
   if (caller.aborted) return Promise.reject(caller.reason);
-  const handled = handle(tool, args, new Run(call, scopeOf(tool, caller), emit));
+  const handled = handle(tool, args, new HandlerRun(call, scopeOf(tool, caller), emit));
   return new Promise((resolve, reject) => {
     const unlisten = caller.onAbort((reason) => {
       settledWithin(handled, GRACE_MS).then(() => reject(reason), reject);
@@ -60,7 +60,7 @@ function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
 }
 
 /** Never rejects: what goes wrong becomes the last event. */
-async function handle(tool: Runnable, args: unknown, run: Run): Promise<LastEvent> {
+async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   let last: LastEvent;
   try {
     const limited = tool.slots !== undefined || tool.deadlineMs !== undefined;
@@ -76,7 +76,7 @@ async function handle(tool: Runnable, args: unknown, run: Run): Promise<LastEven
   return last;
 }
 
-async function withinLimits(tool: Runnable, args: unknown, run: Run): Promise<LastEvent> {
+async function withinLimits(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   const release = await tool.slots?.take(run.scope.signal);
   const work = Promise.resolve()
     .then(() => outcome(tool, args, run))
@@ -85,7 +85,7 @@ async function withinLimits(tool: Runnable, args: unknown, run: Run): Promise<La
 }
 
 /** A handler that is late is told by its signal and not waited for; its slot stays taken until it ends. */
-async function within<T>(ms: number, work: Promise<T>, { call, scope }: Run): Promise<T> {
+async function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerRun): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
@@ -102,7 +102,7 @@ async function within<T>(ms: number, work: Promise<T>, { call, scope }: Run): Pr
 }
 
 /** The last event, whichever way the handler says it; throws what the handler throws. */
-function outcome({ handler }: Runnable, args: unknown, run: Run): Promise<LastEvent> {
+function outcome({ handler }: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   const answer = handler(args, new Context(run));
   return isStream(answer) ? streamed(answer, run) : Promise.resolve(answer).then(resultOf);
 }
@@ -111,8 +111,8 @@ const resultOf = (returned: unknown): LastEvent => ({ type: 'result', result: to
 
 /** Passes on what a handler yields before its last event. */
 async function streamed(
-  events: AsyncIterable<ToolEvent, Returned | void>,
-  run: Run,
+  events: AsyncIterable<ToolEvent, ToolReturn | void>,
+  run: HandlerRun,
 ): Promise<LastEvent> {
   const iterator = events[Symbol.asyncIterator]();
   for (;;) {
@@ -129,11 +129,11 @@ async function streamed(
 
 const isStream = (
   answer: ReturnType<ToolHandler<unknown>>,
-): answer is AsyncIterable<ToolEvent, Returned | void> =>
+): answer is AsyncIterable<ToolEvent, ToolReturn | void> =>
   typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer;
 
 /** What one run of a handler has done so far. */
-class Run {
+class HandlerRun {
   readonly call: ToolCall;
   readonly scope: Cancellation;
   readonly #emit: Emit;
@@ -206,7 +206,7 @@ const NO_META: JsonObject = Object.freeze({});
  * original.
  */
 class Context implements ToolContext {
-  readonly [RUN]: Run;
+  readonly [RUN]: HandlerRun;
   readonly id: string;
   readonly requestId: string;
   declare readonly signal: AbortSignal;
@@ -217,7 +217,7 @@ class Context implements ToolContext {
   readonly sendNotification: ToolContext['sendNotification'];
   readonly sendRequest: ToolContext['sendRequest'];
 
-  constructor(run: Run) {
+  constructor(run: HandlerRun) {
     const { id, meta } = run.call;
     this[RUN] = run;
     this.id = id;

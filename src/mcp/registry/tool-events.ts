@@ -5,7 +5,7 @@ import { type Emit, type LastEvent, MAX_TIMER_MS } from './run-tool.ts';
 import type { CallOptions, ToolCall, ToolEvent } from '../types.ts';
 
 /** Calls back with `timeout` at a Unix time in ms, if the timer is not cleared. */
-export const atDeadline = (
+export const abortAtDeadline = (
   deadline: number,
   name: string,
   end: (reason: DuolaneError) => void,
@@ -31,7 +31,7 @@ export async function* toolEvents(
   const unfollow = caller.follow(options);
   const { deadline } = options;
   const abort = (reason: unknown): void => caller.abort(reason);
-  const timer = deadline === undefined ? undefined : atDeadline(deadline, call.name, abort);
+  const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, call.name, abort);
   let over = false;
   // The reader has left; the abort that follows ends the handler.
   const finished = run(caller, (event) => events.push(event).catch(() => {})).then(

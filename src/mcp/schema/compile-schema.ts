@@ -5,20 +5,20 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { zod3ToJsonSchema } from './zod3.ts';
 
-export interface Problem {
+export interface SchemaProblem {
   readonly path: readonly string[];
   readonly message: string;
 }
 
-export type Checked =
+export type SchemaResult =
   | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+  | { readonly ok: false; readonly problems: readonly SchemaProblem[] };
 
 /** A schema of any make, ready to use. `json` describes what the caller sends. */
 export interface CompiledSchema {
   readonly json: JsonObject;
   /** Gives the value as the handler gets it: with defaults and transforms where the schema has them. */
-  check(value: unknown): Checked | Promise<Checked>;
+  check(value: unknown): SchemaResult | Promise<SchemaResult>;
 }
 
 /**
@@ -134,12 +134,12 @@ function hasFunction(part: unknown, seen: Set<unknown>): boolean {
   );
 }
 
-const fromStandard = (result: StandardResult): Checked =>
+const fromStandard = (result: StandardResult): SchemaResult =>
   result.issues
     ? { ok: false, problems: result.issues.map(fromIssue) }
     : { ok: true, value: result.value };
 
-const fromIssue = ({ path = [], message }: StandardIssue): Problem => ({
+const fromIssue = ({ path = [], message }: StandardIssue): SchemaProblem => ({
   path: path.map((part) => String(typeof part === 'object' ? part.key : part)),
   message,
 });
@@ -160,10 +160,10 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
     ),
     ...(required.length > 0 && { required }),
   };
-  const check = (value: unknown): Checked | Promise<Checked> => {
+  const check = (value: unknown): SchemaResult | Promise<SchemaResult> => {
     if (!isObject(value))
       return { ok: false, problems: [{ path: [], message: 'must be an object' }] };
-    const results: Array<Checked | Promise<Checked>> = [];
+    const results: Array<SchemaResult | Promise<SchemaResult>> = [];
     let waits = false;
     for (const [name, { schema }] of fields) {
       const result = attempt(() =>
@@ -172,11 +172,11 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
       waits ||= result instanceof Promise;
       results.push(result);
     }
-    if (!waits) return assembled(results as Checked[], value);
+    if (!waits) return assembled(results as SchemaResult[], value);
     return Promise.all(results.map(async (each) => each)).then((all) => assembled(all, value));
   };
-  const assembled = (results: readonly Checked[], given: JsonObject): Checked => {
-    const problems: Problem[] = [];
+  const assembled = (results: readonly SchemaResult[], given: JsonObject): SchemaResult => {
+    const problems: SchemaProblem[] = [];
     const checked: Array<[string, unknown]> = [];
     for (const [index, [name]] of fields.entries()) {
       const result = results[index]!;
@@ -194,7 +194,9 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
 }
 
 /** A throw as a rejection: the promises of the fields before must not be left alone. */
-function attempt(run: () => Checked | Promise<Checked>): Checked | Promise<Checked> {
+function attempt(
+  run: () => SchemaResult | Promise<SchemaResult>,
+): SchemaResult | Promise<SchemaResult> {
   try {
     return run();
   } catch (error) {
@@ -229,7 +231,7 @@ function moveRefs<T>(schema: T, root: string): T {
 const SHOWN = 10;
 
 /** The problems as one text that names each field: `kind: must be one of: bug, task; title: …`. */
-export function describeProblems(problems: readonly Problem[]): string {
+export function describeProblems(problems: readonly SchemaProblem[]): string {
   const lines = problems
     .slice(0, SHOWN)
     .map(({ path, message }) => (path.length > 0 ? `${path.join('.')}: ${message}` : message));

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { Ajv, ErrorObject } from 'ajv';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import type { CompiledSchema, Problem } from './compile-schema.ts';
+import type { CompiledSchema, SchemaProblem } from './compile-schema.ts';
 
 const loaded = new Map<string, Ajv>();
 
@@ -46,7 +46,7 @@ function load(dialect: string): Ajv {
   return ajv;
 }
 
-function toProblem({ instancePath, keyword, params, message }: ErrorObject): Problem {
+function toProblem({ instancePath, keyword, params, message }: ErrorObject): SchemaProblem {
   const path = instancePath
     .split('/')
     .slice(1)

@@ -16,7 +16,7 @@ const keyOf = ({ type, uri = '' }: SourceChange): string => `${type} ${uri}`;
  * Tells any number of listeners what has changed. A listener that is busy gets each change once,
  * however often it happened, so nobody's slowness costs memory.
  */
-export class Changes {
+export class ChangeFeed {
   readonly #listeners = new Set<Listener>();
   #end: { readonly error: unknown } | undefined;
 

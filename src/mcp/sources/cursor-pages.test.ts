@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import type { Items } from '../../stream/types.ts';
-import { Seal } from '../json-rpc/server/signed-token.ts';
-import { Pages } from './cursor-pages.ts';
+import { TokenSigner } from '../json-rpc/server/signed-token.ts';
+import { CursorPages } from './cursor-pages.ts';
 
 /** Numbers that can be gone on with at any place, if the list says where it is. */
 function numbers(after: string | undefined, checkpoints: boolean): Items<number> {
@@ -17,10 +17,10 @@ function numbers(after: string | undefined, checkpoints: boolean): Items<number>
   return list;
 }
 
-const open = (secret: string, checkpoints = true): Pages<number> =>
-  new Pages(({ after }) => numbers(after, checkpoints), {
+const open = (secret: string, checkpoints = true): CursorPages<number> =>
+  new CursorPages(({ after }) => numbers(after, checkpoints), {
     pageSize: 4,
-    seal: new Seal(secret),
+    seal: new TokenSigner(secret),
     kind: 'numbers',
   });
 
@@ -80,8 +80,8 @@ test('a signal that has aborted, or aborts meanwhile, ends the list and closes i
         }
       },
     });
-    const options = { pageSize: 4, seal: new Seal('x'), kind: 'numbers' };
-    await using pages = new Pages(source, options);
+    const options = { pageSize: 4, seal: new TokenSigner('x'), kind: 'numbers' };
+    await using pages = new CursorPages(source, options);
     if (when === 'before') client.abort(reason);
     await expect(pages.page(undefined, client.signal)).rejects.toBe(reason);
     expect(closed).toBe(when === 'during'); // a list that was not begun has nothing to close

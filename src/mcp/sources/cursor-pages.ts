@@ -6,24 +6,24 @@ import { onAbort } from '../../stream/abort.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import { toCheckpoint } from './checkpoint.ts';
 
-export interface Page<T> {
+export interface CursorPage<T> {
   readonly items: readonly T[];
   readonly nextCursor?: string;
 }
 
 /** The checkpoint behind a page; `undefined` behind the last. */
-export const placeAfter = ({ nextCursor }: Page<unknown>): string | undefined =>
+export const placeAfter = ({ nextCursor }: CursorPage<unknown>): string | undefined =>
   nextCursor === undefined ? undefined : toCheckpoint(0, nextCursor);
 
 /** Makes cursors that only we can have made. */
-export interface CursorSeal {
-  close(kind: string, value: JsonObject): string;
-  open(kind: string, text: string, what: string): JsonObject;
+export interface CursorSigner {
+  sign(kind: string, value: JsonObject): string;
+  verify(kind: string, text: string, what: string): JsonObject;
 }
 
 export interface PagesOptions {
   readonly pageSize: number;
-  readonly seal: CursorSeal;
+  readonly seal: CursorSigner;
   /** A cursor of one kind of list is none of another's. */
   readonly kind: string;
   /** How long the rest of a list is held open for who holds its cursor; 60 s by default. */
@@ -50,7 +50,7 @@ const CURSOR_MS = 24 * 60 * 60 * 1000;
  * next page; if it is no longer there (asked again, too late, too many at once, another instance),
  * the list is opened anew at the source's own checkpoint, and only a source without one refuses.
  */
-export class Pages<T> implements AsyncDisposable {
+export class CursorPages<T> implements AsyncDisposable {
   readonly #open: (options: ListOptions) => Items<T>;
   readonly #options: PagesOptions;
   readonly #held = new Map<string, { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }>();
@@ -63,7 +63,7 @@ export class Pages<T> implements AsyncDisposable {
   }
 
   /** Aborting ends the list, not only this page: nobody holds its next cursor. */
-  async page(cursor: string | undefined, signal: AbortSignal): Promise<Page<T>> {
+  async page(cursor: string | undefined, signal: AbortSignal): Promise<CursorPage<T>> {
     const walk = this.#resume(cursor) ?? this.#begin(cursor);
     const unlisten = onAbort(signal, (reason) => walk.scope.abort(reason));
     try {
@@ -93,7 +93,7 @@ export class Pages<T> implements AsyncDisposable {
   #begin(cursor: string | undefined): Walk<T> {
     const { seal, kind } = this.#options;
     const scope = new AbortController();
-    const { after, until } = cursor === undefined ? {} : seal.open(kind, cursor, 'cursor');
+    const { after, until } = cursor === undefined ? {} : seal.verify(kind, cursor, 'cursor');
     const late = typeof until !== 'number' || until < Date.now();
     if (cursor !== undefined && (typeof after !== 'string' || late))
       throw new DuolaneError('invalid', 'The cursor is too old; list again from the start');
@@ -104,7 +104,7 @@ export class Pages<T> implements AsyncDisposable {
     return { scope, list, iterator: list[Symbol.asyncIterator](), ahead: [] };
   }
 
-  async #cut({ scope, list, iterator, ahead }: Walk<T>): Promise<Page<T>> {
+  async #cut({ scope, list, iterator, ahead }: Walk<T>): Promise<CursorPage<T>> {
     const { pageSize, seal, kind } = this.#options;
     const items = [...ahead];
     let checkpoint = list.checkpoint;
@@ -114,7 +114,7 @@ export class Pages<T> implements AsyncDisposable {
       if (step.done) return { items };
       if (items.length >= pageSize) {
         const until = Date.now() + CURSOR_MS;
-        const nextCursor = seal.close(kind, { n: this.#name(), until, after: checkpoint });
+        const nextCursor = seal.sign(kind, { n: this.#name(), until, after: checkpoint });
         await this.#hold(nextCursor, { scope, list, iterator, ahead: [step.value] });
         return { items, nextCursor };
       }

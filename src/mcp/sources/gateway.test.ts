@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { DuolaneError } from '../../errors.ts';
-import { Changes } from './change-feed.ts';
+import { ChangeFeed } from './change-feed.ts';
 import { gateway } from './gateway.ts';
 import { offerMessages } from '../json-rpc/server/offer-messages.ts';
 import { sourcePool } from './source-pool.ts';
@@ -22,7 +22,7 @@ function flaky(name: string): {
   dials: number;
   open: number;
 } {
-  let changes = new Changes();
+  let changes = new ChangeFeed();
   const self = {
     up: true,
     dials: 0,
@@ -31,7 +31,7 @@ function flaky(name: string): {
     async connect() {
       self.dials += 1;
       if (!self.up) throw new DuolaneError('network', 'nobody there');
-      changes = new Changes();
+      changes = new ChangeFeed();
       const own = changes;
       const inner = registry(name);
       self.open += 1;

@@ -5,12 +5,12 @@ import { disposeOnce } from '../../stream/dispose-once.ts';
 import { merge } from '../../stream/merge.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import { Changes } from './change-feed.ts';
-import { type Connect, Connection, dialling } from './lazy-connection.ts';
+import { ChangeFeed } from './change-feed.ts';
+import { type ConnectSource, LazyConnection, dialling } from './lazy-connection.ts';
 import type {
   AskOptions,
   CallOptions,
-  ListenOptions,
+  SourceListenOptions,
   SourceChange,
   Tool,
   ToolCall,
@@ -19,7 +19,7 @@ import type {
 } from '../types.ts';
 
 /** A source that is there, or how to dial one: then it is dialled again when it is lost. */
-export type GatewayMember = ToolSource | Connect;
+export type GatewayMember = ToolSource | ConnectSource;
 
 export interface GatewayOptions {
   readonly name?: string;
@@ -80,13 +80,13 @@ async function* ofResources(
 class ManySources implements Gateway {
   readonly info: ToolSource['info'];
   readonly problems: Map<string, DuolaneError> = new Map();
-  readonly #connections = new Map<string, Connection>();
+  readonly #connections = new Map<string, LazyConnection>();
   /** Without a connection, as far as we know. */
   readonly #lost = new Set<string>();
   /** Being dialled for longer than `dialMs`: nothing waits for these a second time. */
   readonly #silent = new Set<string>();
   readonly #dialMs: number;
-  readonly #changes = new Changes();
+  readonly #changes = new ChangeFeed();
   readonly #scope = new AbortController();
 
   constructor(
@@ -153,13 +153,13 @@ class ManySources implements Gateway {
     throw reason;
   }
 
-  listen(options: ListenOptions = {}): AsyncIterable<SourceChange> {
+  listen(options: SourceListenOptions = {}): AsyncIterable<SourceChange> {
     const { resources = [] } = options;
     return resources.length === 0 ? this.#changes.listen(options) : this.#watch(options);
   }
 
   /** Nobody knows whose a resource is, so all that are there are asked to tell of it. */
-  async *#watch(options: ListenOptions): AsyncGenerator<SourceChange, void, undefined> {
+  async *#watch(options: SourceListenOptions): AsyncGenerator<SourceChange, void, undefined> {
     const watches = await Promise.all(
       [...this.#connections.keys()].map(async (name) => {
         try {
@@ -191,7 +191,7 @@ class ManySources implements Gateway {
     const open = dialled
       ? dialling(member)
       : async () => ({ source: member, close: async () => {} });
-    const connection = new Connection(open, {
+    const connection = new LazyConnection(open, {
       changed: (change) => this.#changes.tell(change),
       lost: (reason) => {
         this.#down(name, reason);

@@ -9,7 +9,7 @@ import type { SourceChange, ToolSource } from '../types.ts';
 const GRACE_MS = 1_000;
 
 /** How to reach a server; called again after the connection was lost. */
-export type Connect = (options: Abortable) => Promise<ToolSource & AsyncDisposable>;
+export type ConnectSource = (options: Abortable) => Promise<ToolSource & AsyncDisposable>;
 
 interface Opened {
   readonly source: ToolSource;
@@ -18,7 +18,7 @@ interface Opened {
 
 /** What opens a connection for as long as we want it. */
 export const dialling =
-  (connect: Connect) =>
+  (connect: ConnectSource) =>
   async (options: Abortable): Promise<Opened> => {
     const source = await connect(options);
     return { source, close: async () => source[Symbol.asyncDispose]() };
@@ -35,7 +35,7 @@ export interface ConnectionEvents {
  * One server, dialled when it is needed and by one caller at a time, whoever else waits for it. A
  * connection that breaks is noticed by its `listen` and let go.
  */
-export class Connection implements AsyncDisposable {
+export class LazyConnection implements AsyncDisposable {
   readonly #connect: (options: Abortable) => Promise<Opened>;
   readonly #events: ConnectionEvents;
   readonly #scope = new AbortController();

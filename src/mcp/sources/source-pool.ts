@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { type Connect, Connection, dialling } from './lazy-connection.ts';
+import { type ConnectSource, LazyConnection, dialling } from './lazy-connection.ts';
 import type { ToolSource } from '../types.ts';
 
 export interface PoolOptions {
@@ -10,7 +10,7 @@ export interface PoolOptions {
 }
 
 /** A shared connection in use; disposing gives it back. */
-export interface Lease extends AsyncDisposable {
+export interface SourceLease extends AsyncDisposable {
   readonly source: ToolSource;
 }
 
@@ -21,26 +21,26 @@ export interface Lease extends AsyncDisposable {
  */
 export interface SourcePool extends AsyncDisposable {
   /** Throws `not_found` for an unknown name, and what the dialling threw. */
-  lease(name: string, options?: Abortable): Promise<Lease>;
+  lease(name: string, options?: Abortable): Promise<SourceLease>;
   /** Dials these now, or all; resolves when each is connected or has failed, with the failures. */
   warm(names?: readonly string[]): Promise<ReadonlyMap<string, DuolaneError>>;
 }
 
 interface Member {
-  readonly connection: Connection;
+  readonly connection: LazyConnection;
   users: number;
   timer: NodeJS.Timeout | undefined;
 }
 
 /** Disposing closes every connection, used or not. */
 export function sourcePool(
-  servers: Readonly<Record<string, Connect>>,
+  servers: Readonly<Record<string, ConnectSource>>,
   { idleMs = 300_000 }: PoolOptions = {},
 ): SourcePool {
   const members = new Map<string, Member>(
     Object.entries(servers).map(([name, connect]) => [
       name,
-      { connection: new Connection(dialling(connect)), users: 0, timer: undefined },
+      { connection: new LazyConnection(dialling(connect)), users: 0, timer: undefined },
     ]),
   );
   const rest = (member: Member): void => {

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
-import type { Page } from './cursor-pages.ts';
+import type { CursorPage } from './cursor-pages.ts';
 import type { Tool, ToolSource } from '../types.ts';
 
 /** Items of one page from a source that has no pages of its own. */
@@ -84,7 +84,7 @@ export class StreamingAdapter {
 
 /** A list that comes in pages of its own: one of them is one request to the server. */
 export interface PagedItems<T> extends Items<T> {
-  pages(): AsyncIterable<Page<T>>;
+  pages(): AsyncIterable<CursorPage<T>>;
 }
 
 class Lister<T> {
@@ -94,7 +94,7 @@ class Lister<T> {
     this.stream = stream;
   }
 
-  async list({ cursor, signal }: CursorOptions = {}): Promise<Page<T>> {
+  async list({ cursor, signal }: CursorOptions = {}): Promise<CursorPage<T>> {
     const list = this.stream({
       ...(signal && { signal }),
       ...(cursor !== undefined && { after: cursor }),
@@ -106,12 +106,12 @@ class Lister<T> {
   }
 }
 
-async function firstOf<T>(list: PagedItems<T>): Promise<Page<T>> {
+async function firstOf<T>(list: PagedItems<T>): Promise<CursorPage<T>> {
   for await (const page of list.pages()) return page;
   return { items: [] };
 }
 
-async function cut<T>(list: Items<T>): Promise<Page<T>> {
+async function cut<T>(list: Items<T>): Promise<CursorPage<T>> {
   const items: T[] = [];
   let checkpoint: string | undefined;
   for await (const item of list) {

@@ -46,7 +46,7 @@ const overHttp =
   (era: 'legacy' | 'modern') =>
   async (source: ToolSource, scope: Disposer): Promise<ToolSource> => {
     const { url } = scope.use(await offerHttp(source, { pageSize: 7 }));
-    return scope.use(await dialHttp({ url, era }));
+    return scope.use(await dialHttp({ url, protocol: era }));
   };
 
 toolSourceContract('our offer over gRPC', through(overGrpc));
@@ -348,7 +348,7 @@ describe('the bridge', () => {
       const rpc = scope.use(
         await dialHttp({
           url,
-          era: 'legacy',
+          protocol: 'legacy',
           async fetch(to, init) {
             const body = typeof init?.body === 'string' ? init.body : '';
             if (body.includes('tools/list')) seen.push(`asks for page ${(pages += 1)}`);
@@ -366,7 +366,7 @@ describe('the bridge', () => {
     await using scope = new Disposer();
     const far = await overGrpc(ourCatalogue().source, scope);
     const { url } = scope.use(await offerHttp(far, { pageSize: 10 }));
-    const rpc = new StreamingAdapter(scope.use(await dialHttp({ url, era: 'legacy' })));
+    const rpc = new StreamingAdapter(scope.use(await dialHttp({ url, protocol: 'legacy' })));
     const all = (await rpc.listTools()).tools.map(({ name }) => name);
     const names: string[] = [];
     const first = rpc.streamListTools();

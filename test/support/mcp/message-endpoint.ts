@@ -1,20 +1,23 @@
 import type { JsonObject } from '../../../src/json.ts';
-import type { MessageEnd } from '../../../src/mcp/types.ts';
+import type { MessageEndpoint } from '../../../src/mcp/types.ts';
 import type { RpcId } from '../../../src/wire/json-rpc.ts';
 
 export const send = (
-  end: MessageEnd,
+  end: MessageEndpoint,
   method: string,
   params?: JsonObject,
   id: RpcId = 1,
 ): Promise<JsonObject | undefined> =>
   end.receive({ jsonrpc: '2.0', id, method, ...(params && { params }) });
 
-export const notify = (end: MessageEnd, method: string, params?: JsonObject): Promise<unknown> =>
-  end.receive({ jsonrpc: '2.0', method, ...(params && { params }) });
+export const notify = (
+  end: MessageEndpoint,
+  method: string,
+  params?: JsonObject,
+): Promise<unknown> => end.receive({ jsonrpc: '2.0', method, ...(params && { params }) });
 
 /** Reads `outgoing` for good; `waitFor` gives the first message with this method. */
-export function reader(end: MessageEnd): {
+export function reader(end: MessageEndpoint): {
   readonly seen: JsonObject[];
   readonly waitFor: (method: string) => Promise<JsonObject>;
 } {

@@ -7,16 +7,16 @@ import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import type {
   AskOptions,
   CallOptions,
-  ListenOptions,
+  SourceListenOptions,
   SourceChange,
   Tool,
   ToolCall,
   ToolEvent,
   ToolSource,
 } from '../../types.ts';
-import { Answering } from '../input-required.ts';
+import { RequestAnswers } from '../input-required.ts';
 import { joined, type ResourcePart, toPart } from '../codec/resource-chunks.ts';
-import { failing, fromGrpcError } from '../codec/grpc-errors.ts';
+import { mapErrors, fromGrpcError } from '../codec/grpc-errors.ts';
 import { fromCallEvent, toCallRequest } from '../codec/call-codec.ts';
 import {
   CompleteRequestSchema,
@@ -30,7 +30,7 @@ import {
 import { member, parseObject, toText } from '../codec/json-text.ts';
 import { ListItems } from './list-items.ts';
 import { LISTS } from '../codec/list-methods.ts';
-import { callerMetadata, mirrorOf } from '../routing-metadata.ts';
+import { callerMetadata, routingMetadata } from '../routing-metadata.ts';
 
 export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
   /** `grpc://host:port`, or `grpcs://` for TLS. */
@@ -41,14 +41,14 @@ export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'met
   readonly maxResourceBytes?: number;
 }
 
-export interface ReadOptions extends AskOptions {
+export interface GrpcReadOptions extends AskOptions {
   readonly offset?: number;
 }
 
 /** A source over gRPC. */
 export interface GrpcSource extends ToolSource, AsyncDisposable {
   /** A resource part by part as it comes; nothing is joined. Only if the source has resources. */
-  streamResource?(uri: string, options?: ReadOptions): AsyncIterable<ResourcePart>;
+  streamResource?(uri: string, options?: GrpcReadOptions): AsyncIterable<ResourcePart>;
 }
 
 const MESSAGE_BYTES = 16 * 2 ** 20;
@@ -99,13 +99,13 @@ function sourceOf(
     list.list,
     (options?: ListOptions): Items<JsonObject> => new ListItems(client, list, options),
   ]);
-  const streamResource = (uri: string, options?: ReadOptions): AsyncIterable<ResourcePart> =>
-    failing(() => resourceParts(dialled, uri, options), fromGrpcError);
+  const streamResource = (uri: string, options?: GrpcReadOptions): AsyncIterable<ResourcePart> =>
+    mapErrors(() => resourceParts(dialled, uri, options), fromGrpcError);
   return {
     listTools: () => none<Tool>(),
     ...(Object.fromEntries(lists) as Partial<ToolSource>),
     info: { name, version, ...member('instructions', instructions) },
-    callTool: (call, options) => failing(() => callTool(dialled, call, options), fromGrpcError),
+    callTool: (call, options) => mapErrors(() => callTool(dialled, call, options), fromGrpcError),
     ...(has.has(Mcp.method.readResource.name) && {
       streamResource,
       readResource: (uri, options) => joined(streamResource(uri, options), maxResourceBytes),
@@ -117,7 +117,7 @@ function sourceOf(
       complete: (request, options) => orRpcError(complete(client, request, options)),
     }),
     ...(has.has(Mcp.method.listen.name) && {
-      listen: (options) => failing(() => listen(client, options), fromGrpcError),
+      listen: (options) => mapErrors(() => listen(client, options), fromGrpcError),
     }),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
@@ -144,7 +144,7 @@ async function* callTool(
   { signal, deadline, caller }: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const one = toCallRequest(call);
-  const metadata = { ...mirrorOf('tools/call', call.name), ...callerMetadata(id, caller) };
+  const metadata = { ...routingMetadata('tools/call', call.name), ...callerMetadata(id, caller) };
   const options = { deadline, metadata, ...(signal && { signal }) };
   for await (const message of client.stream(methodOf(Mcp.method.callTool), { one }, options)) {
     const event = fromCallEvent(message);
@@ -157,10 +157,10 @@ async function* callTool(
 async function* resourceParts(
   { client, id }: Dialled,
   uri: string,
-  { ask, offset, signal, caller }: ReadOptions = {},
+  { ask, offset, signal, caller }: GrpcReadOptions = {},
 ): AsyncGenerator<ResourcePart, void, undefined> {
-  const answering = new Answering(`reading ${uri}`, ask);
-  const metadata = { ...mirrorOf('resources/read', uri), ...callerMetadata(id, caller) };
+  const answering = new RequestAnswers(`reading ${uri}`, ask);
+  const metadata = { ...routingMetadata('resources/read', uri), ...callerMetadata(id, caller) };
   const options = { metadata, ...(signal && { signal }) };
   rounds: for (;;) {
     const one = create(ReadResourceRequestSchema, {
@@ -186,8 +186,8 @@ async function getPrompt(
   args: JsonObject,
   { ask, signal, caller }: AskOptions = {},
 ): Promise<JsonObject> {
-  const answering = new Answering(`the prompt ${name}`, ask);
-  const metadata = { ...mirrorOf('prompts/get', name), ...callerMetadata(id, caller) };
+  const answering = new RequestAnswers(`the prompt ${name}`, ask);
+  const metadata = { ...routingMetadata('prompts/get', name), ...callerMetadata(id, caller) };
   const options = { metadata, ...(signal && { signal }) };
   const argumentsJson = toText(args, 'the arguments');
   for (;;) {
@@ -220,7 +220,7 @@ const KINDS = ['listening', 'tools', 'resources', 'prompts', 'resource'] as cons
 
 async function* listen(
   client: GrpcClient,
-  { signal, resources = [] }: ListenOptions = {},
+  { signal, resources = [] }: SourceListenOptions = {},
 ): AsyncGenerator<SourceChange, void, undefined> {
   const one = create(ListenRequestSchema, { resources: [...resources] });
   const changes = client.stream(methodOf(Mcp.method.listen), { one }, signal ? { signal } : {});

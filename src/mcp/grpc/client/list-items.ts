@@ -7,13 +7,13 @@ import { Puller } from '../../../stream/puller.ts';
 import { QueueReader } from '../../../stream/queue-reader.ts';
 import type { Abortable, Items, ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
-import { failing, fromGrpcError } from '../codec/grpc-errors.ts';
+import { mapErrors, fromGrpcError } from '../codec/grpc-errors.ts';
 import { ListRequestSchema } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { type Batch, decodeBatch } from '../codec/batch-codec.ts';
+import { type ItemBatch, decodeBatch } from '../codec/batch-codec.ts';
 import { member } from '../codec/json-text.ts';
 import type { ListMethod } from '../codec/list-methods.ts';
 
-const NONE: Batch = { items: [], checkpoint: undefined };
+const NONE: ItemBatch = { items: [], checkpoint: undefined };
 
 /**
  * A list as it streams in, single use. Its place is the last checkpoint that the server gave and the
@@ -69,7 +69,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     return reader;
   }
 
-  #take(batches: Puller<Batch>): IteratorResult<T, void> | undefined {
+  #take(batches: Puller<ItemBatch>): IteratorResult<T, void> | undefined {
     for (;;) {
       const { items, checkpoint } = this.#batch;
       if (this.#next < items.length) {
@@ -92,7 +92,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     }
   }
 
-  #batches(signal: AbortSignal): AsyncIterable<Batch> {
+  #batches(signal: AbortSignal): AsyncIterable<ItemBatch> {
     const { layout, method } = this.#list;
     const response = {
       encode: (): never => {
@@ -101,7 +101,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
       decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
     };
     const request = create(ListRequestSchema, member('startAfter', this.#mark));
-    return failing(
+    return mapErrors(
       () => this.#client.stream({ ...method, response }, { one: request }, { signal }),
       fromGrpcError,
     );

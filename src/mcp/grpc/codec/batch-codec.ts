@@ -80,13 +80,13 @@ function head(tag: number, length: number): string {
 /** Without a prototype, for a member may be called __proto__. */
 const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
-export interface Batch {
+export interface ItemBatch {
   readonly items: readonly JsonObject[];
   readonly checkpoint: string | undefined;
 }
 
 /** Throws `malformed` for what is no batch, and for JSON that is none. */
-export function decodeBatch(layout: Layout, bytes: Uint8Array): Batch {
+export function decodeBatch(layout: Layout, bytes: Uint8Array): ItemBatch {
   const reader = new Reader(bytes);
   const items: JsonObject[] = [];
   let checkpoint: string | undefined;

@@ -13,7 +13,7 @@ import {
   type InputRequired,
   type InputRequiredSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { member, parse, parseObject, text, toText } from './json-text.ts';
+import { member, parse, parseObject, jsonText, toText } from './json-text.ts';
 
 export function toCallRequest({
   id,
@@ -28,7 +28,7 @@ export function toCallRequest({
     name,
     argumentsJson: toText(args, 'the arguments'),
     answers: answers.map(toInputAnswer),
-    ...member('metaJson', text(meta)),
+    ...member('metaJson', jsonText(meta)),
     ...member('state', state),
   });
 }
@@ -53,12 +53,16 @@ export function toCallEvent(event: ToolEvent): CallToolEvent {
     }
     case 'partial': {
       const { index, content, final } = event;
-      const partial = { index, contentJson: text(content) ?? 'null', ...member('final', final) };
+      const partial = {
+        index,
+        contentJson: jsonText(content) ?? 'null',
+        ...member('final', final),
+      };
       return create(CallToolEventSchema, { partial });
     }
     case 'log': {
       const { level, data, logger } = event;
-      const log = { level, ...member('dataJson', text(data)), ...member('logger', logger) };
+      const log = { level, ...member('dataJson', jsonText(data)), ...member('logger', logger) };
       return create(CallToolEventSchema, { log });
     }
     case 'input':
@@ -105,8 +109,8 @@ export const toInputRequired = (
     kind,
     ...member('message', message),
     ...member('callId', callId),
-    ...member('schemaJson', text(schema)),
-    ...member('dataJson', text(data)),
+    ...member('schemaJson', jsonText(schema)),
+    ...member('dataJson', jsonText(data)),
   })),
   ...member('state', state),
 });
@@ -137,7 +141,7 @@ export const toInputAnswer = ({
 }: Answer): MessageInitShape<typeof InputAnswerSchema> => ({
   id,
   action,
-  ...member('contentJson', text(content)),
+  ...member('contentJson', jsonText(content)),
 });
 
 const ACTIONS = ['accept', 'decline', 'cancel'] as const;

@@ -7,7 +7,7 @@ import {
   type Content,
   type ContentSchema,
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
-import { isWellFormed, member, parse, parseObject, text } from './json-text.ts';
+import { isWellFormed, member, parse, parseObject, jsonText } from './json-text.ts';
 
 /** Base64 as bytes; `undefined` for what would not come back letter by letter. */
 export function toBytes(base64: unknown): Uint8Array | undefined {
@@ -58,9 +58,9 @@ export function toCallResult(result: ToolResult): CallToolResult {
   };
   return create(CallToolResultSchema, {
     content: (blocks ?? []).map(toContent),
-    ...member('structuredContentJson', text(structuredContent)),
+    ...member('structuredContentJson', jsonText(structuredContent)),
     ...(typeof isError === 'boolean' && { isError }),
-    ...member('metaJson', text(_meta)),
+    ...member('metaJson', jsonText(_meta)),
     ...extraOf(extra),
   });
 }

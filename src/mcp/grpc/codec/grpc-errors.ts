@@ -68,7 +68,7 @@ function readData(data: string | Uint8Array): unknown {
 }
 
 /** Runs what serves a call of one message; what it throws becomes the status. */
-export async function orStatus<T>(run: () => Promise<T>): Promise<T> {
+export async function withGrpcStatus<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (error) {
@@ -77,7 +77,7 @@ export async function orStatus<T>(run: () => Promise<T>): Promise<T> {
 }
 
 /** The items of what is opened; what is thrown, then or later, is turned by `turn`. */
-export async function* failing<T>(
+export async function* mapErrors<T>(
   open: () => AsyncIterable<T>,
   turn: (reason: unknown) => unknown,
 ): AsyncGenerator<T, void, undefined> {

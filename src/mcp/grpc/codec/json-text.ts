@@ -2,7 +2,7 @@ import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 
 /** Any value as JSON text; `undefined` for what JSON has no form for. */
-export const text = (value: unknown): string | undefined =>
+export const jsonText = (value: unknown): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value);
 
 /** Throws `invalid` for what cannot be written as JSON, such as a circle or a bigint. */

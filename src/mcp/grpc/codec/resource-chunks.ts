@@ -107,12 +107,12 @@ export async function* joined(
         `an entry of the resource is over ${maxBytes} bytes: read it in parts, by streamResource`,
       );
     if (!part.last) continue;
-    yield { ...entry, ...whole(pieces) };
+    yield { ...entry, ...joinChunks(pieces) };
     [entry, pieces, size] = [undefined, [], 0];
   }
 }
 
-function whole(pieces: readonly (string | Uint8Array)[]): JsonObject {
+function joinChunks(pieces: readonly (string | Uint8Array)[]): JsonObject {
   if (pieces.length === 0) return {};
   if (typeof pieces[0] === 'string') return { text: pieces.join('') };
   return { blob: toBase64(Buffer.concat(pieces as Uint8Array[])) };

@@ -14,7 +14,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { ToolSource } from '../../types.ts';
 import { callerOf } from '../routing-metadata.ts';
-import { orStatus, toGrpcError } from '../codec/grpc-errors.ts';
+import { withGrpcStatus, toGrpcError } from '../codec/grpc-errors.ts';
 import {
   type CallToolResponse,
   CallToolResponseSchema,
@@ -56,7 +56,7 @@ export function googleRoutes(source: ToolSource): Route[] {
       }),
     ),
     unary(methodOf(method.callTool), ({ request }, call) =>
-      orStatus(() => callTool(source, request?.name ?? '', request?.arguments ?? {}, call)),
+      withGrpcStatus(() => callTool(source, request?.name ?? '', request?.arguments ?? {}, call)),
     ),
   ];
   if (source.listResources)
@@ -89,7 +89,7 @@ export function googleRoutes(source: ToolSource): Route[] {
   if (source.readResource)
     routes.push(
       unary(methodOf(method.readResource), ({ uri }, call) =>
-        orStatus(async () => {
+        withGrpcStatus(async () => {
           const resource = [];
           const options = { signal: call.signal, caller: callerOf(call) };
           for await (const entry of source.readResource!(uri, options))
@@ -101,7 +101,7 @@ export function googleRoutes(source: ToolSource): Route[] {
   if (source.getPrompt)
     routes.push(
       unary(methodOf(method.getPrompt), ({ name, arguments: args }, call) =>
-        orStatus(async () => {
+        withGrpcStatus(async () => {
           const options = { signal: call.signal, caller: callerOf(call) };
           const { description, messages } = await source.getPrompt!(name, args, options);
           return create(GetPromptResponseSchema, {
@@ -114,7 +114,7 @@ export function googleRoutes(source: ToolSource): Route[] {
   if (source.complete)
     routes.push(
       unary(methodOf(method.complete), (request, { signal }) =>
-        orStatus(() => complete(source, request, signal)),
+        withGrpcStatus(() => complete(source, request, signal)),
       ),
     );
   return routes;

@@ -12,10 +12,10 @@ import type { Items } from '../../../stream/types.ts';
 import { parseCheckpoint } from '../../sources/checkpoint.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
 import type { ToolSource } from '../../types.ts';
-import { Asking } from '../input-required.ts';
+import { CollectingAsk } from '../input-required.ts';
 import { batchesOf, pageBatchesOf } from './list-batches.ts';
 import { chunksOf } from '../codec/resource-chunks.ts';
-import { failing, orStatus, toGrpcError } from '../codec/grpc-errors.ts';
+import { mapErrors, withGrpcStatus, toGrpcError } from '../codec/grpc-errors.ts';
 import { fromCallRequest, toCallEvent } from '../codec/call-codec.ts';
 import {
   type CallToolEvent,
@@ -33,7 +33,7 @@ import {
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { member, parseObject } from '../codec/json-text.ts';
 import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
-import { callerOf, checkMirror } from '../routing-metadata.ts';
+import { callerOf, checkRoutingMetadata } from '../routing-metadata.ts';
 
 /** The typed streaming service of a source: what it has, and nothing else. */
 export function mcpRoutes(source: ToolSource): Route[] {
@@ -41,22 +41,22 @@ export function mcpRoutes(source: ToolSource): Route[] {
     unary(methodOf(Mcp.method.discover), () => discover(source)),
     ...LISTS.flatMap((method) => listRoute(source, method)),
     serverStream(methodOf(Mcp.method.callTool), (request, call) =>
-      failing(() => callEvents(source, request, call), toGrpcError),
+      mapErrors(() => callEvents(source, request, call), toGrpcError),
     ),
   ];
   if (source.readResource)
     routes.push(
       serverStream(methodOf(Mcp.method.readResource), (request, call) =>
-        failing(() => resourceChunks(source, request, call), toGrpcError),
+        mapErrors(() => resourceChunks(source, request, call), toGrpcError),
       ),
     );
   if (source.getPrompt)
     routes.push(
       unary(methodOf(Mcp.method.getPrompt), ({ name, argumentsJson, answers }, call) =>
-        orStatus(async () => {
-          checkMirror(call, 'prompts/get', name);
+        withGrpcStatus(async () => {
+          checkRoutingMetadata(call, 'prompts/get', name);
           const { signal } = call;
-          const asking = new Asking(answers);
+          const asking = new CollectingAsk(answers);
           const args = argumentsJson === '' ? {} : parseObject(argumentsJson, 'arguments_json');
           try {
             const options = { signal, ask: asking.ask, caller: callerOf(call) };
@@ -71,7 +71,7 @@ export function mcpRoutes(source: ToolSource): Route[] {
   if (source.complete)
     routes.push(
       unary(methodOf(Mcp.method.complete), ({ requestJson }, { signal }) =>
-        orStatus(async () => {
+        withGrpcStatus(async () => {
           const request = parseObject(requestJson, 'request_json');
           const resultJson = JSON.stringify(await source.complete!(request, { signal }));
           return create(CompleteResponseSchema, { resultJson });
@@ -82,7 +82,7 @@ export function mcpRoutes(source: ToolSource): Route[] {
     routes.push(
       serverStream(methodOf(Mcp.method.listen), async function* ({ resources }, { signal }) {
         const options = { signal, ...(resources.length > 0 && { resources }) };
-        for await (const { type, uri } of failing(() => source.listen!(options), toGrpcError))
+        for await (const { type, uri } of mapErrors(() => source.listen!(options), toGrpcError))
           yield create(ChangeSchema, { kind: type, ...member('uri', uri) });
       }),
     );
@@ -114,7 +114,7 @@ function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Ro
       : batchesOf(layout, items);
   };
   return [
-    serverStream(method, (request, call) => failing(() => serve(request, call), toGrpcError)),
+    serverStream(method, (request, call) => mapErrors(() => serve(request, call), toGrpcError)),
   ];
 }
 
@@ -123,7 +123,7 @@ async function* callEvents(
   request: CallToolRequest,
   call: CallContext,
 ): AsyncGenerator<CallToolEvent, void, undefined> {
-  checkMirror(call, 'tools/call', request.name);
+  checkRoutingMetadata(call, 'tools/call', request.name);
   const { signal, deadline } = call;
   const options = { signal, deadline, caller: callerOf(call) };
   for await (const event of source.callTool(fromCallRequest(request), options)) {
@@ -138,9 +138,9 @@ async function* resourceChunks(
   { uri, offset, answers }: ReadResourceRequest,
   call: CallContext,
 ): AsyncGenerator<ResourceChunk, void, undefined> {
-  checkMirror(call, 'resources/read', uri);
+  checkRoutingMetadata(call, 'resources/read', uri);
   const { signal } = call;
-  const asking = new Asking(answers);
+  const asking = new CollectingAsk(answers);
   const options = {
     signal,
     ask: asking.ask,

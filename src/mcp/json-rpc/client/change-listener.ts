@@ -1,15 +1,15 @@
 import { isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin } from '../../../stream/abort.ts';
-import type { ListenOptions, SourceChange } from '../../types.ts';
-import type { Client } from './mcp-client.ts';
-import { Subscription } from './subscription.ts';
+import type { SourceListenOptions, SourceChange } from '../../types.ts';
+import type { McpClient } from './mcp-client.ts';
+import { ChangeSubscription } from './subscription.ts';
 
 const TELL_MS = 1_000;
 
-type Listen = (options?: ListenOptions) => AsyncIterable<SourceChange>;
+type Listen = (options?: SourceListenOptions) => AsyncIterable<SourceChange>;
 
 /** How to listen to the server of a connection, by its revision and what it says it can do. */
-export function listenerOf(client: Client, capabilities: JsonObject): Listen {
+export function listenerOf(client: McpClient, capabilities: JsonObject): Listen {
   const listens = client.envelope ? stateless(client) : inSession(client, capabilities);
   const wanted = new Map<string, number>();
   const count = (uri: string, by: number): void => {
@@ -33,15 +33,15 @@ export function listenerOf(client: Client, capabilities: JsonObject): Listen {
 }
 
 /** One request for all who only want to hear of the lists, and one for each who wants more. */
-function stateless(client: Client): Listen {
-  const lists = new Subscription(client);
+function stateless(client: McpClient): Listen {
+  const lists = new ChangeSubscription(client);
   return (options = {}) =>
     options.resources && options.resources.length > 0
-      ? new Subscription(client, options.resources).listen(options)
+      ? new ChangeSubscription(client, options.resources).listen(options)
       : lists.listen(options);
 }
 
-function inSession(client: Client, { resources }: JsonObject): Listen {
+function inSession(client: McpClient, { resources }: JsonObject): Listen {
   const can = isObject(resources) && resources['subscribe'] === true;
   const users = new Map<string, number>();
   return async function* (options = {}) {

@@ -4,13 +4,16 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { CallOptions, Tool, ToolCall, ToolEvent, ToolSource } from '../../types.ts';
 import { listenerOf } from './change-listener.ts';
-import type { Client } from './mcp-client.ts';
-import { OpenCall } from './pending-call.ts';
+import type { McpClient } from './mcp-client.ts';
+import { PendingCall } from './pending-call.ts';
 import { PageWalk } from './page-walk.ts';
-import { whole } from './request-with-input.ts';
+import { requestWithInput } from './request-with-input.ts';
 
 /** The server that a client is connected to, with what its `initialize` answer says it has. */
-export function sourceOf(client: Client, initialized: JsonObject): ToolSource & AsyncDisposable {
+export function clientSource(
+  client: McpClient,
+  initialized: JsonObject,
+): ToolSource & AsyncDisposable {
   const { serverInfo, instructions } = initialized;
   const { name, version } = isObject(serverInfo) ? serverInfo : {};
   const can = isObject(initialized['capabilities']) ? initialized['capabilities'] : {};
@@ -39,7 +42,7 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
       listResources: list('resources/list', 'resources'),
       listResourceTemplates: list('resources/templates/list', 'resourceTemplates'),
       async *readResource(uri, options) {
-        const { contents } = await whole(client, 'resources/read', { uri }, options);
+        const { contents } = await requestWithInput(client, 'resources/read', { uri }, options);
         if (!Array.isArray(contents))
           throw new DuolaneError('malformed', `the server sent ${uri} without contents`);
         yield* contents as JsonObject[];
@@ -48,7 +51,7 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
     ...(can['prompts'] !== undefined && {
       listPrompts: list('prompts/list', 'prompts'),
       getPrompt: (prompt, args, options) =>
-        whole(client, 'prompts/get', { name: prompt, arguments: args }, options),
+        requestWithInput(client, 'prompts/get', { name: prompt, arguments: args }, options),
     }),
     ...(can['completions'] !== undefined && {
       complete: (request, options) => client.request('completion/complete', request, options),
@@ -60,11 +63,11 @@ export function sourceOf(client: Client, initialized: JsonObject): ToolSource & 
 async function* none<T>(): AsyncGenerator<T, void, undefined> {}
 
 async function* callTool(
-  client: Client,
+  client: McpClient,
   call: ToolCall,
   options: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   options.signal?.throwIfAborted();
-  const open = client.held.take(call.state) ?? new OpenCall(client, call, options.caller);
+  const open = client.held.take(call.state) ?? new PendingCall(client, call, options.caller);
   yield* open.read(call.answers, options);
 }

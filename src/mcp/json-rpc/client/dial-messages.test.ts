@@ -7,10 +7,10 @@ import { verifies } from '../../../../test/verifies.ts';
 import type { JsonObject } from '../../../json.ts';
 import { rpcResult, type RpcId } from '../../../wire/json-rpc.ts';
 import type { ToolEvent, ToolSource } from '../../types.ts';
-import { Client } from './mcp-client.ts';
+import { McpClient } from './mcp-client.ts';
 import { dialMessages } from './dial-messages.ts';
 import { serveMessages } from '../server/serve-messages.ts';
-import { sourceOf } from './client-source.ts';
+import { clientSource } from './client-source.ts';
 
 const HELLO = {
   protocolVersion: '2025-11-25',
@@ -219,8 +219,8 @@ describe('a call', () => {
               for (let n = 1; n <= 4; n += 1) await far.send(progress(message, n));
             },
           });
-          const client = new Client(near, undefined);
-          const source = sourceOf(client, HELLO);
+          const client = new McpClient(near, undefined);
+          const source = clientSource(client, HELLO);
           const thrown: Array<[unknown, unknown]> = [];
           await Promise.all(
             plan.map(async ({ leaveAt, abort }) => {

@@ -2,16 +2,16 @@ import { DuolaneError, type ErrorCode } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../types.ts';
-import { Client } from './mcp-client.ts';
+import { McpClient } from './mcp-client.ts';
 import {
-  ERA_ERRORS,
+  VERSION_ERRORS,
   META,
   PROTOCOL_VERSIONS,
   rpcCodeOf,
   STATELESS_VERSION,
 } from '../protocol-versions.ts';
 import { withPartial } from '../partial-results.ts';
-import { sourceOf } from './client-source.ts';
+import { clientSource } from './client-source.ts';
 
 /** How long a server may be silent when it is asked for its era; an old one may ignore the question. */
 const PROBE_MS = 5_000;
@@ -34,10 +34,10 @@ export async function dialMessages(
   transport: MessageTransport,
   options: DialMessagesOptions = {},
 ): Promise<ToolSource & AsyncDisposable> {
-  const client = new Client(transport, options);
+  const client = new McpClient(transport, options);
   try {
     const answer = options.initializeResult ?? (await introduce(client, options, transport));
-    return sourceOf(client, answer);
+    return clientSource(client, answer);
   } catch (error) {
     await client[Symbol.asyncDispose]();
     throw error;
@@ -45,11 +45,11 @@ export async function dialMessages(
 }
 
 async function introduce(
-  client: Client,
+  client: McpClient,
   options: DialMessagesOptions,
   { mayWait = false }: MessageTransport,
 ): Promise<JsonObject> {
-  const { era = 'legacy' } = options;
+  const { protocol: era = 'legacy' } = options;
   if (era === 'legacy') return handshake(client, options);
   if (era === 'modern') return discover(client, options, options.signal);
   const probe = new AbortController();
@@ -62,7 +62,7 @@ async function introduce(
     const failure = DuolaneError.from(error);
     // A refusal by the era's own words is an answer; -32000 of an old server is only `closed` in name.
     const said = rpcCodeOf(failure);
-    if (Object.values(ERA_ERRORS).some((code) => code === said)) throw failure;
+    if (Object.values(VERSION_ERRORS).some((code) => code === said)) throw failure;
     if (said === undefined && FATAL.has(failure.code)) throw failure;
   } finally {
     clearTimeout(timer);
@@ -73,7 +73,7 @@ async function introduce(
 }
 
 async function discover(
-  client: Client,
+  client: McpClient,
   { clientInfo = OURSELVES, capabilities = {} }: DialMessagesOptions,
   signal: AbortSignal | undefined,
 ): Promise<JsonObject> {
@@ -97,7 +97,7 @@ async function discover(
 
 const OURSELVES = { name: 'duolane', version: '0' };
 
-async function handshake(client: Client, options: DialMessagesOptions): Promise<JsonObject> {
+async function handshake(client: McpClient, options: DialMessagesOptions): Promise<JsonObject> {
   const { clientInfo = OURSELVES, capabilities = {}, signal } = options;
   const answer = await client.request(
     'initialize',
@@ -118,7 +118,7 @@ function refusesInVain(error: unknown): boolean {
   const { error: said } = ((error as DuolaneError).cause ?? {}) as { error?: JsonObject };
   const { supported } = isObject(said?.['data']) ? said['data'] : {};
   return (
-    said?.['code'] === ERA_ERRORS.unsupportedVersion &&
+    said?.['code'] === VERSION_ERRORS.unsupportedVersion &&
     Array.isArray(supported) &&
     supported.includes(STATELESS_VERSION)
   );

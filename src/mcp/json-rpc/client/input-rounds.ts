@@ -1,21 +1,21 @@
 import type { Answer, Ask, InputRequest } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
-import type { Client } from './mcp-client.ts';
+import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
-import type { RequestOptions } from '../pending-requests.ts';
+import type { RpcRequestOptions } from '../pending-requests.ts';
 
 /** Times that a server may ask before it answers. */
 const MAX_ROUNDS = 8;
 
 /** What a server wants to know before it goes on. */
-export interface Asked {
+export interface InputRequired {
   readonly inputRequests: JsonObject;
   readonly requestState: string | undefined;
 }
 
 /** The question in a result, if it is one. */
-export function askedIn(result: JsonObject): Asked | undefined {
+export function askedIn(result: JsonObject): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
   if (resultType === undefined || resultType === 'complete') return undefined;
   if (resultType !== 'input_required' || !isObject(inputRequests))
@@ -29,7 +29,7 @@ export function askedIn(result: JsonObject): Asked | undefined {
   };
 }
 
-export interface RoundOptions extends RequestOptions {
+export interface RoundOptions extends RpcRequestOptions {
   /** Called before each round. */
   readonly begin?: () => void;
   /** Answers what the program does not. */
@@ -41,7 +41,7 @@ export interface RoundOptions extends RequestOptions {
  * it asks. The last result may still be a question, if there is nobody to answer it.
  */
 export async function inRounds(
-  client: Client,
+  client: McpClient,
   method: string,
   params: JsonObject,
   { begin, ask, ...options }: RoundOptions = {},
@@ -75,7 +75,7 @@ const retry = (requestState: string | undefined, inputResponses: JsonObject): Js
 /** The `input` event for a question, with a state from which `withAnswers` goes on. */
 export function toInput(
   callId: string,
-  { inputRequests, requestState }: Asked,
+  { inputRequests, requestState }: InputRequired,
 ): { readonly requests: readonly InputRequest[]; readonly state: string } {
   const entries = Object.entries(inputRequests);
   const requests = entries.map(([key, value]) => fromWire(callId, key, value));

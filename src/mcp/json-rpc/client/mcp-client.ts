@@ -16,15 +16,15 @@ import {
 } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/json-rpc-errors.ts';
 import { Callers } from '../../caller.ts';
-import { Changes } from '../../sources/change-feed.ts';
+import { ChangeFeed } from '../../sources/change-feed.ts';
 import type { DialMessagesOptions, MessageTransport, SourceChange } from '../../types.ts';
 import type { CallEvents } from './call-events.ts';
 import { META, metaOf } from '../protocol-versions.ts';
-import { HeldCalls } from './waiting-calls.ts';
+import { WaitingCalls } from './waiting-calls.ts';
 import { CAPABILITY } from '../input-codec.ts';
 import { PARTIAL_METHOD, toPartial } from '../partial-results.ts';
 import type { AnswerServer } from './server-questions.ts';
-import { type RequestOptions, Requests } from '../pending-requests.ts';
+import { type RpcRequestOptions, PendingRequests } from '../pending-requests.ts';
 
 /** Requests of the server that we work on at the same time. */
 const MAX_SERVING = 256;
@@ -40,15 +40,15 @@ const CHANGED: Readonly<Record<string, SourceChange['type']>> = {
  * The client's side of one connection: reads for its whole life and takes each message in the
  * order of arrival, without waiting for anyone, so progress always precedes its result.
  */
-export class Client implements AsyncDisposable {
-  readonly requests: Requests;
-  readonly changes: Changes = new Changes();
+export class McpClient implements AsyncDisposable {
+  readonly requests: PendingRequests;
+  readonly changes: ChangeFeed = new ChangeFeed();
   readonly callers: Callers;
   /** Calls in flight, by progress token and by the id of the request that runs for them. */
   readonly calls: Map<RpcId, CallEvents> = new Map();
   /** Who answers what the server asks on behalf of a request of ours, by the id of that. */
   readonly askers: Map<RpcId, AnswerServer> = new Map();
-  readonly held: HeldCalls = new HeldCalls();
+  readonly held: WaitingCalls = new WaitingCalls();
   /** What every request says about us in its `_meta`, where there was no handshake to say it in. */
   envelope: JsonObject | undefined;
   /** Who waits for the server to say that it tells us of changes, by the id of the request. */
@@ -67,7 +67,7 @@ export class Client implements AsyncDisposable {
     this.#transport = transport;
     this.#onRequest = onRequest;
     this.callers = new Callers(singleUser);
-    this.requests = new Requests(transport);
+    this.requests = new PendingRequests(transport);
     this.#incoming = transport.incoming[Symbol.asyncIterator]();
     this.#reading = this.#read();
   }
@@ -75,7 +75,7 @@ export class Client implements AsyncDisposable {
   request(
     method: string,
     params: JsonObject | undefined,
-    options?: RequestOptions,
+    options?: RpcRequestOptions,
   ): Promise<JsonObject> {
     const dressed = this.envelope
       ? { ...params, _meta: { ...metaOf(params), ...this.envelope } }

@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import type { ListOptions } from '../../../stream/types.ts';
 import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
-import type { Page } from '../../sources/cursor-pages.ts';
+import type { CursorPage } from '../../sources/cursor-pages.ts';
 
 /** Pages in one walk; a server with more is taken for one that never ends. */
 const MAX_PAGES = 10_000;
@@ -59,14 +59,14 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
   }
 
   /** A page with an item that fails the check is not given out. */
-  async *pages(): AsyncGenerator<Page<T>, void, undefined> {
+  async *pages(): AsyncGenerator<CursorPage<T>, void, undefined> {
     for await (const page of this.#pages()) {
       for (const item of page.items) this.#check?.(item);
       yield page;
     }
   }
 
-  async *#pages(): AsyncGenerator<Page<T>, void, undefined> {
+  async *#pages(): AsyncGenerator<CursorPage<T>, void, undefined> {
     if (this.#used) throw new DuolaneError('closed', 'a list is read once; list again');
     this.#used = true;
     for (let pages = 0; pages < MAX_PAGES; pages += 1) {

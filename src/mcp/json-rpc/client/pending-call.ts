@@ -1,13 +1,13 @@
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
-import { atDeadline } from '../../registry/tool-events.ts';
+import { abortAtDeadline } from '../../registry/tool-events.ts';
 import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../../types.ts';
 import { CallEvents } from './call-events.ts';
 import { CALL_ID } from '../server/tools-call.ts';
-import type { Client } from './mcp-client.ts';
+import type { McpClient } from './mcp-client.ts';
 import { bare, META } from '../protocol-versions.ts';
-import { Questions } from './server-questions.ts';
+import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 
 /** Stands in the row of events for whatever is unanswered when it is read. */
@@ -18,20 +18,20 @@ const ASKED: ToolEvent = { type: 'input', requests: [] };
  * revisions with sessions asks in the middle of a call and goes on from there, so the call is held
  * open under the state of its `input` event, and whoever brings the answers reads on.
  */
-export class OpenCall {
-  readonly #client: Client;
+export class PendingCall {
+  readonly #client: McpClient;
   readonly #name: string;
   readonly #events = new CallEvents();
   readonly #reader = this.#events[Symbol.asyncIterator]();
   readonly #scope = new AbortController();
-  readonly #questions: Questions;
+  readonly #questions: ServerQuestions;
   readonly #settled: Promise<void>;
   #over = false;
 
-  constructor(client: Client, call: ToolCall, caller?: string) {
+  constructor(client: McpClient, call: ToolCall, caller?: string) {
     this.#client = client;
     this.#name = call.name;
-    this.#questions = new Questions(call.id, () => this.#events.insist(ASKED));
+    this.#questions = new ServerQuestions(call.id, () => this.#events.insist(ASKED));
     this.#settled = this.#run(call, client.callers.enter(caller));
   }
 
@@ -43,7 +43,7 @@ export class OpenCall {
     this.#questions.give(answers);
     const unlisten = onAbort(signal, (reason) => this.#scope.abort(reason));
     const abort = (reason: unknown): void => this.#scope.abort(reason);
-    const timer = deadline === undefined ? undefined : atDeadline(deadline, this.#name, abort);
+    const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, this.#name, abort);
     let held = false;
     try {
       for (;;) {
@@ -117,7 +117,7 @@ export class OpenCall {
   }
 }
 
-function lastOf(client: Client, callId: string, result: JsonObject): ToolEvent {
+function lastOf(client: McpClient, callId: string, result: JsonObject): ToolEvent {
   const asked = askedIn(result);
   if (asked) return { type: 'input', ...toInput(callId, asked) };
   return { type: 'result', result: toResult(client.envelope ? bare(result) : result) };

@@ -2,18 +2,18 @@ import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { AskOptions } from '../../types.ts';
-import type { Client } from './mcp-client.ts';
+import type { McpClient } from './mcp-client.ts';
 import { bare } from '../protocol-versions.ts';
 import { keyOf } from '../input-codec.ts';
-import { Questions } from './server-questions.ts';
+import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds } from './input-rounds.ts';
 
 /**
  * A request with one result. What the server asks before it goes to `onRequest` or to `ask`; what
  * `ask` throws ends the request.
  */
-export async function whole(
-  client: Client,
+export async function requestWithInput(
+  client: McpClient,
   method: string,
   params: JsonObject,
   { ask, signal, caller }: AskOptions = {},
@@ -23,7 +23,7 @@ export async function whole(
   const named = client.callers.enter(caller);
   const asked = Object.keys(named).length > 0 ? { ...params, _meta: named } : params;
   let id = client.requests.nextId;
-  const questions = new Questions('', (request) => {
+  const questions = new ServerQuestions('', (request) => {
     ask?.({ ...request, id: keyOf('', request) }, { signal: scope.signal }).then(
       (answer) => questions.give([{ ...answer, id: request.id }]),
       (error: unknown) => scope.abort(error),

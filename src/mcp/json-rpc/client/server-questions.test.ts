@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import type { InputRequest } from '../../../ask.ts';
-import { Questions } from './server-questions.ts';
+import { ServerQuestions } from './server-questions.ts';
 
-const ask = (questions: Questions, message: string, signal?: AbortSignal) =>
+const ask = (questions: ServerQuestions, message: string, signal?: AbortSignal) =>
   questions.answer('elicitation/create', { message }, signal ? { signal } : {});
 
 test('an answer fits the same question of another run, by what it says and how often', async () => {
   const asked: InputRequest[] = [];
-  const first = new Questions('c1', (request) => asked.push(request));
+  const first = new ServerQuestions('c1', (request) => asked.push(request));
   const pending = [ask(first, 'Go on?'), ask(first, 'Name?'), ask(first, 'Go on?')];
   expect(new Set(asked.map(({ id }) => id)).size).toBe(3);
   const answers = asked.map(({ id }, n) => ({ id, action: 'accept', content: { n } }) as const);
@@ -17,7 +17,7 @@ test('an answer fits the same question of another run, by what it says and how o
   );
   expect(first.open).toEqual([]);
 
-  const again = new Questions('c1', (request) => asked.push(request));
+  const again = new ServerQuestions('c1', (request) => asked.push(request));
   again.give(answers);
   expect(await ask(again, 'Name?')).toMatchObject({ content: { n: 1 } });
   expect(await ask(again, 'Go on?')).toMatchObject({ content: { n: 0 } });
@@ -27,7 +27,7 @@ test('an answer fits the same question of another run, by what it says and how o
 });
 
 test('one that is taken back waits for nobody, and a declined sampling is an error', async () => {
-  const questions = new Questions('c1', () => {});
+  const questions = new ServerQuestions('c1', () => {});
   const stop = new AbortController();
   const taken = ask(questions, 'Still there?', stop.signal);
   const sampled = questions.answer('sampling/createMessage', { messages: [] }, {});

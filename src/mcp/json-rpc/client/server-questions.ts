@@ -22,7 +22,7 @@ interface Question {
  * known by what it says and by how often it was said before, so an answer given to one run of a
  * call fits the same question of the next, and never another.
  */
-export class Questions {
+export class ServerQuestions {
   readonly #callId: string;
   readonly #asked: (request: InputRequest) => void;
   readonly #times = new Map<string, number>();

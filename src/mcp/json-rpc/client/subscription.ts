@@ -3,7 +3,7 @@ import { onAbort, sleep } from '../../../stream/abort.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { SourceChange } from '../../types.ts';
-import type { Client } from './mcp-client.ts';
+import type { McpClient } from './mcp-client.ts';
 
 const FILTER = { toolsListChanged: true, resourcesListChanged: true, promptsListChanged: true };
 const KINDS = ['tools', 'resources', 'prompts'] as const;
@@ -26,14 +26,14 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
  * listens, made again when it breaks, which counts as a change. A server that knows no such request
  * never tells a change.
  */
-export class Subscription {
-  readonly #client: Client;
+export class ChangeSubscription {
+  readonly #client: McpClient;
   readonly #uris: readonly string[];
   #listeners = 0;
   #stop: AbortController | undefined;
   #standing: Promise<void> = Promise.resolve();
 
-  constructor(client: Client, uris: readonly string[] = []) {
+  constructor(client: McpClient, uris: readonly string[] = []) {
     this.#client = client;
     this.#uris = uris;
   }

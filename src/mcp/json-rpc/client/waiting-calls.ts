@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { OpenCall } from './pending-call.ts';
+import type { PendingCall } from './pending-call.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 
 /** Calls of one connection that wait for answers; the oldest goes when there are more. */
@@ -7,14 +7,17 @@ const MAX_HELD = 256;
 const HOLD_MS = 60 * 60 * 1000;
 
 /** Calls that are open on the wire with nobody reading them, each under a name nobody can guess. */
-export class HeldCalls {
-  readonly #calls = new Map<string, { readonly call: OpenCall; readonly timer: NodeJS.Timeout }>();
+export class WaitingCalls {
+  readonly #calls = new Map<
+    string,
+    { readonly call: PendingCall; readonly timer: NodeJS.Timeout }
+  >();
 
   get size(): number {
     return this.#calls.size;
   }
 
-  keep(call: OpenCall): string {
+  keep(call: PendingCall): string {
     const [oldest] = this.#calls.keys();
     if (this.#calls.size >= MAX_HELD && oldest !== undefined) this.#drop(oldest);
     const name = randomUUID();
@@ -25,7 +28,7 @@ export class HeldCalls {
   }
 
   /** Undefined for one that is gone: then the call is made anew, and its answers are still good. */
-  take(name: string | undefined): OpenCall | undefined {
+  take(name: string | undefined): PendingCall | undefined {
     const held = name === undefined ? undefined : this.#calls.get(name);
     if (!held) return undefined;
     clearTimeout(held.timer);

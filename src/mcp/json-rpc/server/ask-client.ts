@@ -3,7 +3,7 @@ import type { Answer, Ask, InputRequest } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
 import { isObject, type JsonObject } from '../../../json.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
-import { ERA_ERRORS } from '../protocol-versions.ts';
+import { VERSION_ERRORS } from '../protocol-versions.ts';
 import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
 import type { RequestContext } from './methods.ts';
 
@@ -41,7 +41,7 @@ export function readRound(
   const { inputResponses, requestState } = params;
   const of = digest(method, params);
   const known =
-    typeof requestState === 'string' ? seal.open(kindFor(owner), requestState, 'state') : {};
+    typeof requestState === 'string' ? seal.verify(kindFor(owner), requestState, 'state') : {};
   if (typeof requestState === 'string' && known['of'] !== of)
     throw new DuolaneError('invalid', 'Unknown state: it belongs to another request; start again');
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
@@ -77,7 +77,7 @@ function inputRequired(
   return {
     resultType: 'input_required',
     inputRequests: Object.fromEntries(asked),
-    requestState: seal.close(kindFor(owner), {
+    requestState: seal.sign(kindFor(owner), {
       of,
       id,
       until,
@@ -90,7 +90,7 @@ function inputRequired(
 
 const missing = (capabilities: readonly string[]): DuolaneError =>
   fromRpcError({
-    code: ERA_ERRORS.missingCapability,
+    code: VERSION_ERRORS.missingCapability,
     message: `The request needs a client with ${capabilities.join(' and ')}`,
     data: { requiredCapabilities: Object.fromEntries(capabilities.map((name) => [name, {}])) },
   });
@@ -106,7 +106,7 @@ export type Obtained =
  * sampling, goes to the client if that can do it, as does everything where there is no `ask`.
  * Undefined if nobody can be asked.
  */
-export async function obtain(
+export async function obtainAnswers(
   round: Round,
   fresh: readonly InputRequest[],
   context: RequestContext,
@@ -137,7 +137,7 @@ async function askClient(
 }
 
 /** A request whose source may ask before it answers: it runs again with what was answered. */
-export async function serveAsking(
+export async function serveWithQuestions(
   method: string,
   params: JsonObject,
   context: RequestContext,
@@ -158,7 +158,7 @@ export async function serveAsking(
       const suspended = error instanceof DuolaneError && error.code === 'suspended';
       if (!suspended || asked.size === 0 || rounds > MAX_ROUNDS) throw error;
     }
-    const obtained = await obtain(round, [...asked.values()], context);
+    const obtained = await obtainAnswers(round, [...asked.values()], context);
     if (!obtained)
       throw new DuolaneError(
         'unsupported',

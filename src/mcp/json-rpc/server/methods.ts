@@ -5,13 +5,13 @@ import type { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Items, ListOptions } from '../../../stream/types.ts';
 import type { RpcId } from '../../../wire/json-rpc.ts';
-import { Pages } from '../../sources/cursor-pages.ts';
-import type { MessageEnd, ToolSource } from '../../types.ts';
-import { serveAsking } from './ask-client.ts';
+import { CursorPages } from '../../sources/cursor-pages.ts';
+import type { MessageEndpoint, ToolSource } from '../../types.ts';
+import { serveWithQuestions } from './ask-client.ts';
 import { serveCall } from './tools-call.ts';
 import { PROTOCOL_VERSIONS } from '../protocol-versions.ts';
-import type { Seal } from './signed-token.ts';
-import { discover, serveListen } from './stateless-requests.ts';
+import type { TokenSigner } from './signed-token.ts';
+import { discoverResult, serveListen } from './stateless-requests.ts';
 import type { ResourceWatch } from './resource-watch.ts';
 
 /** What the client told about itself: in this connection, or in this request if it is stateless. */
@@ -30,33 +30,33 @@ export interface RequestContext {
   readonly cancellation: Cancellation;
   readonly client: ClientState;
   readonly ask: Ask | undefined;
-  readonly seal: Seal;
+  readonly seal: TokenSigner;
   readonly owner: string | undefined;
   /** Whose request it is, for a source that others use too. */
   readonly caller: string;
   /** Waits for the reader of `outgoing`. */
   readonly notify: (method: string, params: JsonObject) => Promise<void>;
   readonly log: (entry: { readonly level: string; readonly data: unknown }) => Promise<void>;
-  readonly request: MessageEnd['request'];
+  readonly request: MessageEndpoint['request'];
 }
 
-export type Method = (params: JsonObject, context: RequestContext) => Promise<JsonObject>;
+export type MethodHandler = (params: JsonObject, context: RequestContext) => Promise<JsonObject>;
 
 export interface Methods extends AsyncDisposable {
-  readonly table: ReadonlyMap<string, Method>;
+  readonly table: ReadonlyMap<string, MethodHandler>;
 }
 
 /** The methods that a source can serve, by what it has; each list keeps its open walks. */
-export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Methods {
-  const table = new Map<string, Method>();
-  const lists: Array<Pages<JsonObject>> = [];
+export function methodHandlers(source: ToolSource, pageSize: number, seal: TokenSigner): Methods {
+  const table = new Map<string, MethodHandler>();
+  const lists: Array<CursorPages<JsonObject>> = [];
   const list = (
     name: string,
     key: string,
     open: ((options: ListOptions) => Items<JsonObject>) | undefined,
   ): void => {
     if (!open) return;
-    const pages = new Pages(open, { pageSize, seal, kind: name });
+    const pages = new CursorPages(open, { pageSize, seal, kind: name });
     lists.push(pages);
     table.set(name, async ({ cursor }, { cancellation: { signal } }) => {
       const { items, ...rest } = await pages.page(optionalString('cursor', cursor), signal);
@@ -65,7 +65,7 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
   };
 
   table.set('initialize', async (params, { client }) => initialize(source, params, client));
-  table.set('server/discover', async () => discover(source.info, capabilitiesOf(source)));
+  table.set('server/discover', async () => discoverResult(source.info, capabilitiesOf(source)));
   table.set('subscriptions/listen', (params, context) => serveListen(source, params, context));
   table.set('ping', async () => ({}));
   table.set('logging/setLevel', async ({ level }, { client }) => {
@@ -82,7 +82,7 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
       const uri = string('uri', params['uri']);
       const { caller, cancellation } = context;
       const { signal } = cancellation;
-      return serveAsking('resources/read', params, context, async (ask) => {
+      return serveWithQuestions('resources/read', params, context, async (ask) => {
         const contents: JsonObject[] = [];
         for await (const part of source.readResource!(uri, { signal, ask, caller }))
           contents.push(part);
@@ -105,7 +105,7 @@ export function methodsOf(source: ToolSource, pageSize: number, seal: Seal): Met
       const args = object('arguments', params['arguments'] ?? {});
       const { caller, cancellation } = context;
       const { signal } = cancellation;
-      return serveAsking('prompts/get', params, context, (ask) =>
+      return serveWithQuestions('prompts/get', params, context, (ask) =>
         source.getPrompt!(name, args, { signal, ask, caller }),
       );
     });

@@ -21,18 +21,18 @@ import {
 } from '../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../wire/json-rpc-errors.ts';
 import type {
-  MessageEnd,
+  MessageEndpoint,
   OfferMessagesOptions,
   ReceiveOptions,
   SourceChange,
   ToolSource,
 } from '../../types.ts';
-import { CALLER, nameIn } from '../../caller.ts';
+import { CALLER, callerName } from '../../caller.ts';
 import { metaOf } from '../protocol-versions.ts';
-import { type ClientState, type Methods, methodsOf, type RequestContext } from './methods.ts';
+import { type ClientState, type Methods, methodHandlers, type RequestContext } from './methods.ts';
 import { Outbox } from './outbox.ts';
-import { Requests } from '../pending-requests.ts';
-import { Seal } from './signed-token.ts';
+import { PendingRequests } from '../pending-requests.ts';
+import { TokenSigner } from './signed-token.ts';
 import { ResourceWatch } from './resource-watch.ts';
 import {
   complete,
@@ -58,7 +58,10 @@ const LISTEN = 'subscriptions/listen';
  * belongs to its `receive`. Disposing aborts what runs and waits for
  * it, at most two seconds: a source that ignores its signal is left behind with a warning.
  */
-export function offerMessages(source: ToolSource, options: OfferMessagesOptions = {}): MessageEnd {
+export function offerMessages(
+  source: ToolSource,
+  options: OfferMessagesOptions = {},
+): MessageEndpoint {
   return new Offer(source, options);
 }
 
@@ -90,14 +93,14 @@ interface Load {
   subscriptions: number;
 }
 
-class Offer implements MessageEnd {
+class Offer implements MessageEndpoint {
   readonly #id = randomUUID();
   readonly #source: ToolSource;
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
   readonly #outbox = new Outbox();
-  readonly #requests = new Requests({ send: (message) => this.#sendRequest(message) });
-  readonly #seal: Seal;
+  readonly #requests = new PendingRequests({ send: (message) => this.#sendRequest(message) });
+  readonly #seal: TokenSigner;
   readonly #client: ClientState & { readonly watch: ResourceWatch };
   readonly #running = new ReleasingMap<number, Running>();
   #served = 0;
@@ -114,8 +117,8 @@ class Offer implements MessageEnd {
     this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
     this.#ask = ask;
-    this.#seal = new Seal(secret);
-    this.#methods = methodsOf(source, pageSize, this.#seal);
+    this.#seal = new TokenSigner(secret);
+    this.#methods = methodHandlers(source, pageSize, this.#seal);
     const watch = new ResourceWatch(source, (uri) =>
       this.#notifyAll('notifications/resources/updated', { uri }),
     );
@@ -137,7 +140,7 @@ class Offer implements MessageEnd {
     return Promise.resolve(undefined);
   }
 
-  readonly request: MessageEnd['request'] = (method, params, options) =>
+  readonly request: MessageEndpoint['request'] = (method, params, options) =>
     this.#requests.send(method, params, options);
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
@@ -190,7 +193,7 @@ class Offer implements MessageEnd {
       // Not every source looks at a signal that has aborted before it was given.
       if (running.aborted) return undefined;
       const client = stateless ? readClient(params) : this.#client;
-      const named = nameIn(metaOf(params)[CALLER]);
+      const named = callerName(metaOf(params)[CALLER]);
       const caller = stateless ? this.#sender(named, owner, number) : this.#inSession(named);
       const context = this.#context(running, client, caller, options);
       const result = await handler(params, context);

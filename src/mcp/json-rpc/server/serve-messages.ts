@@ -4,7 +4,7 @@ import { disposeOnce } from '../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRpcRequest, isRpcId, unwritable } from '../../../wire/json-rpc.ts';
 import type {
-  MessageEnd,
+  MessageEndpoint,
   MessageTransport,
   OfferMessagesOptions,
   ToolSource,
@@ -12,7 +12,7 @@ import type {
 import { offerMessages } from './offer-messages.ts';
 
 /** A source being served to one client. */
-export interface Serving extends AsyncDisposable, Pick<MessageEnd, 'request'> {
+export interface ServedMessages extends AsyncDisposable, Pick<MessageEndpoint, 'request'> {
   /** Resolves when the client has gone and all its calls have ended; never rejects. */
   readonly done: Promise<void>;
 }
@@ -25,7 +25,7 @@ export function serveMessages(
   source: ToolSource,
   transport: MessageTransport,
   options?: OfferMessagesOptions,
-): Serving {
+): ServedMessages {
   const end = offerMessages(source, options);
   const writing = writeAll(end, transport);
   const done = readAll(end, transport).then(() => writing);
@@ -42,7 +42,7 @@ export function serveMessages(
 }
 
 /** Messages are taken as they come, whatever runs: a cancel must not queue behind its call. */
-async function readAll(end: MessageEnd, transport: MessageTransport): Promise<void> {
+async function readAll(end: MessageEndpoint, transport: MessageTransport): Promise<void> {
   const answer = async (message: JsonObject): Promise<void> => {
     const response = await end.receive(message);
     if (!response) return;
@@ -65,7 +65,7 @@ async function readAll(end: MessageEnd, transport: MessageTransport): Promise<vo
   }
 }
 
-async function writeAll(end: MessageEnd, transport: MessageTransport): Promise<void> {
+async function writeAll(end: MessageEndpoint, transport: MessageTransport): Promise<void> {
   try {
     await sendOutgoing(end, (message) => transport.send(message));
   } catch {
@@ -78,7 +78,7 @@ async function writeAll(end: MessageEnd, transport: MessageTransport): Promise<v
  * warning of the process and ends nothing else; if it is a request, the end gets an error for it.
  */
 export async function sendOutgoing(
-  end: MessageEnd,
+  end: MessageEndpoint,
   send: (message: JsonObject) => Promise<void>,
 ): Promise<void> {
   for await (const message of end.outgoing) {

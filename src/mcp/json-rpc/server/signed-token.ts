@@ -9,20 +9,20 @@ const own = randomBytes(32);
  * secret another instance can read it; without one, only this process. A text made for one kind is
  * none of another.
  */
-export class Seal {
+export class TokenSigner {
   readonly #secret: string | Uint8Array;
 
   constructor(secret: string | Uint8Array = own) {
     this.#secret = secret;
   }
 
-  close(kind: string, value: JsonObject): string {
+  sign(kind: string, value: JsonObject): string {
     const payload = Buffer.from(JSON.stringify(value), 'utf8').toString('base64url');
     return `${payload}.${this.#mark(kind, payload).toString('base64url')}`;
   }
 
   /** Throws `invalid` for what we have not made, with `what` as the name of it. */
-  open(kind: string, text: string, what: string): JsonObject {
+  verify(kind: string, text: string, what: string): JsonObject {
     const [payload = '', mark = ''] = text.split('.');
     const [ours, given] = [this.#mark(kind, payload), Buffer.from(mark, 'base64url')];
     if (ours.length !== given.length || !timingSafeEqual(ours, given))

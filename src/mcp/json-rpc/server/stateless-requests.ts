@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import { fromRpcError } from '../../../wire/json-rpc-errors.ts';
 import type { ToolSource } from '../../types.ts';
-import { ERA_ERRORS, META, metaOf, STATELESS_VERSION } from '../protocol-versions.ts';
+import { VERSION_ERRORS, META, metaOf, STATELESS_VERSION } from '../protocol-versions.ts';
 import type { ClientState, RequestContext } from './methods.ts';
 
 /** Answers that a client may keep; ours are always fresh. */
@@ -35,7 +35,7 @@ export function readClient(params: JsonObject): ClientState {
   if (typeof version !== 'string') throw lacks(META.version);
   if (version !== STATELESS_VERSION)
     throw fromRpcError({
-      code: ERA_ERRORS.unsupportedVersion,
+      code: VERSION_ERRORS.unsupportedVersion,
       message: `Unsupported protocol version: ${version}`,
       data: { supported: [STATELESS_VERSION], requested: version },
     });
@@ -111,7 +111,7 @@ const toTexts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 
 /** `server/discover`. */
-export const discover = (info: ToolSource['info'], capabilities: JsonObject): JsonObject => ({
+export const discoverResult = (info: ToolSource['info'], capabilities: JsonObject): JsonObject => ({
   supportedVersions: [STATELESS_VERSION],
   capabilities,
   ...(info.instructions !== undefined && { instructions: info.instructions }),

@@ -6,8 +6,8 @@ import { runnerOf } from '../../registry/registry.ts';
 import { errorResult } from '../../registry/tool-result.ts';
 import type { LastEvent } from '../../registry/run-tool.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../../types.ts';
-import { digest, MAX_ROUNDS, obtain, readRound } from './ask-client.ts';
-import { withoutHop } from '../protocol-versions.ts';
+import { digest, MAX_ROUNDS, obtainAnswers, readRound } from './ask-client.ts';
+import { withoutConnectionMeta } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
 import { PARTIAL_METHOD, wantsPartial } from '../partial-results.ts';
 
@@ -36,7 +36,7 @@ export async function serveCall(
       throw new DuolaneError('internal', `${call.name} asks again for what was answered`);
     const { state } = last;
     const of = digest('tools/call', params); // not for the many calls that ask nothing
-    const obtained = await obtain({ of, id: call.id, answers, state }, fresh, context);
+    const obtained = await obtainAnswers({ of, id: call.id, answers, state }, fresh, context);
     if (!obtained) return errorResult(cannotAsk(fresh));
     if ('result' in obtained) return obtained.result;
     call = { ...first, answers: obtained.answers, ...(state !== undefined && { state }) };
@@ -48,7 +48,7 @@ function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCa
     throw new DuolaneError('invalid', 'Invalid params: name must be a string');
   if (!isObject(args))
     throw new DuolaneError('invalid', 'Invalid params: arguments must be an object');
-  const known = isObject(meta) ? withoutHop(meta) : undefined;
+  const known = isObject(meta) ? withoutConnectionMeta(meta) : undefined;
   const id = known?.[CALL_ID];
   return {
     id: typeof id === 'string' ? id : randomUUID(),

@@ -1,8 +1,8 @@
 import type { DialMessagesOptions, ToolSource } from '../../../types.ts';
 import { dialMessages } from '../../client/dial-messages.ts';
 import type { Authorizer, HttpOptions } from './http-exchange.ts';
-import { HttpRoad } from './http-transport.ts';
-import { SseRoad } from './sse-transport.ts';
+import { HttpTransport } from './http-transport.ts';
+import { SseTransport } from './sse-transport.ts';
 
 export type DialHttpOptions = HttpOptions & DialMessagesOptions;
 
@@ -13,8 +13,8 @@ export type DialHttpOptions = HttpOptions & DialMessagesOptions;
  * with the HTTP status. Disposing ends the session on the server.
  */
 export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const road = new HttpRoad(options, await authorizerOf(options));
-  return dialMessages(road, { era: 'auto', ...options });
+  const road = new HttpTransport(options, await authorizerOf(options));
+  return dialMessages(road, { protocol: 'auto', ...options });
 }
 
 /**
@@ -22,7 +22,7 @@ export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & A
  * address for messages. When the stream ends, everything in flight throws `network`; dial again.
  */
 export async function dialSse(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const road = new SseRoad(options, await authorizerOf(options));
+  const road = new SseTransport(options, await authorizerOf(options));
   await road.open(options.signal);
   return dialMessages(road, options);
 }

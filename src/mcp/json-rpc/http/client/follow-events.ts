@@ -26,7 +26,7 @@ export interface FollowOptions {
 }
 
 /** The messages of an event stream, over any number of breaks, until `take` has what it wants. */
-export async function follow(
+export async function followEvents(
   first: LightResponse | undefined,
   { take, reopen, signal }: FollowOptions,
 ): Promise<void> {

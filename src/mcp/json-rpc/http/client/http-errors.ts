@@ -25,9 +25,9 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
  * A refused request as what we throw, by its status; the error of a JSON-RPC body is the cause, so
  * that it can be passed on word for word. Reads the body, at most 64 KiB of it.
  */
-export async function refusal(response: LightResponse, what: string): Promise<DuolaneError> {
+export async function httpError(response: LightResponse, what: string): Promise<DuolaneError> {
   const { status } = response;
-  const body = await head(response);
+  const body = await readErrorBody(response);
   const error = rpcErrorIn(body);
   const said = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
   const byStatus = CODES[status] ?? (status >= 500 ? 'server' : 'invalid');
@@ -58,7 +58,7 @@ function rpcErrorIn(body: string): DuolaneError | undefined {
 }
 
 /** The beginning of a body, at most 64 KiB; a connection that has no more to say is free again. */
-export async function head(response: LightResponse): Promise<string> {
+export async function readErrorBody(response: LightResponse): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   try {

@@ -9,7 +9,7 @@ import { DuolaneError } from '../../../../errors.ts';
 import type { JsonObject } from '../../../../json.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { encodeRpc } from '../../../../wire/json-rpc.ts';
-import { head } from './http-errors.ts';
+import { readErrorBody } from './http-errors.ts';
 import type { OAuthOptions } from './oauth/types.ts';
 
 /** Gets a client in where it is refused. */
@@ -39,14 +39,14 @@ const MAX_REFUSALS = 3;
 
 const FINISH_MS = 500;
 
-export interface Asked {
+export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly body?: JsonObject;
 }
 
 /** The requests of one connection, in exchanges. `close` ends all of them, bodies included. */
-export class Fetcher {
+export class HttpConnection {
   readonly url: URL;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof globalThis.fetch | LightFetch;
@@ -109,7 +109,7 @@ export class Exchange implements Disposable {
   }
 
   /** Throws the signal's reason if that was it, `network` if the server cannot be reached. */
-  async ask(url: URL, asked: Asked): Promise<LightResponse> {
+  async ask(url: URL, asked: HttpRequest): Promise<LightResponse> {
     const authorizer = this.#authorizer;
     if (!authorizer) return this.#ask(url, asked);
     let unauthorized = false;
@@ -123,13 +123,13 @@ export class Exchange implements Disposable {
       unauthorized ||= status === 401;
       if (!(await authorizer.refused(response, more['authorization'], this.signal)))
         return response;
-      await head(response);
+      await readErrorBody(response);
     }
   }
 
   async #ask(
     url: URL,
-    { method, headers, body }: Asked,
+    { method, headers, body }: HttpRequest,
     more?: Readonly<Record<string, string>>,
   ): Promise<LightResponse> {
     const init = {
@@ -162,7 +162,7 @@ export class Exchange implements Disposable {
   }
 }
 
-const defined = (headers: Asked['headers']): Record<string, string> =>
+const defined = (headers: HttpRequest['headers']): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined),
   );

@@ -11,13 +11,18 @@ import {
   type RpcRequest,
 } from '../../../../wire/json-rpc.ts';
 import type { MessageTransport } from '../../../types.ts';
-import { ERA_ERRORS, rpcCodeOf } from '../../protocol-versions.ts';
+import { VERSION_ERRORS, rpcCodeOf } from '../../protocol-versions.ts';
 import { answerIn, jsonMessages, mediaType } from '../message-body.ts';
-import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './http-exchange.ts';
-import { type Break, follow } from './follow-events.ts';
+import {
+  type Authorizer,
+  type Exchange,
+  HttpConnection,
+  type HttpOptions,
+} from './http-exchange.ts';
+import { type Break, followEvents } from './follow-events.ts';
 import { requestHeaders } from '../routing-headers.ts';
 import { ParamHeaders } from '../param-headers.ts';
-import { head, refusal } from './http-errors.ts';
+import { readErrorBody, httpError } from './http-errors.ts';
 
 /** A notification that is not taken by then is given up: a cancel must not wait for a dead server. */
 const TELL_MS = 5_000;
@@ -45,9 +50,9 @@ interface Session {
  * its start is lost; whenever that stream had to be opened again, or the server had forgotten the
  * session, the lists count as changed.
  */
-export class HttpRoad implements MessageTransport {
+export class HttpTransport implements MessageTransport {
   readonly mayWait: boolean;
-  readonly #fetcher: Fetcher;
+  readonly #fetcher: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   readonly #params = new ParamHeaders();
   /** Resources that the session is to tell us of. */
@@ -60,7 +65,7 @@ export class HttpRoad implements MessageTransport {
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
     this.mayWait = authorizer !== undefined;
-    this.#fetcher = new Fetcher(options, authorizer);
+    this.#fetcher = new HttpConnection(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -92,8 +97,8 @@ export class HttpRoad implements MessageTransport {
   async #tell(message: JsonObject): Promise<void> {
     using exchange = this.#fetcher.open(AbortSignal.timeout(TELL_MS));
     const response = await this.#post(exchange, message);
-    if (!response.ok) throw await refusal(response, 'a message');
-    await head(response);
+    if (!response.ok) throw await httpError(response, 'a message');
+    await readErrorBody(response);
   }
 
   async #request(message: RpcRequest, signal?: AbortSignal): Promise<void> {
@@ -123,10 +128,10 @@ export class HttpRoad implements MessageTransport {
       response = await this.#post(exchange, message);
     }
     if (!response.ok) {
-      const refused = await refusal(response, message.method);
+      const refused = await httpError(response, message.method);
       if (!(await this.#learns(exchange, message, refused))) throw refused;
       response = await this.#post(exchange, message);
-      if (!response.ok) throw await refusal(response, message.method);
+      if (!response.ok) throw await httpError(response, message.method);
     }
     if (message.method === 'initialize') this.#begin(message, response);
     await this.#read(exchange, response, message);
@@ -154,7 +159,7 @@ export class HttpRoad implements MessageTransport {
         return;
       }
       case 'text/event-stream':
-        return follow(response, {
+        return followEvents(response, {
           take,
           reopen: (at) => this.#resume(exchange, request, at),
           signal: exchange.signal,
@@ -169,7 +174,7 @@ export class HttpRoad implements MessageTransport {
 
   /** Whether the headers that a call lacked are known now: its tool had not been listed here. */
   async #learns(exchange: Exchange, call: RpcRequest, refused: DuolaneError): Promise<boolean> {
-    if (call.method !== 'tools/call' || rpcCodeOf(refused) !== ERA_ERRORS.headerMismatch)
+    if (call.method !== 'tools/call' || rpcCodeOf(refused) !== VERSION_ERRORS.headerMismatch)
       return false;
     const { name, arguments: args, _meta } = call.params ?? {};
     let cursor: unknown;
@@ -231,7 +236,7 @@ export class HttpRoad implements MessageTransport {
     try {
       this.#session = undefined;
       const response = await this.#post(exchange, opening);
-      if (!response.ok) throw await refusal(response, 'a new session');
+      if (!response.ok) throw await httpError(response, 'a new session');
       this.#begin(opening, response);
       // Nobody waits for this answer any more, so it settles nothing when it is handed over.
       await this.#read(exchange, response, opening);
@@ -279,7 +284,7 @@ export class HttpRoad implements MessageTransport {
 
   async #hear(exchange: Exchange, first: LightResponse | undefined): Promise<void> {
     if (first && !isStream(first)) return;
-    await follow(first, {
+    await followEvents(first, {
       take: async (message) => {
         await this.#hand(message);
         return false;

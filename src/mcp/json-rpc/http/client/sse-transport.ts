@@ -7,17 +7,22 @@ import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { SseDecoder, type SseMessage } from '../../../../wire/sse.ts';
 import type { MessageTransport } from '../../../types.ts';
 import { mediaType, messageIn, sseEvents } from '../message-body.ts';
-import { type Authorizer, type Exchange, Fetcher, type HttpOptions } from './http-exchange.ts';
-import { head, refusal } from './http-errors.ts';
+import {
+  type Authorizer,
+  type Exchange,
+  HttpConnection,
+  type HttpOptions,
+} from './http-exchange.ts';
+import { readErrorBody, httpError } from './http-errors.ts';
 
 /** The client's side of the transport of 2024: one stream for all that comes, POSTs for what goes. */
-export class SseRoad implements MessageTransport {
-  readonly #fetcher: Fetcher;
+export class SseTransport implements MessageTransport {
+  readonly #fetcher: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   #endpoint: URL | undefined;
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
-    this.#fetcher = new Fetcher(options, authorizer);
+    this.#fetcher = new HttpConnection(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -52,8 +57,8 @@ export class SseRoad implements MessageTransport {
     using exchange = this.#fetcher.open(signal);
     const headers = { 'content-type': 'application/json' };
     const response = await exchange.ask(this.#endpoint, { method: 'POST', headers, body: message });
-    if (!response.ok) throw await refusal(response, 'a message');
-    await head(response);
+    if (!response.ok) throw await httpError(response, 'a message');
+    await readErrorBody(response);
   }
 
   async close(): Promise<void> {
@@ -64,7 +69,7 @@ export class SseRoad implements MessageTransport {
   async #connect(exchange: Exchange): Promise<AsyncGenerator<SseMessage, void, undefined>> {
     const headers = { accept: 'text/event-stream' };
     const response = await exchange.ask(this.#fetcher.url, { method: 'GET', headers });
-    if (!response.ok) throw await refusal(response, 'the event stream');
+    if (!response.ok) throw await httpError(response, 'the event stream');
     if (mediaType(response) !== 'text/event-stream') throw noEndpoint();
     return sseEvents(response, new SseDecoder());
   }

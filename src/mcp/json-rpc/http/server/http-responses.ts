@@ -4,10 +4,10 @@ import type { JsonObject } from '../../../../json.ts';
 import { keepAlive } from '../../../../stream/keep-alive.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { encodeRpc, type RpcError, rpcError } from '../../../../wire/json-rpc.ts';
-import type { EventStream } from './resumable-stream.ts';
+import type { ResumableStream } from './resumable-stream.ts';
 
 /** A request that is silent for so long gets its stream, so that nobody takes it for dead. */
-const PATIENCE_MS = 1_000;
+const QUICK_RESPONSE_MS = 1_000;
 const HEARTBEAT_MS = 15_000;
 
 /**
@@ -17,12 +17,12 @@ const HEARTBEAT_MS = 15_000;
  */
 export async function quickAnswer(
   answered: Promise<JsonObject | undefined>,
-  stream: EventStream,
+  stream: ResumableStream,
   onEnd: () => void = () => {},
 ): Promise<JsonObject | null | undefined> {
   const answer = answered.then((message) => message ?? null);
   let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => (timer = setTimeout(resolve, PATIENCE_MS)));
+  const patience = new Promise<void>((resolve) => (timer = setTimeout(resolve, QUICK_RESPONSE_MS)));
   const first = await Promise.race([answer, stream.begun, patience]);
   clearTimeout(timer);
   if (first !== undefined && stream.last === 0) return first;
@@ -46,5 +46,5 @@ export const jsonOf = (
   textResponse(encodeRpc(body), status, { 'content-type': 'application/json', ...headers });
 
 /** A refusal in the words of both HTTP and JSON-RPC. */
-export const refuse = (status: number, message: string, code = -32000): Response =>
+export const refuseRequest = (status: number, message: string, code = -32000): Response =>
   jsonOf(rpcError(null, code, message) satisfies RpcError, status);

@@ -4,11 +4,11 @@ import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { onAbort } from '../../../../stream/abort.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { isRpcRequest, isRpcId, type RpcId, type RpcRequest } from '../../../../wire/json-rpc.ts';
-import type { MessageEnd, OfferMessagesOptions, ToolSource } from '../../../types.ts';
+import type { MessageEndpoint, OfferMessagesOptions, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
 import { sendOutgoing } from '../../server/serve-messages.ts';
-import { EventStream } from './resumable-stream.ts';
-import { jsonOf, quickAnswer, refuse, streamOf } from './http-responses.ts';
+import { ResumableStream } from './resumable-stream.ts';
+import { jsonOf, quickAnswer, refuseRequest, streamOf } from './http-responses.ts';
 
 /** Streams that have ended and are kept for a client that reconnects, and what they may hold. */
 const MAX_KEPT = 16;
@@ -27,12 +27,12 @@ const PRIMED = '2025-11-25';
  * One client of the revisions with sessions. Its requests go on when a connection breaks: what they
  * send is kept, within limits, until the client reconnects or the session ends, which aborts them.
  */
-export class Session implements AsyncDisposable {
+export class HttpSession implements AsyncDisposable {
   readonly id: string = randomUUID();
   readonly owner: string | undefined;
-  readonly #end: MessageEnd;
-  readonly #own = new EventStream(OWN);
-  readonly #streams = new Map<string, EventStream>([[OWN, this.#own]]);
+  readonly #end: MessageEndpoint;
+  readonly #own = new ResumableStream(OWN);
+  readonly #streams = new Map<string, ResumableStream>([[OWN, this.#own]]);
   readonly #running = new Set<RpcId>();
   /** Ids of requests that were cancelled before they came. */
   readonly #overtaken = new Set<RpcId>();
@@ -75,7 +75,8 @@ export class Session implements AsyncDisposable {
     const [, name = OWN, seq] = /^(.+)_(\d+)$/.exec(lastEventId ?? '') ?? [];
     const stream = this.#streams.get(name);
     const after = seq === undefined ? this.#own.taken : Number(seq);
-    if (!stream?.reaches(after)) return refuse(404, 'What came after this event is not kept');
+    if (!stream?.reaches(after))
+      return refuseRequest(404, 'What came after this event is not kept');
     return this.#stream(stream, after, signal);
   }
 
@@ -90,7 +91,7 @@ export class Session implements AsyncDisposable {
 
   async #request(message: RpcRequest, signal: AbortSignal | undefined): Promise<Response> {
     const name = String((this.#count += 1));
-    const stream = new EventStream(name);
+    const stream = new ResumableStream(name);
     this.#running.add(message.id);
     const disconnected = this.#connected(signal);
     try {
@@ -123,7 +124,7 @@ export class Session implements AsyncDisposable {
     if (typeof version === 'string') this.version = version;
   }
 
-  #stream(stream: EventStream, after: number, signal: AbortSignal | undefined): Response {
+  #stream(stream: ResumableStream, after: number, signal: AbortSignal | undefined): Response {
     const disconnected = this.#connected(signal);
     const events = stream.read({
       after,

@@ -158,10 +158,10 @@ test('a cancel that overtakes its call is heeded', async () => {
 
 test('a call of a tool that was never listed here finds out which headers it needs', async () => {
   await using offered = await offerHttp(registry);
-  await using first = await dialHttp({ url: offered.url, era: 'modern' });
+  await using first = await dialHttp({ url: offered.url, protocol: 'modern' });
   for await (const tool of first.listTools()) expect(tool.name).toBeDefined();
   // The server knows its marks now; this client does not.
-  await using second = await dialHttp({ url: offered.url, era: 'modern' });
+  await using second = await dialHttp({ url: offered.url, protocol: 'modern' });
   expect(await toArray(second.callTool(callOf('move', { to: 'käse' })))).toEqual([
     { type: 'result', result: { content: [{ type: 'text', text: 'moved' }] } },
   ]);

@@ -335,13 +335,18 @@ describe('questions', () => {
     test(`come as \`input\` through a bridge to a server without sessions (${era} client)`, async () => {
       const capabilities = { elicitation: {} };
       await using far = await offerHttp(asking);
-      await using middle = await dialHttp({ url: far.url, era: 'modern', capabilities });
+      await using middle = await dialHttp({ url: far.url, protocol: 'modern', capabilities });
       await using near = await offerHttp(middle);
       const onRequest = async (): Promise<JsonObject> => ({
         action: 'accept',
         content: { day: 1 },
       });
-      await using source = await dialHttp({ url: near.url, era, capabilities, onRequest });
+      await using source = await dialHttp({
+        url: near.url,
+        protocol: era,
+        capabilities,
+        onRequest,
+      });
       expect(await toArray(source.callTool(call('book')))).toEqual([
         { type: 'result', result: { content: [{ type: 'text', text: 'true {"day":1}' }] } },
       ]);
@@ -350,7 +355,7 @@ describe('questions', () => {
   test('without anybody to ask end the call; it is made again with answers and state', async () => {
     await using far = await offerHttp(asking, { secret: 'shared' });
     const capabilities = { elicitation: {} };
-    await using source = await dialHttp({ url: far.url, era: 'modern', capabilities });
+    await using source = await dialHttp({ url: far.url, protocol: 'modern', capabilities });
     const first = call('book');
     const [input] = await toArray(source.callTool(first));
     if (input?.type !== 'input') throw new Error('no input');
@@ -359,14 +364,14 @@ describe('questions', () => {
     ]);
     // Another instance with the same secret can go on: nothing is kept.
     await using other = await offerHttp(asking, { secret: 'shared' });
-    await using elsewhere = await dialHttp({ url: other.url, era: 'modern', capabilities });
+    await using elsewhere = await dialHttp({ url: other.url, protocol: 'modern', capabilities });
     const answers = [{ id: `${first.id}/day`, action: 'accept', content: 'Friday' }] as const;
     const again = { ...first, answers, ...(input.state !== undefined && { state: input.state }) };
     expect(await toArray(elsewhere.callTool(again))).toMatchObject([
       { type: 'result', result: { content: [{ text: 'true "Friday"' }] } },
     ]);
     await using stranger = await offerHttp(asking, { secret: 'another' });
-    await using third = await dialHttp({ url: stranger.url, era: 'modern', capabilities });
+    await using third = await dialHttp({ url: stranger.url, protocol: 'modern', capabilities });
     await expect(toArray(third.callTool(again))).rejects.toMatchObject({ code: 'invalid' });
   });
 

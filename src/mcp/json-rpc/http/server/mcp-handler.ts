@@ -7,14 +7,14 @@ import { META, metaOf, PROTOCOL_VERSIONS, STATELESS_VERSION } from '../../protoc
 import { offerMessages } from '../../server/offer-messages.ts';
 import { isStateless } from '../../server/stateless-requests.ts';
 import { mediaType } from '../message-body.ts';
-import { type GuardOptions, refuseStranger } from './origin-guard.ts';
+import { type OriginGuardOptions, refuseForeignOrigin } from './origin-guard.ts';
 import { ParamHeaders } from '../param-headers.ts';
 import { postedMessage } from './read-post.ts';
-import { refuse } from './http-responses.ts';
-import { Session } from './http-session.ts';
+import { refuseRequest } from './http-responses.ts';
+import { HttpSession } from './http-session.ts';
 import { postStateless, type Stateless } from './stateless-post.ts';
 
-export interface McpHandlerOptions extends OfferMessagesOptions, GuardOptions {
+export interface McpHandlerOptions extends OfferMessagesOptions, OriginGuardOptions {
   /** The largest message that is taken; 16 MiB by default. */
   readonly maxBodyBytes?: number;
   /**
@@ -57,7 +57,7 @@ class Handler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
   readonly #stateless: Stateless;
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new Map<string, HttpSession>();
   readonly #sweeper: NodeJS.Timeout;
   readonly #onError: (error: unknown) => void;
   #disposed = false;
@@ -78,10 +78,10 @@ class Handler implements McpHandler {
 
   readonly handle = async (request: Request, owner?: string): Promise<Response> => {
     try {
-      return refuseStranger(request, this.#options) ?? (await this.#route(request, owner));
+      return refuseForeignOrigin(request, this.#options) ?? (await this.#route(request, owner));
     } catch (error) {
       this.#onError(error);
-      return refuse(500, 'Internal error', RPC.internalError);
+      return refuseRequest(500, 'Internal error', RPC.internalError);
     }
   };
 
@@ -101,15 +101,15 @@ class Handler implements McpHandler {
         return this.#post(request, owner);
       case 'GET': {
         if (!accepts(request, 'text/event-stream'))
-          return refuse(406, 'The client must accept text/event-stream');
+          return refuseRequest(406, 'The client must accept text/event-stream');
         const session = this.#session(request, owner);
-        return session instanceof Session
+        return session instanceof HttpSession
           ? session.get(request.headers.get('last-event-id'), request.signal)
           : session;
       }
       case 'DELETE': {
         const session = this.#session(request, owner);
-        if (!(session instanceof Session)) return session;
+        if (!(session instanceof HttpSession)) return session;
         await this.#close(session.id);
         return new Response(null, { status: 200 });
       }
@@ -120,9 +120,12 @@ class Handler implements McpHandler {
 
   async #post(request: Request, owner: string | undefined): Promise<Response> {
     if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
-      return refuse(406, 'The client must accept both application/json and text/event-stream');
+      return refuseRequest(
+        406,
+        'The client must accept both application/json and text/event-stream',
+      );
     if (mediaType(request) !== 'application/json')
-      return refuse(415, 'The content type must be application/json');
+      return refuseRequest(415, 'The content type must be application/json');
     const message = await postedMessage(request, this.#options.maxBodyBytes);
     if (message instanceof Response) return message;
     if (speaksStateless(request, message))
@@ -130,7 +133,7 @@ class Handler implements McpHandler {
     if (isRpcRequest(message) && message.method === 'initialize')
       return this.#begin(message, owner, request.signal);
     const session = this.#session(request, owner);
-    return session instanceof Session ? session.post(message, request.signal) : session;
+    return session instanceof HttpSession ? session.post(message, request.signal) : session;
   }
 
   async #begin(
@@ -139,10 +142,10 @@ class Handler implements McpHandler {
     signal: AbortSignal,
   ): Promise<Response> {
     if (!(await this.#makeRoom(owner)))
-      return refuse(503, 'All sessions are in use; try again later', RPC.internalError);
+      return refuseRequest(503, 'All sessions are in use; try again later', RPC.internalError);
     // After the wait for room: a session that is made behind `dispose` would never be closed.
-    if (this.#disposed) return refuse(503, CLOSING, RPC.internalError);
-    const session = new Session(this.#source, this.#options, owner);
+    if (this.#disposed) return refuseRequest(503, CLOSING, RPC.internalError);
+    const session = new HttpSession(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
     const response = await session.post(message, signal);
     if (session.version === '') {
@@ -153,17 +156,17 @@ class Handler implements McpHandler {
   }
 
   /** The session that a request names, or the refusal. */
-  #session(request: Request, owner: string | undefined): Session | Response {
+  #session(request: Request, owner: string | undefined): HttpSession | Response {
     const version = request.headers.get('mcp-protocol-version');
     if (version === STATELESS_VERSION) return notAllowed(request.method);
     if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
-      return refuse(400, `Unsupported protocol version: ${version}`);
+      return refuseRequest(400, `Unsupported protocol version: ${version}`);
     const id = request.headers.get('mcp-session-id');
-    if (id === null) return refuse(400, 'Mcp-Session-Id is missing: begin with initialize');
+    if (id === null) return refuseRequest(400, 'Mcp-Session-Id is missing: begin with initialize');
     const session = this.#sessions.get(id);
     // Somebody else's is not there either: who guesses an id learns nothing.
     if (session && session.owner === owner) return session;
-    return refuse(404, 'Session not found: begin again with initialize', -32001);
+    return refuseRequest(404, 'Session not found: begin again with initialize', -32001);
   }
 
   /**
@@ -173,7 +176,7 @@ class Handler implements McpHandler {
   async #makeRoom(owner: string | undefined): Promise<boolean> {
     const { maxSessions = 1_000 } = this.#options;
     if (this.#sessions.size < maxSessions) return true;
-    const byOwner = new Map<string | undefined, Session[]>();
+    const byOwner = new Map<string | undefined, HttpSession[]>();
     for (const session of this.#sessions.values()) {
       const known = byOwner.get(session.owner);
       if (known) known.push(session);
@@ -203,8 +206,8 @@ class Handler implements McpHandler {
   }
 }
 
-const oldestOf = (sessions: readonly Session[]): Session | undefined =>
-  sessions.reduce<Session | undefined>(
+const oldestOf = (sessions: readonly HttpSession[]): HttpSession | undefined =>
+  sessions.reduce<HttpSession | undefined>(
     (old, each) => (old && old.usedAt <= each.usedAt ? old : each),
     undefined,
   );
@@ -223,7 +226,7 @@ const accepts = (request: Request, type: string): boolean => {
 };
 
 const notAllowed = (method: string): Response => {
-  const response = refuse(405, `Method not allowed: ${method}`);
+  const response = refuseRequest(405, `Method not allowed: ${method}`);
   response.headers.set('allow', 'POST, GET, DELETE');
   return response;
 };

@@ -2,7 +2,7 @@ import { DuolaneError } from '../../../../errors.ts';
 import { bodyProblem, type JsonObject } from '../../../../json.ts';
 import { readRpc, RPC, type RpcMessage } from '../../../../wire/json-rpc.ts';
 import { readText } from '../message-body.ts';
-import { jsonOf, refuse } from './http-responses.ts';
+import { jsonOf, refuseRequest } from './http-responses.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
@@ -16,16 +16,16 @@ export async function postedMessage(
     text = await readText(request, maxBytes);
   } catch (error) {
     const { code, message } = DuolaneError.from(error);
-    if (code === 'too_large') return refuse(413, message);
+    if (code === 'too_large') return refuseRequest(413, message);
     throw error;
   }
   const problem = bodyProblem(text);
-  if (problem !== undefined) return refuse(400, problem, RPC.invalidRequest);
+  if (problem !== undefined) return refuseRequest(400, problem, RPC.invalidRequest);
   try {
     const message = readRpc(JSON.parse(text));
     return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
   } catch {
     // The error is that the text is not JSON; the parser's message adds nothing.
-    return refuse(400, 'Parse error: no JSON', RPC.parseError);
+    return refuseRequest(400, 'Parse error: no JSON', RPC.parseError);
   }
 }

@@ -10,14 +10,14 @@ const WAITING_BYTES = 256 * 1024;
 /** Bytes of what has been sent that are kept for a client that comes back. */
 const KEPT_BYTES = 256 * 1024;
 
-interface Entry {
+interface KeptEvent {
   readonly seq: number;
   readonly data: string;
   readonly bytes: number;
 }
 
 /** The signal aborts when the client disconnects. */
-export interface ReadOptions extends Abortable {
+export interface StreamReadOptions extends Abortable {
   /** Events after this number; from the first one by default. */
   readonly after?: number;
   /** Sent before all others. */
@@ -32,12 +32,12 @@ export interface ReadOptions extends Abortable {
  * for a client that lost its connection and comes back. One reader at a time: a new one takes over
  * from the old.
  */
-export class EventStream {
+export class ResumableStream {
   /** Resolves with the first message. */
   readonly begun: Promise<void>;
   readonly #name: string | undefined;
   /** From the oldest that is kept to the newest that waits. */
-  readonly #entries: Entry[] = [];
+  readonly #entries: KeptEvent[] = [];
   #begin = (): void => {};
   #seq = 0;
   /** The number of the last one that a connection has taken. */
@@ -109,7 +109,7 @@ export class EventStream {
    * the `return` of one would wait behind a read that waits, and before the first read it would
    * not run the `finally`, so a client that disconnects would hold its connection for ever.
    */
-  read({ after = 0, first, onLeave, signal }: ReadOptions = {}): AsyncIterable<SseItem> {
+  read({ after = 0, first, onLeave, signal }: StreamReadOptions = {}): AsyncIterable<SseItem> {
     let unlisten = (): void => {};
     let next = after + 1;
     let opening = first;
@@ -144,7 +144,7 @@ export class EventStream {
     return reader;
   }
 
-  #at(seq: number): Entry | undefined {
+  #at(seq: number): KeptEvent | undefined {
     const [oldest] = this.#entries;
     return oldest && this.#entries[Math.max(0, seq - oldest.seq)];
   }
@@ -154,7 +154,7 @@ export class EventStream {
     return { data, ...(this.#name !== undefined && { id: `${this.#name}_${seq}` }) };
   }
 
-  #take({ seq, bytes }: Entry): void {
+  #take({ seq, bytes }: KeptEvent): void {
     if (seq <= this.#taken) return;
     this.#taken = seq;
     this.#waitingBytes -= bytes;

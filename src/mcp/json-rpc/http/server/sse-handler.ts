@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
-import type { MessageEnd, ToolSource } from '../../../types.ts';
+import type { MessageEndpoint, ToolSource } from '../../../types.ts';
 import { offerMessages } from '../../server/offer-messages.ts';
 import { sendOutgoing } from '../../server/serve-messages.ts';
-import { EventStream } from './resumable-stream.ts';
-import { refuseStranger } from './origin-guard.ts';
+import { ResumableStream } from './resumable-stream.ts';
+import { refuseForeignOrigin } from './origin-guard.ts';
 import { CLOSING, type McpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { postedMessage } from './read-post.ts';
-import { refuse, streamOf } from './http-responses.ts';
+import { refuseRequest, streamOf } from './http-responses.ts';
 
-interface Client {
+interface SseClient {
   readonly owner: string | undefined;
-  readonly end: MessageEnd;
-  readonly stream: EventStream;
+  readonly end: MessageEndpoint;
+  readonly stream: ResumableStream;
 }
 
 /**
@@ -28,7 +28,7 @@ export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}):
 class SseHandler implements McpHandler {
   readonly #source: ToolSource;
   readonly #options: McpHandlerOptions;
-  readonly #clients = new Map<string, Client>();
+  readonly #clients = new Map<string, SseClient>();
   readonly #onError: (error: unknown) => void;
   #disposed = false;
 
@@ -43,13 +43,13 @@ class SseHandler implements McpHandler {
   }
 
   readonly handle = async (request: Request, owner?: string): Promise<Response> => {
-    const refused = refuseStranger(request, this.#options);
+    const refused = refuseForeignOrigin(request, this.#options);
     if (refused) return refused;
     if (request.method === 'GET') return this.#open(request, owner);
     if (request.method === 'POST')
       // Only reading the body can fail here, because the client disconnected.
-      return this.#post(request, owner).catch(() => refuse(400, 'The body broke off'));
-    return refuse(405, `Method not allowed: ${request.method}`);
+      return this.#post(request, owner).catch(() => refuseRequest(400, 'The body broke off'));
+    return refuseRequest(405, `Method not allowed: ${request.method}`);
   };
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
@@ -60,12 +60,12 @@ class SseHandler implements McpHandler {
   }
 
   #open({ url, signal }: Request, owner: string | undefined): Response {
-    if (this.#disposed) return refuse(503, CLOSING);
+    if (this.#disposed) return refuseRequest(503, CLOSING);
     if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
-      return refuse(503, 'All sessions are in use; try again later');
+      return refuseRequest(503, 'All sessions are in use; try again later');
     const id = randomUUID();
     const end = offerMessages(this.#source, this.#options);
-    const stream = new EventStream();
+    const stream = new ResumableStream();
     this.#clients.set(id, { owner, end, stream });
     sendOutgoing(end, (message) => stream.push(message)).catch(this.#onError);
     const address = `${new URL(url).pathname}?session=${id}`;
@@ -82,7 +82,8 @@ class SseHandler implements McpHandler {
 
   async #post(request: Request, owner: string | undefined): Promise<Response> {
     const client = this.#clients.get(new URL(request.url).searchParams.get('session') ?? '');
-    if (!client || client.owner !== owner) return refuse(404, 'Session not found: open the stream');
+    if (!client || client.owner !== owner)
+      return refuseRequest(404, 'Session not found: open the stream');
     const message = await postedMessage(request, this.#options.maxBodyBytes);
     if (message instanceof Response) return message;
     // The answer goes by the stream when it is there; this request does not wait for it.

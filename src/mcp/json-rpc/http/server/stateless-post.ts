@@ -5,10 +5,10 @@ import { Cancellation } from '../../../../stream/cancellation.ts';
 import { decodeHeader } from '../../../../wire/encoded-header.ts';
 import { isRpcRequest, RPC, rpcError, type RpcRequest } from '../../../../wire/json-rpc.ts';
 import { toRpcError } from '../../../../wire/json-rpc-errors.ts';
-import type { MessageEnd } from '../../../types.ts';
-import { ERA_ERRORS, META, metaOf } from '../../protocol-versions.ts';
+import type { MessageEndpoint } from '../../../types.ts';
+import { VERSION_ERRORS, META, metaOf } from '../../protocol-versions.ts';
 import { readClient } from '../../server/stateless-requests.ts';
-import { EventStream } from './resumable-stream.ts';
+import { ResumableStream } from './resumable-stream.ts';
 import { nameIn } from '../routing-headers.ts';
 import type { ParamHeaders } from '../param-headers.ts';
 import { jsonOf, quickAnswer, streamOf } from './http-responses.ts';
@@ -16,16 +16,16 @@ import { jsonOf, quickAnswer, streamOf } from './http-responses.ts';
 /** Errors that have an HTTP status of their own. */
 const STATUS: Readonly<Record<number, number>> = {
   [RPC.methodNotFound]: 404,
-  [ERA_ERRORS.headerMismatch]: 400,
-  [ERA_ERRORS.missingCapability]: 400,
-  [ERA_ERRORS.unsupportedVersion]: 400,
+  [VERSION_ERRORS.headerMismatch]: 400,
+  [VERSION_ERRORS.missingCapability]: 400,
+  [VERSION_ERRORS.unsupportedVersion]: 400,
 };
 
 const DISCONNECTED = new DuolaneError('canceled', 'the client disconnected');
 
 /** What all requests without a session share. */
 export interface Stateless {
-  readonly end: MessageEnd;
+  readonly end: MessageEndpoint;
   readonly params: ParamHeaders;
   readonly owner?: string | undefined;
 }
@@ -41,7 +41,7 @@ export async function postStateless(
   if (refused) return refused;
   const { signal } = request;
   const client = new Cancellation();
-  const stream = new EventStream();
+  const stream = new ResumableStream();
   // A client that disconnects takes nothing more: what the request still sends must not wait.
   const leave = (reason: unknown): void => {
     stream.end();
@@ -76,7 +76,11 @@ function refuseMessage(
   const { id, method, params = {} } = message;
   const mismatch = (header: string): Response =>
     jsonOf(
-      rpcError(id, ERA_ERRORS.headerMismatch, `Header mismatch: ${header} is not as in the body`),
+      rpcError(
+        id,
+        VERSION_ERRORS.headerMismatch,
+        `Header mismatch: ${header} is not as in the body`,
+      ),
       400,
     );
   const version = metaOf(params)[META.version];

@@ -5,10 +5,10 @@ import { onAbort } from '../../../../../stream/abort.ts';
 import type { Authorizer } from '../http-exchange.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
 import { clientFor, clientName } from './oauth-client.ts';
-import { discover } from './discovery.ts';
+import { discoverServer } from './discovery.ts';
 import { Documents, type Fetch, OAuthRefusal } from './documents.ts';
 import {
-  type Entry,
+  type RealmClient,
   keptToken,
   logIn,
   refresh,
@@ -106,14 +106,14 @@ export class OAuth implements Authorizer {
     await this.#login(await this.#find(challenge), challenge, this.#token?.scope);
   }
 
-  async #find(challenge: Challenge): Promise<Entry> {
+  async #find(challenge: Challenge): Promise<RealmClient> {
     const documents = this.#documents;
-    const realm = await discover(documents, this.#server, challenge);
+    const realm = await discoverServer(documents, this.#server, challenge);
     const client = await clientFor(realm, documents, this.#options, this.#store);
     return { realm, client, documents };
   }
 
-  async #login(entry: Entry, challenge: Challenge, had: string | undefined): Promise<void> {
+  async #login(entry: RealmClient, challenge: Challenge, had: string | undefined): Promise<void> {
     const { realm } = entry;
     const person = this.#options.authorize !== undefined;
     const scope = scopeFor(had, challenge.scope ?? realm.scope, realm.metadata, person);

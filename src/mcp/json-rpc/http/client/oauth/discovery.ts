@@ -18,7 +18,7 @@ export interface Realm {
  * whose metadata (RFC 8414 or OpenID) names its endpoints. Both must speak of themselves: a server
  * that sends us to another's is refused.
  */
-export async function discover(
+export async function discoverServer(
   documents: Documents,
   server: URL,
   challenge: Challenge,
@@ -35,12 +35,12 @@ export async function discover(
   }
   const { resource, authorization_servers: servers, scopes_supported: scopes } = described;
   if (typeof resource !== 'string' || !covers(resource, server))
-    throw refused(`${server.href} describes itself as ${String(resource)}, which it is not`);
+    throw oauthError(`${server.href} describes itself as ${String(resource)}, which it is not`);
   const issuer: unknown = Array.isArray(servers) ? servers[0] : server.origin;
   if (typeof issuer !== 'string' || !URL.canParse(issuer))
-    throw refused(`${server.href} names no authorization server`);
+    throw oauthError(`${server.href} names no authorization server`);
   const metadata = await issuerMetadata(documents, issuer, true);
-  if (!metadata) throw refused(`${issuer} does not say how to log in there`);
+  if (!metadata) throw oauthError(`${issuer} does not say how to log in there`);
   const scope = Array.isArray(scopes) && scopes.length > 0 ? scopes.join(' ') : undefined;
   return { issuer, resource, scope, metadata };
 }
@@ -79,10 +79,10 @@ async function issuerMetadata(
     const found = await documents.find(new URL(place));
     if (!found) continue;
     if (strict && found['issuer'] !== issuer)
-      throw refused(`${issuer} calls itself ${String(found['issuer'])}, which it is not`);
+      throw oauthError(`${issuer} calls itself ${String(found['issuer'])}, which it is not`);
     const methods = found['code_challenge_methods_supported'];
     if (urlIn(found, 'authorization_endpoint') && !supports(methods, 'S256'))
-      throw refused(`${issuer} does not protect its codes (PKCE with S256)`);
+      throw oauthError(`${issuer} does not protect its codes (PKCE with S256)`);
     return found;
   }
   return undefined;
@@ -106,5 +106,5 @@ function covers(resource: string, { origin, pathname }: URL): boolean {
   return known.origin === origin && (pathname === base || `${pathname}/`.startsWith(`${base}/`));
 }
 
-export const refused = (what: string): DuolaneError =>
+export const oauthError = (what: string): DuolaneError =>
   new DuolaneError('unauthorized', `the login cannot be trusted: ${what}`);

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { DuolaneError } from '../../../../../errors.ts';
 import { isObject, type JsonObject } from '../../../../../json.ts';
 import { type KnownClient, sign } from './oauth-client.ts';
-import { refused, supports, type Realm } from './discovery.ts';
+import { oauthError, supports, type Realm } from './discovery.ts';
 import { type Documents, OAuthRefusal, urlIn } from './documents.ts';
 import type { OAuthOptions } from './types.ts';
 
@@ -18,7 +18,7 @@ export interface Token {
 }
 
 /** One way into one realm. */
-export interface Entry {
+export interface RealmClient {
   readonly realm: Realm;
   readonly client: KnownClient;
   readonly documents: Documents;
@@ -26,7 +26,7 @@ export interface Entry {
 
 /** Sends a person to log in, and takes the code that they bring back for a token. */
 export async function logIn(
-  entry: Entry,
+  entry: RealmClient,
   scope: string | undefined,
   { authorize, redirectUrl }: OAuthOptions,
   signal: AbortSignal,
@@ -34,7 +34,7 @@ export async function logIn(
   const { realm, client } = entry;
   const endpoint = urlIn(realm.metadata, 'authorization_endpoint');
   if (!endpoint || !authorize || redirectUrl === undefined)
-    throw refused(`${realm.issuer} has no page to log in, or \`oauth.redirectUrl\` is missing`);
+    throw oauthError(`${realm.issuer} has no page to log in, or \`oauth.redirectUrl\` is missing`);
   const [verifier, state] = [randomBytes(32), randomBytes(16)].map((bytes) =>
     bytes.toString('base64url'),
   ) as [string, string];
@@ -57,11 +57,11 @@ export async function logIn(
 /** The code that a person has brought back, if it is from where we sent them (RFC 9207). */
 function readReturn({ searchParams }: URL, state: string, { issuer, metadata }: Realm): string {
   if (searchParams.get('state') !== state)
-    throw refused('the person came back from another login (state)');
+    throw oauthError('the person came back from another login (state)');
   const from = searchParams.get('iss');
   const promised = metadata['authorization_response_iss_parameter_supported'] === true;
   if (from === null ? promised : from !== (metadata['issuer'] ?? issuer))
-    throw refused(`the person came back from ${from ?? 'nowhere'} and not from ${issuer} (iss)`);
+    throw oauthError(`the person came back from ${from ?? 'nowhere'} and not from ${issuer} (iss)`);
   const error = searchParams.get('error');
   if (error !== null)
     throw new OAuthRefusal(
@@ -70,12 +70,12 @@ function readReturn({ searchParams }: URL, state: string, { issuer, metadata }: 
       new URL(issuer),
     );
   const code = searchParams.get('code');
-  if (code === null) throw refused('the person came back without a code');
+  if (code === null) throw oauthError('the person came back without a code');
   return code;
 }
 
 /** The client logs in for itself. */
-export const useCredentials = (entry: Entry, scope: string | undefined): Promise<Token> =>
+export const useCredentials = (entry: RealmClient, scope: string | undefined): Promise<Token> =>
   requestToken(
     entry,
     { grant_type: 'client_credentials', ...(scope !== undefined && { scope }) },
@@ -83,7 +83,7 @@ export const useCredentials = (entry: Entry, scope: string | undefined): Promise
   );
 
 /** Undefined if the authorization server no longer honours it. */
-export async function refresh(entry: Entry, token: Token): Promise<Token | undefined> {
+export async function refresh(entry: RealmClient, token: Token): Promise<Token | undefined> {
   const { refreshToken = '', scope } = token;
   try {
     const form = { grant_type: 'refresh_token', refresh_token: refreshToken };
@@ -95,12 +95,12 @@ export async function refresh(entry: Entry, token: Token): Promise<Token | undef
 }
 
 async function requestToken(
-  { realm, client, documents }: Entry,
+  { realm, client, documents }: RealmClient,
   fields: Readonly<Record<string, string>>,
   scope: string | undefined,
 ): Promise<Token> {
   const endpoint = urlIn(realm.metadata, 'token_endpoint');
-  if (!endpoint) throw refused(`${realm.issuer} has no token endpoint`);
+  if (!endpoint) throw oauthError(`${realm.issuer} has no token endpoint`);
   const form = new URLSearchParams(fields);
   if (realm.resource !== undefined) form.set('resource', realm.resource);
   const headers = {
