@@ -18,7 +18,7 @@ interface Beginning extends Abortable {
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Calls `run` at a Unix time in ms; a time that no timer can reach is none. */
-export function atDeadline(
+export function endAtDeadline(
   deadline: number | undefined,
   run: () => void,
 ): NodeJS.Timeout | undefined {
@@ -79,7 +79,7 @@ export class ClientCall {
       throw notSent(path, error);
     }
     // Only now: a deadline of a call that has no stream would cancel what is not there.
-    this.#timer = atDeadline(deadline, () => this.cancel(late(path)));
+    this.#timer = endAtDeadline(deadline, () => this.cancel(late(path)));
     this.#listen();
     this.#caller.onAbort((reason) => this.cancel(reason));
     this.#closed = new Promise((resolve) => this.#stream.once('close', resolve));

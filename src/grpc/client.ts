@@ -3,12 +3,12 @@ import { DuolaneError } from '../errors.ts';
 import { onAbort } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import type { Abortable } from '../stream/types.ts';
-import { atDeadline, ClientCall, late } from './client-call.ts';
-import { type ConnectOptions, Connections } from './connection.ts';
+import { endAtDeadline, ClientCall, late } from './client-call.ts';
+import { type GrpcConnectOptions, GrpcConnections } from './connection.ts';
 import type { Metadata } from './metadata.ts';
-import { decode, type Method } from './method.ts';
+import { decode, type GrpcMethod } from './method.ts';
 
-export interface GrpcClientOptions extends ConnectOptions {
+export interface GrpcClientOptions extends GrpcConnectOptions {
   /** Sent with every call: an `authorization`, say. Asked for each time, so that it may change. */
   readonly metadata?: () => Metadata | Promise<Metadata>;
   /** A longer message of the server ends its call with `too_large`; 4 MiB by default. */
@@ -29,7 +29,7 @@ const MESSAGE_BYTES = 4 * 2 ** 20;
  * has the status and the trailers. Disposing lets no new call begin and waits for those that run.
  */
 export class GrpcClient implements AsyncDisposable {
-  readonly #connections: Connections;
+  readonly #connections: GrpcConnections;
   readonly #options: GrpcClientOptions;
   readonly #maxMessageBytes: number;
   readonly #calls = new Set<ClientCall>();
@@ -37,7 +37,7 @@ export class GrpcClient implements AsyncDisposable {
 
   /** `grpc://host:port`, or `grpcs://` for TLS. */
   constructor(url: string, options: GrpcClientOptions = {}) {
-    this.#connections = new Connections(url, options);
+    this.#connections = new GrpcConnections(url, options);
     this.#options = options;
     this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
     setMaxListeners(0, this.#scope.signal); // one for each call that waits for its metadata
@@ -49,7 +49,11 @@ export class GrpcClient implements AsyncDisposable {
   }
 
   /** One message each way. An abort cancels the call and throws the signal's reason at once. */
-  async unary<I, O>(method: Method<I, O>, request: I, options: GrpcCallOptions = {}): Promise<O> {
+  async unary<I, O>(
+    method: GrpcMethod<I, O>,
+    request: I,
+    options: GrpcCallOptions = {},
+  ): Promise<O> {
     // First: if it cannot be encoded, there must be no open stream that waits for it.
     const encoded = method.request.encode(request);
     const call = await this.#begin(method.path, options);
@@ -64,7 +68,7 @@ export class GrpcClient implements AsyncDisposable {
    * so does an abort, whose reason is thrown. Messages that came before a failure come first.
    */
   async *stream<I, O>(
-    method: Method<I, O>,
+    method: GrpcMethod<I, O>,
     requests: { readonly one: I } | { readonly many: AsyncIterable<I> },
     options: GrpcCallOptions = {},
   ): AsyncGenerator<O, void, undefined> {
@@ -106,7 +110,7 @@ export class GrpcClient implements AsyncDisposable {
     const waiting = new AbortController();
     const abort = (reason: unknown): void => waiting.abort(reason);
     const unlisten = [options.signal, this.#scope.signal].map((signal) => onAbort(signal, abort));
-    const timer = atDeadline(options.deadline, () => abort(late(path)));
+    const timer = endAtDeadline(options.deadline, () => abort(late(path)));
     try {
       return await Promise.race([
         given,

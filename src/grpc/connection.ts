@@ -7,9 +7,9 @@ import {
 } from 'node:http2';
 import { DuolaneError } from '../errors.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { keepAlive, type KeepAliveOptions } from './keep-alive.ts';
+import { pingWhileInUse, type KeepAliveOptions } from './keep-alive.ts';
 
-export interface ConnectOptions extends KeepAliveOptions {
+export interface GrpcConnectOptions extends KeepAliveOptions {
   /** For `grpcs:`: the certificates to trust, a client's own, and what else node:tls takes. */
   readonly tls?: Pick<
     SecureClientSessionOptions,
@@ -41,7 +41,7 @@ class Connection {
   #resets = 0;
   #failure: Error | undefined;
 
-  constructor(origin: string, options: ConnectOptions) {
+  constructor(origin: string, options: GrpcConnectOptions) {
     const { connectMs = CONNECT_MS, windowBytes = WINDOW_BYTES } = options;
     const settings = { initialWindowSize: windowBytes };
     this.#session = connect(origin, { ...options.tls, settings, maxSessionMemory: 64 });
@@ -57,7 +57,7 @@ class Connection {
     });
     this.#session.once('close', () => clearTimeout(timer));
     this.#session.on('error', (error: Error) => (this.#failure ??= error));
-    keepAlive(this.#session, () => this.#open > 0, options);
+    pingWhileInUse(this.#session, () => this.#open > 0, options);
   }
 
   /** Why it broke, if it did. */
@@ -114,13 +114,13 @@ class Connection {
 export type { Connection };
 
 /** The connections to one server: one, until its limits or its end ask for another. */
-export class Connections {
+export class GrpcConnections {
   readonly #origin: string;
-  readonly #options: ConnectOptions;
+  readonly #options: GrpcConnectOptions;
   readonly #connections = new Set<Connection>();
   #closed = false;
 
-  constructor(url: string, options: ConnectOptions) {
+  constructor(url: string, options: GrpcConnectOptions) {
     const { protocol, host } = new URL(url);
     if (protocol !== 'grpc:' && protocol !== 'grpcs:')
       throw new DuolaneError('invalid', `"${url}" is no address of gRPC: grpc://host:port`);

@@ -5,8 +5,8 @@ import { describe, expect, test } from 'vitest';
 import { DuolaneError, RETRYABLE, type ErrorCode } from '../errors.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { GrpcClient, type GrpcClientOptions } from './client.ts';
-import type { Codec, Method } from './method.ts';
-import { bidiStream, clientStream, type Route, serverStream, unary } from './route.ts';
+import type { Codec, GrpcMethod } from './method.ts';
+import { bidiStream, clientStream, type GrpcRoute, serverStream, unary } from './route.ts';
 import { type GrpcListening, listenGrpc, type ListenGrpcOptions } from './server.ts';
 import { GrpcStatus, STATUS, statusOf } from './status.ts';
 
@@ -14,7 +14,7 @@ const text: Codec<string> = {
   encode: (message) => Buffer.from(message),
   decode: (bytes) => Buffer.from(bytes).toString(),
 };
-const method = (name: string): Method<string, string> => ({
+const method = (name: string): GrpcMethod<string, string> => ({
   path: `/test.Test/${name}`,
   request: text,
   response: text,
@@ -26,7 +26,7 @@ interface World extends AsyncDisposable {
 }
 
 async function world(
-  routes: Route[],
+  routes: GrpcRoute[],
   options: ListenGrpcOptions = {},
   dialing: GrpcClientOptions = {},
 ): Promise<World> {

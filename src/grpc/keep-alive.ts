@@ -12,7 +12,7 @@ const KEEP_ALIVE_MS = 30_000;
  * Notices a peer that has vanished without a word: while `inUse`, it is pinged, and the connection
  * ends with `network` when a ping is not answered before the next is due.
  */
-export function keepAlive(
+export function pingWhileInUse(
   session: Http2Session,
   inUse: () => boolean,
   { keepAliveMs = KEEP_ALIVE_MS }: KeepAliveOptions,

@@ -53,7 +53,7 @@ export function fromHeaders(headers: IncomingHttpHeaders): Metadata {
 }
 
 /** `grpc-message` is percent-encoded UTF-8. */
-export const encodeMessage = (text: string): string =>
+export const encodeStatusMessage = (text: string): string =>
   text.replace(/[^\x20-\x24\x26-\x7e]+/gu, (part) =>
     [...Buffer.from(part)]
       .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`)

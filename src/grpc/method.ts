@@ -14,7 +14,7 @@ export interface Codec<T> {
 }
 
 /** One method of a service: `/package.Service/Method`, and its messages. It need not come from a .proto. */
-export interface Method<Request, Response> {
+export interface GrpcMethod<Request, Response> {
   readonly path: string;
   readonly request: Codec<Request>;
   readonly response: Codec<Response>;
@@ -23,7 +23,7 @@ export interface Method<Request, Response> {
 /** A method as the generated code describes it: `methodOf(Health.method.check)`. */
 export function methodOf<I extends DescMessage, O extends DescMessage>(
   descriptor: DescMethod & { readonly input: I; readonly output: O },
-): Method<MessageShape<I>, MessageShape<O>> {
+): GrpcMethod<MessageShape<I>, MessageShape<O>> {
   return {
     path: `/${descriptor.parent.typeName}/${descriptor.name}`,
     request: codecOf(descriptor.input),

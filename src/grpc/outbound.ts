@@ -4,7 +4,7 @@ import { encodeFrame } from './frames.ts';
 /** A long message goes out in pieces, so that one which takes long shows its progress. */
 const PIECE_BYTES = 64 * 1024;
 
-export interface StallOptions {
+export interface GrpcStallOptions {
   /** How long the peer may take nothing of what waits for it. */
   readonly stallMs: number;
   readonly onStall: () => void;
@@ -17,7 +17,7 @@ export interface StallOptions {
  */
 export class Outbound {
   readonly #stream: Writable;
-  readonly #stall: StallOptions | undefined;
+  readonly #stall: GrpcStallOptions | undefined;
   #release: ((error?: unknown) => void) | undefined;
   #failure: { readonly error: unknown } | undefined;
   /** Pieces that are not out yet. */
@@ -32,7 +32,7 @@ export class Outbound {
     if (this.#waiting === 0) this.#onFlushed?.();
   };
 
-  constructor(stream: Writable, stall?: StallOptions) {
+  constructor(stream: Writable, stall?: GrpcStallOptions) {
     this.#stream = stream;
     this.#stall = stall;
   }

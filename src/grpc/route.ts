@@ -1,10 +1,10 @@
 import { DuolaneError } from '../errors.ts';
 import type { CallContext, ServerCall } from './call.ts';
 import { Inbound, lateMessage, onlyMessage } from './inbound.ts';
-import { decode, type Method } from './method.ts';
+import { decode, type GrpcMethod } from './method.ts';
 
 /** A method with what serves it, for `listenGrpc`. */
-export interface Route {
+export interface GrpcRoute {
   readonly path: string;
   /** Resolves when all is sent; what it throws becomes the status. */
   readonly serve: (call: ServerCall, maxMessageBytes: number) => Promise<void>;
@@ -12,9 +12,9 @@ export interface Route {
 
 /** One message in, one out. */
 export const unary = <I, O>(
-  method: Method<I, O>,
+  method: GrpcMethod<I, O>,
   handler: (request: I, call: CallContext) => O | Promise<O>,
-): Route => ({
+): GrpcRoute => ({
   path: method.path,
   async serve(call, maxMessageBytes) {
     const request = await only(call, maxMessageBytes);
@@ -28,9 +28,9 @@ export const unary = <I, O>(
  * client leaves, its `return` is called, and a wait inside it ends by the signal.
  */
 export const serverStream = <I, O>(
-  method: Method<I, O>,
+  method: GrpcMethod<I, O>,
   handler: (request: I, call: CallContext) => AsyncIterable<O>,
-): Route => ({
+): GrpcRoute => ({
   path: method.path,
   async serve(call, maxMessageBytes) {
     const request = decode(method.request, await only(call, maxMessageBytes), method.path);
@@ -40,9 +40,9 @@ export const serverStream = <I, O>(
 
 /** Any number in, one out. Leaving the requests early is fine: the client is told. */
 export const clientStream = <I, O>(
-  method: Method<I, O>,
+  method: GrpcMethod<I, O>,
   handler: (requests: AsyncIterable<I>, call: CallContext) => O | Promise<O>,
-): Route => ({
+): GrpcRoute => ({
   path: method.path,
   async serve(call, maxMessageBytes) {
     const response = await handler(requestsOf(method, call, maxMessageBytes), call);
@@ -52,9 +52,9 @@ export const clientStream = <I, O>(
 
 /** Any number each way, as they come. */
 export const bidiStream = <I, O>(
-  method: Method<I, O>,
+  method: GrpcMethod<I, O>,
   handler: (requests: AsyncIterable<I>, call: CallContext) => AsyncIterable<O>,
-): Route => ({
+): GrpcRoute => ({
   path: method.path,
   serve: (call, maxMessageBytes) =>
     sendAll(method, call, handler(requestsOf(method, call, maxMessageBytes), call)),
@@ -76,7 +76,7 @@ function only(call: ServerCall, maxMessageBytes: number): Promise<Uint8Array> {
 }
 
 async function sendAll<I, O>(
-  method: Method<I, O>,
+  method: GrpcMethod<I, O>,
   call: ServerCall,
   responses: AsyncIterable<O>,
 ): Promise<void> {
@@ -88,7 +88,7 @@ async function sendAll<I, O>(
 }
 
 async function* requestsOf<I, O>(
-  method: Method<I, O>,
+  method: GrpcMethod<I, O>,
   call: ServerCall,
   maxMessageBytes: number,
 ): AsyncGenerator<I, void, undefined> {

@@ -14,8 +14,8 @@ import type { Abortable } from '../stream/types.ts';
 import { onAbort } from '../stream/abort.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
 import { type CallContext, type CallHooks, type CallLimits, ServerCall } from './call.ts';
-import { keepAlive, type KeepAliveOptions, limitPings } from './keep-alive.ts';
-import type { Route } from './route.ts';
+import { pingWhileInUse, type KeepAliveOptions, limitPings } from './keep-alive.ts';
+import type { GrpcRoute } from './route.ts';
 import type { StandardOptions } from './standard-services.ts';
 
 export interface ListenGrpcOptions extends Abortable, KeepAliveOptions, StandardOptions {
@@ -82,7 +82,7 @@ const CONNECTION_WINDOW_BYTES = 2 ** 20;
  * end for `closeMs`, and aborts what is left with `closed`. Every call gets exactly one status.
  */
 export async function listenGrpc(
-  routes: Iterable<Route>,
+  routes: Iterable<GrpcRoute>,
   { host = '127.0.0.1', port = 0, signal, ...options }: ListenGrpcOptions = {},
 ): Promise<GrpcListening> {
   signal?.throwIfAborted();
@@ -93,7 +93,7 @@ export async function listenGrpc(
   const server: Http2Server = options.tls
     ? createSecureServer({ ...common, ...options.tls })
     : createServer(common);
-  const serving = new Serving(table, options);
+  const serving = new ServerConnections(table, options);
   server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
   server.on('drop', () => serving.refused(server.maxConnections));
   server.on('session', (session) => serving.connected(session));
@@ -157,9 +157,9 @@ function checkPositive(name: string, value: number | undefined): void {
   );
 }
 
-class Serving {
+class ServerConnections {
   readonly calls: Set<ServerCall> = new Set();
-  readonly #table: ReadonlyMap<string, Route>;
+  readonly #table: ReadonlyMap<string, GrpcRoute>;
   readonly #options: ListenGrpcOptions;
   readonly #sessions = new Map<ServerHttp2Session, Client>();
   readonly #maxMessageBytes: number;
@@ -168,7 +168,7 @@ class Serving {
   readonly #sweeper: NodeJS.Timeout;
   #refusedAt = -Infinity;
 
-  constructor(table: ReadonlyMap<string, Route>, options: ListenGrpcOptions) {
+  constructor(table: ReadonlyMap<string, GrpcRoute>, options: ListenGrpcOptions) {
     this.#table = table;
     this.#options = options;
     this.#maxMessageBytes = options.maxMessageBytes ?? MESSAGE_BYTES;
@@ -210,7 +210,7 @@ class Serving {
     session.once('close', () => this.#sessions.delete(session));
     session.on('error', () => {}); // its calls hear of it, each by the close of its stream
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
-    keepAlive(session, () => client.calls > 0, this.#options);
+    pingWhileInUse(session, () => client.calls > 0, this.#options);
   }
 
   take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {

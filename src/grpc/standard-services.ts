@@ -17,7 +17,7 @@ import {
   ServerReflectionResponseSchema,
 } from './gen/grpc/reflection/v1/reflection_pb.ts';
 import { methodOf } from './method.ts';
-import { bidiStream, type Route, serverStream, unary } from './route.ts';
+import { bidiStream, type GrpcRoute, serverStream, unary } from './route.ts';
 import { STATUS } from './status.ts';
 
 export interface StandardOptions {
@@ -43,14 +43,14 @@ const MAX_SYMBOL_CHARS = 1_000;
 export function standardRoutes(
   services: readonly DescService[],
   { maxWatches = MAX_WATCHES }: StandardOptions = {},
-): Route[] {
+): GrpcRoute[] {
   return [
     ...healthRoutes(services, maxWatches),
     ...reflectionRoutes([...services, Health, ServerReflection], maxWatches),
   ];
 }
 
-function healthRoutes(services: readonly DescService[], maxWatches: number): Route[] {
+function healthRoutes(services: readonly DescService[], maxWatches: number): GrpcRoute[] {
   let watches = 0;
   const known = new Set(['', ...services.map(({ typeName }) => typeName)]);
   const answer = (status: Serving) => create(HealthCheckResponseSchema, { status });
@@ -76,7 +76,7 @@ function healthRoutes(services: readonly DescService[], maxWatches: number): Rou
 
 type Answer = ServerReflectionResponse['messageResponse'];
 
-function reflectionRoutes(services: readonly DescService[], maxStreams: number): Route[] {
+function reflectionRoutes(services: readonly DescService[], maxStreams: number): GrpcRoute[] {
   let streams = 0;
   const files = new Map<string, DescFile>();
   const symbols = new Map<string, DescFile>();

@@ -1,6 +1,12 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2';
 import { DuolaneError, type ErrorCode, RETRYABLE } from '../errors.ts';
-import { decodeMessage, encodeMessage, fromHeaders, type Metadata, toHeaders } from './metadata.ts';
+import {
+  decodeMessage,
+  encodeStatusMessage,
+  fromHeaders,
+  type Metadata,
+  toHeaders,
+} from './metadata.ts';
 
 export const STATUS = {
   ok: 0,
@@ -103,10 +109,10 @@ const CUT_MESSAGE = 1_500;
 
 function toMessage(text: string): string {
   // Encoding makes no text shorter, and takes a second for a megabyte.
-  const encoded = text.length <= MAX_MESSAGE ? encodeMessage(text) : undefined;
+  const encoded = text.length <= MAX_MESSAGE ? encodeStatusMessage(text) : undefined;
   return encoded !== undefined && encoded.length <= MAX_MESSAGE
     ? encoded
-    : encodeMessage(`${text.slice(0, CUT_MESSAGE)} … (cut)`);
+    : encodeStatusMessage(`${text.slice(0, CUT_MESSAGE)} … (cut)`);
 }
 
 /** Any failure as trailers. Of what went wrong inside (`internal`) only that it did leaves the process. */

@@ -9,7 +9,7 @@ import {
   toBinary,
   toJson,
 } from '@bufbuild/protobuf';
-import type { Codec, Method } from '../../grpc/index.ts';
+import type { Codec, GrpcMethod } from '../../grpc/index.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { METHOD_NAMES } from '../server/json-rpc-binding.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
@@ -17,7 +17,7 @@ import { A2AService as A2AService03 } from './gen/a2a/0.3/a2a_pb.ts';
 import { A2AService as A2AService10 } from './gen/a2a/1.0/a2a_pb.ts';
 
 /** What both ends call: messages in, messages out, each in the JSON form of its protobuf. */
-export type JsonMethod = Method<JsonObject, JsonObject>;
+export type JsonMethod = GrpcMethod<JsonObject, JsonObject>;
 
 /** The service of each version; a server offers both side by side. */
 export const SERVICES: Readonly<Record<Version, DescService>> = {

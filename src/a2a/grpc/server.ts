@@ -4,7 +4,7 @@ import {
   type GrpcListening,
   listenGrpc,
   type ListenGrpcOptions,
-  type Route,
+  type GrpcRoute,
   serverStream,
   standardRoutes,
   unary,
@@ -55,7 +55,7 @@ export const listenA2A = (
 ): Promise<GrpcListening> =>
   listenGrpc([...routesOf(agent), ...standardRoutes(Object.values(SERVICES), options)], options);
 
-function routesOf(agent: A2AServer | FindAgent): readonly Route[] {
+function routesOf(agent: A2AServer | FindAgent): readonly GrpcRoute[] {
   const find: FindAgent =
     typeof agent === 'function' ? agent : (tenant) => ({ server: agent, tenant });
   return [DIALECT_10_GRPC, DIALECT_03_GRPC].flatMap((dialect) =>
@@ -72,13 +72,13 @@ interface ServedMethod {
   readonly find: FindAgent;
 }
 
-const answering = (method: JsonMethod, served: ServedMethod): Route =>
+const answering = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
   unary(method, async (request, context) => {
     const { result } = await enter(served, request, context);
     return served.dialect.encode(result as Result) as JsonObject;
   });
 
-const streaming = (method: JsonMethod, served: ServedMethod): Route =>
+const streaming = (method: JsonMethod, served: ServedMethod): GrpcRoute =>
   serverStream(method, async function* (request, context) {
     const { result, agreed, binding } = await enter(served, request, context);
     const { events, place } = result as Begins;

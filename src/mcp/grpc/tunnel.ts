@@ -5,7 +5,7 @@ import {
   GrpcClient,
   type GrpcClientOptions,
   methodOf,
-  type Route,
+  type GrpcRoute,
 } from '../../grpc/index.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { Channel } from '../../stream/channel.ts';
@@ -20,7 +20,7 @@ export type ServeTunnel = (road: MessageTransport) => AsyncDisposable;
 const CAPACITY = 64;
 
 /** JSON-RPC over one bidirectional stream for each client: a session is as long as its stream. */
-export const tunnelRoute = (serve: ServeTunnel): Route =>
+export const tunnelRoute = (serve: ServeTunnel): GrpcRoute =>
   bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
     const outgoing = new Channel<Frame>({ capacity: CAPACITY });
     const road: MessageTransport = {

@@ -1,4 +1,4 @@
-import type { Codec, Method } from '../../../grpc/index.ts';
+import type { Codec, GrpcMethod } from '../../../grpc/index.ts';
 import { methodOf } from '../../../grpc/index.ts';
 import type { JsonObject } from '../../../json.ts';
 import { checkTool } from '../../registry/check-tool.ts';
@@ -17,7 +17,7 @@ export interface ListMethod {
   /** Its name on the wire. */
   readonly name: string;
   readonly layout: Layout;
-  readonly method: Method<ListRequest, Uint8Array>;
+  readonly method: GrpcMethod<ListRequest, Uint8Array>;
   /** Throws for an item that is none. */
   readonly check?: (item: JsonObject) => void;
 }

@@ -6,7 +6,7 @@ import {
   type Codec,
   codecOf,
   methodOf,
-  type Route,
+  type GrpcRoute,
   serverStream,
   unary,
 } from '../../../grpc/index.ts';
@@ -44,7 +44,7 @@ const MAX_ITEMS = 10_000;
 const BATCH = 32;
 
 /** The paths of Google's service: a source's own, in the shape that its clients know. */
-export function googleRoutes(source: ToolSource): Route[] {
+export function googleRoutes(source: ToolSource): GrpcRoute[] {
   const { method } = Mcp;
   const routes = [
     listRoute(
@@ -126,7 +126,7 @@ function listRoute<D extends DescMessage>(
   schema: D,
   open: (options: ListOptions) => Items<JsonObject>,
   shape: (items: readonly JsonObject[]) => MessageInitShape<D>,
-): Route {
+): GrpcRoute {
   const response = codecOf(schema);
   const method = { path: `/${Mcp.typeName}/${name}`, request: NOTHING, response };
   return serverStream(method, async function* (_, { signal, metadata }) {

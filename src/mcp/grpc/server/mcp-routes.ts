@@ -3,7 +3,7 @@ import { DuolaneError } from '../../../errors.ts';
 import {
   type CallContext,
   methodOf,
-  type Route,
+  type GrpcRoute,
   serverStream,
   unary,
 } from '../../../grpc/index.ts';
@@ -36,7 +36,7 @@ import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
 import { callerOf, checkRoutingMetadata } from '../routing-metadata.ts';
 
 /** The typed streaming service of a source: what it has, and nothing else. */
-export function mcpRoutes(source: ToolSource): Route[] {
+export function mcpRoutes(source: ToolSource): GrpcRoute[] {
   const routes = [
     unary(methodOf(Mcp.method.discover), () => discover(source)),
     ...LISTS.flatMap((method) => listRoute(source, method)),
@@ -101,7 +101,7 @@ function discover(source: ToolSource): DiscoverResponse {
   });
 }
 
-function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Route[] {
+function listRoute(source: ToolSource, { list, layout, method }: ListMethod): GrpcRoute[] {
   if (!source[list]) return [];
   const open = (after: string | undefined, { signal }: CallContext): Items<JsonObject> =>
     source[list]!({ signal, ...member('after', after) });

@@ -5,7 +5,7 @@ import {
   type GrpcListening,
   listenGrpc,
   type ListenGrpcOptions,
-  type Route,
+  type GrpcRoute,
   standardRoutes,
 } from '../../../grpc/index.ts';
 import type { ToolSource } from '../../types.ts';
@@ -47,7 +47,7 @@ export function offerGrpc(
 }
 
 /** What `offerGrpc` serves of a source, for a server that serves more than that. */
-export const sourceRoutes = (source: ToolSource, tunnel?: ServeTunnel): Route[] => [
+export const sourceRoutes = (source: ToolSource, tunnel?: ServeTunnel): GrpcRoute[] => [
   ...mcpRoutes(source),
   ...googleRoutes(source),
   ...(tunnel ? [tunnelRoute(tunnel)] : []),
