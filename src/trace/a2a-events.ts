@@ -1,22 +1,22 @@
 import { isObject, type JsonObject } from '../json.ts';
 
 /** An event of either protocol version, as far as the rules look at it. */
-export type StreamEvent =
+export type RecordedStreamEvent =
   | ({
       readonly kind: 'task' | 'status';
       readonly state: string | undefined;
       readonly final?: boolean;
-    } & Place)
+    } & EventLocation)
   | ({
       readonly kind: 'artifact';
       readonly artifactId: string;
       readonly append: boolean;
       readonly last: boolean;
-    } & Place)
+    } & EventLocation)
   | { readonly kind: 'message' }
   | { readonly kind: 'unknown' };
 
-interface Place {
+interface EventLocation {
   readonly version: '0.3' | '1.0';
   readonly taskId: unknown;
   readonly contextId: unknown;
@@ -45,7 +45,7 @@ export const isWaiting = (state: string | undefined): boolean =>
   state === 'input-required' || state === 'auth-required';
 
 /** The `result` of a JSON-RPC response of a stream. */
-export function readStreamEvent(result: unknown): StreamEvent {
+export function readStreamEvent(result: unknown): RecordedStreamEvent {
   if (!isObject(result)) return { kind: 'unknown' };
   if (isObject(result['task'])) return status('task', '1.0', result['task'], result['task']['id']);
   if (isObject(result['statusUpdate'])) return update('1.0', result['statusUpdate']);
@@ -65,17 +65,17 @@ export function readStreamEvent(result: unknown): StreamEvent {
   }
 }
 
-const update = (version: Place['version'], event: JsonObject): StreamEvent => ({
+const update = (version: EventLocation['version'], event: JsonObject): RecordedStreamEvent => ({
   ...status('status', version, event, event['taskId']),
   ...(typeof event['final'] === 'boolean' && { final: event['final'] }),
 });
 
 function status(
   kind: 'task' | 'status',
-  version: Place['version'],
+  version: EventLocation['version'],
   event: JsonObject,
   taskId: unknown,
-): Extract<StreamEvent, { readonly kind: 'task' | 'status' }> {
+): Extract<RecordedStreamEvent, { readonly kind: 'task' | 'status' }> {
   const { state, timestamp } = isObject(event['status']) ? event['status'] : ({} as JsonObject);
   const stamp = typeof timestamp === 'string' ? Date.parse(timestamp) : Number.NaN;
   return {
@@ -88,7 +88,7 @@ function status(
   };
 }
 
-export function readState(version: Place['version'], state: unknown): string | undefined {
+export function readState(version: EventLocation['version'], state: unknown): string | undefined {
   if (typeof state !== 'string') return undefined;
   const word =
     version === '1.0'
@@ -97,7 +97,7 @@ export function readState(version: Place['version'], state: unknown): string | u
   return word !== undefined && STATES.has(word) ? word : undefined;
 }
 
-function artifact(version: Place['version'], event: JsonObject): StreamEvent {
+function artifact(version: EventLocation['version'], event: JsonObject): RecordedStreamEvent {
   const inner = isObject(event['artifact']) ? event['artifact'] : {};
   return {
     kind: 'artifact',

@@ -1,6 +1,6 @@
 import type { Frame } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { requestWords } from './describe-frame.ts';
+import { describeRequest } from './describe-frame.ts';
 import { finding } from './rules.ts';
 import { turnRules } from './turn-rules.ts';
 import type { Checker, Finding } from './types.ts';
@@ -55,7 +55,7 @@ class Requests {
 
   /** What the CLI waits for. */
   get waiting(): readonly string[] {
-    return [...this.#open.in.values()].map(({ request }) => requestWords(request));
+    return [...this.#open.in.values()].map(({ request }) => describeRequest(request));
   }
 
   see({ lane, direction, data, lost }: Frame, line: number): Finding[] {
@@ -79,7 +79,7 @@ class Requests {
   end(over: (line: number) => boolean): Finding[] {
     const open = [...this.#open.in.values(), ...this.#open.out.values()];
     return open.filter(isAwaited).map(({ line, request }) => {
-      const what = requestWords(request);
+      const what = describeRequest(request);
       if (!over(line))
         return finding(
           unansweredRule(request),
@@ -95,7 +95,7 @@ class Requests {
     const open = this.#open[direction];
     const earlier = open.get(id);
     if (earlier) {
-      const what = `${requestWords(request)} has the request_id of line ${earlier.line}, which still waits`;
+      const what = `${describeRequest(request)} has the request_id of line ${earlier.line}, which still waits`;
       return [finding('request-id-reused', line, what)];
     }
     open.set(id, { line, request });
@@ -127,7 +127,7 @@ class Requests {
       if (this.#withdrawn.delete(`${asker} ${id}`)) return [];
       return [finding('answer-to-nothing', line, `no request ${id} waits for an answer`)];
     }
-    const what = requestWords(open.request);
+    const what = describeRequest(open.request);
     if (lost)
       return [
         finding(
@@ -156,7 +156,7 @@ function answerRules(request: JsonObject, answer: unknown, line: number): Findin
   if (request['subtype'] !== 'mcp_message' || !isCall) return [];
   const inner = object(answer)['mcp_response'];
   if (isObject(inner) && inner['id'] === message['id']) return [];
-  const what = requestWords(request);
+  const what = describeRequest(request);
   if (isObject(inner)) {
     const text = `the answer to ${what} has the id ${JSON.stringify(inner['id'])} instead of ${JSON.stringify(message['id'])}`;
     return [finding('rpc-id-mismatch', line, text)];
@@ -176,7 +176,7 @@ function permissionRules(request: JsonObject, answer: JsonObject, line: number):
     finding(
       'permission-shape',
       line,
-      `${requestWords(request)} was answered with ${JSON.stringify(answer)}`,
+      `${describeRequest(request)} was answered with ${JSON.stringify(answer)}`,
     ),
   ];
 }

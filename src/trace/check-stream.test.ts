@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { verifies } from '../../test/verifies.ts';
 import type { JsonObject } from '../json.ts';
-import { checkStream, type StreamOptions } from './check-stream.ts';
+import { checkStream, type CheckStreamOptions } from './check-stream.ts';
 import { checkHeaders, checkTiming } from './check-timing.ts';
 
 const place = { taskId: 'T', contextId: 'C' };
@@ -32,14 +32,14 @@ const status1 = (state: string): JsonObject => ({
 const rpc = (result: JsonObject, id: unknown = 7): string =>
   JSON.stringify({ jsonrpc: '2.0', id, result });
 
-function judge(data: readonly string[], options?: StreamOptions): string[] {
+function judge(data: readonly string[], options?: CheckStreamOptions): string[] {
   const checker = checkStream(options);
   const found = data.flatMap((text, at) => checker.see({ data: text }, at + 1));
   return [...found, ...checker.end()].map(
     ({ rule, line, severity }) => `${severity} ${rule} ${line}`,
   );
 }
-const events = (results: readonly JsonObject[], options?: StreamOptions): string[] =>
+const events = (results: readonly JsonObject[], options?: CheckStreamOptions): string[] =>
   judge(
     results.map((result) => rpc(result)),
     options,

@@ -1,9 +1,9 @@
 import { isObject } from '../json.ts';
-import { isTerminal, isWaiting, readStreamEvent, type StreamEvent } from './a2a-events.ts';
+import { isTerminal, isWaiting, readStreamEvent, type RecordedStreamEvent } from './a2a-events.ts';
 import { finding } from './rules.ts';
 import type { Checker, Finding, StreamRecord } from './types.ts';
 
-export interface StreamOptions {
+export interface CheckStreamOptions {
   /** The JSON-RPC id of the request, where it is known; else the first event's. */
   readonly requestId?: string | number;
   /** The stream of a client that came back: it may begin with any state, or in the middle. */
@@ -14,7 +14,7 @@ export interface StreamOptions {
 export function checkStream({
   requestId,
   resumed = false,
-}: StreamOptions = {}): Checker<StreamRecord> {
+}: CheckStreamOptions = {}): Checker<StreamRecord> {
   const sequence = new Sequence(resumed);
   const ids = new Set<string>();
   let rpcId: unknown = requestId;
@@ -81,7 +81,7 @@ class Sequence {
     this.#resumed = resumed;
   }
 
-  see(event: StreamEvent, line: number): Finding[] {
+  see(event: RecordedStreamEvent, line: number): Finding[] {
     this.#last = line;
     this.#count += 1;
     const begins = this.#count === 1;
@@ -115,7 +115,7 @@ class Sequence {
   }
 
   #samePlace(
-    event: Exclude<StreamEvent, { kind: 'message' | 'unknown' }>,
+    event: Exclude<RecordedStreamEvent, { kind: 'message' | 'unknown' }>,
     line: number,
   ): Finding[] {
     const { taskId, contextId } = event;
@@ -144,7 +144,10 @@ class Sequence {
     return [finding('stream-order', line, 'a second Task stands in the stream')];
   }
 
-  #status(event: Extract<StreamEvent, { kind: 'task' | 'status' }>, line: number): Finding[] {
+  #status(
+    event: Extract<RecordedStreamEvent, { kind: 'task' | 'status' }>,
+    line: number,
+  ): Finding[] {
     const { state, kind, version, final } = event;
     if (state === undefined)
       return [finding('stream-state', line, 'the status has no known state')];
@@ -161,7 +164,7 @@ class Sequence {
     return found;
   }
 
-  #artifact(event: Extract<StreamEvent, { kind: 'artifact' }>, line: number): Finding[] {
+  #artifact(event: Extract<RecordedStreamEvent, { kind: 'artifact' }>, line: number): Finding[] {
     const { artifactId, append, last } = event;
     const finished = this.#artifacts.get(artifactId);
     this.#artifacts.set(artifactId, last);

@@ -6,7 +6,7 @@ import { checkStream } from './check-stream.ts';
 import type { Finding } from './types.ts';
 
 /** What stands in a file, counted, beside its findings. */
-export interface Verdict {
+export interface TraceVerdict {
   readonly kind: 'frames' | 'entries' | 'stream';
   readonly records: number;
   readonly findings: readonly Finding[];
@@ -15,12 +15,12 @@ export interface Verdict {
 const KIND = { frame: 'frames', entry: 'entries', event: 'stream', unreadable: 'frames' } as const;
 
 /** Judges what `readTrace` reads. Findings stand in the order of their lines. */
-export async function checkTrace(items: AsyncIterable<TraceItem>): Promise<Verdict> {
+export async function checkTrace(items: AsyncIterable<TraceItem>): Promise<TraceVerdict> {
   const pipe = checkPipe();
   const entries = checkEntries();
   const stream = checkStream();
   const findings: Finding[] = [];
-  let kind: Verdict['kind'] | undefined;
+  let kind: TraceVerdict['kind'] | undefined;
   let records = 0;
   for await (const item of items) {
     records += 1;

@@ -2,7 +2,7 @@ import type { Frame } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 
 /** A frame in a few words, and how long its request has waited if it is an answer. */
-export interface FrameWords {
+export interface FrameDescription {
   readonly lane: 'MSG' | 'CTRL';
   /** `→`: host to CLI; `←`: CLI to host. */
   readonly arrow: '→' | '←';
@@ -18,7 +18,7 @@ const EXCERPT = 120;
  * Puts frames into words, one after the other: it remembers what was asked, so that an answer says
  * what it answers. Memory: the requests that are open.
  */
-export function frameDescriber(): (frame: Frame) => FrameWords {
+export function frameDescriber(): (frame: Frame) => FrameDescription {
   const asked = new Map<string, { readonly what: string; readonly at: number }>();
 
   const controlWords = ({ direction, data, at }: Frame): Said => {
@@ -26,7 +26,7 @@ export function frameDescriber(): (frame: Frame) => FrameWords {
     const response = object(data['response']);
     switch (data['type']) {
       case 'control_request': {
-        const what = requestWords(request);
+        const what = describeRequest(request);
         asked.set(`${direction} ${String(data['request_id'])}`, { what, at });
         return { text: `${what}${detail(request)}` };
       }
@@ -59,7 +59,7 @@ export function frameDescriber(): (frame: Frame) => FrameWords {
       lane: lane === 'control' ? 'CTRL' : 'MSG',
       arrow: direction === 'in' ? '←' : '→',
       ...said,
-      text: excerpt(lost ? `LOST ${said.text}` : said.text),
+      text: truncateText(lost ? `LOST ${said.text}` : said.text),
       bad: lost === true || said.bad === true,
     };
   };
@@ -72,7 +72,7 @@ interface Said {
 }
 
 /** What a control request is about: its subtype, or the MCP method, the server and the tool. */
-export function requestWords(request: JsonObject): string {
+export function describeRequest(request: JsonObject): string {
   if (request['subtype'] === 'can_use_tool') return `can_use_tool ${text(request['tool_name'])}`;
   if (request['subtype'] !== 'mcp_message') return text(request['subtype']);
   const message = object(request['message']);
@@ -133,7 +133,7 @@ function eventWords(event: JsonObject): string {
   return words === undefined ? text(event['type']) : JSON.stringify(words);
 }
 
-const excerpt = (words: string): string => {
+const truncateText = (words: string): string => {
   const line = words.replace(/\s+/g, ' ').trim();
   return line.length > EXCERPT ? `${line.slice(0, EXCERPT - 1)}…` : line;
 };

@@ -1,10 +1,10 @@
-export { checkTrace, type Verdict } from './check-trace.ts';
-export { frameDescriber, type FrameWords } from './describe-frame.ts';
+export { checkTrace, type TraceVerdict } from './check-trace.ts';
+export { frameDescriber, type FrameDescription } from './describe-frame.ts';
 export { checkEntries } from './check-entries.ts';
 export { checkPipe } from './check-pipe.ts';
 export { readTrace, type TraceItem } from './read-trace.ts';
 export { type Rule, type RuleId, RULES } from './rules.ts';
-export { checkStream, type StreamOptions } from './check-stream.ts';
+export { checkStream, type CheckStreamOptions } from './check-stream.ts';
 export { type RecordedTask, recordedTasks } from './recorded-tasks.ts';
 export { PipeTap } from './pipe-tap.ts';
 export { checkHeaders, checkTiming, type StreamTiming } from './check-timing.ts';

@@ -36,7 +36,7 @@ export function turnRules(): TurnRules {
       finding(
         'result-is-error',
         line,
-        `the turn failed (${String(data['subtype'])}): ${excerpt(why)}`,
+        `the turn failed (${String(data['subtype'])}): ${truncateText(why)}`,
       ),
     ];
   };
@@ -126,12 +126,12 @@ function noise(direction: Frame['direction'], data: JsonObject, line: number): F
   return finding(
     'line-not-protocol',
     line,
-    `${from} has a line that is no JSON object: ${excerpt(text)}`,
+    `${from} has a line that is no JSON object: ${truncateText(text)}`,
     fatal ? 'error' : 'warning',
   );
 }
 
-const excerpt = (value: unknown): string => {
+const truncateText = (value: unknown): string => {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
   return text.length > 160 ? `${text.slice(0, 159)}…` : text;
 };

@@ -8,7 +8,7 @@ import {
   isTerminal,
   readState,
   readStreamEvent,
-  type StreamEvent,
+  type RecordedStreamEvent,
 } from '../../../trace/a2a-events.ts';
 import { Caller, type Heard } from './raw-client.ts';
 
@@ -228,7 +228,7 @@ function describe({ records, sentAt, silentMs }: Heard): string {
   return `first event after ${first.at - sentAt} ms, ${records.length} events in ${last.at - sentAt} ms, longest silence ${silentMs} ms`;
 }
 
-const eventsOf = ({ records }: Heard): StreamEvent[] =>
+const eventsOf = ({ records }: Heard): RecordedStreamEvent[] =>
   records.map(({ data }) => readStreamEvent(resultOf(data)));
 
 function resultOf(data: string): unknown {
@@ -241,12 +241,12 @@ function resultOf(data: string): unknown {
   }
 }
 
-const taskOf = (events: readonly StreamEvent[]): string | undefined => {
+const taskOf = (events: readonly RecordedStreamEvent[]): string | undefined => {
   const found = events.find((event) => 'taskId' in event);
   return found && 'taskId' in found && typeof found.taskId === 'string' ? found.taskId : undefined;
 };
 
-const stateOf = (events: readonly StreamEvent[]): string | undefined => {
+const stateOf = (events: readonly RecordedStreamEvent[]): string | undefined => {
   const last = events.findLast((event) => 'state' in event);
   return last && 'state' in last ? last.state : undefined;
 };
