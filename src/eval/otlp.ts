@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
-import { type Attributes, type SpanOptions, spansOf, type Value } from './spans.ts';
+import { type Attributes, type SpanOptions, spansOf, type AttributeValue } from './spans.ts';
 import type { Evaluated, Score } from './types.ts';
 
 export interface OtlpOptions extends SpanOptions {
@@ -73,14 +73,14 @@ const FRACTIONS: ReadonlySet<string> = new Set([
   'gen_ai.response.time_to_first_chunk',
 ]);
 
-function valueOf(value: Value): JsonObject {
+function valueOf(value: AttributeValue): JsonObject {
   if (typeof value === 'string') return { stringValue: value };
   if (typeof value === 'boolean') return { boolValue: value };
   if (typeof value !== 'number') return { arrayValue: { values: (value ?? []).map(valueOf) } };
   return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
 }
 
-export interface SendOptions {
+export interface OtlpSendOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
@@ -89,7 +89,7 @@ export interface SendOptions {
 export async function sendOtlp(
   url: string,
   body: JsonObject,
-  { headers = {}, signal }: SendOptions = {},
+  { headers = {}, signal }: OtlpSendOptions = {},
 ): Promise<void> {
   const address = `${url.replace(/\/(?:v1\/traces)?$/, '')}/v1/traces`;
   const response = await fetch(address, {

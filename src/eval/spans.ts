@@ -9,8 +9,8 @@ export interface SpanOptions {
   readonly langfuse?: boolean;
 }
 
-export type Value = string | number | boolean | readonly string[] | undefined;
-export type Attributes = Readonly<Record<string, Value>>;
+export type AttributeValue = string | number | boolean | readonly string[] | undefined;
+export type Attributes = Readonly<Record<string, AttributeValue>>;
 
 /** Times are Unix milliseconds. */
 export interface Span {
