@@ -1,6 +1,6 @@
 import { publicFailure, type ErrorCode, type Failure } from '../errors.ts';
 import type { Logger } from '../event/types.ts';
-import type { Route } from './router.ts';
+import type { HttpRoute } from './router.ts';
 
 const STATUS: Partial<Record<ErrorCode, number>> = {
   not_found: 404,
@@ -44,7 +44,7 @@ export function failureResponse(error: unknown, logger: Logger): Response {
 }
 
 /** The route, answering what its handler throws. */
-export const answered = (route: Route, logger: Logger): Route => ({
+export const answered = (route: HttpRoute, logger: Logger): HttpRoute => ({
   ...route,
   async handle(call) {
     try {

@@ -1,11 +1,11 @@
 export type { AuditEntry, AuditOptions, AuditRecord, AuditSink } from './auth/audit-log.ts';
 export type { Auth } from './auth/guard.ts';
 export type { JwtAuth } from './auth/jwt.ts';
-export type { Limits } from './server-limits.ts';
+export type { ServeLimits } from './server-limits.ts';
 export type { Retention } from './retention.ts';
 export type { Revocations } from './auth/session-revocations.ts';
 export type { ApiKeys, Secrets } from './auth/shared-secrets.ts';
-export { openStore, serve, type Served } from './serve.ts';
-export type { SessionOptions } from './auth/login-session.ts';
+export { openTaskLog, serve, type Served } from './serve.ts';
+export type { LoginSessionOptions } from './auth/login-session.ts';
 export { toA2A, type ToA2AOptions } from './to-a2a.ts';
 export type { AgentModule, GrpcOptions, ServeOptions } from './types.ts';

@@ -1,13 +1,13 @@
 import { urlOf } from '../http/node-request.ts';
 
-export interface Route {
+export interface HttpRoute {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** `:name` stands for one segment. */
   readonly path: string;
-  readonly handle: (call: Call) => Promise<Response> | Response;
+  readonly handle: (call: RouteCall) => Promise<Response> | Response;
 }
 
-export interface Call {
+export interface RouteCall {
   readonly request: Request;
   readonly url: URL;
   readonly params: Readonly<Record<string, string>>;
@@ -19,13 +19,13 @@ export interface Call {
  * percent-encoding is broken answers 400.
  */
 export function createRouter(
-  routes: readonly Route[],
+  routes: readonly HttpRoute[],
 ): (request: Request, owner: string | undefined) => Promise<Response> {
   const table = routes.map((route) => ({ route, segments: route.path.split('/') }));
   return async (request, owner) => {
     const url = urlOf(request);
     const given = decodeSegments(url.pathname);
-    if (!given) return plain(400, 'the path is not valid percent-encoded UTF-8');
+    if (!given) return statusResponse(400, 'the path is not valid percent-encoded UTF-8');
     let known = false;
     for (const { route, segments } of table) {
       const params = match(segments, given);
@@ -35,8 +35,8 @@ export function createRouter(
       if (route.method === method) return route.handle({ request, url, params, owner });
     }
     return known
-      ? plain(405, `${request.method} is not for ${url.pathname}`)
-      : plain(404, `nothing at ${url.pathname}`);
+      ? statusResponse(405, `${request.method} is not for ${url.pathname}`)
+      : statusResponse(404, `nothing at ${url.pathname}`);
   };
 }
 
@@ -69,5 +69,5 @@ function decodeSegments(pathname: string): readonly Segment[] | undefined {
   }
 }
 
-export const plain = (status: number, text: string): Response =>
+export const statusResponse = (status: number, text: string): Response =>
   new Response(`${text}\n`, { status, headers: { 'content-type': 'text/plain; charset=utf-8' } });

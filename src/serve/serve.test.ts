@@ -10,7 +10,7 @@ import type { Agent } from '../event/types.ts';
 import { fileBlobs } from '../task/blob-store.ts';
 import { memoryLog } from '../task/memory/memory-log.ts';
 import type { TaskLog } from '../task/types.ts';
-import { openStore, serve } from './serve.ts';
+import { openTaskLog, serve } from './serve.ts';
 import type { AgentModule } from './types.ts';
 
 test.each([
@@ -113,7 +113,7 @@ test('the bytes of a task go with it from a store that serve() opens', async () 
   const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
   const blobs = fileBlobs({ directory: join(directory, 'blobs') });
   const removes = (task: string): Promise<void> => blobs.removeTask(task);
-  await using log = await openStore(join(directory, 'tasks.sqlite'), {
+  await using log = await openTaskLog(join(directory, 'tasks.sqlite'), {
     blobs: { removeTask: removes },
   });
   const agent: Agent = async function* ({ task }) {
@@ -238,7 +238,7 @@ test('the files of a store and its blobs are readable for their user alone', asy
   const umask = process.umask(0o022);
   try {
     const blobs = fileBlobs({ directory: join(directory, 'blobs') });
-    await using log = await openStore(join(directory, 'store', 'tasks.sqlite'));
+    await using log = await openTaskLog(join(directory, 'store', 'tasks.sqlite'));
     await using served = await serve(hello, { log, page: false });
     await (await connectA2A(served.url)).send('go');
     await blobs.put({ task: 't', mediaType: 'text/plain' }, [Buffer.from('x')]);

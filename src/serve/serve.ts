@@ -18,10 +18,10 @@ import { blobRoutes } from './routes/blob-routes.ts';
 import { createCors } from './auth/cors.ts';
 import { failureResponse } from './failure-response.ts';
 import { createGuard, type Passed } from './auth/guard.ts';
-import { readLimits, type Limits } from './server-limits.ts';
+import { readLimits, type ServeLimits } from './server-limits.ts';
 import { stderrLogger } from './stderr-logger.ts';
 import { blobsOf, removerOf, serverOptions } from './server-options.ts';
-import { observe } from './routes/metrics-route.ts';
+import { createMetrics } from './routes/metrics-route.ts';
 import { createOperators, forOperators } from './auth/operators.ts';
 import { outputRoutes } from './routes/front-ends.ts';
 import { createReadiness } from './readiness.ts';
@@ -29,7 +29,7 @@ import { startRetention } from './retention.ts';
 import { isPage, pageRoutes } from './routes/page-files.ts';
 import { isLoopback } from './auth/loopback.ts';
 import { RESOURCE_PATH, resourceRoute } from './auth/protected-resource.ts';
-import { createRouter, plain, type Route } from './router.ts';
+import { createRouter, statusResponse, type HttpRoute } from './router.ts';
 import { createStreamRights } from './auth/stream-rights.ts';
 import { createSessions, SESSION_PATH } from './auth/login-session.ts';
 import { withSkills } from './routes/tool-skills.ts';
@@ -108,7 +108,7 @@ async function open(
   const log =
     options.log ??
     opened.use(
-      await openStore(DEFAULT_STORE, {
+      await openTaskLog(DEFAULT_STORE, {
         blobs: removerOf(blobsOf(modules)),
         logger,
         ...queueLimit(limits),
@@ -133,7 +133,7 @@ async function open(
     if (signedIn) return async () => (await sessions.ownerOf(request)) === owner;
     return until === undefined ? undefined : async () => Date.now() < until;
   };
-  const observed = await observe(options);
+  const observed = await createMetrics(options);
   const bare = opened.use(
     createRunner({
       log,
@@ -154,7 +154,7 @@ async function open(
 
   let state: 'starting' | 'ready' | 'draining' = 'starting';
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
-    plain(503, 'starting');
+    statusResponse(503, 'starting');
   const listening = opened.use(
     await listen(
       async (request) => {
@@ -244,19 +244,21 @@ async function open(
     maxBodyBytes,
   };
   const readiness = createReadiness(log, logger);
-  const routes: readonly Route[] = [
-    { method: 'GET', path: '/healthz', handle: () => plain(200, 'ok') },
+  const routes: readonly HttpRoute[] = [
+    { method: 'GET', path: '/healthz', handle: () => statusResponse(200, 'ok') },
     {
       method: 'GET',
       path: '/readyz',
       async handle() {
-        if (state !== 'ready') return plain(503, state);
+        if (state !== 'ready') return statusResponse(503, state);
         const { ok } = await readiness();
-        return ok ? plain(200, state) : plain(503, 'the task store does not answer');
+        return ok
+          ? statusResponse(200, state)
+          : statusResponse(503, 'the task store does not answer');
       },
     },
     forOperators(observed.route, isOperator),
-    ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): Route[] =>
+    ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): HttpRoute[] =>
       mcp
         ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
         : [],
@@ -319,16 +321,19 @@ function readPublicUrl(given: string | undefined): string | undefined {
 }
 
 /** What a store that serve() opens is told of the limits. */
-export const queueLimit = ({ maxQueuedPerOwner }: Limits): Pick<Limits, 'maxQueuedPerOwner'> =>
+export const queueLimit = ({
+  maxQueuedPerOwner,
+}: ServeLimits): Pick<ServeLimits, 'maxQueuedPerOwner'> =>
   maxQueuedPerOwner === undefined ? {} : { maxQueuedPerOwner };
 
-export interface StoreOptions extends Pick<LogOptions, 'blobs'>, Pick<Limits, 'maxQueuedPerOwner'> {
+export interface StoreOptions
+  extends Pick<LogOptions, 'blobs'>, Pick<ServeLimits, 'maxQueuedPerOwner'> {
   /** Gets failures of the store. */
   readonly logger?: Logger;
 }
 
 /** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
-export async function openStore(file: string, options: StoreOptions = {}): Promise<TaskLog> {
+export async function openTaskLog(file: string, options: StoreOptions = {}): Promise<TaskLog> {
   if (/^postgres(ql)?:\/\//.test(file)) {
     const { postgresLog } = await import('../task/postgres/postgres-log.ts');
     return postgresLog({ connectionString: file, ...options });

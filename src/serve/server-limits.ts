@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 
 /** What one server takes on at most. docs/guides/operations.md has one table of them. */
-export interface Limits {
+export interface ServeLimits {
   /** Connections at once on each listener; further ones are closed unanswered. 10,000 by default. */
   readonly maxConnections?: number;
   /** How long a client may take to send the headers of a request (408). 20 s by default. */
@@ -40,10 +40,10 @@ const ELSEWHERE = ['maxRunsPerOwner', 'maxQueuedPerOwner'] as const;
 type Elsewhere = (typeof ELSEWHERE)[number];
 
 /** Every limit that the server itself keeps, and those for others if they are given. */
-export type ServerLimits = Required<Omit<Limits, Elsewhere>> & Pick<Limits, Elsewhere>;
+export type ServerLimits = Required<Omit<ServeLimits, Elsewhere>> & Pick<ServeLimits, Elsewhere>;
 
 /** Every limit, with its default. Throws `invalid` for one that is unknown or no positive number. */
-export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
+export function readLimits(given: ServeLimits = {}, hasAuth = false): ServerLimits {
   const defaults: ServerLimits = {
     maxConnections: 10_000,
     headersMs: 20_000,
@@ -70,5 +70,5 @@ export function readLimits(given: Limits = {}, hasAuth = false): ServerLimits {
       );
   }
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...defaults, ...(Object.fromEntries(set) as Limits) };
+  return { ...defaults, ...(Object.fromEntries(set) as ServeLimits) };
 }

@@ -31,8 +31,8 @@ const ONCE = [
  * The options of a server: what it was told, and for the rest what its modules say. Throws `invalid`
  * when two of them say something else: one would be overruled in silence, and it may be its `auth`.
  */
-export function serverOptions(modules: Modules, told: ServeOptions): ServeOptions {
-  const open = ONCE.filter((option) => told[option] === undefined);
+export function serverOptions(modules: Modules, options: ServeOptions): ServeOptions {
+  const open = ONCE.filter((option) => options[option] === undefined);
   const said = open.flatMap((option) => {
     const by = Object.entries(modules).filter(([, { options }]) => options?.[option] !== undefined);
     const values = new Set(by.map(([, { options }]) => options?.[option]));
@@ -43,7 +43,7 @@ export function serverOptions(modules: Modules, told: ServeOptions): ServeOption
       );
     return [...values].map((value) => [option, value] as const);
   });
-  return { ...told, ...Object.fromEntries(said) };
+  return { ...options, ...Object.fromEntries(said) };
 }
 
 /** The bytes of all modules. */

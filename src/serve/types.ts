@@ -7,9 +7,9 @@ import type { BlobStore } from '../task/blob-store.ts';
 import type { TaskLog } from '../task/types.ts';
 import type { AuditOptions } from './auth/audit-log.ts';
 import type { Auth } from './auth/guard.ts';
-import type { Limits } from './server-limits.ts';
+import type { ServeLimits } from './server-limits.ts';
 import type { Retention } from './retention.ts';
-import type { SessionOptions } from './auth/login-session.ts';
+import type { LoginSessionOptions } from './auth/login-session.ts';
 
 export interface ServeOptions {
   readonly host?: string;
@@ -28,7 +28,7 @@ export interface ServeOptions {
    */
   readonly audit?: AuditOptions | false;
   /** How browsers stay signed in to the page, where there is `auth`. */
-  readonly session?: SessionOptions;
+  readonly session?: LoginSessionOptions;
   /**
    * Where callers reach this server, if not at its own address; it stands in the cards. With https,
    * the cookie of the page is `Secure`.
@@ -38,7 +38,7 @@ export interface ServeOptions {
   readonly origins?: readonly string[];
   readonly page?: boolean;
   /** What this server takes on at most; each has a default. */
-  readonly limits?: Limits;
+  readonly limits?: ServeLimits;
   /**
    * How long tasks are kept after their end: 30 days by default, also in a `log` of yours. `false`
    * keeps them for ever.

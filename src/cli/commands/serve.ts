@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { untilAborted } from '../../stream/abort.ts';
-import { openStore, serve, type Auth } from '../../serve/index.ts';
+import { openTaskLog, serve, type Auth } from '../../serve/index.ts';
 import { queueLimit, type StoreOptions } from '../../serve/serve.ts';
 import { blobsOf, removerOf } from '../../serve/server-options.ts';
 import type { AgentModule, ServeOptions } from '../../serve/types.ts';
@@ -171,7 +171,7 @@ const isTaken = ({ cause }: Error): boolean =>
 async function openLog(store: string, options: StoreOptions): Promise<TaskLog> {
   if (store === 'memory') return memoryLog(options);
   try {
-    return await openStore(store, options);
+    return await openTaskLog(store, options);
   } catch (cause) {
     const { code, message } = DuolaneError.from(cause, 'server');
     if (code !== 'conflict') {

@@ -8,7 +8,7 @@ import { MAX_ANSWERS } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
 import type { OnRefusedAnswers, RefusedAnswers, Runner } from '../../task/types.ts';
-import { plain, type Route } from '../router.ts';
+import { statusResponse, type HttpRoute } from '../router.ts';
 
 /** What happened, who did it, to what, and how it ended. Records are only ever added. */
 export interface AuditRecord {
@@ -51,7 +51,7 @@ export interface Audit extends AsyncDisposable {
   /** If records are `required`, resolves when it is kept, or rejects; otherwise resolves at once. */
   record(entry: AuditEntry): Promise<void>;
   readonly required: boolean;
-  readonly routes: readonly Route[];
+  readonly routes: readonly HttpRoute[];
 }
 
 /** Records that wait for a slow disk or sink; the next ones go to the logger as errors. */
@@ -292,13 +292,13 @@ async function endsInLine(path: string): Promise<boolean> {
   }
 }
 
-const readRoute = (file: string): Route => ({
+const readRoute = (file: string): HttpRoute => ({
   method: 'GET',
   path: '/api/audit',
   async handle({ request, url }) {
     const since = url.searchParams.get('since');
     if (since !== null && Number.isNaN(Date.parse(since)))
-      return plain(400, `invalid since "${since}": expected an ISO 8601 time`);
+      return statusResponse(400, `invalid since "${since}": expected an ISO 8601 time`);
     const lines = createReadStream(file, { encoding: 'utf8', signal: request.signal });
     const body = since === null ? lines : Readable.from(recordsSince(lines, Date.parse(since)));
     return new Response(

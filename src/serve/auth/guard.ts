@@ -2,7 +2,7 @@ import type { SecurityScheme } from '../../a2a/index.ts';
 import { DuolaneError } from '../../errors.ts';
 import { headerOf, urlOf } from '../../http/node-request.ts';
 import { isLoopback } from './loopback.ts';
-import { openIdUrl, tokenChecker, type Checked, type JwtAuth } from './jwt.ts';
+import { openIdUrl, tokenChecker, type TokenResult, type JwtAuth } from './jwt.ts';
 import { RESOURCE_PATH } from './protected-resource.ts';
 import {
   bearerOf,
@@ -46,7 +46,7 @@ export interface Passed {
   readonly response?: Response;
 }
 
-export interface GuardOptions {
+export interface AuthGuardOptions {
   /** Where callers reach this server, if not where they say. */
   readonly publicUrl?: string;
   /** Whether pages of another origin may ask. */
@@ -63,7 +63,7 @@ export interface GuardOptions {
 export function createGuard(
   host: string,
   auth: Auth = {},
-  { publicUrl, isAllowed = () => false, onError = () => {} }: GuardOptions = {},
+  { publicUrl, isAllowed = () => false, onError = () => {} }: AuthGuardOptions = {},
 ): Guard {
   const schemes = secretSchemes(auth.bearer, auth.apiKey);
   const { verify } = auth;
@@ -109,7 +109,7 @@ export function createGuard(
   };
 }
 
-const TAKEN: Checked = {
+const TAKEN: TokenResult = {
   error: 'invalid_token',
   description: 'the token is for an owner who has a secret here',
 };
@@ -176,7 +176,7 @@ const challenge = (parameters: readonly string[]): string =>
 
 /** RFC 6750: what is wrong with the token, for a program and for a person. */
 function badToken(
-  { error, description }: Exclude<Checked, { readonly owner: string }>,
+  { error, description }: Exclude<TokenResult, { readonly owner: string }>,
   scopes: readonly string[] = [],
   more: readonly string[] = [],
 ): Response {

@@ -25,7 +25,7 @@ export interface JwtAuth {
 }
 
 /** Whose token it is, or what is wrong with it, in the words of RFC 6750. */
-export type Checked =
+export type TokenResult =
   | {
       readonly owner: string;
       /** Unix ms: from then on it is refused. */
@@ -34,7 +34,7 @@ export type Checked =
   | { readonly error: 'invalid_token' | 'insufficient_scope'; readonly description: string };
 
 /** Throws `network` when the issuer's keys cannot be read: that says nothing about the token. */
-export type CheckToken = (token: string) => Promise<Checked>;
+export type CheckToken = (token: string) => Promise<TokenResult>;
 
 const ALGORITHMS = 'ES256 ES384 ES512 EdDSA Ed25519 PS256 PS384 PS512 RS256 RS384 RS512'.split(' ');
 const FETCH_MS = 5000;
@@ -112,7 +112,7 @@ export function tokenChecker({
   };
 }
 
-const INVALID: Checked = { error: 'invalid_token', description: 'the token is not valid' };
+const INVALID: TokenResult = { error: 'invalid_token', description: 'the token is not valid' };
 
 /** What jose calls a key set that it could not get or read. */
 const UNREADABLE: ReadonlySet<string> = new Set([

@@ -5,11 +5,11 @@ import type { Auth } from './guard.ts';
 import type { SessionHead } from '../page-api-types.ts';
 import type { IsOperator } from './operators.ts';
 import { memoryRevocations, type Revocations } from './session-revocations.ts';
-import { plain, type Route } from '../router.ts';
+import { statusResponse, type HttpRoute } from '../router.ts';
 import { bearerOf, readApiKeys, secretSchemes } from './shared-secrets.ts';
 
 /** How browsers stay signed in. */
-export interface SessionOptions {
+export interface LoginSessionOptions {
   /**
    * How long a sign-in lasts at most: 12 hours by default, 1 hour where replicas share the log and
    * no `revocations` are given. Never longer than the token that was shown.
@@ -25,17 +25,17 @@ export interface SessionOptions {
 }
 
 /** Who a browser is, after it has shown its secret once: an EventSource and a link cannot show it again. */
-export interface Sessions {
+export interface LoginSessions {
   /** Whose cookie the request carries, if it is ours, has not expired and was not revoked. */
   ownerOf(request: Request): Promise<string | undefined>;
   /**
    * `POST /api/session` with the secret gives the cookie, `DELETE` revokes it, `GET` tells anyone how
    * to sign in. The guard must not take a cookie for the `POST`: it would renew itself for ever.
    */
-  readonly routes: readonly Route[];
+  readonly routes: readonly HttpRoute[];
 }
 
-export interface CreateSessionsOptions extends SessionOptions {
+export interface CreateSessionsOptions extends LoginSessionOptions {
   /** Callers come over https, so the cookie is `Secure` and bound to this host. */
   readonly https?: boolean;
   /** Who may see what concerns all callers. */
@@ -73,7 +73,10 @@ interface Claim {
  * No script can read the cookie and no other site can make the browser send it (`SameSite=Strict`);
  * the guard checks the origin besides.
  */
-export function createSessions(auth: Auth = {}, options: CreateSessionsOptions = {}): Sessions {
+export function createSessions(
+  auth: Auth = {},
+  options: CreateSessionsOptions = {},
+): LoginSessions {
   const { bearer, apiKey } = auth;
   const { https = false, shared = false, now = Date.now, onChange } = options;
   const { isOperator = () => true } = options;
@@ -159,7 +162,7 @@ export function createSessions(auth: Auth = {}, options: CreateSessionsOptions =
           // The guard accepts a token for some seconds after its end, since clocks differ.
           if (lifeS < 1) {
             await onChange?.('sign-in', owner, 'refused');
-            return plain(401, 'the token has expired');
+            return statusResponse(401, 'the token has expired');
           }
           await onChange?.('sign-in', owner, 'done');
           return answer(cookie(issue(owner, lifeS * 1000), lifeS));

@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Auth } from './guard.ts';
-import type { Route } from '../router.ts';
+import type { HttpRoute } from '../router.ts';
 import { secretSchemes } from './shared-secrets.ts';
 
 /** Whether a caller may see what concerns the server and all its callers: metrics, replicas, the audit log. */
@@ -35,7 +35,7 @@ export function createOperators(
 }
 
 /** The route, for operators alone. */
-export const forOperators = (route: Route, isOperator: IsOperator): Route => ({
+export const forOperators = (route: HttpRoute, isOperator: IsOperator): HttpRoute => ({
   ...route,
   handle: (call) =>
     isOperator(call.owner)

@@ -1,21 +1,21 @@
 import { DuolaneError } from '../../errors.ts';
 import { matchesEtag } from '../../http/etag.ts';
 import type { BlobInfo, BlobRange, BlobStore } from '../../task/blob-store.ts';
-import { plain, type Call, type Route } from '../router.ts';
+import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
 
 /**
  * `GET /blobs/:id`: the bytes that an artifact points to, whole or by a range, to whoever may read
  * them. Anybody else is told that there is none. Read as the client reads; a client that leaves
  * closes the file.
  */
-export const blobRoutes = (stores: readonly BlobStore[]): readonly Route[] =>
+export const blobRoutes = (stores: readonly BlobStore[]): readonly HttpRoute[] =>
   stores.length === 0
     ? []
     : [{ method: 'GET', path: '/blobs/:id', handle: (call) => handOut(stores, call) }];
 
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
-async function handOut(stores: readonly BlobStore[], call: Call): Promise<Response> {
+async function handOut(stores: readonly BlobStore[], call: RouteCall): Promise<Response> {
   const { request } = call;
   const id = call.params['id'] ?? '';
   const options = {
@@ -23,7 +23,7 @@ async function handOut(stores: readonly BlobStore[], call: Call): Promise<Respon
     ...(call.owner !== undefined && { caller: call.owner }),
   };
   const found = await find(stores, id, options);
-  if (!found) return plain(404, `there is no blob ${id}`);
+  if (!found) return statusResponse(404, `there is no blob ${id}`);
   const { store, info } = found;
   const etag = `"${id}"`;
   // Half a surrogate pair cannot be encoded.

@@ -5,7 +5,7 @@ import type { OutputMessage, OutputEncoder } from '../../outputs/index.ts';
 import type { TaskLog } from '../../task/types.ts';
 
 /** One message of a stream. What only ends the stream at a wait has no id: it is not in the log. */
-export interface Line {
+export interface FrontEndMessage {
   readonly id?: string;
   readonly message: OutputMessage;
 }
@@ -15,13 +15,13 @@ export interface Line {
  * end or to a wait for a person. Leaving it leaves the task alone. A task that was compacted has
  * nothing to tell any more, and the stream is empty.
  */
-export async function* follow(
+export async function* followFrontEnd(
   log: TaskLog,
   task: string,
   output: OutputEncoder,
   start: { readonly from: number } | { readonly after: string },
   signal: AbortSignal,
-): AsyncGenerator<Line, void, undefined> {
+): AsyncGenerator<FrontEndMessage, void, undefined> {
   const encode = 'after' in start ? resume(output.encode, start.after) : withIds(output.encode);
   const from = 'from' in start ? start.from : parseId(start.after).seq + 1;
   const depths = new Map<string, number>();

@@ -22,10 +22,10 @@ import {
 import { keepAlive } from '../../stream/keep-alive.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, Runner, TaskLog } from '../../task/types.ts';
-import { readJson } from './read-body.ts';
+import { readJsonBody } from './read-body.ts';
 import { answered, RETRY_AFTER_MS } from '../failure-response.ts';
-import { follow, type Line, messageStart } from './front-end-stream.ts';
-import type { Call, Route } from '../router.ts';
+import { followFrontEnd, type FrontEndMessage, messageStart } from './front-end-stream.ts';
+import type { RouteCall, HttpRoute } from '../router.ts';
 
 export interface OutputsOptions {
   readonly agents: readonly string[];
@@ -45,7 +45,7 @@ interface Protocol {
   readonly path: string;
   readonly read: (body: JsonObject) => PostedTurn;
   readonly output: (url: URL) => OutputEncoder;
-  readonly respond: (lines: AsyncIterable<Line | 'heartbeat'>) => Response;
+  readonly respond: (lines: AsyncIterable<FrontEndMessage | 'heartbeat'>) => Response;
 }
 
 const PROTOCOLS: readonly Protocol[] = [
@@ -74,7 +74,7 @@ const PROTOCOLS: readonly Protocol[] = [
  * on with what runs or waits there (204 if nothing does), `…/stop` cancels it; a client that only leaves
  * cancels nothing. Each message has an id; sent back as `Last-Event-ID`, exactly the rest follows.
  */
-export const outputRoutes = (options: OutputsOptions): readonly Route[] =>
+export const outputRoutes = (options: OutputsOptions): readonly HttpRoute[] =>
   options.agents.flatMap((agent) =>
     PROTOCOLS.flatMap((protocol) => new FrontEnd(agent, protocol, options).routes),
   );
@@ -90,13 +90,13 @@ class FrontEnd {
     this.#options = options;
   }
 
-  get routes(): readonly Route[] {
+  get routes(): readonly HttpRoute[] {
     const base = `${this.#protocol.path}/${encodeURIComponent(this.#agent)}`;
     const route = (
-      method: Route['method'],
+      method: HttpRoute['method'],
       path: string,
-      handle: (call: Call) => Promise<Response>,
-    ): Route => answered({ method, path, handle }, this.#options.logger);
+      handle: (call: RouteCall) => Promise<Response>,
+    ): HttpRoute => answered({ method, path, handle }, this.#options.logger);
     return [
       route('POST', base, (call) => this.#post(call)),
       route('GET', `${base}/:context/stream`, (call) => this.#reconnect(call)),
@@ -104,10 +104,12 @@ class FrontEnd {
     ];
   }
 
-  async #post(call: Call): Promise<Response> {
+  async #post(call: RouteCall): Promise<Response> {
     const resumed = await this.#resume(call);
     if (resumed) return resumed;
-    const posted = this.#protocol.read(await readJson(call.request, this.#options.maxBodyBytes));
+    const posted = this.#protocol.read(
+      await readJsonBody(call.request, this.#options.maxBodyBytes),
+    );
     const metadata = { ...traceContext(call.request), ...posted.metadata };
     const turn = await this.#turn({ ...posted, metadata }, call.owner);
     // Before the submit: a caller with too many streams is refused, and no task is made.
@@ -123,7 +125,7 @@ class FrontEnd {
   }
 
   /** Goes on behind the id that the client has, if it says one. */
-  async #resume(call: Call): Promise<Response | undefined> {
+  async #resume(call: RouteCall): Promise<Response | undefined> {
     const last = call.request.headers.get('last-event-id');
     if (last === null) return undefined;
     const colon = last.lastIndexOf(':');
@@ -134,7 +136,7 @@ class FrontEnd {
     return this.#stream(call, task, { after });
   }
 
-  async #reconnect(call: Call): Promise<Response> {
+  async #reconnect(call: RouteCall): Promise<Response> {
     const resumed = await this.#resume(call);
     if (resumed) return resumed;
     const newest = await this.#newest(call.params['context'], call.owner);
@@ -145,7 +147,7 @@ class FrontEnd {
     return this.#stream(call, newest.task, { from });
   }
 
-  async #stop(call: Call): Promise<Response> {
+  async #stop(call: RouteCall): Promise<Response> {
     const newest = await this.#newest(call.params['context'], call.owner);
     if (!newest || isFinal(newest.state)) return new Response(null, { status: 204 });
     const { task, state } = await this.#options.log.requestCancel(newest.task);
@@ -153,16 +155,16 @@ class FrontEnd {
   }
 
   #stream(
-    { request, url, owner }: Call,
+    { request, url, owner }: RouteCall,
     task: string,
     start: { readonly from: number } | { readonly after: string },
     place: StreamSlot = this.#options.streams.openStream(owner, request.signal),
   ): Response {
     const { log, heartbeatMs } = this.#options;
     const output = this.#protocol.output(url);
-    const lines = async function* (): AsyncGenerator<Line, void, undefined> {
+    const lines = async function* (): AsyncGenerator<FrontEndMessage, void, undefined> {
       try {
-        for await (const { id, message } of follow(log, task, output, start, place.signal))
+        for await (const { id, message } of followFrontEnd(log, task, output, start, place.signal))
           yield id === undefined ? { message } : { id: `${task}:${id}`, message };
       } catch (error) {
         if (!place.signal.aborted) throw error;
@@ -269,7 +271,7 @@ const isWithin = (
   messageId.startsWith(`${within}/`) &&
   answers.some(({ id }) => given.some((each) => each.id === id));
 
-function sse(lines: AsyncIterable<Line | 'heartbeat'>, last?: string): Response {
+function sse(lines: AsyncIterable<FrontEndMessage | 'heartbeat'>, last?: string): Response {
   const items = async function* () {
     try {
       for await (const line of lines) {
@@ -297,7 +299,7 @@ const JSONL_HEADERS = {
 };
 
 /** The id of a line is its `uuid`; a blank line keeps a silent stream from being cut. */
-function jsonLines(lines: AsyncIterable<Line | 'heartbeat'>): Response {
+function jsonLines(lines: AsyncIterable<FrontEndMessage | 'heartbeat'>): Response {
   const texts = async function* (): AsyncGenerator<string, void, undefined> {
     for await (const line of lines) {
       if (line === 'heartbeat') yield '\n';

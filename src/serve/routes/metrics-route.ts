@@ -9,12 +9,12 @@ import {
   type StreamMeter,
 } from '../../metrics/index.ts';
 import type { RunObserver } from '../../task/types.ts';
-import type { Route } from '../router.ts';
+import type { HttpRoute } from '../router.ts';
 
 /** What a server says about itself. */
-export interface Observed {
+export interface ServerMetrics {
   readonly observer: RunObserver;
-  readonly route: Route;
+  readonly route: HttpRoute;
   /** Measures the stream that answers a request, if it is one. `onEnd` is called at its end; for any other response at once. */
   watch(request: Request, response: Response, onEnd?: () => void): Response;
 }
@@ -24,11 +24,11 @@ export interface Observed {
  * same guard as everything else; with `telemetry`, runs as spans and all of it as OpenTelemetry
  * metrics, too.
  */
-export async function observe({
+export async function createMetrics({
   telemetry = false,
 }: {
   readonly telemetry?: boolean | undefined;
-}): Promise<Observed> {
+}): Promise<ServerMetrics> {
   const registry = new Registry();
   const otel = telemetry ? await openTelemetry() : undefined;
   const meters = [registry, ...(otel ? [otel.meter] : [])];

@@ -13,10 +13,10 @@ import type { Abortable } from '../../stream/types.ts';
 import { uuidV7 } from '../../task/uuid-v7.ts';
 import type { OnRefusedAnswers, ReplicaInfo, Runner, TaskLog } from '../../task/types.ts';
 import type { AgentCardLite, ReplicaRow, StreamHead, TaskRow } from '../page-api-types.ts';
-import { checkForm, readJson, readTurn } from './read-body.ts';
+import { checkForm, readJsonBody, readTurn } from './read-body.ts';
 import { answered, reportFailure } from '../failure-response.ts';
 import { forOperators, type IsOperator } from '../auth/operators.ts';
-import type { Call, Route } from '../router.ts';
+import type { RouteCall, HttpRoute } from '../router.ts';
 
 /** What of a log the page reads. */
 export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'replicas'> {
@@ -49,7 +49,7 @@ const RETRY_MS = 1000;
 const CHUNK_CHARS = 64 * 1024;
 
 /** The task of a call, for its owner; for anybody else there is none. */
-async function ownTask(log: ReadableLog, call: Call): Promise<Snapshot> {
+async function ownTask(log: ReadableLog, call: RouteCall): Promise<Snapshot> {
   const snapshot = await log.get(call.params['task'] ?? '');
   if (snapshot && snapshot.owner === call.owner) return snapshot;
   throw new DuolaneError('not_found', `there is no task ${call.params['task']}`);
@@ -59,11 +59,11 @@ async function ownTask(log: ReadableLog, call: Call): Promise<Snapshot> {
  * What the page asks of its own server: entries as the log has them, with the log's own ids, so the
  * page sees both lanes, resumes without a gap and needs no protocol of its own.
  */
-export function apiRoutes(options: ApiOptions): readonly Route[] {
+export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
   const { agents, log, runner, onRefusedAnswers, maxBodyBytes } = options;
-  const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
+  const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
-    call: Call,
+    call: RouteCall,
     place: { readonly agent: string; readonly task: string; readonly context: string },
     body: JsonObject,
   ): Promise<Response> => {
@@ -83,13 +83,13 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
     return Response.json({ task, context, seq: entry.seq }, { status: 201 });
   };
   /** For the audit log: answers to a task that is not the caller's. Its agent is not known then. */
-  const refused = async (call: Call, body: JsonObject, error: unknown): Promise<void> => {
+  const refused = async (call: RouteCall, body: JsonObject, error: unknown): Promise<void> => {
     const { answers } = readTurn(body);
     const messageId = typeof body['messageId'] === 'string' ? body['messageId'] : undefined;
     const place = { agent: '', owner: call.owner ?? '', task: call.params['task'] ?? '' };
     if (answers.length > 0) await onRefusedAnswers({ ...place, messageId, answers }, error);
   };
-  const routes: readonly Route[] = [
+  const routes: readonly HttpRoute[] = [
     {
       method: 'POST',
       path: '/api/agents/:agent/turns',
@@ -97,7 +97,7 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
         const agent = call.params['agent'] ?? '';
         const card = agents.find(({ name }) => name === agent);
         if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
-        const body = await readJson(call.request, maxBodyBytes);
+        const body = await readJsonBody(call.request, maxBodyBytes);
         if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
         const context = typeof body['context'] === 'string' ? body['context'] : uuidV7();
         return submit(call, { agent, task: uuidV7(), context }, body);
@@ -107,7 +107,7 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       method: 'POST',
       path: '/api/tasks/:task/turns',
       handle: async (call) => {
-        const body = await readJson(call.request, maxBodyBytes);
+        const body = await readJsonBody(call.request, maxBodyBytes);
         const { agent, task, context } = await own(call).catch(async (error: unknown) => {
           await refused(call, body, error);
           throw error;
@@ -119,7 +119,7 @@ export function apiRoutes(options: ApiOptions): readonly Route[] {
       method: 'POST',
       path: '/api/tasks/:task/cancel',
       handle: async (call) => {
-        await readJson(call.request, maxBodyBytes);
+        await readJsonBody(call.request, maxBodyBytes);
         const { task } = await own(call);
         return Response.json(taskRow(await log.requestCancel(task)));
       },
@@ -136,9 +136,9 @@ export function readRoutes({
   logger,
   streams,
   isOperator = () => true,
-}: ReadApiOptions): readonly Route[] {
-  const own = (call: Call): Promise<Snapshot> => ownTask(log, call);
-  const routes: readonly Route[] = [
+}: ReadApiOptions): readonly HttpRoute[] {
+  const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
+  const routes: readonly HttpRoute[] = [
     { method: 'GET', path: '/api/agents', handle: () => Response.json({ agents }) },
     forOperators(
       {

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { plain, type Call, type Route } from '../router.ts';
+import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
 
 /** Folders that may hold the built page: the first when installed, the second in a checkout. */
 const FOLDERS = ['../../web/', '../../../dist/web/'].map((path) =>
@@ -34,7 +34,7 @@ export const isPage = (pathname: string): boolean =>
  * Routes that serve the built page. The folder is listed once, here. A request can only select one
  * of the listed names, so nothing that a client sends ever becomes part of a path.
  */
-export function pageRoutes(folders: readonly string[] = FOLDERS): readonly Route[] {
+export function pageRoutes(folders: readonly string[] = FOLDERS): readonly HttpRoute[] {
   const page = folders.map(listPage).find((each) => each !== undefined);
   return [
     {
@@ -43,15 +43,15 @@ export function pageRoutes(folders: readonly string[] = FOLDERS): readonly Route
       handle: () =>
         page
           ? sendFile(page.index, 'no-cache')
-          : plain(503, 'The page is not built: run "npm run build".'),
+          : statusResponse(503, 'The page is not built: run "npm run build".'),
     },
     {
       method: 'GET',
       path: '/assets/:name',
-      handle: ({ params }: Call) => {
+      handle: ({ params }: RouteCall) => {
         const path = page?.assets.get(params['name'] ?? '');
         return path === undefined
-          ? plain(404, 'no such file')
+          ? statusResponse(404, 'no such file')
           : sendFile(path, 'public, max-age=31536000, immutable');
       },
     },
@@ -90,7 +90,8 @@ async function sendFile(path: string, caching: string): Promise<Response> {
     body = await readFile(path);
   } catch (error) {
     // A rebuild while the server runs replaces the assets by others with new names.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return plain(404, 'no such file');
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      return statusResponse(404, 'no such file');
     throw error;
   }
   const type = TYPES[extname(path)] ?? 'application/octet-stream';

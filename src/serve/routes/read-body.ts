@@ -46,7 +46,7 @@ const isAnswer = (value: unknown): value is Answer =>
  * Only JSON: a form of another site cannot send that without asking first. Throws `invalid`, and
  * `too_large` as soon as the limit is passed.
  */
-export async function readJson(request: Request, maxBytes: number): Promise<JsonObject> {
+export async function readJsonBody(request: Request, maxBytes: number): Promise<JsonObject> {
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
     throw new DuolaneError('invalid', 'send application/json');
   }

@@ -5,7 +5,7 @@ import type { AgentModule } from '../types.ts';
 /** Tools that a card names; a caller who wants all of them asks over MCP. */
 const MAX_SKILLS = 100;
 /** A source that is slower than this is left out of the card. */
-const PATIENCE_MS = 5_000;
+const SKILLS_TIMEOUT_MS = 5_000;
 
 /** The modules with their tools as skills of the card, where the card does not name its own. */
 export async function withSkills(
@@ -26,7 +26,7 @@ export async function withSkills(
 async function skillsOf(tools: ToolSource): Promise<readonly Skill[]> {
   const skills: Skill[] = [];
   try {
-    for await (const tool of tools.listTools({ signal: AbortSignal.timeout(PATIENCE_MS) })) {
+    for await (const tool of tools.listTools({ signal: AbortSignal.timeout(SKILLS_TIMEOUT_MS) })) {
       const { name, title, description = name } = tool;
       const shown = typeof title === 'string' ? title : name;
       skills.push({ id: name, name: shown, description, tags: ['tool'] });
