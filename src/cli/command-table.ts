@@ -35,7 +35,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   replay: {
     summary: 'Show a recorded trace again, 1 to 50 times as fast',
-    load: async () => (await import('./commands/replay.ts')).replay,
+    load: async () => (await import('./commands/replay.ts')).replayCommand,
   },
   tools: {
     summary: 'List and call the tools of an MCP server',

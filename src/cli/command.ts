@@ -30,7 +30,7 @@ export interface Command {
 
 export interface CommandCall {
   readonly args: readonly string[];
-  readonly flags: Flags;
+  readonly flags: CommandFlags;
   readonly terminal: Terminal;
   /** Aborts when this process is asked to stop; `signalOf` says by which signal. */
   readonly signal: AbortSignal;
@@ -38,7 +38,7 @@ export interface CommandCall {
   readonly onInterrupt: (handler: () => boolean) => void;
 }
 
-export type Flags = Readonly<Record<string, string | boolean | undefined>>;
+export type CommandFlags = Readonly<Record<string, string | boolean | undefined>>;
 
 /** The exit codes of every command; `wrap` has those of the CLI it wraps. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130, terminated: 143 } as const;
@@ -92,12 +92,12 @@ export function readArgs(
       );
     }
   }
-  return { args: parsed.positionals, flags: parsed.values as Flags };
+  return { args: parsed.positionals, flags: parsed.values as CommandFlags };
 }
 
 /** A flag's number, or the default; `invalid` outside of the range. */
 export function numberFlag(
-  flags: Flags,
+  flags: CommandFlags,
   name: string,
   {
     min,
@@ -114,7 +114,7 @@ export function numberFlag(
   );
 }
 
-export const textFlag = (flags: Flags, name: string): string | undefined =>
+export const textFlag = (flags: CommandFlags, name: string): string | undefined =>
   typeof flags[name] === 'string' ? flags[name] : undefined;
 
 /** Whether there is something to read: a file or a pipe, no folder. */

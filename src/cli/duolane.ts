@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { DuolaneError } from '../errors.ts';
 import { EXIT, helpOf, readArgs, signalOf } from './command.ts';
 import { COMMANDS } from './command-table.ts';
-import { plain } from './terminal/entry-printer.ts';
+import { stripControlCharacters } from './terminal/entry-printer.ts';
 import { openTerminal, type Terminal } from './terminal/terminal.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -78,10 +78,10 @@ const version = (): string =>
   ).version;
 
 /** An error in one line, and the exit code that it means. */
-function complain(error: unknown): number {
+function reportError(error: unknown): number {
   if (stop.signal.aborted) return stopped();
   const { code, message } = DuolaneError.from(error);
-  terminal.err.line(`duolane: ${plain(message)}`); // a server may have written it
+  terminal.err.line(`duolane: ${stripControlCharacters(message)}`); // a server may have written it
   if (process.env['DUOLANE_DEBUG'] && error instanceof Error) terminal.err.line(error.stack);
   return code === 'invalid' || code === 'not_found' ? EXIT.usage : EXIT.failed;
 }
@@ -94,9 +94,9 @@ function stopped(): number {
 }
 
 // A promise that a module of the user forgot: said in one line as well.
-process.on('uncaughtException', (error) => process.exit(complain(error)));
+process.on('uncaughtException', (error) => process.exit(reportError(error)));
 
-const outcome = await main(process.argv.slice(2), terminal).catch(complain);
+const outcome = await main(process.argv.slice(2), terminal).catch(reportError);
 await terminal.flush();
 if (typeof outcome === 'string') {
   process.removeAllListeners(outcome);

@@ -6,23 +6,23 @@ import { completeTurn, type ConverseOptions } from '../../task/run/complete-turn
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import { createRunner } from '../../task/run/runner.ts';
 import type { TaskLog } from '../../task/types.ts';
-import type { Shown } from '../terminal/entry-printer.ts';
+import type { PrintableEvent } from '../terminal/entry-printer.ts';
 
 export type SayOptions = Required<ConverseOptions>;
 
 /** A talk with one agent, here or elsewhere. */
-export interface Conversation extends AsyncDisposable {
+export interface AgentChat extends AsyncDisposable {
   readonly name: string;
   /** One turn to its end, questions included. */
-  say(parts: readonly Part[], options: SayOptions): AsyncIterable<Shown>;
+  say(parts: readonly Part[], options: SayOptions): AsyncIterable<PrintableEvent>;
 }
 
 /** With an agent in this process, on a log in memory. Disposing ends what still runs, then the module's resources. */
-export function localConversation(
+export function openLocalChat(
   name: string,
   module: AgentModule,
   logger: Logger,
-): Conversation & { readonly log: TaskLog } {
+): AgentChat & { readonly log: TaskLog } {
   const log = memoryLog();
   const runner = createRunner({ log, agents: { [name]: module.default }, logger });
   const context = randomUUID();

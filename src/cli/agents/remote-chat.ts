@@ -11,8 +11,8 @@ import { DuolaneError } from '../../errors.ts';
 import type { Outcome, Part } from '../../event/types.ts';
 import { isObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
-import type { Conversation, SayOptions } from './local-chat.ts';
-import type { Shown } from '../terminal/entry-printer.ts';
+import type { AgentChat, SayOptions } from './local-chat.ts';
+import type { PrintableEvent } from '../terminal/entry-printer.ts';
 
 export interface RemoteOptions {
   readonly headers: Readonly<Record<string, string>>;
@@ -22,10 +22,10 @@ export interface RemoteOptions {
 }
 
 /** With an agent behind any A2A server. A connection that breaks is made again by itself. */
-export async function remoteConversation(
+export async function openRemoteChat(
   url: string,
   { headers, signal, onLost }: RemoteOptions,
-): Promise<Conversation> {
+): Promise<AgentChat> {
   const client = await connectA2A(url, { headers, signal });
   const { name } = client.card;
   let contextId: string | undefined;
@@ -57,7 +57,7 @@ async function* follow(
   client: A2AClient,
   stream: A2AStream,
   { signal }: SayOptions,
-): AsyncGenerator<Shown, void, undefined> {
+): AsyncGenerator<PrintableEvent, void, undefined> {
   const cancel = (): void => {
     const task = stream.taskId;
     if (task === undefined) return stream.disconnect();
@@ -98,7 +98,7 @@ function* artifactEvents(
   append: boolean,
   said: Map<string, number>,
   at: number,
-): Generator<Shown> {
+): Generator<PrintableEvent> {
   const text = wordsOf(parts);
   const shown = said.get(artifactId) ?? 0;
   const delta = append ? text : text.slice(shown);
@@ -109,13 +109,17 @@ function* artifactEvents(
   yield { type: 'artifact', artifactId, parts: rest, at, ...(name !== undefined && { name }) };
 }
 
-function* statusEvents(state: A2AState, parts: readonly A2APart[], at: number): Generator<Shown> {
+function* statusEvents(
+  state: A2AState,
+  parts: readonly A2APart[],
+  at: number,
+): Generator<PrintableEvent> {
   if (TERMINAL.has(state) || INTERRUPTED.has(state)) return; // said at the end
   const message = wordsOf(parts);
   if (message !== '') yield { type: 'status', message, at };
 }
 
-function* endOf(stream: A2AStream, signal: AbortSignal): Generator<Shown> {
+function* endOf(stream: A2AStream, signal: AbortSignal): Generator<PrintableEvent> {
   const state = stream.status?.state;
   const at = Date.now();
   if (state === undefined) {

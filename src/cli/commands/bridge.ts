@@ -4,9 +4,9 @@ import { offerGrpc } from '../../mcp/grpc/index.ts';
 import { offerHttp, offerStdio, serveMessages, type ToolSource } from '../../mcp/index.ts';
 import { type Command, EXIT, textFlag } from '../command.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
-import { plain } from '../terminal/entry-printer.ts';
-import { type Counts, Tally } from './counting-source.ts';
-import type { Channel } from '../terminal/terminal.ts';
+import { stripControlCharacters } from '../terminal/entry-printer.ts';
+import { type Counts, CountingSource } from './counting-source.ts';
+import type { TextOutput } from '../terminal/terminal.ts';
 
 export const bridge: Command = {
   usage: '<from> <to> [options]',
@@ -49,7 +49,7 @@ export const bridge: Command = {
       capabilities: PASSED_ON,
       singleUser: Boolean(flags['single-user']),
     });
-    const tally = new Tally(source, () => shown.changed());
+    const tally = new CountingSource(source, () => shown.changed());
     const report = flags['json']
       ? (counts: Counts) => out.line(JSON.stringify(counts))
       : (counts: Counts) => err.line(err.style('dim', describe(counts)));
@@ -58,7 +58,10 @@ export const bridge: Command = {
     const { url = 'stdio:', done } = offered;
     if (flags['json'] && url !== 'stdio:')
       out.line(JSON.stringify({ url, from, name: source.info.name }));
-    else err.line(`${err.style('bold', url)}  ${plain(source.info.name)}, from ${from}`);
+    else
+      err.line(
+        `${err.style('bold', url)}  ${stripControlCharacters(source.info.name)}, from ${from}`,
+      );
     await Promise.race([untilAborted(signal), done ?? new Promise(() => {})]);
     return EXIT.ok;
   },
@@ -110,14 +113,19 @@ const LIVE_MS = 100;
 
 /** The counters: drawn over themselves for a person who looks on, else a line when they have changed. */
 class Shown implements Disposable {
-  readonly #err: Channel;
+  readonly #err: TextOutput;
   readonly #counts: () => Counts;
   readonly #live: boolean;
   readonly #report: (counts: Counts) => void;
   readonly #timer: NodeJS.Timeout;
   #fresh = false;
 
-  constructor(err: Channel, counts: () => Counts, json: boolean, report: (counts: Counts) => void) {
+  constructor(
+    err: TextOutput,
+    counts: () => Counts,
+    json: boolean,
+    report: (counts: Counts) => void,
+  ) {
     this.#err = err;
     this.#counts = counts;
     this.#live = err.live && !json;

@@ -2,12 +2,12 @@ import { createInterface } from 'node:readline';
 import { DuolaneError } from '../../errors.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../command.ts';
-import { localConversation, type Conversation } from '../agents/local-chat.ts';
+import { openLocalChat, type AgentChat } from '../agents/local-chat.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
-import { decide, readLine } from '../terminal/prompt-user.ts';
-import { plain, Printer } from '../terminal/entry-printer.ts';
-import { remoteConversation } from '../agents/remote-chat.ts';
+import { askUser, readLine } from '../terminal/prompt-user.ts';
+import { stripControlCharacters, Printer } from '../terminal/entry-printer.ts';
+import { openRemoteChat } from '../agents/remote-chat.ts';
 
 export const chat: Command = {
   usage: '<address, module or sample> [message …] [options]',
@@ -34,7 +34,7 @@ export const chat: Command = {
     await using talk = await connect(where, call);
     if (!flags['json'] && terminal.interactive) {
       terminal.out.line(
-        `${terminal.out.style('bold', plain(talk.name))}  Ctrl-C cancels a turn, twice leaves`,
+        `${terminal.out.style('bold', stripControlCharacters(talk.name))}  Ctrl-C cancels a turn, twice leaves`,
       );
     }
     const prompts = new Prompts(call, words);
@@ -49,20 +49,20 @@ export const chat: Command = {
 async function connect(
   where: string,
   { flags, signal, terminal: { err } }: CommandCall,
-): Promise<Conversation> {
+): Promise<AgentChat> {
   if (/^https?:\/\//.test(where)) {
     if (!URL.canParse(where)) throw new DuolaneError('invalid', `${where} is no address`);
     const token = textFlag(flags, 'token');
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     const onLost = (): void => err.line(err.style('yellow', '\nThe line is lost. Trying again …'));
-    return remoteConversation(where, { headers, signal, onLost });
+    return openRemoteChat(where, { headers, signal, onLost });
   }
   const { name, module } = await loadAgent(where);
-  return localConversation(name, module, channelLogger(err));
+  return openLocalChat(name, module, channelLogger(err));
 }
 
 async function oneTurn(
-  talk: Conversation,
+  talk: AgentChat,
   text: string,
   prompts: Prompts,
   { flags, terminal, signal }: CommandCall,
@@ -75,8 +75,8 @@ async function oneTurn(
   let outcome: string | undefined;
   try {
     const options = { signal: turn.signal, otherwise: 'decline' } as const;
-    const ask: Parameters<Conversation['say']>[1]['ask'] = (request) =>
-      decide(request, terminal, options);
+    const ask: Parameters<AgentChat['say']>[1]['ask'] = (request) =>
+      askUser(request, terminal, options);
     for await (const event of talk.say([{ text }], { ask, signal: turn.signal })) {
       if (printer) printer.event(event);
       else out.line(JSON.stringify(event));
@@ -86,7 +86,9 @@ async function oneTurn(
   } catch (error) {
     if (signal.aborted || !terminal.interactive) throw error;
     // A talk goes on after a turn that went wrong.
-    terminal.err.line(terminal.err.style('red', plain(DuolaneError.from(error).message)));
+    terminal.err.line(
+      terminal.err.style('red', stripControlCharacters(DuolaneError.from(error).message)),
+    );
     return 'failed';
   } finally {
     unlisten();

@@ -18,7 +18,7 @@ export interface Counts {
 }
 
 /** A dialled source that counts what is asked of it, otherwise the same. */
-export class Tally {
+export class CountingSource {
   readonly counts: Counts = {
     lists: 0,
     items: 0,

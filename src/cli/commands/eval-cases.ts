@@ -14,7 +14,7 @@ const FIELDS = ['name', 'input', 'answers', 'cancelOn', 'expect'];
 const EXPECTED = ['outcome', 'text', 'tools', 'output', 'firstTextMs', 'pauseMs', 'totalMs'];
 
 /** The samples of an agent, of which nothing is expected but that they complete. */
-export function samplesOf({ options }: AgentModule, what: string): readonly EvalCase[] {
+export function sampleCases({ options }: AgentModule, what: string): readonly EvalCase[] {
   const samples = (options?.form?.['examples'] as unknown[] | undefined) ?? [];
   if (samples.length === 0)
     throw new DuolaneError(

@@ -13,10 +13,10 @@ import {
 } from '../../eval/index.ts';
 import type { JsonObject } from '../../json.ts';
 import { type Command, type CommandCall, EXIT, numberFlag, textFlag } from '../command.ts';
-import { readCases, samplesOf } from './eval-cases.ts';
+import { readCases, sampleCases } from './eval-cases.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
-import type { Channel } from '../terminal/terminal.ts';
+import type { TextOutput } from '../terminal/terminal.ts';
 
 export const evalCommand: Command = {
   usage: '<module or sample> [cases] [options]',
@@ -66,7 +66,7 @@ export const evalCommand: Command = {
     try {
       exporting = exportsOf(name, call);
       const { cases, scorers = [] } =
-        file === undefined ? { cases: samplesOf(module, what) } : await readCases(file);
+        file === undefined ? { cases: sampleCases(module, what) } : await readCases(file);
       for await (const run of evaluate(module.default, cases, {
         name,
         scorers,
@@ -94,7 +94,10 @@ export const evalCommand: Command = {
   },
 };
 
-function printRun(out: Channel, { case: { name }, round, scores, pass, ...run }: Evaluated): void {
+function printRun(
+  out: TextOutput,
+  { case: { name }, round, scores, pass, ...run }: Evaluated,
+): void {
   const sign = pass ? out.style('green', '✓') : out.style('red', '✗');
   const text = run.firstTextMs === undefined ? '' : `first text ${run.firstTextMs} ms, `;
   const times = out.style('dim', `${text}${run.totalMs} ms`);
@@ -103,7 +106,7 @@ function printRun(out: Channel, { case: { name }, round, scores, pass, ...run }:
     if (!score.pass) out.line(`  ${score.name} ${score.value.toFixed(2)}: ${score.why ?? ''}`);
 }
 
-function printSum(out: Channel, { passed, runs, scores }: EvalReport): void {
+function printSum(out: TextOutput, { passed, runs, scores }: EvalReport): void {
   out.line(`\n${out.style('bold', `${passed} of ${runs} runs pass`)}`);
   for (const [name, mean] of Object.entries(scores)) out.line(`  ${name} ${mean.toFixed(2)}`);
 }

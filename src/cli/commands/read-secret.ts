@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import { DuolaneError } from '../../errors.ts';
-import { textFlag, type Flags } from '../command.ts';
+import { textFlag, type CommandFlags } from '../command.ts';
 
 /** No secret is longer; a larger file is the wrong one. */
 const MAX_SECRET_BYTES = 64 * 1024;
@@ -10,7 +10,7 @@ const MAX_SECRET_BYTES = 64 * 1024;
  * removed, so that no agent, tool or process that this one starts inherits it.
  */
 export function secretSetting(
-  flags: Flags,
+  flags: CommandFlags,
   name: string,
   variable: string,
 ): { readonly value: string; readonly from: string } | undefined {

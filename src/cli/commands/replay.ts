@@ -5,14 +5,14 @@ import { sleep, untilAborted } from '../../stream/abort.ts';
 import { readTrace, type TraceItem } from '../../trace/index.ts';
 import { openBrowser } from '../terminal/open-browser.ts';
 import { EXIT, isReadable, numberFlag, type Command } from '../command.ts';
-import { lanePrinter } from '../terminal/frame-printer.ts';
-import { plain, Printer } from '../terminal/entry-printer.ts';
-import type { Channel } from '../terminal/terminal.ts';
+import { framePrinter } from '../terminal/frame-printer.ts';
+import { stripControlCharacters, Printer } from '../terminal/entry-printer.ts';
+import type { TextOutput } from '../terminal/terminal.ts';
 
 /** A night between two turns is not waited for. */
 const LONGEST_PAUSE_MS = 10_000;
 
-export const replay: Command = {
+export const replayCommand: Command = {
   usage: '<trace file> [options]',
   most: 1,
   options: {
@@ -62,8 +62,8 @@ function timeOf(item: TraceItem): number | undefined {
   return item.kind === 'entry' ? item.entry.at : undefined;
 }
 
-function asText(out: Channel): (item: TraceItem) => void {
-  const lanes = lanePrinter(out);
+function asText(out: TextOutput): (item: TraceItem) => void {
+  const lanes = framePrinter(out);
   const run = new Printer(out);
   return (item) => {
     switch (item.kind) {
@@ -79,15 +79,15 @@ function asText(out: Channel): (item: TraceItem) => void {
           );
         }
       case 'event':
-        return out.line(plain(item.event.data));
+        return out.line(stripControlCharacters(item.event.data));
       case 'unreadable':
-        return out.line(out.style('red', `line ${item.line}: ${plain(item.why)}`));
+        return out.line(out.style('red', `line ${item.line}: ${stripControlCharacters(item.why)}`));
     }
   };
 }
 
 const asJson =
-  (out: Channel) =>
+  (out: TextOutput) =>
   (item: TraceItem): void => {
     if (item.kind === 'entry') out.line(encodeEntry(item.entry));
     else if (item.kind === 'frame') out.line(JSON.stringify(item.frame));

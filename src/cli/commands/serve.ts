@@ -8,7 +8,7 @@ import type { AgentModule, ServeOptions } from '../../serve/types.ts';
 import { memoryLog } from '../../task/memory/memory-log.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { openBrowser } from '../terminal/open-browser.ts';
-import { EXIT, numberFlag, textFlag, type Command, type Flags } from '../command.ts';
+import { EXIT, numberFlag, textFlag, type Command, type CommandFlags } from '../command.ts';
 import { channelLogger } from '../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../agents/load-agent.ts';
 import { reloadable } from '../agents/reloadable-agent.ts';
@@ -207,7 +207,7 @@ async function readAuth(value: string, from: string): Promise<Auth> {
 }
 
 /** The flags whose value is a secret itself. */
-function exposedFlags(flags: Flags): readonly string[] {
+function exposedFlags(flags: CommandFlags): readonly string[] {
   const [auth = '', store = ''] = [textFlag(flags, 'auth'), textFlag(flags, 'store')];
   return [
     ...(/^bearer:(?!@)/.test(auth) ? ['auth'] : []),

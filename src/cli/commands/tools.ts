@@ -4,10 +4,10 @@ import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ToolEvent, ToolResult, ToolSource } from '../../mcp/index.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../command.ts';
-import { decide } from '../terminal/prompt-user.ts';
-import { plain } from '../terminal/entry-printer.ts';
+import { askUser } from '../terminal/prompt-user.ts';
+import { stripControlCharacters } from '../terminal/entry-printer.ts';
 import { dialSource, SOURCES } from './dial-source.ts';
-import type { Channel } from '../terminal/terminal.ts';
+import type { TextOutput } from '../terminal/terminal.ts';
 
 export const tools: Command = {
   usage: '<source> [tool [arguments as JSON]] [options]',
@@ -55,7 +55,9 @@ async function list(source: ToolSource, call: CommandCall): Promise<number> {
   for await (const tool of source.listTools({ signal: call.signal })) {
     if (call.flags['json']) out.line(JSON.stringify(tool));
     else {
-      out.line(`${out.style('bold', plain(tool.name))}  ${plain(tool.description ?? '')}`);
+      out.line(
+        `${out.style('bold', stripControlCharacters(tool.name))}  ${stripControlCharacters(tool.description ?? '')}`,
+      );
       out.line(`    ${out.style('dim', parameters(tool.inputSchema))}`);
     }
   }
@@ -70,7 +72,7 @@ function parameters(schema: JsonObject): string {
       isObject(property) && typeof property['type'] === 'string' ? property['type'] : 'any';
     return `${name}${required.includes(name) ? '' : '?'}: ${type}`;
   });
-  return plain(`{ ${named.join(', ')} }`);
+  return stripControlCharacters(`{ ${named.join(', ')} }`);
 }
 
 async function use(
@@ -96,29 +98,38 @@ async function use(
     if (!asked) throw new DuolaneError('malformed', `the tool ${name} ended without a result`);
     const given: Answer[] = [];
     for (const request of asked.requests) {
-      given.push(await decide(request, terminal, { signal, otherwise: 'decline' }));
+      given.push(await askUser(request, terminal, { signal, otherwise: 'decline' }));
     }
     answers = [...answers, ...given];
     state = asked.state;
   }
 }
 
-function show(event: ToolEvent, err: Channel): void {
+function show(event: ToolEvent, err: TextOutput): void {
   if (event.type === 'progress') {
     const total = event.total === undefined ? '' : `/${event.total}`;
-    err.line(err.style('dim', plain(`${event.progress}${total} ${event.message ?? ''}`)));
+    err.line(
+      err.style('dim', stripControlCharacters(`${event.progress}${total} ${event.message ?? ''}`)),
+    );
   } else if (event.type === 'log' || event.type === 'partial') {
     const what = event.type === 'log' ? event.data : event.content;
-    err.line(err.style('dim', plain(typeof what === 'string' ? what : JSON.stringify(what))));
+    err.line(
+      err.style(
+        'dim',
+        stripControlCharacters(typeof what === 'string' ? what : JSON.stringify(what)),
+      ),
+    );
   }
 }
 
-function printResult(out: Channel, { content, structuredContent, isError }: ToolResult): void {
+function printResult(out: TextOutput, { content, structuredContent, isError }: ToolResult): void {
   for (const block of content) {
     const text = typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block);
-    out.line(isError ? out.style('red', plain(text)) : plain(text));
+    out.line(
+      isError ? out.style('red', stripControlCharacters(text)) : stripControlCharacters(text),
+    );
   }
   if (structuredContent !== undefined && content.length === 0) {
-    out.line(plain(JSON.stringify(structuredContent, undefined, 2)));
+    out.line(stripControlCharacters(JSON.stringify(structuredContent, undefined, 2)));
   }
 }

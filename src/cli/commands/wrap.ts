@@ -7,8 +7,8 @@ import { buildEnv, spawnProcess, type ProcessTransport } from '../../process/ind
 import { WriteGate } from '../../process/write-gate.ts';
 import { PipeTap } from '../../trace/pipe-tap.ts';
 import { EXIT, signalOf, textFlag, type Command } from '../command.ts';
-import { lanePrinter } from '../terminal/frame-printer.ts';
-import type { Channel } from '../terminal/terminal.ts';
+import { framePrinter } from '../terminal/frame-printer.ts';
+import type { TextOutput } from '../terminal/terminal.ts';
 
 export const wrap: Command = {
   usage: '[options] -- <command> [arguments …]',
@@ -68,8 +68,12 @@ export const wrap: Command = {
 };
 
 /** What listens in must never break the pipe: one that fails is reported once and left out. */
-function tapOf(trace: TraceWriter | undefined, show: Channel | undefined, err: Channel): PipeTap {
-  const print = show && lanePrinter(show);
+function tapOf(
+  trace: TraceWriter | undefined,
+  show: TextOutput | undefined,
+  err: TextOutput,
+): PipeTap {
+  const print = show && framePrinter(show);
   let isOff = false;
   return new PipeTap((frame: Frame) => {
     if (isOff) return;

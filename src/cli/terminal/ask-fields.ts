@@ -1,6 +1,6 @@
 import { parseDecision } from '../../event/text/parse-decision.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { plain } from './entry-printer.ts';
+import { stripControlCharacters } from './entry-printer.ts';
 
 /** One line of a person; undefined at the end of the input. */
 export type Read = (prompt: string) => Promise<string | undefined>;
@@ -43,7 +43,9 @@ function promptOf(
       ? 'yes | no'
       : type;
   const hint = [kind, optional && 'may be empty'].filter(Boolean).join(', ');
-  return plain(`${typeof title === 'string' ? title : name}${hint ? ` (${hint})` : ''} > `);
+  return stripControlCharacters(
+    `${typeof title === 'string' ? title : name}${hint ? ` (${hint})` : ''} > `,
+  );
 }
 
 /** Undefined for what does not fit. */

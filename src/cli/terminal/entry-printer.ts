@@ -1,8 +1,8 @@
 import type { Entry } from '../../event/types.ts';
-import type { Channel } from './terminal.ts';
+import type { TextOutput } from './terminal.ts';
 
 /** What can be printed: an entry of a log, or what another server says, in the same words. */
-export type Shown = Entry extends infer Each
+export type PrintableEvent = Entry extends infer Each
   ? Each extends Entry
     ? Omit<Each, 'seq'>
     : never
@@ -12,30 +12,30 @@ export type Shown = Entry extends infer Each
  * Text of others without the characters that would steer the terminal: a model's answer must not
  * move the cursor, change the title or hide what it said.
  */
-export const plain = (text: string): string =>
+export const stripControlCharacters = (text: string): string =>
   // oxlint-disable-next-line no-control-regex -- these are what it is about
   text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, (char) => (char === '\r' ? '' : '\ufffd'));
 
 /** The log as a person follows it: calls as they happen, text as it grows, the result laid out. */
 export class Printer {
-  readonly #out: Channel;
+  readonly #out: TextOutput;
   readonly #begun = new Map<string, number>();
   #midLine = false;
 
-  constructor(out: Channel) {
+  constructor(out: TextOutput) {
     this.#out = out;
   }
 
-  event(entry: Shown): void {
+  event(entry: PrintableEvent): void {
     const { style } = this.#out;
     switch (entry.type) {
       case 'text.delta':
         if (entry.path?.length) return;
-        this.#out.write(plain(entry.delta));
+        this.#out.write(stripControlCharacters(entry.delta));
         this.#midLine = !entry.delta.endsWith('\n');
         return;
       case 'status':
-        return this.#line(style('dim', plain(entry.message)));
+        return this.#line(style('dim', stripControlCharacters(entry.message)));
       case 'tool.called':
         this.#begun.set(entry.callId, entry.at);
         return this.#line(
@@ -47,7 +47,7 @@ export class Printer {
         );
       case 'tool.failed':
         return this.#line(
-          `${style('red', '✗')} ${shortName(entry.name)}: ${plain(entry.error.message)}`,
+          `${style('red', '✗')} ${shortName(entry.name)}: ${stripControlCharacters(entry.error.message)}`,
         );
       case 'retry':
         this.#line(style('yellow', `the model did not answer (${entry.error.code}); again`));
@@ -55,18 +55,22 @@ export class Printer {
       case 'run.started':
         return entry.discard ? this.#void() : undefined;
       case 'artifact':
-        this.#line(`\n${style('bold', plain(entry.name ?? entry.artifactId))}`);
+        this.#line(`\n${style('bold', stripControlCharacters(entry.name ?? entry.artifactId))}`);
         for (const part of entry.parts) {
-          if ('text' in part) this.#line(plain(part.text));
-          else if ('data' in part) this.#line(plain(lay(part.data).join('\n')));
-          else if ('url' in part) this.#line(plain(part.url));
+          if ('text' in part) this.#line(stripControlCharacters(part.text));
+          else if ('data' in part)
+            this.#line(stripControlCharacters(indentedLines(part.data).join('\n')));
+          else if ('url' in part) this.#line(stripControlCharacters(part.url));
         }
         return;
       case 'run.finished':
         if (entry.outcome === 'input-required') return; // it sleeps until it is answered
         if (entry.outcome === 'completed') return this.#line(style('green', 'completed'));
         return this.#line(
-          style('red', `${entry.outcome}${entry.error ? `: ${plain(entry.error.message)}` : ''}`),
+          style(
+            'red',
+            `${entry.outcome}${entry.error ? `: ${stripControlCharacters(entry.error.message)}` : ''}`,
+          ),
         );
       default:
         return;
@@ -89,21 +93,22 @@ export class Printer {
   }
 }
 
-const shortName = (name: string): string => plain(name.replace(/^mcp__.+?__/, ''));
+const shortName = (name: string): string => stripControlCharacters(name.replace(/^mcp__.+?__/, ''));
 
 const brief = (args: unknown): string => {
   const text = JSON.stringify(args) ?? '';
-  return plain(text.length > 100 ? `${text.slice(0, 99)}…` : text);
+  return stripControlCharacters(text.length > 100 ? `${text.slice(0, 99)}…` : text);
 };
 
 /** A record as indented lines, the way a person would write it down. */
-function lay(value: unknown, depth = 0): string[] {
+function indentedLines(value: unknown, depth = 0): string[] {
   const pad = '  '.repeat(depth);
-  if (Array.isArray(value)) return value.flatMap((item) => mark(lay(item, depth + 1), `${pad}- `));
+  if (Array.isArray(value))
+    return value.flatMap((item) => mark(indentedLines(item, depth + 1), `${pad}- `));
   if (typeof value === 'object' && value !== null) {
     return Object.entries(value).flatMap(([key, item]) =>
       typeof item === 'object' && item !== null
-        ? [`${pad}${key}:`, ...lay(item, depth + 1)]
+        ? [`${pad}${key}:`, ...indentedLines(item, depth + 1)]
         : [`${pad}${key}: ${String(item)}`],
     );
   }

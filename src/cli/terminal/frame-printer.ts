@@ -1,10 +1,10 @@
 import type { Frame } from '../../event/types.ts';
 import { frameDescriber } from '../../trace/describe-frame.ts';
-import { plain } from './entry-printer.ts';
-import type { Channel } from './terminal.ts';
+import { stripControlCharacters } from './entry-printer.ts';
+import type { TextOutput } from './terminal.ts';
 
 /** Prints frames of both lanes, one per line, with the seconds since the first. */
-export function lanePrinter(channel: Channel): (frame: Frame) => void {
+export function framePrinter(channel: TextOutput): (frame: Frame) => void {
   const describe = frameDescriber();
   let first: number | undefined;
   return (frame) => {
@@ -13,7 +13,7 @@ export function lanePrinter(channel: Channel): (frame: Frame) => void {
     const seconds = `+${((frame.at - first) / 1000).toFixed(3)}`.padStart(9);
     const label = channel.style(lane === 'CTRL' ? 'yellow' : 'cyan', `[${lane}]`.padEnd(6));
     const took = ms === undefined ? '' : ` (${ms} ms)`;
-    const words = plain(`${text}${took}`);
+    const words = stripControlCharacters(`${text}${took}`);
     const line = `${channel.style('dim', seconds)} ${arrow} ${label} `;
     channel.line(line + (bad ? channel.style('red', words) : words));
   };

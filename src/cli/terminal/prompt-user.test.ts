@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { decide } from './prompt-user.ts';
-import type { Channel, Terminal } from './terminal.ts';
+import { askUser } from './prompt-user.ts';
+import type { TextOutput, Terminal } from './terminal.ts';
 
 test('a question cannot steer the terminal and hide what is approved', async () => {
   const lines: string[] = [];
-  const channel: Channel = {
+  const channel: TextOutput = {
     line: (text = '') => lines.push(text),
     write: (text) => lines.push(text),
     style: (_, text) => text,
@@ -24,7 +24,7 @@ test('a question cannot steer the terminal and hide what is approved', async () 
     data: { command: '\u009b2Krm' },
   } as const;
   const { signal } = new AbortController();
-  await decide(request, terminal, { signal, otherwise: 'decline' });
+  await askUser(request, terminal, { signal, otherwise: 'decline' });
   expect(lines.join('\n')).toContain('Delete everything?');
   // oxlint-disable-next-line no-control-regex -- these are what it is about
   expect(lines.join('\n')).not.toMatch(/[\0-\x08\x0b-\x1f\x7f-\x9f]/);

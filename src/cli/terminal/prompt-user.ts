@@ -4,7 +4,7 @@ import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { parseDecision } from '../../event/text/parse-decision.ts';
 import type { JsonObject } from '../../json.ts';
 import { askFields } from './ask-fields.ts';
-import { plain } from './entry-printer.ts';
+import { stripControlCharacters } from './entry-printer.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -30,7 +30,7 @@ export async function readLine(
 }
 
 /** Resolves when the person presses Enter, ends the input, or the signal says so. */
-export async function enter(signal: AbortSignal): Promise<void> {
+export async function waitForEnter(signal: AbortSignal): Promise<void> {
   const lines = createInterface({ input: process.stdin, terminal: false });
   try {
     await Promise.race([once(lines, 'line', { signal }), once(lines, 'close', { signal })]);
@@ -42,18 +42,20 @@ export async function enter(signal: AbortSignal): Promise<void> {
 }
 
 /** A person decides. Where there is none, `otherwise` is the answer, and that is said. */
-export async function decide(
+export async function askUser(
   request: InputRequest,
   terminal: Terminal,
   { signal, otherwise }: { readonly signal: AbortSignal; readonly otherwise: Answer['action'] },
 ): Promise<Answer> {
   const { id, kind } = request;
   // Without what steers a terminal: an agent must not hide what the person is about to approve.
-  const question = plain(
+  const question = stripControlCharacters(
     request.message ?? (kind === 'approval' ? 'Approve?' : 'What is the answer?'),
   );
   if (request.data !== undefined) {
-    terminal.err.line(terminal.err.style('dim', plain(JSON.stringify(request.data))));
+    terminal.err.line(
+      terminal.err.style('dim', stripControlCharacters(JSON.stringify(request.data))),
+    );
   }
   if (!terminal.interactive) {
     const word = otherwise === 'accept' ? 'approved' : 'declined';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { channelLogger } from './terminal-logger.ts';
-import type { Channel } from './terminal.ts';
+import type { TextOutput } from './terminal.ts';
 
-const heard = (): { readonly lines: string[]; readonly channel: Channel } => {
+const heard = (): { readonly lines: string[]; readonly channel: TextOutput } => {
   const lines: string[] = [];
   const line = (text = ''): void => void lines.push(text);
   return {

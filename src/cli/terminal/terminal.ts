@@ -4,7 +4,7 @@ import { DuolaneError } from '../../errors.ts';
 type Style = Parameters<typeof styleText>[0];
 
 /** One stream of text to a person or a program: colours only for a person. */
-export interface Channel {
+export interface TextOutput {
   line(text?: string): void;
   /** Text as it is, for what grows. */
   write(text: string): void;
@@ -16,8 +16,8 @@ export interface Channel {
 }
 
 export interface Terminal {
-  readonly out: Channel;
-  readonly err: Channel;
+  readonly out: TextOutput;
+  readonly err: TextOutput;
   /** Somebody can be asked: stdin and stdout are both a terminal. */
   readonly interactive: boolean;
   /** Resolves when what was written has left the process, or nobody reads it any more. */
@@ -48,7 +48,7 @@ export function openTerminal(onGone: (reason: DuolaneError) => void): Terminal {
   };
 }
 
-function channel(stream: NodeJS.WriteStream, isGone: () => boolean): Channel {
+function channel(stream: NodeJS.WriteStream, isGone: () => boolean): TextOutput {
   const live = stream.isTTY === true && process.env['TERM'] !== 'dumb';
   const coloured = live && !process.env['NO_COLOR'];
   const write = (text: string): void => {

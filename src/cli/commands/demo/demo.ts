@@ -3,12 +3,12 @@ import { encodeEntry } from '../../../event/entry-codec.ts';
 import type { Entry } from '../../../event/types.ts';
 import type { AgentModule } from '../../../serve/types.ts';
 import type { TaskLog } from '../../../task/types.ts';
-import { breakIt, FAULTS } from './run-fault.ts';
+import { runFault, FAULTS } from './run-fault.ts';
 import { EXIT, textFlag, type Command, type CommandCall } from '../../command.ts';
-import { localConversation } from '../../agents/local-chat.ts';
+import { openLocalChat } from '../../agents/local-chat.ts';
 import { channelLogger } from '../../terminal/terminal-logger.ts';
 import { exampleNames, loadAgent, SAMPLES } from '../../agents/load-agent.ts';
-import { decide, enter } from '../../terminal/prompt-user.ts';
+import { askUser, waitForEnter } from '../../terminal/prompt-user.ts';
 import { Printer } from '../../terminal/entry-printer.ts';
 
 const DEFAULT = 'ai-doctor';
@@ -39,7 +39,7 @@ export const demo: Command = {
     const { args, flags, terminal, signal } = call;
     const fault = textFlag(flags, 'break');
     if (fault !== undefined) {
-      return breakIt(fault, terminal.out, { json: flags['json'] === true, signal });
+      return runFault(fault, terminal.out, { json: flags['json'] === true, signal });
     }
     const [wanted = DEFAULT] = args;
     const { name, module } = await loadAgent(wanted);
@@ -50,14 +50,14 @@ export const demo: Command = {
         `${wanted} has no sample to run: give its options.form some examples (samples: ${exampleNames().join(', ')})`,
       );
     }
-    await using talk = localConversation(name, module, channelLogger(terminal.err));
+    await using talk = openLocalChat(name, module, channelLogger(terminal.err));
     const { out } = terminal;
     const printer = flags['json'] ? undefined : new Printer(out);
     const text = typeof sample === 'string' ? sample : JSON.stringify(sample);
     let outcome = 'failed';
     let task = '';
     for await (const event of talk.say([{ text }], {
-      ask: (request) => decide(request, terminal, { signal, otherwise: 'accept' }),
+      ask: (request) => askUser(request, terminal, { signal, otherwise: 'accept' }),
       signal,
     })) {
       if (printer) printer.event(event);
@@ -86,5 +86,5 @@ async function showPage(
   await using served = await serve({ [name]: { ...module, options } }, { log });
   out.line(`\nBoth lanes of this run: ${out.style('bold', `${served.url}/#${task}`)}`);
   out.line('Enter ends.');
-  await enter(signal);
+  await waitForEnter(signal);
 }

@@ -32,17 +32,17 @@ export interface WorldOptions {
  * What both sides of a pipe demo share: the open agent CLI with a scripted model, in a folder of its
  * own, and one tool, `search`, in this process.
  */
-export class World implements AsyncDisposable {
+export class FaultSetup implements AsyncDisposable {
   readonly command: string = process.execPath;
   readonly args: readonly string[];
   readonly folder: string;
   readonly env: Readonly<Record<string, string>>;
   readonly #options: WorldOptions;
 
-  static async open(options: WorldOptions): Promise<World> {
+  static async open(options: WorldOptions): Promise<FaultSetup> {
     const folder = await mkdtemp(join(tmpdir(), 'duolane-break-'));
     await writeFile(join(folder, 'script.json'), JSON.stringify(options.script));
-    return new World(folder, options);
+    return new FaultSetup(folder, options);
   }
 
   private constructor(folder: string, options: WorldOptions) {

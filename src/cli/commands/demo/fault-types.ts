@@ -25,7 +25,7 @@ export interface Fault {
 }
 
 /** Lines with the milliseconds since the beginning. */
-export class Story {
+export class FaultReport {
   readonly lines: string[] = [];
   readonly #from = performance.now();
 

@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { spawnProcess, type ProcessTransport } from '../../../process/index.ts';
 import { PipeTap } from '../../../trace/index.ts';
 import { encodeLine, JsonlDecoder, InvalidLine } from '../../../wire/jsonl.ts';
-import type { World } from './fault-setup.ts';
+import type { FaultSetup } from './fault-setup.ts';
 
 /**
  * A host as one writes it in an afternoon: start the CLI, send the prompt, read line after line,
@@ -13,10 +13,10 @@ export class NaiveHost implements AsyncDisposable {
   readonly cli: ProcessTransport;
   /** What was said, for the doctor. */
   readonly frames: Frame[] = [];
-  readonly #world: World;
+  readonly #world: FaultSetup;
   readonly #tap = new PipeTap((frame) => this.frames.push(frame));
 
-  constructor(world: World) {
+  constructor(world: FaultSetup) {
     this.#world = world;
     this.cli = spawnProcess({
       command: world.command,

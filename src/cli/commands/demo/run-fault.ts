@@ -1,7 +1,7 @@
 import { RULES } from '../../../trace/index.ts';
 import { EXIT } from '../../command.ts';
-import { plain } from '../../terminal/entry-printer.ts';
-import type { Channel } from '../../terminal/terminal.ts';
+import { stripControlCharacters } from '../../terminal/entry-printer.ts';
+import type { TextOutput } from '../../terminal/terminal.ts';
 import type { Fault, Side } from './fault-types.ts';
 
 /** By the name on the command line; loaded when asked for. */
@@ -25,9 +25,9 @@ const SIDE_BY_SIDE = 110;
  * Runs the naive way and ours, one after the other, and lays them side by side. Code 0 when the
  * naive one broke and ours held: then the demo has shown what it promises.
  */
-export async function breakIt(
+export async function runFault(
   name: string,
-  out: Channel,
+  out: TextOutput,
   { json, signal }: { readonly json: boolean; readonly signal: AbortSignal },
 ): Promise<number> {
   const fault = await (LOADERS[name] as () => Promise<Fault>)();
@@ -48,7 +48,7 @@ export async function breakIt(
   return !naive.held && ours.held ? EXIT.ok : EXIT.failed;
 }
 
-function print(out: Channel, { naive: words }: Fault, naive: Side, ours: Side): void {
+function print(out: TextOutput, { naive: words }: Fault, naive: Side, ours: Side): void {
   const wide = out.width >= SIDE_BY_SIDE;
   const width = wide ? Math.floor((out.width - 3) / 2) : out.width;
   const left = column(out, `The naive way: ${words}`, naive, width);
@@ -69,10 +69,15 @@ interface Cell {
 
 const blank: Cell = { text: '', length: 0 };
 
-function column(out: Channel, head: string, { lines, held, verdict }: Side, width: number): Cell[] {
+function column(
+  out: TextOutput,
+  head: string,
+  { lines, held, verdict }: Side,
+  width: number,
+): Cell[] {
   const colour = held ? 'green' : 'red';
-  const cells = (text: string, style?: Parameters<Channel['style']>[0]): Cell[] =>
-    wrapText(plain(text), width).map((line) => ({
+  const cells = (text: string, style?: Parameters<TextOutput['style']>[0]): Cell[] =>
+    wrapText(stripControlCharacters(text), width).map((line) => ({
       text: style === undefined ? line : out.style(style, line),
       length: line.length,
     }));

@@ -24,13 +24,16 @@ const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 const NODE = [20, 19] as const;
 const TEMP_BYTES = 512 * 1024 * 1024;
 
-export interface Place {
+export interface InstallationOptions {
   readonly port: number;
   readonly store: string;
 }
 
 /** Looks at everything that the commands need; changes nothing but a file in the temporary folder. */
-export async function checkInstallation({ port, store }: Place): Promise<readonly Check[]> {
+export async function checkInstallation({
+  port,
+  store,
+}: InstallationOptions): Promise<readonly Check[]> {
   return [
     node(),
     built(),

@@ -1,6 +1,6 @@
 import type { Finding, Severity } from '../../../trace/index.ts';
-import { plain } from '../../terminal/entry-printer.ts';
-import type { Channel } from '../../terminal/terminal.ts';
+import { stripControlCharacters } from '../../terminal/entry-printer.ts';
+import type { TextOutput } from '../../terminal/terminal.ts';
 import type { Check } from './check-installation.ts';
 
 const MARK = {
@@ -10,11 +10,11 @@ const MARK = {
 } as const satisfies Record<Severity, readonly [string, string]>;
 
 /** Findings as a person reads them: where, what, which rule, what to do. */
-export function printFindings(out: Channel, file: string, findings: readonly Finding[]): void {
+export function printFindings(out: TextOutput, file: string, findings: readonly Finding[]): void {
   for (const { rule, severity, line, what, fix } of findings) {
     const [colour, sign] = MARK[severity];
     const where = line === 0 ? '' : out.style('dim', `${file}:${line} `);
-    out.line(`${out.style(colour, sign)} ${where}${plain(what)}`);
+    out.line(`${out.style(colour, sign)} ${where}${stripControlCharacters(what)}`);
     out.line(`    ${out.style('dim', `${rule}:`)} ${fix}`);
   }
 }
@@ -36,7 +36,7 @@ export const isBroken = (findings: readonly Finding[]): boolean =>
 
 const STATE = { ok: ['green', '✓'], missing: ['red', '✗'], optional: ['yellow', '-'] } as const;
 
-export function printChecks(out: Channel, checks: readonly Check[]): void {
+export function printChecks(out: TextOutput, checks: readonly Check[]): void {
   for (const { name, state, what, cost, fix } of checks) {
     const [colour, sign] = STATE[state];
     out.line(`${out.style(colour, sign)} ${name.padEnd(11)} ${what}`);

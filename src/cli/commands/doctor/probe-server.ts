@@ -10,7 +10,7 @@ import {
   readStreamEvent,
   type RecordedStreamEvent,
 } from '../../../trace/a2a-events.ts';
-import { Caller, type Heard } from './raw-client.ts';
+import { RawClient, type ReceivedStream } from './raw-client.ts';
 
 export interface ProbeOptions {
   readonly message: string;
@@ -40,7 +40,7 @@ export async function probe(url: string, options: ProbeOptions): Promise<Probe> 
   facts.push(
     `the card of ${JSON.stringify(card['name'])} offers A2A ${place.version} at ${place.url}`,
   );
-  const caller = new Caller(place, options.headers);
+  const caller = new RawClient(place, options.headers);
   const run = { caller, place, options, findings, facts };
   await wholeRun(run);
   await unknownTask(run);
@@ -48,8 +48,8 @@ export async function probe(url: string, options: ProbeOptions): Promise<Probe> 
   return { findings, facts };
 }
 
-interface Run {
-  readonly caller: Caller;
+interface ProbeRun {
+  readonly caller: RawClient;
   readonly place: Interface;
   readonly options: ProbeOptions;
   readonly findings: Finding[];
@@ -111,7 +111,7 @@ function choose(card: JsonObject, url: string): Interface {
   );
 }
 
-async function wholeRun({ caller, place, options, findings, facts }: Run): Promise<void> {
+async function wholeRun({ caller, place, options, findings, facts }: ProbeRun): Promise<void> {
   const signal = limit(options);
   const heard = await caller.listen('stream', caller.message(options.message), { signal });
   const events = eventsOf(heard);
@@ -135,7 +135,7 @@ async function wholeRun({ caller, place, options, findings, facts }: Run): Promi
   else facts.push(`the task reads ${String(stored)} afterwards, as the stream said`);
 }
 
-async function unknownTask({ caller, options, findings, facts }: Run): Promise<void> {
+async function unknownTask({ caller, options, findings, facts }: ProbeRun): Promise<void> {
   const id = `no-such-task-${Date.now()}`;
   const { error } = await caller.call('get', { id }, limit(options));
   const code = isObject(error) ? error['code'] : undefined;
@@ -147,7 +147,7 @@ async function unknownTask({ caller, options, findings, facts }: Run): Promise<v
 }
 
 /** Cuts the connection after the second event and comes back. */
-async function cutRun({ caller, place, options, findings, facts }: Run): Promise<void> {
+async function cutRun({ caller, place, options, findings, facts }: ProbeRun): Promise<void> {
   const signal = limit(options);
   const before = await caller.listen('stream', caller.message(options.message), {
     signal,
@@ -204,7 +204,7 @@ async function cutRun({ caller, place, options, findings, facts }: Run): Promise
 }
 
 /** Whether a client that put the two halves together has another text than the server. */
-function differs(halves: readonly Heard[], task: unknown): string | undefined {
+function differs(halves: readonly ReceivedStream[], task: unknown): string | undefined {
   const fold = new TaskFold();
   for (const { records } of halves) {
     for (const [at, { data }] of records.entries())
@@ -216,19 +216,19 @@ function differs(halves: readonly Heard[], task: unknown): string | undefined {
   return `put together, the two halves have ${fold.text.length} characters, the task ${stored.text.length}`;
 }
 
-function judge(heard: Heard, options: Parameters<typeof checkStream>[0]): Finding[] {
+function judge(heard: ReceivedStream, options: Parameters<typeof checkStream>[0]): Finding[] {
   const checker = checkStream(options);
   const found = heard.records.flatMap((record, at) => [...checker.see(record, at + 1)]);
   return [...found, ...checker.end()];
 }
 
-function describe({ records, sentAt, silentMs }: Heard): string {
+function describe({ records, sentAt, silentMs }: ReceivedStream): string {
   const [first, last] = [records[0], records.at(-1)];
   if (!first || !last) return 'the stream had no event';
   return `first event after ${first.at - sentAt} ms, ${records.length} events in ${last.at - sentAt} ms, longest silence ${silentMs} ms`;
 }
 
-const eventsOf = ({ records }: Heard): RecordedStreamEvent[] =>
+const eventsOf = ({ records }: ReceivedStream): RecordedStreamEvent[] =>
   records.map(({ data }) => readStreamEvent(resultOf(data)));
 
 function resultOf(data: string): unknown {
@@ -256,4 +256,5 @@ function statusState(task: unknown, version: Interface['version']): string | und
   return readState(version, isObject(status) ? status['state'] : undefined);
 }
 
-const firstWords = ({ records }: Heard): string => records[0]?.data.slice(0, 200) ?? 'nothing';
+const firstWords = ({ records }: ReceivedStream): string =>
+  records[0]?.data.slice(0, 200) ?? 'nothing';

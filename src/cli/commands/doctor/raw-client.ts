@@ -6,7 +6,7 @@ import { InvalidLine, SseDecoder } from '../../../wire/index.ts';
 import type { StreamRecord } from '../../../trace/index.ts';
 
 /** What came back on one stream, as it came. */
-export interface Heard {
+export interface ReceivedStream {
   readonly headers: Headers;
   readonly sentAt: number;
   readonly records: readonly (StreamRecord & { readonly at: number })[];
@@ -23,7 +23,7 @@ const METHODS = {
  * Talks to a server on the wire itself: our client would mend what the doctor looks for. Requests
  * have the ids 1, 2, …
  */
-export class Caller {
+export class RawClient {
   readonly #place: Interface;
   readonly #headers: Readonly<Record<string, string>>;
   #ids = 0;
@@ -57,7 +57,7 @@ export class Caller {
     operation: 'stream' | 'subscribe',
     params: JsonObject,
     options: { readonly signal: AbortSignal; readonly limit?: number; readonly after?: string },
-  ): Promise<Heard> {
+  ): Promise<ReceivedStream> {
     const { signal, limit = Infinity, after } = options;
     const leave = new AbortController();
     const headers: Record<string, string> = after === undefined ? {} : { 'last-event-id': after };

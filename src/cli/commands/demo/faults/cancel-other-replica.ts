@@ -5,7 +5,7 @@ import { serve } from '../../../../serve/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
 import { memoryLog } from '../../../../task/memory/memory-log.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { naiveServer } from '../naive-server.ts';
 
 const STEPS = 20;
@@ -17,7 +17,7 @@ export const cancelOtherReplica: Fault = {
   naive: 'Each replica has a Map of what it runs; cancel looks there.',
   ours: 'A cancel is an entry in the log that all replicas share; the one that runs the task hears it.',
   async runNaive(signal) {
-    const story = new Story();
+    const story = new FaultReport();
     let steps = 0;
     let ended: () => void = () => {};
     const isEnded = new Promise<void>((resolve) => (ended = resolve));
@@ -50,7 +50,7 @@ export const cancelOtherReplica: Fault = {
     return verdict(story, steps);
   },
   async runOurs(signal) {
-    const story = new Story();
+    const story = new FaultReport();
     let steps = 0;
     const agent: Agent = async function* (_turn, ctx) {
       yield { type: 'status', message: 'working' };
@@ -83,7 +83,7 @@ async function work(signal: AbortSignal, onStep: () => void): Promise<void> {
   }
 }
 
-function verdict(story: Story, steps: number): ReturnType<Story['end']> {
+function verdict(story: FaultReport, steps: number): ReturnType<FaultReport['end']> {
   story.tell(`the agent did ${steps} of ${STEPS} steps`);
   const held = steps < STEPS;
   return story.end(held, held ? 'it stopped' : 'it went on to the end, at your cost');

@@ -1,9 +1,9 @@
 import { DuolaneError } from '../../../../errors.ts';
 import { openSession } from '../../../../host/index.ts';
 import { spawnProcess, type ProcessTransport } from '../../../../process/index.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { deltaOf, NaiveHost } from '../naive-host.ts';
-import { World } from '../fault-setup.ts';
+import { FaultSetup } from '../fault-setup.ts';
 
 const SCRIPT = [{ text: 'Drink a lot, rest, and see a doctor after three days.', delayMs: 40 }];
 const PIECES = 4;
@@ -15,8 +15,8 @@ export const killCli: Fault = {
   naive: 'Read lines until there are none; what has come is the answer.',
   ours: 'A turn without its result is an error that says how the process ended, with its stderr and last frames.',
   async runNaive() {
-    const story = new Story();
-    await using world = await World.open({ script: SCRIPT });
+    const story = new FaultReport();
+    await using world = await FaultSetup.open({ script: SCRIPT });
     await using host = new NaiveHost(world);
     host.prompt('What helps against fever?');
     let answer = '';
@@ -37,8 +37,8 @@ export const killCli: Fault = {
     );
   },
   async runOurs() {
-    const story = new Story();
-    await using world = await World.open({ script: SCRIPT });
+    const story = new FaultReport();
+    await using world = await FaultSetup.open({ script: SCRIPT });
     let cli: ProcessTransport | undefined;
     const transport = (launch: Parameters<typeof spawnProcess>[0]): ProcessTransport =>
       (cli = spawnProcess(launch));
@@ -60,7 +60,7 @@ export const killCli: Fault = {
   },
 };
 
-function kill(cli: ProcessTransport, story: Story): void {
+function kill(cli: ProcessTransport, story: FaultReport): void {
   if (cli.pid === undefined) return;
   story.tell('kill -9 of the CLI');
   process.kill(cli.pid, 'SIGKILL');

@@ -1,8 +1,8 @@
 import { openSession } from '../../../../host/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { NaiveHost } from '../naive-host.ts';
-import { ONE_CALL, World } from '../fault-setup.ts';
+import { ONE_CALL, FaultSetup } from '../fault-setup.ts';
 
 const TOOL_MS = 400;
 
@@ -13,8 +13,8 @@ export const lateWrite: Fault = {
   naive: 'Close the session when the person leaves. The handler does not know, and writes.',
   ours: 'Closing aborts the handler through its signal and waits for it; a late answer is dropped in words, never thrown.',
   async runNaive() {
-    const story = new Story();
-    await using world = await World.open({ script: ONE_CALL, toolMs: TOOL_MS });
+    const story = new FaultReport();
+    await using world = await FaultSetup.open({ script: ONE_CALL, toolMs: TOOL_MS });
     const host = new NaiveHost(world);
     let failure: Error | undefined;
     let handler: Promise<void> | undefined;
@@ -40,11 +40,11 @@ export const lateWrite: Fault = {
     );
   },
   async runOurs() {
-    const story = new Story();
+    const story = new FaultReport();
     let aborted = false;
     let called: () => void = () => {};
     const isCalled = new Promise<void>((resolve) => (called = resolve));
-    await using world = await World.open({
+    await using world = await FaultSetup.open({
       script: ONE_CALL,
       toolMs: TOOL_MS,
       onTool: (what) => {

@@ -4,7 +4,7 @@ import type { AgentEvent } from '../../../../event/types.ts';
 import { serve } from '../../../../serve/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
 import { memoryLog } from '../../../../task/memory/memory-log.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { events, naiveServer } from '../naive-server.ts';
 
 const COUNT = 30;
@@ -20,7 +20,7 @@ export const lostEvent: Fault = {
   naive: 'An event emitter per task: whoever is connected gets the event.',
   ours: 'Events are numbered in the log before anybody sees them; a client comes back behind its last one.',
   async runNaive(signal) {
-    const story = new Story();
+    const story = new FaultReport();
     const task = new EventEmitter();
     await using server = await naiveServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -50,7 +50,7 @@ export const lostEvent: Fault = {
     return verdict(story, new Set(seen).size);
   },
   async runOurs(signal) {
-    const story = new Story();
+    const story = new FaultReport();
     await using log = memoryLog();
     await using server = await serve(counting, { log, page: false });
     const client = await connectA2A(server.url, { signal });
@@ -82,7 +82,7 @@ async function* counting(): AsyncGenerator<AgentEvent, void, undefined> {
   }
 }
 
-function verdict(story: Story, got: number): ReturnType<Story['end']> {
+function verdict(story: FaultReport, got: number): ReturnType<FaultReport['end']> {
   story.tell(`${got} of ${COUNT} events arrived`);
   return story.end(
     got === COUNT,

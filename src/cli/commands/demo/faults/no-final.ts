@@ -2,7 +2,7 @@ import type { Agent } from '../../../../event/types.ts';
 import { serve } from '../../../../serve/index.ts';
 import { memoryLog } from '../../../../task/memory/memory-log.ts';
 import { checkStream } from '../../../../trace/index.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { events, eventLine, eventWords, naiveServer, streamRequest } from '../naive-server.ts';
 
 const place = { taskId: 'task-1', contextId: 'context-1' };
@@ -26,7 +26,7 @@ export const noFinal: Fault = {
   naive: 'Send events as they come; on an error, log it and end the response.',
   ours: 'The contract stands in front of the log: whatever the agent throws or forgets, there is one final event.',
   async runNaive(signal) {
-    const story = new Story();
+    const story = new FaultReport();
     await using server = await naiveServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write(eventLine(submitted));
@@ -39,7 +39,7 @@ export const noFinal: Fault = {
     return await follow(story, server.url, signal);
   },
   async runOurs(signal) {
-    const story = new Story();
+    const story = new FaultReport();
     await using log = memoryLog();
     const failing: Agent = async function* () {
       yield { type: 'text.delta', id: 'a', delta: await agent() };
@@ -53,10 +53,10 @@ export const noFinal: Fault = {
 };
 
 async function follow(
-  story: Story,
+  story: FaultReport,
   url: string,
   signal: AbortSignal,
-): Promise<ReturnType<Story['end']>> {
+): Promise<ReturnType<FaultReport['end']>> {
   const checker = checkStream({ requestId: 1 });
   let line = 0;
   for await (const data of events(url, streamRequest('hello'), signal)) {

@@ -1,8 +1,8 @@
 import { openSession } from '../../../../host/index.ts';
 import { sleep } from '../../../../stream/abort.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { NaiveHost } from '../naive-host.ts';
-import { World } from '../fault-setup.ts';
+import { FaultSetup } from '../fault-setup.ts';
 
 const WORDS = Array.from({ length: 60 }, (_, n) => `word${n}`).join(' ');
 const SCRIPT = [
@@ -19,9 +19,9 @@ export const slowConsumer: Fault = {
   naive: 'One loop reads the pipe: show a message, answer a request, next line.',
   ours: 'A control frame is dispatched when it is parsed. Messages wait in a queue that spills to disk.',
   async runNaive() {
-    const story = new Story();
+    const story = new FaultReport();
     let asked = 0;
-    await using world = await World.open({ script: SCRIPT, onTool: () => (asked = story.ms) });
+    await using world = await FaultSetup.open({ script: SCRIPT, onTool: () => (asked = story.ms) });
     await using host = new NaiveHost(world);
     host.prompt('Tell me a lot, then look it up.');
     let first = 0;
@@ -36,9 +36,9 @@ export const slowConsumer: Fault = {
     return verdict(story, first, asked);
   },
   async runOurs() {
-    const story = new Story();
+    const story = new FaultReport();
     let asked = 0;
-    await using world = await World.open({
+    await using world = await FaultSetup.open({
       script: SCRIPT,
       onTool: (what) => {
         if (what === 'called') asked = story.ms;
@@ -55,7 +55,7 @@ export const slowConsumer: Fault = {
   },
 };
 
-function verdict(story: Story, first: number, asked: number): ReturnType<Story['end']> {
+function verdict(story: FaultReport, first: number, asked: number): ReturnType<FaultReport['end']> {
   const waitedMs = asked - first;
   story.tell(`the consumer takes ${MESSAGE_MS} ms for each message`);
   story.tell(`the tool was called ${waitedMs} ms after the first piece of text`);

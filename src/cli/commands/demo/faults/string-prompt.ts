@@ -1,7 +1,7 @@
 import { query } from '../../../../host/index.ts';
-import { type Fault, Story } from '../fault-types.ts';
+import { type Fault, FaultReport } from '../fault-types.ts';
 import { NaiveHost } from '../naive-host.ts';
-import { judge, ONE_CALL, World } from '../fault-setup.ts';
+import { judge, ONE_CALL, FaultSetup } from '../fault-setup.ts';
 
 export const stringPrompt: Fault = {
   title: 'A string prompt closes stdin, and tool answers have nowhere to go',
@@ -10,8 +10,8 @@ export const stringPrompt: Fault = {
   naive: 'The prompt is a string: write it, close stdin, read the answer.',
   ours: 'A string is wrapped into a stream. Stdin closes when the run is idle, never before.',
   async runNaive() {
-    const story = new Story();
-    await using world = await World.open({
+    const story = new FaultReport();
+    await using world = await FaultSetup.open({
       script: ONE_CALL,
       onTool: () => story.tell('the tool runs'),
     });
@@ -39,8 +39,8 @@ export const stringPrompt: Fault = {
     );
   },
   async runOurs() {
-    const story = new Story();
-    await using world = await World.open({
+    const story = new FaultReport();
+    await using world = await FaultSetup.open({
       script: ONE_CALL,
       onTool: (what) => story.tell(`the tool is ${what}`),
     });
