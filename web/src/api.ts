@@ -13,7 +13,7 @@ import type {
 export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow };
 
 /** The server wants to know who asks. */
-export class SignedOut extends Error {
+export class SignInRequired extends Error {
   constructor() {
     super('You are signed out.');
   }
@@ -61,7 +61,7 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
       body: JSON.stringify(body),
     }),
   });
-  if (response.status === 401) throw new SignedOut();
+  if (response.status === 401) throw new SignInRequired();
   const value = (await response.json()) as T & { error?: { code?: string; message: string } };
   if (response.ok) return value;
   const { code = '', message = `the server answered ${response.status}` } = value.error ?? {};
@@ -71,7 +71,7 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
 export const listAgents = async (): Promise<readonly AgentCardLite[]> =>
   (await json<{ agents: AgentCardLite[] }>('/api/agents')).agents;
 
-export const listTasks = async (): Promise<readonly TaskRow[]> =>
+export const fetchTasks = async (): Promise<readonly TaskRow[]> =>
   (await json<{ tasks: TaskRow[] }>('/api/tasks')).tasks;
 
 export const listReplicas = async (): Promise<readonly ReplicaRow[]> =>
@@ -91,14 +91,14 @@ export const cancelTask = (task: string): Promise<unknown> =>
 /** Where the whole log of a task is, as JSON lines. */
 export const tracePath = (task: string): string => `/api/tasks/${encodeURIComponent(task)}/trace`;
 
-export async function readTrace(task: string): Promise<readonly Entry[]> {
+export async function fetchTrace(task: string): Promise<readonly Entry[]> {
   const response = await ask(tracePath(task));
   if (!response.ok) throw new Error(`the trace cannot be read: ${response.status}`);
   const text = await response.text();
   return text.split('\n').filter(Boolean).map(parseEntry);
 }
 
-export interface Subscription {
+export interface TaskSubscription {
   close(): void;
 }
 
@@ -119,7 +119,7 @@ const MAX_RETRY_MS = 15_000;
  * us. So is a stream that the server ended for a reason that passes; for any other reason it is
  * `failed`, and the person may reconnect.
  */
-export function subscribe(task: string, after: number, on: Listener): Subscription {
+export function subscribeToTask(task: string, after: number, on: Listener): TaskSubscription {
   const path = `/api/tasks/${encodeURIComponent(task)}`;
   let last = after;
   let closed = false;
@@ -172,7 +172,7 @@ export function subscribe(task: string, after: number, on: Listener): Subscripti
       ({ status }) => {
         if (closed) return;
         if (status === 404) on.line('gone');
-        else if (status === 401) on.failed(new SignedOut());
+        else if (status === 401) on.failed(new SignInRequired());
         else source = open();
       },
       () => {

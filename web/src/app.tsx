@@ -2,15 +2,15 @@ import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import {
   listAgents,
-  listTasks,
+  fetchTasks,
   readSession,
-  SignedOut,
+  SignInRequired,
   signOut,
   type AgentCardLite,
   type SessionHead,
   type TaskRow,
 } from './api.ts';
-import { poll } from './state/poll.ts';
+import { pollInterval } from './state/poll.ts';
 import { Replicas } from './side/replica-list.tsx';
 import { RunForm } from './side/run-form.tsx';
 import { SignIn } from './side/sign-in.tsx';
@@ -62,22 +62,22 @@ function Tasks({
   const [offline, setOffline] = useState(false);
   const [error, setError] = useState('');
   const fail = (reason: unknown): void => {
-    if (reason instanceof SignedOut) onSignedOut();
+    if (reason instanceof SignInRequired) onSignedOut();
     else setError(reason instanceof Error ? reason.message : String(reason));
   };
 
   useEffect(() => {
     const look = async (): Promise<void> => {
       try {
-        setTasks(await listTasks());
+        setTasks(await fetchTasks());
         setOffline(false);
       } catch (reason) {
-        if (reason instanceof SignedOut) onSignedOut();
+        if (reason instanceof SignInRequired) onSignedOut();
         else setOffline(true); // the server may be on its way back: go on asking
       }
     };
     listAgents().then(setAgents, fail);
-    const polling = poll(look, POLL_MS);
+    const polling = pollInterval(look, POLL_MS);
     const moved = (): void => {
       setOpen(location.hash.slice(1));
       setError('');

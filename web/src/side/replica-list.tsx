@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { listReplicas, type ReplicaRow } from '../api.ts';
-import { poll } from '../state/poll.ts';
+import { pollInterval } from '../state/poll.ts';
 import { duration } from '../state/task-view.ts';
 
 const POLL_MS = 3000;
@@ -13,7 +13,7 @@ export function Replicas(): VNode | null {
   const [replicas, setReplicas] = useState<readonly ReplicaRow[]>([]);
   useEffect(() => {
     // A server that does not answer is told elsewhere on the page.
-    const polling = poll(() => listReplicas().then(setReplicas, () => {}), POLL_MS);
+    const polling = pollInterval(() => listReplicas().then(setReplicas, () => {}), POLL_MS);
     polling.now();
     return () => polling.stop();
   }, []);

@@ -10,7 +10,7 @@ interface Sample {
 
 /** What an agent is asked: words, or JSON where its form is an object, begun with a sample. */
 export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
-  const samples = samplesOf(agent);
+  const samples = formSamples(agent);
   const takesData = agent.form?.['type'] === 'object';
   const [text, setText] = useState(samples[0]?.text ?? '');
   const [error, setError] = useState('');
@@ -82,7 +82,7 @@ function parse(text: string): unknown {
 }
 
 /** The examples of a form: strings as they are, records as JSON, named by their title or name. */
-export function samplesOf({ form }: AgentCardLite): readonly Sample[] {
+export function formSamples({ form }: AgentCardLite): readonly Sample[] {
   const examples: readonly unknown[] = Array.isArray(form?.['examples']) ? form['examples'] : [];
   return examples.map((example, i) => {
     if (typeof example === 'string') return { name: example.slice(0, 60), text: example };

@@ -1,7 +1,7 @@
 import { isObject } from '../../../src/json.ts';
 
 /** A passage that an answer may cite by its id. */
-export interface Source {
+export interface CitedSource {
   readonly id: string;
   readonly title: string;
   readonly section?: string;
@@ -22,7 +22,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
  * The passages in what a tool answered: `<source id title section>` elements in any text of it, and
  * objects with `id` and `text`. Whatever else is there is passed over.
  */
-export function* sourcesIn(value: unknown, depth = 0): Generator<Source, void, undefined> {
+export function* sourcesIn(value: unknown, depth = 0): Generator<CitedSource, void, undefined> {
   if (depth > MAX_DEPTH) return;
   if (typeof value === 'string') yield* elements(value);
   else if (Array.isArray(value)) for (const item of value) yield* sourcesIn(item, depth + 1);
@@ -39,7 +39,7 @@ export function* sourcesIn(value: unknown, depth = 0): Generator<Source, void, u
   }
 }
 
-function* elements(text: string): Generator<Source, void, undefined> {
+function* elements(text: string): Generator<CitedSource, void, undefined> {
   for (const { head, body } of pairs(text)) {
     const attributes = new Map(attributesIn(head));
     const id = attributes.get('id');

@@ -1,9 +1,9 @@
 import { advance } from '../../../src/event/fold/advance.ts';
 import { isFinal } from '../../../src/event/fold/entry-rules.ts';
 import type { Entry, Snapshot } from '../../../src/event/types.ts';
-import { toolName } from './frame-facts.ts';
+import { displayToolName } from './frame-facts.ts';
 
-export interface Rule {
+export interface ContractRule {
   readonly name: string;
   readonly state: 'kept' | 'broken' | 'open';
   /** What is broken, or still awaited, in words. */
@@ -14,7 +14,7 @@ export interface Rule {
  * Folds the entries of a task and keeps book of the promises of its stream. A broken promise stays
  * broken, with the first reason; what follows is folded as well as it can be.
  */
-export class Contract {
+export class ContractCheck {
   snapshot: Snapshot | undefined;
   #seq = 0;
   #first: Entry['type'] | undefined;
@@ -62,10 +62,10 @@ export class Contract {
     return this.#finalAt !== undefined;
   }
 
-  get rules(): readonly Rule[] {
+  get rules(): readonly ContractRule[] {
     const { over } = this;
     const open = [...this.#open];
-    const names = open.map(([, name]) => toolName(name)).join(', ');
+    const names = open.map(([, name]) => displayToolName(name)).join(', ');
     const exactly = open.map(([callId, name]) => `${name} (${callId})`).join(', ');
     const first = this.#first;
     return [
@@ -118,9 +118,9 @@ export class Contract {
   }
 }
 
-const rule = (name: string, broken: string | undefined, awaited?: string): Rule =>
+const rule = (name: string, broken: string | undefined, awaited?: string): ContractRule =>
   ({
     name,
     state: broken ? 'broken' : awaited ? 'open' : 'kept',
     ...((broken ?? awaited) && { detail: broken ?? awaited }),
-  }) as Rule;
+  }) as ContractRule;

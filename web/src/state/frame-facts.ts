@@ -34,7 +34,7 @@ function readRequest(data: JsonObject): FrameFacts {
       return method === 'tools/call' ? { ...base, label, isToolCall: true } : { ...base, label };
     }
     case 'can_use_tool':
-      return { ...base, label: `permission: ${toolName(word(request['tool_name']))}` };
+      return { ...base, label: `permission: ${displayToolName(word(request['tool_name']))}` };
     case 'hook_callback': {
       const event = word(object(request['input'])['hook_event_name']);
       return { ...base, label: `hook: ${event || word(request['callback_id'])}` };
@@ -56,7 +56,8 @@ function readAnswer(data: JsonObject): FrameFacts {
 }
 
 /** `mcp__notes__lookup` is `notes · lookup`. */
-export const toolName = (name: string): string => name.replace(/^mcp__/, '').replace('__', ' · ');
+export const displayToolName = (name: string): string =>
+  name.replace(/^mcp__/, '').replace('__', ' · ');
 
 /** `notes · lookup` where the server goes without saying. */
 export const shortName = (name: string): string => name.replace(/^.* · /, '');

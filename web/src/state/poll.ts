@@ -8,7 +8,7 @@ export interface Poll {
  * Asks again and again while the page is seen, one question at a time: a server that is slow is not
  * asked more often because of it, and no old answer comes after a newer one.
  */
-export function poll(
+export function pollInterval(
   ask: () => Promise<void>,
   everyMs: number,
   isHidden = (): boolean => document.hidden,

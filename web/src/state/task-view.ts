@@ -1,10 +1,10 @@
 import type { Entry, Frame, Part, Snapshot } from '../../../src/event/types.ts';
-import { Contract } from './contract-check.ts';
-import { readFrame, shortName, toolName } from './frame-facts.ts';
-import { sourcesIn, type Source } from './cited-sources.ts';
+import { ContractCheck } from './contract-check.ts';
+import { readFrame, shortName, displayToolName } from './frame-facts.ts';
+import { sourcesIn, type CitedSource } from './cited-sources.ts';
 
 /** One line of the timeline. Text grows in place: a block is one row, however many deltas. */
-export interface Row {
+export interface TimelineRow {
   readonly kind: 'user' | 'text' | 'reasoning' | 'note' | 'call' | 'result' | 'control' | 'end';
   readonly seq: number;
   readonly at: number;
@@ -45,12 +45,12 @@ type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
 /** What the page shows of a task: a fold of its entries, pure, O(1) each but for open calls. */
 export class TaskView {
-  readonly contract: Contract = new Contract();
-  readonly rows: Row[] = [];
+  readonly contract: ContractCheck = new ContractCheck();
+  readonly rows: TimelineRow[] = [];
   readonly bars: Bar[] = [];
   /** What was asked and answered, without sub-agents, in order. */
-  readonly talk: Row[] = [];
-  readonly sources: Map<string, Source> = new Map();
+  readonly talk: TimelineRow[] = [];
+  readonly sources: Map<string, CitedSource> = new Map();
   /** How many bars stood side by side at most. */
   tracks = 0;
   status = '';
@@ -59,7 +59,7 @@ export class TaskView {
   failure: string | undefined;
   cancelRequestedAt: number | undefined;
   endedAt: number | undefined;
-  #blocks = new Map<string, Row>();
+  #blocks = new Map<string, TimelineRow>();
   #calls = new Map<string, Bar>();
   #asked = new Map<string, Bar>();
   #taken = new Set<number>();
@@ -75,7 +75,7 @@ export class TaskView {
     return [...this.#calls.values()];
   }
 
-  /** `old`: the task had ended before we came (see `Contract`). */
+  /** `old`: the task had ended before we came (see `ContractCheck`). */
   feed(entry: Entry, old = false): void {
     const before = this.snapshot?.current?.messageId;
     this.contract.take(entry, old);
@@ -138,7 +138,7 @@ export class TaskView {
     const said = turn.parts.map(wordsOfPart);
     const answered = (turn.answers ?? []).map(({ id, action }) => `${ACTIONS[action]} (${id})`);
     for (const text of [...said, ...answered]) {
-      const row: Row = { kind: 'user', seq: entry.seq, at: entry.at, text, raw: turn };
+      const row: TimelineRow = { kind: 'user', seq: entry.seq, at: entry.at, text, raw: turn };
       this.rows.push(row);
       this.talk.push(row);
     }
@@ -175,13 +175,20 @@ export class TaskView {
     this.rows.push({ kind: 'note', seq, at, text, raw: entry, ...path, ...(tone && { tone }) });
   }
 
-  #block(entry: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): Row {
+  #block(entry: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): TimelineRow {
     const key = blockKey(entry);
     const known = this.#blocks.get(key);
     if (known) return known;
     const { seq, at, path } = entry;
     const kind = entry.type.startsWith('text') ? 'text' : 'reasoning';
-    const row: Row = { kind, seq, at, text: '', growing: true, ...(path?.length && { path }) };
+    const row: TimelineRow = {
+      kind,
+      seq,
+      at,
+      text: '',
+      growing: true,
+      ...(path?.length && { path }),
+    };
     this.#blocks.set(key, row);
     this.rows.push(row);
     if (kind === 'text' && !path?.length) {
@@ -208,7 +215,7 @@ export class TaskView {
     const { callId, name, seq, at, path } = entry;
     const known = this.#calls.get(callId);
     if (known) return known;
-    const bar = this.#open('call', callId, toolName(name), at);
+    const bar = this.#open('call', callId, displayToolName(name), at);
     this.#calls.set(callId, bar);
     this.rows.push({ kind: 'call', seq, at, text: bar.name, bar, ...(path && { path }) });
     return bar;

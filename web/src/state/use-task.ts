@@ -1,13 +1,13 @@
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { readTrace, subscribe, type Subscription } from '../api.ts';
+import { fetchTrace, subscribeToTask, type TaskSubscription } from '../api.ts';
 import { Replay, type Speed } from './replay.ts';
 import { TaskView } from './task-view.ts';
 
-export type Line = 'opening' | 'live' | 'lost' | 'failed' | 'cut' | 'ended' | 'gone';
+export type ConnectionState = 'opening' | 'live' | 'lost' | 'failed' | 'cut' | 'ended' | 'gone';
 
 export interface LiveTask {
   readonly view: TaskView;
-  readonly line: Line;
+  readonly line: ConnectionState;
   /** How many entries the last reconnect caught up with. */
   readonly replayed: number | undefined;
   /** The server's clock, ticking while the task goes on. */
@@ -22,9 +22,9 @@ export interface LiveTask {
 /** One task, followed live; redrawn at most once a frame, whatever comes. */
 export function useTask(task: string, onError: (error: unknown) => void): LiveTask {
   const view = useRef(new TaskView());
-  const subscription = useRef<Subscription | undefined>(undefined);
+  const subscription = useRef<TaskSubscription | undefined>(undefined);
   const skew = useRef(0);
-  const [line, setLine] = useState<Line>('opening');
+  const [line, setLine] = useState<ConnectionState>('opening');
   const [replayed, setReplayed] = useState<number>();
   const [replay, setReplay] = useState<Replay>();
   const [, draw] = useReducer((n: number) => n + 1, 0);
@@ -33,7 +33,7 @@ export function useTask(task: string, onError: (error: unknown) => void): LiveTa
     let old = false;
     let frame = 0;
     subscription.current?.close();
-    subscription.current = subscribe(task, view.current.contract.seq, {
+    subscription.current = subscribeToTask(task, view.current.contract.seq, {
       head({ seq, at, over }) {
         const { seq: known } = view.current.contract;
         if (known > 0) setReplayed(seq - known);
@@ -90,7 +90,7 @@ export function useTask(task: string, onError: (error: unknown) => void): LiveTa
     },
     reconnect: connect,
     startReplay(speed) {
-      readTrace(task).then((entries) => setReplay(new Replay(entries, speed)), onError);
+      fetchTrace(task).then((entries) => setReplay(new Replay(entries, speed)), onError);
     },
     stopReplay: () => setReplay(undefined),
   };

@@ -1,14 +1,14 @@
 import type { VNode } from 'preact';
 import type { Artifact as ArtifactValue, Part } from '../../../src/event/types.ts';
 import { isObject } from '../../../src/json.ts';
-import { Data } from '../ui/data-view.tsx';
+import { DataView } from '../ui/data-view.tsx';
 import { Markdown } from '../ui/markdown.tsx';
-import type { Source } from '../state/cited-sources.ts';
+import type { CitedSource } from '../state/cited-sources.ts';
 
-type Sources = ReadonlyMap<string, Source>;
+type Sources = ReadonlyMap<string, CitedSource>;
 
 /** One thing that the agent made, readable, with a download of just what it is. */
-export function Artifact({
+export function ArtifactCard({
   artifact,
   sources,
 }: {
@@ -47,7 +47,7 @@ function keptAt(part: Part): string | undefined {
 const SHOWN_IMAGES = /^image\/(png|jpeg|gif|webp)$/;
 
 function PartView({ part, sources }: { readonly part: Part; readonly sources: Sources }): VNode {
-  if ('data' in part) return <Data value={part.data} sources={sources} />;
+  if ('data' in part) return <DataView value={part.data} sources={sources} />;
   if ('url' in part) {
     const words = part.filename ?? part.url;
     return /^https?:/i.test(part.url) ? (
@@ -74,7 +74,7 @@ function PartView({ part, sources }: { readonly part: Part; readonly sources: So
   return data === undefined ? (
     <pre tabIndex={0}>{text}</pre>
   ) : (
-    <Data value={data} sources={sources} />
+    <DataView value={data} sources={sources} />
   );
 }
 

@@ -1,7 +1,7 @@
 import type { RefObject, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { Artifact } from './artifact-card.tsx';
-import { Data } from '../ui/data-view.tsx';
+import { ArtifactCard } from './artifact-card.tsx';
+import { DataView } from '../ui/data-view.tsx';
 import { Markdown } from '../ui/markdown.tsx';
 import { nameOf } from '../ui/table-data.ts';
 import type { Bar, TaskView } from '../state/task-view.ts';
@@ -10,7 +10,7 @@ const NEAR_PX = 40;
 const LONG_CHARS = 200;
 
 /** What was asked and said, growing in place; then what is being done, the output and the artifacts. */
-export function Answer({ view }: { readonly view: TaskView }): VNode {
+export function ConversationPane({ view }: { readonly view: TaskView }): VNode {
   const { talk, snapshot, sources, inFlight, status } = view;
   const running = snapshot?.running === true;
   const waits = new Set(snapshot?.pending.map(({ callId }) => callId));
@@ -32,7 +32,7 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
     >
       {talk.map((row, i) =>
         row.kind === 'user' ? (
-          <Asked key={i} text={row.text} />
+          <QuestionProps key={i} text={row.text} />
         ) : row.void || (output !== undefined && isJson(row.text, output)) ? null : (
           <Markdown key={i} text={row.text} />
         ),
@@ -43,9 +43,9 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
         .map((bar) => (
           <Working key={bar.id} bar={bar} />
         ))}
-      {view.output !== undefined && !shown && <Data value={view.output} sources={sources} />}
+      {view.output !== undefined && !shown && <DataView value={view.output} sources={sources} />}
       {artifacts.map((artifact) => (
-        <Artifact key={artifact.artifactId} artifact={artifact} sources={sources} />
+        <ArtifactCard key={artifact.artifactId} artifact={artifact} sources={sources} />
       ))}
       {view.failure && <p class="error">{view.failure}</p>}
     </article>
@@ -53,7 +53,7 @@ export function Answer({ view }: { readonly view: TaskView }): VNode {
 }
 
 /** A record that was sent folds away; it is the answer that people came for. */
-function Asked({ text }: { readonly text: string }): VNode {
+function QuestionProps({ text }: { readonly text: string }): VNode {
   if (text.length <= LONG_CHARS) return <p class="asked">{text}</p>;
   const name = nameOf(parse(text));
   return (

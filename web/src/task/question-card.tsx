@@ -2,7 +2,7 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Answer, InputRequest } from '../../../src/ask.ts';
 import { Refused, sendAnswer } from '../api.ts';
-import { contentOf, draftOf, Fields, fieldsOf, type Field } from '../ui/form-fields.tsx';
+import { formContent, draftOf, FormFields, schemaFields, type Field } from '../ui/form-fields.tsx';
 
 const WORDS = {
   approval: { title: 'Your approval is needed', yes: 'Approve', no: 'Reject' },
@@ -18,7 +18,7 @@ interface Editor {
   readonly read: () => { readonly content?: unknown };
 }
 
-interface Asked {
+interface QuestionProps {
   readonly request: InputRequest;
   readonly task: string;
   /** Shown beside the card, which is gone once the log has an answer. */
@@ -29,18 +29,26 @@ interface Asked {
  * A card for one question to a person. It is drawn from the log, so it is there again after a
  * reload or a restart, on any replica, until somebody has answered.
  */
-export function Waiting(asked: Asked): VNode {
-  const fields = fieldsOf(asked.request.schema);
+export function QuestionCard(asked: QuestionProps): VNode {
+  const fields = schemaFields(asked.request.schema);
   return fields ? <InFields {...asked} fields={fields} /> : <InText {...asked} />;
 }
 
-const InFields = ({ fields, ...asked }: Asked & { readonly fields: readonly Field[] }): VNode => (
+const InFields = ({
+  fields,
+  ...asked
+}: QuestionProps & { readonly fields: readonly Field[] }): VNode => (
   <Card {...asked} editor={useFields(asked.request, fields)} />
 );
 
-const InText = (asked: Asked): VNode => <Card {...asked} editor={useText(asked.request)} />;
+const InText = (asked: QuestionProps): VNode => <Card {...asked} editor={useText(asked.request)} />;
 
-function Card({ request, task, onError, editor }: Asked & { readonly editor: Editor }): VNode {
+function Card({
+  request,
+  task,
+  onError,
+  editor,
+}: QuestionProps & { readonly editor: Editor }): VNode {
   const [sent, setSent] = useState(false);
   const [error, setError] = useState('');
   const words = WORDS[request.kind];
@@ -92,9 +100,9 @@ function useFields({ schema = {}, data }: InputRequest, fields: readonly Field[]
   const [offered] = useState(() => draftOf(fields, schema, data));
   const [draft, setDraft] = useState(offered);
   return {
-    view: <Fields fields={fields} draft={draft} onChange={setDraft} />,
+    view: <FormFields fields={fields} draft={draft} onChange={setDraft} />,
     edited: fields.some(({ name }) => draft[name] !== offered[name]),
-    read: () => ({ content: contentOf(fields, draft) }),
+    read: () => ({ content: formContent(fields, draft) }),
   };
 }
 

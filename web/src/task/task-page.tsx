@@ -1,17 +1,17 @@
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Answer } from './conversation-pane.tsx';
+import { ConversationPane } from './conversation-pane.tsx';
 import { cancelTask, tracePath } from '../api.ts';
-import type { Rule } from '../state/contract-check.ts';
+import type { ContractRule } from '../state/contract-check.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { nearestSpeed, SPEEDS, type Speed } from '../state/replay.ts';
 import { State } from '../side/task-list.tsx';
-import { describeRow, Timeline, wordsOf } from './timeline.tsx';
-import { useTask, type Line, type LiveTask } from '../state/use-task.ts';
-import { duration, type Row } from '../state/task-view.ts';
-import { Waiting } from './question-card.tsx';
+import { describeRow, Timeline, rowLabel } from './timeline.tsx';
+import { useTask, type ConnectionState, type LiveTask } from '../state/use-task.ts';
+import { duration, type TimelineRow } from '../state/task-view.ts';
+import { QuestionCard } from './question-card.tsx';
 
-const LINES: Readonly<Record<Line, string>> = {
+const CONNECTION_LABELS: Readonly<Record<ConnectionState, string>> = {
   opening: 'connecting',
   live: 'connected',
   lost: 'line lost, trying again',
@@ -30,13 +30,13 @@ export function Task({
   readonly onError: (error: unknown) => void;
 }): VNode {
   const live = useTask(task, onError);
-  const [picked, setPicked] = useState<Row>();
+  const [picked, setPicked] = useState<TimelineRow>();
   useEffect(() => {
     const wish = new URLSearchParams(location.search).get('replay');
     if (wish !== null) live.startReplay(nearestSpeed(Number(wish) || 1));
   }, [task]);
   const { view, replay } = live;
-  if (live.line === 'gone') return <Gone />;
+  if (live.line === 'gone') return <TaskNotFound />;
   return (
     <section class={replay ? 'task replaying' : 'task'} aria-label="Task">
       <header class="strip">
@@ -48,16 +48,16 @@ export function Task({
       </header>
       {!replay &&
         view.snapshot?.pending.map((request) => (
-          <Waiting key={request.id} request={request} task={task} onError={onError} />
+          <QuestionCard key={request.id} request={request} task={task} onError={onError} />
         ))}
       <div class="columns">
-        <Answer view={view} />
+        <ConversationPane view={view} />
         <Timeline view={view} now={live.now} onPick={setPicked} />
       </div>
-      <Promises rules={view.contract.rules} />
+      <ContractList rules={view.contract.rules} />
       {picked && (
         <Dialog
-          title={`Event ${picked.seq}: ${wordsOf(picked)}`}
+          title={`Event ${picked.seq}: ${rowLabel(picked)}`}
           onClose={() => setPicked(undefined)}
         >
           <pre tabIndex={0}>{JSON.stringify(describeRow(picked), null, 2)}</pre>
@@ -67,9 +67,9 @@ export function Task({
   );
 }
 
-const Gone = (): VNode => (
+const TaskNotFound = (): VNode => (
   <p class="empty" role="status">
-    {LINES.gone} <a href="#">All tasks</a>
+    {CONNECTION_LABELS.gone} <a href="#">All tasks</a>
   </p>
 );
 
@@ -77,7 +77,7 @@ const Gone = (): VNode => (
 function Facts({ live }: { readonly live: LiveTask }): VNode {
   const { view, line, replayed, now, replay } = live;
   const { snapshot, inFlight, cancelRequestedAt, endedAt } = view;
-  if (!snapshot) return <span role="status">{LINES[line]}</span>;
+  if (!snapshot) return <span role="status">{CONNECTION_LABELS[line]}</span>;
   const { createdAt, firstTextAt, usage, attempt, state } = snapshot;
   const facts = [
     attempt > 1 && `attempt ${attempt}`,
@@ -97,7 +97,7 @@ function Facts({ live }: { readonly live: LiveTask }): VNode {
     <>
       <span role="status">
         <State state={state} />{' '}
-        <span class={`line ${line}`}>{replay ? 'replay' : LINES[line]}</span>
+        <span class={`line ${line}`}>{replay ? 'replay' : CONNECTION_LABELS[line]}</span>
       </span>
       <span class="facts">
         <span>{snapshot.agent}</span>
@@ -172,7 +172,7 @@ const MARKS = { kept: '✓', broken: '✗', open: '…' } as const;
 const SAID = { kept: 'kept', broken: 'broken', open: 'still open' } as const;
 
 /** The promises of the stream, each with its tick, and in words what is broken or awaited. */
-function Promises({ rules }: { readonly rules: readonly Rule[] }): VNode {
+function ContractList({ rules }: { readonly rules: readonly ContractRule[] }): VNode {
   return (
     <ul class="contract" aria-label="Contract">
       {rules.map(({ name, state, detail }) => (

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { shortName } from '../state/frame-facts.ts';
-import { duration, type Bar, type Row, type TaskView } from '../state/task-view.ts';
+import { duration, type Bar, type TimelineRow, type TaskView } from '../state/task-view.ts';
 
 const ROW_PX = 28;
 const EXTRA_ROWS = 10;
@@ -13,7 +13,7 @@ const TAIL_CHARS = 30;
 interface Props {
   readonly view: TaskView;
   readonly now: number;
-  readonly onPick: (row: Row) => void;
+  readonly onPick: (row: TimelineRow) => void;
 }
 
 /**
@@ -126,7 +126,7 @@ function Line({
   active,
   onPick,
 }: {
-  readonly row: Row;
+  readonly row: TimelineRow;
   readonly index: number;
   readonly count: number;
   readonly active: boolean;
@@ -153,8 +153,8 @@ function Line({
 }
 
 /** What a row says in each lane. A call is seen in both: who is called, and with what. */
-function lanesOf(row: Row): readonly [string, string] {
-  const words = wordsOf(row);
+function lanesOf(row: TimelineRow): readonly [string, string] {
+  const words = rowLabel(row);
   if (row.kind === 'control') return ['', words];
   if (row.kind !== 'call') return [words, ''];
   const args = JSON.stringify(row.bar?.args ?? {});
@@ -162,7 +162,7 @@ function lanesOf(row: Row): readonly [string, string] {
 }
 
 /** A row in a few words. */
-export function wordsOf({ kind, text, growing, path, bar }: Row): string {
+export function rowLabel({ kind, text, growing, path, bar }: TimelineRow): string {
   const from = path ? `${path.join(' › ')}: ` : '';
   const tail = growing && text.length > TAIL_CHARS; // what grows is seen at its end
   const shown = tail ? `…${text.slice(-TAIL_CHARS)}` : text.slice(0, 200);
@@ -175,7 +175,7 @@ export function wordsOf({ kind, text, growing, path, bar }: Row): string {
 }
 
 /** Everything that is known of a row: the frames of a call with its arguments and answer, or the event. */
-export function describeRow({ bar, raw, kind, seq, at, text }: Row): unknown {
+export function describeRow({ bar, raw, kind, seq, at, text }: TimelineRow): unknown {
   if (!bar) return raw ?? { kind, seq, at: new Date(at).toISOString(), text };
   const { id, name, state, args, output, startedAt, endedAt, frames } = bar;
   return {
@@ -207,7 +207,7 @@ function Bars({
         .filter(({ from, to = rows.length }) => from < last && to >= first)
         .map((bar) => {
           const to = bar.to ?? rows.length - 1;
-          const row = rows[bar.from] as Row;
+          const row = rows[bar.from] as TimelineRow;
           return (
             <div
               key={`${bar.from}`}

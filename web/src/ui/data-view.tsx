@@ -2,10 +2,10 @@ import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { isObject } from '../../../src/json.ts';
 import { Dialog } from './dialog.tsx';
-import type { Source } from '../state/cited-sources.ts';
+import type { CitedSource } from '../state/cited-sources.ts';
 import { columnsOf, humanize, isWide, rowsOf, seriesOf, type Series } from './table-data.ts';
 
-type Sources = ReadonlyMap<string, Source>;
+type Sources = ReadonlyMap<string, CitedSource>;
 
 const MOST_ROWS = 200;
 const MAX_DEPTH = 6;
@@ -15,7 +15,7 @@ const WORD_CHARS = 30;
  * Structured data for people: sections, tables, charts. A string that is the id of a passage which
  * a tool returned opens that passage.
  */
-export function Data({
+export function DataView({
   value,
   sources,
   depth = 0,
@@ -36,7 +36,7 @@ export function Data({
       >
         {value.map((item: unknown, i) => (
           <li key={i}>
-            <Data value={item} sources={sources} depth={depth + 1} />
+            <DataView value={item} sources={sources} depth={depth + 1} />
           </li>
         ))}
       </ul>
@@ -49,7 +49,7 @@ export function Data({
           <div key={key}>
             <dt>{humanize(key)}</dt>
             <dd>
-              <Data value={inner} sources={sources} depth={depth + 1} />
+              <DataView value={inner} sources={sources} depth={depth + 1} />
             </dd>
           </div>
         ))}
@@ -99,7 +99,7 @@ function Table({
             <tr key={i}>
               {columns.map((column) => (
                 <td key={column} class={typeof row[column] === 'number' ? 'number' : ''}>
-                  <Data value={row[column]} sources={sources} depth={depth + 1} />
+                  <DataView value={row[column]} sources={sources} depth={depth + 1} />
                 </td>
               ))}
             </tr>
@@ -149,7 +149,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
   );
 }
 
-function Citation({ source }: { readonly source: Source }): VNode {
+function Citation({ source }: { readonly source: CitedSource }): VNode {
   const [open, setOpen] = useState(false);
   const { id, title, section, text } = source;
   return (

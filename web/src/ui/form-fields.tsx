@@ -17,7 +17,7 @@ export interface Field {
 export type Draft = Readonly<Record<string, string | boolean>>;
 
 /** The fields of a schema whose properties are all simple; undefined for any other, which is edited as JSON. */
-export function fieldsOf(schema: JsonObject | undefined): readonly Field[] | undefined {
+export function schemaFields(schema: JsonObject | undefined): readonly Field[] | undefined {
   if (schema?.['type'] !== 'object' || !isObject(schema['properties'])) return undefined;
   const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : [];
   const fields = Object.entries(schema['properties']).map(([name, property]) =>
@@ -59,7 +59,7 @@ export function draftOf(fields: readonly Field[], schema: JsonObject, data: unkn
 }
 
 /** The answer. What is optional and empty is left out; throws, in words, what must be filled in. */
-export function contentOf(fields: readonly Field[], draft: Draft): JsonObject {
+export function formContent(fields: readonly Field[], draft: Draft): JsonObject {
   const content: Record<string, unknown> = {};
   for (const { name, label, kind, whole, required } of fields) {
     const value = draft[name] ?? '';
@@ -76,7 +76,7 @@ export function contentOf(fields: readonly Field[], draft: Draft): JsonObject {
   return content as JsonObject;
 }
 
-export function Fields({
+export function FormFields({
   fields,
   draft,
   onChange,
