@@ -1,12 +1,10 @@
 import { DuolaneError } from '../errors.ts';
 import type { Part } from '../event/types.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, asObjects, isObject, type JsonObject } from '../json.ts';
 import {
   postedFilePart,
   type PostedAnswer,
   nonEmptyFields,
-  object,
-  objects,
   type PostedTurn,
   required,
   string,
@@ -21,8 +19,8 @@ import {
 export function readUiPost(body: JsonObject): PostedTurn {
   const { id: _id, messages, trigger, messageId, ...metadata } = body;
   const context = required(body, 'id');
-  const last = objects(messages).at(-1);
-  const parts = objects(last?.['parts']);
+  const last = asObjects(messages).at(-1);
+  const parts = asObjects(last?.['parts']);
   if (last?.['role'] === 'assistant') {
     const within = required(last, 'id');
     const given = parts.flatMap(uiAnswer);
@@ -51,7 +49,7 @@ function uiPart(part: JsonObject): Part[] {
 }
 
 function uiAnswer(part: JsonObject): PostedAnswer[] {
-  const approval = object(part['approval']);
+  const approval = asObject(part['approval']);
   switch (part['state']) {
     case 'approval-responded': {
       const action = approval['approved'] === true ? 'accept' : 'decline';
@@ -78,9 +76,9 @@ function uiAnswer(part: JsonObject): PostedAnswer[] {
 export function readAgUiPost(body: JsonObject): PostedTurn {
   const context = required(body, 'threadId');
   const runId = required(body, 'runId');
-  const messages = objects(body['messages']);
+  const messages = asObjects(body['messages']);
   const last = messages.at(-1);
-  const given = objects(body['resume']).map(resumed);
+  const given = asObjects(body['resume']).map(resumed);
   for (const message of messages.toReversed()) {
     if (message['role'] !== 'tool') break;
     given.push({
@@ -118,7 +116,7 @@ function resumed(entry: JsonObject): PostedAnswer {
 
 function agUiParts(content: unknown): Part[] {
   if (typeof content === 'string') return [{ text: content }];
-  return objects(content).flatMap((part): Part[] => {
+  return asObjects(content).flatMap((part): Part[] => {
     if (part['type'] === 'text') return [{ text: string(part['text']) ?? '' }];
     const source = isObject(part['source']) ? part['source'] : part;
     const mediaType = string(source['mimeType']);
@@ -144,13 +142,14 @@ export function readStreamJsonPost(body: JsonObject): PostedTurn {
     throw new DuolaneError('invalid', 'post one line of stream-json: a message of type user');
   const context = string(session_id);
   const id = string(uuid);
-  const content = object(message)['content'];
-  const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : objects(content);
+  const content = asObject(message)['content'];
+  const blocks =
+    typeof content === 'string' ? [{ type: 'text', text: content }] : asObjects(content);
   return {
     context,
     messageId: id === undefined ? undefined : `${context ?? ''}/${id}`,
     parts: blocks.flatMap(blockPart),
-    given: [...objects(answers).map(givenAnswer), ...blocks.flatMap(blockAnswer)],
+    given: [...asObjects(answers).map(givenAnswer), ...blocks.flatMap(blockAnswer)],
     metadata,
   };
 }
@@ -175,7 +174,7 @@ const blockAnswer = (block: JsonObject): PostedAnswer[] =>
 
 function blockPart(block: JsonObject): Part[] {
   if (block['type'] === 'text') return [{ text: string(block['text']) ?? '' }];
-  const source = object(block['source']);
+  const source = asObject(block['source']);
   const mediaType = string(source['media_type']);
   if (source['type'] === 'base64')
     return [postedFilePart(asUrl(required(source, 'data'), mediaType), mediaType)];

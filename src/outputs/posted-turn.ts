@@ -2,7 +2,7 @@ import type { Answer, InputRequest } from '../ask.ts';
 import { DuolaneError } from '../errors.ts';
 import { parseDecision } from '../event/text/parse-decision.ts';
 import type { Part } from '../event/types.ts';
-import { isDeep, isObject, type JsonObject } from '../json.ts';
+import { asObject, isDeep, type JsonObject } from '../json.ts';
 
 /** What a front end posted, in our words. */
 export interface PostedTurn {
@@ -60,7 +60,7 @@ function answer({ id, kind }: InputRequest, { action, content }: PostedAnswer): 
   if (kind !== 'approval')
     return { id, action: action ?? 'accept', ...(content !== undefined && { content }) };
   const given = typeof content === 'string' ? jsonOr(content) : content;
-  const { approved, editedArgs: edited } = object(given);
+  const { approved, editedArgs: edited } = asObject(given);
   // Edited arguments alone approve; beside a decision that is not understood they do not.
   const onlyEdited = approved === undefined && edited !== undefined;
   const decided = action ?? (onlyEdited ? 'accept' : decide(approved ?? given));
@@ -88,9 +88,6 @@ function jsonOr(text: string): unknown {
   }
 }
 
-export const object = (value: unknown): JsonObject => (isObject(value) ? value : {});
-export const objects = (value: unknown): readonly JsonObject[] =>
-  Array.isArray(value) ? value.filter(isObject) : [];
 export const string = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 

@@ -4,7 +4,7 @@ import { HookDispatcher } from '../../src/agent-cli/permissions/hook-dispatcher.
 import { ControlLink } from '../../src/agent-cli/session/control-link.ts';
 import { streamWithRetry } from '../../src/agent-cli/models/retry.ts';
 import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
-import { raceAbort } from '../../src/agent-cli/wait.ts';
+import { raceAbort } from '../../src/stream/abort.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { InMemorySessionStore } from '../../src/host/index.ts';
 import { startSession } from '../../src/host/session/open-session.ts';

@@ -1,16 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
-import { type JsonObject } from '../../json.ts';
-import {
-  defined,
-  toFailure,
-  number,
-  object,
-  toolResultText,
-  text,
-  toolFailure,
-} from '../shared/safe-read.ts';
+import { asNumber, asObject, asString, type JsonObject, omitUndefined } from '../../json.ts';
+import { toFailure, toolResultText, toolFailure } from '../shared/safe-read.ts';
 import { GrowingMessage, isUiMessage } from './sub-agent-message.ts';
 
 /** A tool call that a person must allow first. */
@@ -39,20 +31,20 @@ export class PartReader {
   }
 
   read(part: JsonObject): readonly AgentEvent[] {
-    const id = `${this.#step}:${text(part['id'])}`;
-    const callId = text(part['toolCallId']) || text(part['id']);
-    const name = text(part['toolName']);
+    const id = `${this.#step}:${asString(part['id'])}`;
+    const callId = asString(part['toolCallId']) || asString(part['id']);
+    const name = asString(part['toolName']);
     switch (part['type']) {
       case 'start-step':
         return [{ type: 'step.started', step: ++this.#step }];
       case 'text-delta':
-        return [{ type: 'text.delta', id, delta: text(part['text']) }];
+        return [{ type: 'text.delta', id, delta: asString(part['text']) }];
       case 'reasoning-delta':
-        return [{ type: 'reasoning.delta', id, delta: text(part['text']) }];
+        return [{ type: 'reasoning.delta', id, delta: asString(part['text']) }];
       case 'tool-input-start':
         return [{ type: 'tool.started', callId, name }];
       case 'tool-input-delta':
-        return [{ type: 'tool.args', callId, delta: text(part['delta']) }];
+        return [{ type: 'tool.args', callId, delta: asString(part['delta']) }];
       case 'tool-call':
         return [{ type: 'tool.called', callId, name, args: part['input'] }];
       case 'tool-result':
@@ -68,7 +60,7 @@ export class PartReader {
         return [];
       case 'file':
       case 'reasoning-file':
-        return file(object(part['file']));
+        return file(asObject(part['file']));
       case 'source':
         return [{ type: 'custom', name: 'source', data: part }];
       case 'finish-step':
@@ -98,25 +90,26 @@ export class PartReader {
   #ask(part: JsonObject): void {
     // One that the SDK has answered itself, by a rule of the app.
     if (part['isAutomatic'] === true) return;
-    const call = object(part['toolCall']);
+    const call = asObject(part['toolCall']);
     this.#approvals.push({
-      approvalId: text(part['approvalId']),
-      callId: text(call['toolCallId']),
-      name: text(call['toolName']),
+      approvalId: asString(part['approvalId']),
+      callId: asString(call['toolCallId']),
+      name: asString(call['toolName']),
       args: call['input'],
     });
   }
 }
 
 function ended(output: unknown, callId: string, name: string): AgentEvent {
-  const { isError, content } = object(output);
+  const { isError, content } = asObject(output);
   if (isError !== true) return { type: 'tool.completed', callId, name, output };
   return { type: 'tool.failed', callId, name, error: toolFailure(toolResultText(content)) };
 }
 
 function file({ mediaType, uint8Array, base64 }: JsonObject): AgentEvent[] {
-  const bytes = uint8Array instanceof Uint8Array ? uint8Array : Buffer.from(text(base64), 'base64');
-  const part = { bytes, mediaType: text(mediaType) || 'application/octet-stream' };
+  const bytes =
+    uint8Array instanceof Uint8Array ? uint8Array : Buffer.from(asString(base64), 'base64');
+  const part = { bytes, mediaType: asString(mediaType) || 'application/octet-stream' };
   return [{ type: 'artifact', artifactId: randomUUID(), name: 'file', parts: [part], last: true }];
 }
 
@@ -130,25 +123,25 @@ const REASONS: ReadonlySet<unknown> = new Set<FinishReason>([
 
 function finished(part: JsonObject, step: number): AgentEvent {
   const reason = part['finishReason'];
-  const firstChunkMs = number(object(part['performance'])['timeToFirstOutputMs']);
+  const firstChunkMs = asNumber(asObject(part['performance'])['timeToFirstOutputMs']);
   return {
     type: 'step.finished',
     step,
     reason: REASONS.has(reason) ? (reason as FinishReason) : 'other',
-    usage: readAiSdkUsage(object(part['usage'])),
+    usage: readAiSdkUsage(asObject(part['usage'])),
     ...(firstChunkMs !== undefined && { firstChunkMs }),
   };
 }
 
 /** Version 5 has flat fields for what is cached and thought; later ones have details. */
 export function readAiSdkUsage(usage: JsonObject): Usage {
-  const input = object(usage['inputTokenDetails']);
-  const output = object(usage['outputTokenDetails']);
-  return defined<Usage>({
-    inputTokens: number(usage['inputTokens']),
-    outputTokens: number(usage['outputTokens']),
-    reasoningTokens: number(output['reasoningTokens']) ?? number(usage['reasoningTokens']),
-    cacheReadTokens: number(input['cacheReadTokens']) ?? number(usage['cachedInputTokens']),
-    cacheWriteTokens: number(input['cacheWriteTokens']),
+  const input = asObject(usage['inputTokenDetails']);
+  const output = asObject(usage['outputTokenDetails']);
+  return omitUndefined<Usage>({
+    inputTokens: asNumber(usage['inputTokens']),
+    outputTokens: asNumber(usage['outputTokens']),
+    reasoningTokens: asNumber(output['reasoningTokens']) ?? asNumber(usage['reasoningTokens']),
+    cacheReadTokens: asNumber(input['cacheReadTokens']) ?? asNumber(usage['cachedInputTokens']),
+    cacheWriteTokens: asNumber(input['cacheWriteTokens']),
   });
 }

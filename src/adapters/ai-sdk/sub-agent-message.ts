@@ -1,6 +1,6 @@
 import type { AgentEvent, AgentEventBody } from '../../event/types.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { list, text, toolFailure } from '../shared/safe-read.ts';
+import { asObjects, asString, isObject, type JsonObject } from '../../json.ts';
+import { toolFailure } from '../shared/safe-read.ts';
 
 /** Whether a tool tells what an agent says that it asked: as `readUIMessageStream` gives it. */
 export const isUiMessage = (output: unknown): output is JsonObject =>
@@ -25,7 +25,7 @@ export class GrowingMessage {
   read(message: JsonObject): readonly AgentEvent[] {
     const path = [this.#callId];
     let steps = 0;
-    return list(message['parts'])
+    return asObjects(message['parts'])
       .flatMap((part, index): readonly AgentEventBody[] => {
         switch (part['type']) {
           case 'step-start':
@@ -33,9 +33,9 @@ export class GrowingMessage {
             this.#steps = steps;
             return [{ type: 'step.started', step: steps }];
           case 'text':
-            return this.#words('text.delta', text(part['text']), index);
+            return this.#words('text.delta', asString(part['text']), index);
           case 'reasoning':
-            return this.#words('reasoning.delta', text(part['text']), index);
+            return this.#words('reasoning.delta', asString(part['text']), index);
           default:
             return this.#call(part);
         }
@@ -54,10 +54,10 @@ export class GrowingMessage {
   }
 
   #call(part: JsonObject): readonly AgentEventBody[] {
-    const callId = text(part['toolCallId']);
-    const kind = text(part['type']);
-    const name = text(part['toolName']) || kind.replace(/^tool-/, '');
-    const state = text(part['state']);
+    const callId = asString(part['toolCallId']);
+    const kind = asString(part['type']);
+    const name = asString(part['toolName']) || kind.replace(/^tool-/, '');
+    const state = asString(part['state']);
     if (callId === '' || state === 'input-streaming' || this.#ended.has(callId)) return [];
     const called: AgentEventBody[] = this.#called.has(callId)
       ? []
@@ -67,7 +67,7 @@ export class GrowingMessage {
     this.#ended.add(callId);
     if (state === 'output-available')
       return [...called, { type: 'tool.completed', callId, name, output: part['output'] }];
-    const error = toolFailure(text(part['errorText']) || 'it was not allowed');
+    const error = toolFailure(asString(part['errorText']) || 'it was not allowed');
     return [...called, { type: 'tool.failed', callId, name, error }];
   }
 }

@@ -7,7 +7,8 @@ import { merge } from '../../stream/merge.ts';
 import { approve } from '../shared/approval.ts';
 import { contentBlock } from '../shared/content-block.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
-import { toFailure, object } from '../shared/safe-read.ts';
+import { asObject } from '../../json.ts';
+import { toFailure } from '../shared/safe-read.ts';
 import { frameReader, type FrameReader } from '../stream-json/frame-reader.ts';
 import { callTool, resultEvent, wordsIn } from '../shared/tool-call.ts';
 import { StreamedMessage, type WantedCall } from './streamed-message.ts';
@@ -175,7 +176,7 @@ function* ending(
   answer: StreamedMessage,
   { params = {} }: AnthropicOptions,
 ): Generator<AgentEvent, void, undefined> {
-  if (object(object(params['output_config'])['format'])['type'] !== 'json_schema') return;
+  if (asObject(asObject(params['output_config'])['format'])['type'] !== 'json_schema') return;
   try {
     const output: unknown = JSON.parse(answer.text);
     yield { type: 'run.finished', outcome: 'completed', text: '', output };
@@ -198,5 +199,5 @@ const toolUse = (id: string, name: string, input: unknown): JsonObject => ({
   type: 'tool_use',
   id,
   name,
-  input: object(input),
+  input: asObject(input),
 });

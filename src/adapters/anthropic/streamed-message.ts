@@ -1,5 +1,6 @@
 import type { JsonObject } from '../../json.ts';
-import { number, object, parsed, text } from '../shared/safe-read.ts';
+import { asNumber, asObject, asString } from '../../json.ts';
+import { parsed } from '../shared/safe-read.ts';
 
 /** A call that the model wants to be made. */
 export interface WantedCall {
@@ -15,16 +16,16 @@ export class StreamedMessage {
   stopReason: string | undefined;
 
   take(event: JsonObject): void {
-    const index = number(event['index']) ?? 0;
+    const index = asNumber(event['index']) ?? 0;
     switch (event['type']) {
       case 'content_block_start':
-        this.#blocks.set(index, { block: object(event['content_block']), json: '' });
+        this.#blocks.set(index, { block: asObject(event['content_block']), json: '' });
         return;
       case 'content_block_delta':
-        this.#extend(index, object(event['delta']));
+        this.#extend(index, asObject(event['delta']));
         return;
       case 'message_delta':
-        this.stopReason = text(object(event['delta'])['stop_reason']);
+        this.stopReason = asString(asObject(event['delta'])['stop_reason']);
         return;
       default:
         return;
@@ -40,22 +41,22 @@ export class StreamedMessage {
   get calls(): readonly WantedCall[] {
     return this.content
       .filter(({ type }) => type === 'tool_use')
-      .map(({ id, name, input }) => ({ callId: text(id), name: text(name), args: input }));
+      .map(({ id, name, input }) => ({ callId: asString(id), name: asString(name), args: input }));
   }
 
   get text(): string {
     return this.content
       .filter(({ type }) => type === 'text')
-      .map((block) => text(block['text']))
+      .map((block) => asString(block['text']))
       .join('');
   }
 
   #extend(index: number, delta: JsonObject): void {
     const known = this.#blocks.get(index);
     if (!known) return;
-    known.json += text(delta['partial_json']);
+    known.json += asString(delta['partial_json']);
     for (const field of ['text', 'thinking', 'signature'])
       if (typeof delta[field] === 'string')
-        known.block = { ...known.block, [field]: text(known.block[field]) + delta[field] };
+        known.block = { ...known.block, [field]: asString(known.block[field]) + delta[field] };
   }
 }

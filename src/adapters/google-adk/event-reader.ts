@@ -2,15 +2,8 @@ import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import {
-  defined,
-  list,
-  number,
-  object,
-  toolResultText,
-  text,
-  toolFailure,
-} from '../shared/safe-read.ts';
+import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
+import { toolResultText, toolFailure } from '../shared/safe-read.ts';
 
 /** A call of ADK's own by which a run waits for a person: `adk_request_confirmation` and its like. */
 export interface Request {
@@ -53,11 +46,11 @@ export class EventReader {
 
   read(event: JsonObject): readonly AgentEvent[] {
     throwFailure(event);
-    const path = text(event['branch']).split('.').filter(Boolean);
-    const parts = list(object(event['content'])['parts']);
-    const usage = readUsage(object(event['usageMetadata']));
+    const path = asString(event['branch']).split('.').filter(Boolean);
+    const parts = asObjects(asObject(event['content'])['parts']);
+    const usage = readUsage(asObject(event['usageMetadata']));
     const isAnswer = parts.some((part) => 'text' in part || isCall(part));
-    const before = isAnswer ? this.#step(text(event['author']), path) : [];
+    const before = isAnswer ? this.#step(asString(event['author']), path) : [];
     const step = this.#branches.get(path.join('.'));
     if (step && usage) step.usage = usage;
     const said = step ? this.#words(parts, step, event['partial'] === true) : [];
@@ -103,7 +96,7 @@ export class EventReader {
     const join = (thought: boolean): string =>
       parts
         .filter((part) => (part['thought'] === true) === thought)
-        .map((part) => text(part['text']))
+        .map((part) => asString(part['text']))
         .join('');
     const [thoughts, words] = [join(true), join(false)];
     const [thinking, speaking] = [`${step}:thought`, `${step}:text`];
@@ -121,20 +114,20 @@ export class EventReader {
 
   #tool(part: JsonObject): readonly AgentEvent[] {
     if (isCall(part)) {
-      const { id, name, args } = object(part['functionCall']);
-      const callId = text(id);
-      this.#names.set(callId, text(name));
-      if (!REQUEST.test(text(name)))
-        return [{ type: 'tool.called', callId, name: text(name), args: args ?? {} }];
-      this.#requests.push({ id: callId, name: text(name), args: object(args) });
+      const { id, name, args } = asObject(part['functionCall']);
+      const callId = asString(id);
+      this.#names.set(callId, asString(name));
+      if (!REQUEST.test(asString(name)))
+        return [{ type: 'tool.called', callId, name: asString(name), args: args ?? {} }];
+      this.#requests.push({ id: callId, name: asString(name), args: asObject(args) });
       return [];
     }
     if (!isResponse(part)) return [];
-    const { id, name, response } = object(part['functionResponse']);
-    const callId = text(id);
-    if (REQUEST.test(text(name))) return [];
-    const { error, isError, result, content } = object(response);
-    const common = { callId, name: text(name) };
+    const { id, name, response } = asObject(part['functionResponse']);
+    const callId = asString(id);
+    if (REQUEST.test(asString(name))) return [];
+    const { error, isError, result, content } = asObject(response);
+    const common = { callId, name: asString(name) };
     const failed = isError === true || error !== undefined;
     if (failed) {
       const words = error ?? result ?? toolResultText(content);
@@ -150,17 +143,17 @@ const isResponse = (part: JsonObject): boolean => part['functionResponse'] !== u
 /** The code is an HTTP status in words, the reason why the model stopped, or UNKNOWN_ERROR. */
 function throwFailure({ errorCode, errorMessage }: JsonObject): void {
   if (errorCode === undefined && errorMessage === undefined) return;
-  const message = text(errorMessage) || `the model stopped: ${text(errorCode)}`;
-  if (FILTERED.test(text(errorCode))) throw new DuolaneError('content_filter', message);
+  const message = asString(errorMessage) || `the model stopped: ${asString(errorCode)}`;
+  if (FILTERED.test(asString(errorCode))) throw new DuolaneError('content_filter', message);
   throw modelError({ errorCode, message });
 }
 
 function readUsage(usage: JsonObject): Usage | undefined {
-  const found = defined<Usage>({
-    inputTokens: number(usage['promptTokenCount']),
-    outputTokens: number(usage['candidatesTokenCount']),
-    reasoningTokens: number(usage['thoughtsTokenCount']),
-    cacheReadTokens: number(usage['cachedContentTokenCount']),
+  const found = omitUndefined<Usage>({
+    inputTokens: asNumber(usage['promptTokenCount']),
+    outputTokens: asNumber(usage['candidatesTokenCount']),
+    reasoningTokens: asNumber(usage['thoughtsTokenCount']),
+    cacheReadTokens: asNumber(usage['cachedContentTokenCount']),
   });
   return Object.keys(found).length > 0 ? found : undefined;
 }

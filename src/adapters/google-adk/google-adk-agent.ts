@@ -2,9 +2,8 @@ import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { callerKey } from '../shared/conversation-key.ts';
-import { object, text } from '../shared/safe-read.ts';
 import { EventReader, type Request } from './event-reader.ts';
 
 /** What we use of a `Runner` of Google's Agent Development Kit. */
@@ -61,7 +60,7 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
       message = answers(await askAll(requests, turn, ctx));
     }
     yield* reader.end();
-    if (object(runner.agent)['outputSchema'] !== undefined) yield* structured(reader.answer);
+    if (asObject(runner.agent)['outputSchema'] !== undefined) yield* structured(reader.answer);
   };
   return Object.assign(run, { continues: true });
 }
@@ -79,7 +78,7 @@ async function* read(
   signal: AbortSignal,
 ): AsyncGenerator<JsonObject, void, undefined> {
   try {
-    for await (const event of events) yield object(event);
+    for await (const event of events) yield asObject(event);
   } catch (error) {
     signal.throwIfAborted();
     throw modelError(error, 'internal');
@@ -94,16 +93,16 @@ async function* saved(
   place: JsonObject,
   event: JsonObject,
 ): AsyncGenerator<AgentEvent, void, undefined> {
-  const names = object(object(event['actions'])['artifactDelta']);
+  const names = asObject(asObject(event['actions'])['artifactDelta']);
   for (const [filename, version] of Object.entries(names)) {
     const where = { appName, ...place, filename, version };
-    const part = object(await artifactService?.loadArtifact(where as never));
-    const { data, mimeType } = object(part['inlineData']);
-    const mediaType = text(mimeType) || 'application/octet-stream';
+    const part = asObject(await artifactService?.loadArtifact(where as never));
+    const { data, mimeType } = asObject(part['inlineData']);
+    const mediaType = asString(mimeType) || 'application/octet-stream';
     const saved: Part =
       data === undefined
-        ? { text: text(part['text']) }
-        : { bytes: Buffer.from(text(data), 'base64'), mediaType, filename };
+        ? { text: asString(part['text']) }
+        : { bytes: Buffer.from(asString(data), 'base64'), mediaType, filename };
     yield { type: 'artifact', artifactId: filename, name: filename, parts: [saved], last: true };
   }
 }
@@ -127,15 +126,15 @@ const askAll = (
 
 /** Named after the call that waits and ADK's own call for it, which is all that the answer needs. */
 function question({ id, name, args }: Request, turn: Turn): InputRequest {
-  const call = object(args['originalFunctionCall']);
-  const callId = text(call['id']);
-  const hint = text(object(args['toolConfirmation'])['hint']) || text(args['message']);
+  const call = asObject(args['originalFunctionCall']);
+  const callId = asString(call['id']);
+  const hint = asString(asObject(args['toolConfirmation'])['hint']) || asString(args['message']);
   return {
     id: `${callId || turn.messageId}/${name}/${id}`,
     kind: name === CONFIRMATION ? 'approval' : name.endsWith('credential') ? 'auth' : 'question',
     ...(hint !== '' && { message: hint }),
     ...(callId !== '' && { callId }),
-    data: name === CONFIRMATION ? { name: text(call['name']), args: call['args'] } : args,
+    data: name === CONFIRMATION ? { name: asString(call['name']), args: call['args'] } : args,
   };
 }
 

@@ -1,16 +1,15 @@
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import { addUsage } from '../../event/usage.ts';
-import { isObject, type JsonObject } from '../../json.ts';
 import {
-  defined,
-  list,
-  number,
-  object,
-  parsed,
-  toolResultText,
-  text,
-  toolFailure,
-} from '../shared/safe-read.ts';
+  asNumber,
+  asObject,
+  asObjects,
+  asString,
+  isObject,
+  type JsonObject,
+  omitUndefined,
+} from '../../json.ts';
+import { parsed, toolResultText, toolFailure } from '../shared/safe-read.ts';
 
 /** A place in the graph that waits for a value from outside. */
 export interface Interrupt {
@@ -68,14 +67,14 @@ export class GraphReader {
     switch (mode) {
       case 'messages':
         return Array.isArray(payload)
-          ? this.#message(object(payload[0]), object(payload[1]), path)
+          ? this.#message(asObject(payload[0]), asObject(payload[1]), path)
           : [];
       case 'tools':
-        return this.#tool(object(payload), agents(path));
+        return this.#tool(asObject(payload), agents(path));
       case 'custom':
         return [said(payload)];
       case 'updates':
-        return this.#update(object(payload), path);
+        return this.#update(asObject(payload), path);
       default:
         return [];
     }
@@ -90,9 +89,9 @@ export class GraphReader {
     const type = typeOf(message);
     if (type === 'tool') return this.#answered(message, agents(path));
     if (type !== 'ai') return [];
-    const { started, step } = this.#step(text(message['id']), meta, path);
+    const { started, step } = this.#step(asString(message['id']), meta, path);
     const common = step.path.length > 0 ? { path: step.path } : {};
-    const id = `${step.step}:${text(message['id'])}`;
+    const id = `${step.step}:${asString(message['id'])}`;
     const isChunk = Array.isArray(message['tool_call_chunks']);
     const usage = readUsage(message['usage_metadata']);
     if (usage) step.usage = addUsage(step.usage, usage);
@@ -109,7 +108,7 @@ export class GraphReader {
         events.push({ type: 'reasoning.end', id: `${id}:r`, text: thoughts, ...common });
       if (words !== '') events.push({ type: 'text.end', id, text: words, ...common });
     }
-    for (const chunk of list(message['tool_call_chunks']))
+    for (const chunk of asObjects(message['tool_call_chunks']))
       events.push(...argsOf(step, chunk).map((event) => ({ ...event, ...common })));
     return [...started, ...events];
   }
@@ -120,7 +119,7 @@ export class GraphReader {
     namespace: readonly string[],
   ): { readonly started: Items; readonly step: OpenStep } {
     const key = `${namespace.join('|')}|${message}`;
-    const node = text(meta['langgraph_node']);
+    const node = asString(meta['langgraph_node']);
     const known = this.#steps.get(key);
     if (known) return { started: [], step: known };
     const path = agents(namespace);
@@ -142,18 +141,18 @@ export class GraphReader {
   #update(update: JsonObject, namespace: readonly string[]): Items {
     const interrupts = update['__interrupt__'];
     if (interrupts !== undefined) {
-      for (const { id, value } of list(interrupts)) {
-        const callId = this.#asking.get(text(id));
-        this.#interrupts.push({ id: text(id), value, ...(callId !== undefined && { callId }) });
+      for (const { id, value } of asObjects(interrupts)) {
+        const callId = this.#asking.get(asString(id));
+        this.#interrupts.push({ id: asString(id), value, ...(callId !== undefined && { callId }) });
       }
       return this.end();
     }
     for (const change of Object.values(update).filter(isObject)) {
       if (change['structuredResponse'] !== undefined) this.output = change['structuredResponse'];
-      for (const message of list(change['messages']).filter((each) => typeOf(each) === 'ai')) {
+      for (const message of asObjects(change['messages']).filter((each) => typeOf(each) === 'ai')) {
         if (namespace.length === 0) this.#answer = contentOf(message).words;
-        for (const call of list(message['tool_calls']))
-          this.#args.set(text(call['id']), call['args']);
+        for (const call of asObjects(message['tool_calls']))
+          this.#args.set(asString(call['id']), call['args']);
       }
     }
     const depth = agents([...namespace, '']);
@@ -161,20 +160,20 @@ export class GraphReader {
   }
 
   #tool(event: JsonObject, path: readonly string[]): Items {
-    const callId = text(event['toolCallId']);
-    const name = text(event['name']);
+    const callId = asString(event['toolCallId']);
+    const name = asString(event['name']);
     const common = { callId, name, ...at(path) };
     switch (event['event']) {
       case 'on_tool_start':
         this.#called.add(callId);
-        return [{ type: 'tool.called', ...common, args: parsed(text(event['input'])) }];
+        return [{ type: 'tool.called', ...common, args: parsed(asString(event['input'])) }];
       case 'on_tool_event':
         return [{ type: 'tool.progress', callId, data: event['data'], ...at(path) }];
       case 'on_tool_end':
-        return [ended(common, object(event['output']))];
+        return [ended(common, asObject(event['output']))];
       case 'on_tool_error': {
-        const waits = list(object(event['error'])['interrupts']);
-        for (const { id } of waits) this.#asking.set(text(id), callId);
+        const waits = asObjects(asObject(event['error'])['interrupts']);
+        for (const { id } of waits) this.#asking.set(asString(id), callId);
         if (waits.length > 0) return [];
         return [{ type: 'tool.failed', ...common, error: toolFailure(event['error']) }];
       }
@@ -185,8 +184,8 @@ export class GraphReader {
 
   /** The result in the conversation; for tools that the graph runs itself, the only sign of them. */
   #answered(message: JsonObject, path: readonly string[]): Items {
-    const callId = text(message['tool_call_id']);
-    const common = { callId, name: text(message['name']), ...at(path) };
+    const callId = asString(message['tool_call_id']);
+    const common = { callId, name: asString(message['name']), ...at(path) };
     const called: Items = this.#called.has(callId)
       ? []
       : [{ type: 'tool.called', ...common, args: this.#args.get(callId) ?? null }];
@@ -206,33 +205,34 @@ const at = (path: readonly string[]): { readonly path?: readonly string[] } =>
 function typeOf(message: JsonObject): string {
   const { getType } = message;
   const type: unknown = typeof getType === 'function' ? getType.call(message) : message['type'];
-  return text(type);
+  return asString(type);
 }
 
 /** Text and thought of a message, whose content is a string or blocks. */
 function contentOf(message: JsonObject): { readonly words: string; readonly thoughts: string } {
   const { content } = message;
-  const aside = text(object(message['additional_kwargs'])['reasoning_content']);
+  const aside = asString(asObject(message['additional_kwargs'])['reasoning_content']);
   if (typeof content === 'string') return { words: content, thoughts: aside };
   let words = '';
   let thoughts = aside;
-  for (const block of list(content)) {
-    if (block['type'] === 'text' || block['type'] === 'text_delta') words += text(block['text']);
-    if (block['type'] === 'reasoning') thoughts += text(block['reasoning']);
-    if (block['type'] === 'thinking') thoughts += text(block['thinking']);
+  for (const block of asObjects(content)) {
+    if (block['type'] === 'text' || block['type'] === 'text_delta')
+      words += asString(block['text']);
+    if (block['type'] === 'reasoning') thoughts += asString(block['reasoning']);
+    if (block['type'] === 'thinking') thoughts += asString(block['thinking']);
   }
   return { words, thoughts };
 }
 
 function argsOf({ calls, step }: OpenStep, chunk: JsonObject): AgentEvent[] {
-  const index = number(chunk['index']) ?? 0;
-  const given = text(chunk['id']);
+  const index = asNumber(chunk['index']) ?? 0;
+  const given = asString(chunk['id']);
   const events: AgentEvent[] = [];
   if (given !== '' && calls.get(index) !== given) {
     calls.set(index, given);
-    events.push({ type: 'tool.started', callId: given, name: text(chunk['name']) });
+    events.push({ type: 'tool.started', callId: given, name: asString(chunk['name']) });
   }
-  const delta = text(chunk['args']);
+  const delta = asString(chunk['args']);
   const callId = calls.get(index) ?? `${step}:${index}`;
   if (delta !== '') events.push({ type: 'tool.args', callId, delta });
   return events;
@@ -248,19 +248,20 @@ function ended(
 }
 
 function said(payload: unknown): AgentEvent {
-  const { message } = object(payload);
-  const words = typeof payload === 'string' ? payload : text(message) || JSON.stringify(payload);
+  const { message } = asObject(payload);
+  const words =
+    typeof payload === 'string' ? payload : asString(message) || JSON.stringify(payload);
   return { type: 'status', message: words, ...(isObject(payload) && { data: payload }) };
 }
 
 function readUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const input = object(value['input_token_details']);
-  return defined<Usage>({
-    inputTokens: number(value['input_tokens']),
-    outputTokens: number(value['output_tokens']),
-    reasoningTokens: number(object(value['output_token_details'])['reasoning']),
-    cacheReadTokens: number(input['cache_read']),
-    cacheWriteTokens: number(input['cache_creation']),
+  const input = asObject(value['input_token_details']);
+  return omitUndefined<Usage>({
+    inputTokens: asNumber(value['input_tokens']),
+    outputTokens: asNumber(value['output_tokens']),
+    reasoningTokens: asNumber(asObject(value['output_token_details'])['reasoning']),
+    cacheReadTokens: asNumber(input['cache_read']),
+    cacheWriteTokens: asNumber(input['cache_creation']),
   });
 }

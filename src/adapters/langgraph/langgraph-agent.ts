@@ -1,10 +1,9 @@
 import type { Answer, InputRequest } from '../../ask.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { Agent, AgentContext, AgentEvent, Part, Turn } from '../../event/types.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asObjects, asString, isObject, type JsonObject } from '../../json.ts';
 import { conversationKey } from '../shared/conversation-key.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
-import { list, object, text } from '../shared/safe-read.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
 
 /** What we use of a compiled graph of LangGraph.js. */
@@ -102,9 +101,9 @@ function* nodeEvents(
 ): Generator<AgentEvent, void, undefined> {
   const [namespace, mode, payload] = item as [readonly unknown[], unknown, unknown];
   if (mode !== 'updates' || namespace.length > 0) return;
-  for (const [node, update] of Object.entries(object(payload))) {
+  for (const [node, update] of Object.entries(asObject(payload))) {
     if (node === '__interrupt__') continue;
-    const change = object(update);
+    const change = asObject(update);
     Object.assign(state, change);
     yield { type: 'status', message: node, data: change };
     const words = say?.(node, change);
@@ -139,7 +138,7 @@ function blockOf(part: Part): JsonObject {
 
 const place = (turn: Turn, config: JsonObject = {}): JsonObject => ({
   thread_id: conversationKey(turn),
-  ...object(config['configurable']),
+  ...asObject(config['configurable']),
 });
 
 type Answered = readonly [interrupt: Interrupt, answer: Answer];
@@ -153,12 +152,12 @@ async function resumption(
 ): Promise<JsonObject | undefined> {
   if (task.answers.length === 0 || !graph.checkpointer || !graph.getState) return undefined;
   const config = { configurable: place(turn, options.config) };
-  const state = object(await graph.getState(config as never));
-  const answered = list(state['tasks'])
-    .flatMap((node) => list(node['interrupts']))
+  const state = asObject(await graph.getState(config as never));
+  const answered = asObjects(state['tasks'])
+    .flatMap((node) => asObjects(node['interrupts']))
     .flatMap(({ id, value }): Answered[] => {
-      const answer = task.answers.find((each) => each.id.endsWith(`/${text(id)}`));
-      return answer ? [[{ id: text(id), value }, answer]] : [];
+      const answer = task.answers.find((each) => each.id.endsWith(`/${asString(id)}`));
+      return answer ? [[{ id: asString(id), value }, answer]] : [];
     });
   return answered.length > 0 ? command(answered, options) : undefined;
 }
@@ -176,7 +175,7 @@ const askAll = (
   );
 
 function question({ id, value, callId }: Interrupt, turn: Turn): InputRequest {
-  const words = typeof value === 'string' ? value : text(object(value)['message']);
+  const words = typeof value === 'string' ? value : asString(asObject(value)['message']);
   return {
     id: `${callId ?? turn.messageId}/${id}`,
     kind: callId === undefined ? 'question' : 'approval',

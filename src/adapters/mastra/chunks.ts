@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json.ts';
-import { object } from '../shared/safe-read.ts';
+import { asObject } from '../../json.ts';
 
 /**
  * A chunk of Mastra as the part of the AI SDK that means the same: Mastra has the same vocabulary,
@@ -7,14 +7,14 @@ import { object } from '../shared/safe-read.ts';
  */
 export function partOf(chunk: JsonObject): JsonObject {
   const { type } = chunk;
-  const payload = object(chunk['payload']);
+  const payload = asObject(chunk['payload']);
   const { toolCallId, toolName } = payload;
   switch (type) {
     case 'step-start':
       return { type: 'start-step' };
     case 'step-finish': {
-      const finishReason = object(payload['stepResult'])['reason'];
-      return { type: 'finish-step', finishReason, usage: object(payload['output'])['usage'] };
+      const finishReason = asObject(payload['stepResult'])['reason'];
+      return { type: 'finish-step', finishReason, usage: asObject(payload['output'])['usage'] };
     }
     case 'tool-call-input-streaming-start':
       return { type: 'tool-input-start', id: toolCallId, toolName };

@@ -6,7 +6,7 @@ import { toAiSdkContent } from '../ai-sdk/messages.ts';
 import type { Approval } from '../ai-sdk/part-reader.ts';
 import { approve } from '../shared/approval.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
-import { object, text } from '../shared/safe-read.ts';
+import { asObject, asString } from '../../json.ts';
 import { NestedAgent } from './nested-agent.ts';
 
 /** What we use of the output of a stream of Mastra. */
@@ -88,8 +88,8 @@ class ChunkReader {
     try {
       const { fullStream, runId } = await starting;
       for await (const item of fullStream) {
-        const chunk = object(item);
-        this.#notice(text(chunk['type']), object(chunk['payload']), chunk);
+        const chunk = asObject(item);
+        this.#notice(asString(chunk['type']), asObject(chunk['payload']), chunk);
         yield* this.#voice.read(chunk);
       }
       return this.#voice.takeApprovals().map((approval) => ({ ...approval, runId }));
@@ -103,7 +103,7 @@ class ChunkReader {
   #notice(type: string, payload: JsonObject, chunk: JsonObject): void {
     if (type === 'object-result') this.output = chunk['object'] ?? payload['object'];
     if (type === 'tripwire') {
-      const reason = text(payload['reason']) || 'a guard of the agent stopped it';
+      const reason = asString(payload['reason']) || 'a guard of the agent stopped it';
       throw new DuolaneError('content_filter', reason);
     }
     if (type !== 'abort') return;

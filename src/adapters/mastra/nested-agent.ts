@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { type Approval, PartReader } from '../ai-sdk/part-reader.ts';
-import { object, text } from '../shared/safe-read.ts';
+import { asObject, asString } from '../../json.ts';
 import { partOf } from './chunks.ts';
 
 /**
@@ -17,9 +17,9 @@ export class NestedAgent {
   }
 
   read(chunk: JsonObject): readonly AgentEvent[] {
-    const { toolCallId, output } = object(chunk['payload']);
-    const callId = text(toolCallId);
-    const inner = object(output);
+    const { toolCallId, output } = asObject(chunk['payload']);
+    const callId = asString(toolCallId);
+    const inner = asObject(output);
     if (chunk['type'] === 'tool-result') this.#asked.delete(callId);
     if (chunk['type'] !== 'tool-output' || inner['from'] !== 'AGENT')
       return this.#parts.read(partOf(chunk));

@@ -4,7 +4,8 @@ import type { JsonObject } from '../../json.ts';
 import { approve, questionIdByContent } from '../shared/approval.ts';
 import { SideChannel } from '../shared/side-channel.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
-import { object, parsed, text } from '../shared/safe-read.ts';
+import { asObject, asString } from '../../json.ts';
+import { parsed } from '../shared/safe-read.ts';
 import { RunReader } from './run-reader.ts';
 
 /** What we use of the streamed result of `run()`, in the OpenAI Agents SDK. */
@@ -81,10 +82,10 @@ function nestedRuns(): {
   const aside = new SideChannel<readonly AgentEvent[]>();
   const readers = new Map<string, RunReader>();
   const onStream = ({ event, toolCall }: OpenAiNested): Promise<void> => {
-    const callId = text(object(toolCall)['callId']) || 'agent';
+    const callId = asString(asObject(toolCall)['callId']) || 'agent';
     const reader = readers.get(callId) ?? new RunReader();
     readers.set(callId, reader);
-    const events = reader.read(object(event));
+    const events = reader.read(asObject(event));
     return aside.push(events.map((each) => ({ ...each, path: [callId] })));
   };
   return { aside, onStream };
@@ -100,7 +101,7 @@ async function* read(
   // Awaited below; until then a rejection must not count as unhandled.
   completed.catch(() => {});
   try {
-    for await (const event of result) yield reader.read(object(event));
+    for await (const event of result) yield reader.read(asObject(event));
   } catch (error) {
     signal.throwIfAborted();
     throw modelError(error, 'internal');
@@ -128,11 +129,11 @@ function callOf(interruption: unknown): {
   readonly name: string;
   readonly args: unknown;
 } {
-  const raw = object(object(interruption)['rawItem']);
+  const raw = asObject(asObject(interruption)['rawItem']);
   return {
-    callId: text(raw['callId']) || text(raw['id']),
-    name: text(raw['name']),
-    args: parsed(text(raw['arguments'])),
+    callId: asString(raw['callId']) || asString(raw['id']),
+    name: asString(raw['name']),
+    args: parsed(asString(raw['arguments'])),
   };
 }
 

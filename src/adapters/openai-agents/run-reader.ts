@@ -1,6 +1,7 @@
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { defined, list, number, object, parsed, text, toolFailure } from '../shared/safe-read.ts';
+import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
+import { parsed, toolFailure } from '../shared/safe-read.ts';
 
 /** What the SDK gives a model when a tool threw; it says nowhere else that one did. */
 const THREW = 'An error occurred while running the tool';
@@ -20,14 +21,18 @@ export class RunReader {
   }
 
   read(event: JsonObject): readonly AgentEvent[] {
-    const data = object(event['data']);
+    const data = asObject(event['data']);
     switch (event['type']) {
       case 'raw_model_stream_event':
-        return data['type'] === 'model' ? this.#provider(object(data['event'])) : this.#model(data);
+        return data['type'] === 'model'
+          ? this.#provider(asObject(data['event']))
+          : this.#model(data);
       case 'run_item_stream_event':
-        return this.#item(text(event['name']), object(event['item']));
+        return this.#item(asString(event['name']), asObject(event['item']));
       case 'agent_updated_stream_event':
-        return [{ type: 'status', message: `Agent: ${text(object(event['agent'])['name'])}` }];
+        return [
+          { type: 'status', message: `Agent: ${asString(asObject(event['agent'])['name'])}` },
+        ];
       default:
         return [];
     }
@@ -39,9 +44,9 @@ export class RunReader {
         this.#callIds.clear();
         return [{ type: 'step.started', step: ++this.#step }];
       case 'output_text_delta':
-        return [{ type: 'text.delta', id: `${this.#step}:text`, delta: text(data['delta']) }];
+        return [{ type: 'text.delta', id: `${this.#step}:text`, delta: asString(data['delta']) }];
       case 'response_done': {
-        const usage = readUsage(object(object(data['response'])['usage']));
+        const usage = readUsage(asObject(asObject(data['response'])['usage']));
         return [{ type: 'step.finished', step: this.#step, usage }];
       }
       default:
@@ -51,32 +56,36 @@ export class RunReader {
 
   /** Chat completions have `choices`; events of the Responses API have a `type`. */
   #provider(event: JsonObject): readonly AgentEvent[] {
-    const itemId = text(event['item_id']);
+    const itemId = asString(event['item_id']);
     switch (event['type']) {
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
-        return this.#thought(text(event['delta']));
+        return this.#thought(asString(event['delta']));
       case 'response.output_item.added': {
-        const item = object(event['item']);
+        const item = asObject(event['item']);
         if (item['type'] !== 'function_call') return [];
-        return this.#started(text(item['id']), text(item['call_id']), text(item['name']));
+        return this.#started(
+          asString(item['id']),
+          asString(item['call_id']),
+          asString(item['name']),
+        );
       }
       case 'response.function_call_arguments.delta':
-        return this.#args(itemId, text(event['delta']));
+        return this.#args(itemId, asString(event['delta']));
       default:
-        return this.#chunk(object(object(list(event['choices'])[0])['delta']));
+        return this.#chunk(asObject(asObject(asObjects(event['choices'])[0])['delta']));
     }
   }
 
   #chunk(delta: JsonObject): readonly AgentEvent[] {
-    const calls = list(delta['tool_calls']).flatMap((call) => {
-      const key = String(number(call['index']) ?? 0);
-      const { name, arguments: args } = object(call['function']);
-      const started = call['id'] ? this.#started(key, text(call['id']), text(name)) : [];
-      return [...started, ...this.#args(key, text(args))];
+    const calls = asObjects(delta['tool_calls']).flatMap((call) => {
+      const key = String(asNumber(call['index']) ?? 0);
+      const { name, arguments: args } = asObject(call['function']);
+      const started = call['id'] ? this.#started(key, asString(call['id']), asString(name)) : [];
+      return [...started, ...this.#args(key, asString(args))];
     });
     return [
-      ...this.#thought(text(delta['reasoning_content']) || text(delta['reasoning'])),
+      ...this.#thought(asString(delta['reasoning_content']) || asString(delta['reasoning'])),
       ...calls,
     ];
   }
@@ -96,24 +105,29 @@ export class RunReader {
   }
 
   #item(kind: string, item: JsonObject): readonly AgentEvent[] {
-    const raw = object(item['rawItem']);
-    const callId = text(raw['callId']) || text(raw['id']);
-    const name = text(raw['name']);
+    const raw = asObject(item['rawItem']);
+    const callId = asString(raw['callId']) || asString(raw['id']);
+    const name = asString(raw['name']);
     switch (kind) {
       case 'tool_called':
       case 'handoff_requested':
-        return [{ type: 'tool.called', callId, name, args: parsed(text(raw['arguments'])) }];
+        return [{ type: 'tool.called', callId, name, args: parsed(asString(raw['arguments'])) }];
       case 'tool_output': {
         const output = item['output'] ?? raw['output'];
         const failed =
           this.#declined.has(callId) || (typeof output === 'string' && output.startsWith(THREW));
         if (!failed) return [{ type: 'tool.completed', callId, name, output }];
-        return [{ type: 'tool.failed', callId, name, error: toolFailure(text(output)) }];
+        return [{ type: 'tool.failed', callId, name, error: toolFailure(asString(output)) }];
       }
       case 'handoff_occurred': {
-        const target = text(object(item['targetAgent'])['name']);
+        const target = asString(asObject(item['targetAgent'])['name']);
         return [
-          { type: 'tool.completed', callId, name, output: object(raw['output'])['text'] ?? target },
+          {
+            type: 'tool.completed',
+            callId,
+            name,
+            output: asObject(raw['output'])['text'] ?? target,
+          },
           { type: 'status', message: `Handed over to ${target}` },
         ];
       }
@@ -124,10 +138,10 @@ export class RunReader {
 }
 
 function readUsage(usage: JsonObject): Usage {
-  return defined<Usage>({
-    inputTokens: number(usage['inputTokens']),
-    outputTokens: number(usage['outputTokens']),
-    reasoningTokens: number(object(usage['outputTokensDetails'])['reasoning_tokens']),
-    cacheReadTokens: number(object(usage['inputTokensDetails'])['cached_tokens']),
+  return omitUndefined<Usage>({
+    inputTokens: asNumber(usage['inputTokens']),
+    outputTokens: asNumber(usage['outputTokens']),
+    reasoningTokens: asNumber(asObject(usage['outputTokensDetails'])['reasoning_tokens']),
+    cacheReadTokens: asNumber(asObject(usage['inputTokensDetails'])['cached_tokens']),
   });
 }

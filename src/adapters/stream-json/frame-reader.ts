@@ -2,7 +2,8 @@ import type { ErrorCode } from '../../errors.ts';
 import { codeOfModel } from '../../event/retry/model-error.ts';
 import type { AgentEvent, AgentEventBody, Frame, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
-import { toFailure, list, number, object, toolResultText, text } from '../shared/safe-read.ts';
+import { asObjects, asNumber, asObject, asString } from '../../json.ts';
+import { toFailure, toolResultText } from '../shared/safe-read.ts';
 import { readApiUsage, Speaker, type SpeakerContext } from './speaker.ts';
 
 /** One frame of an agent CLI's pipe to what it says about the run. */
@@ -21,7 +22,7 @@ export function frameReader(): FrameReader {
 
   /** Who speaks in a frame; sub-agents go by the id of the call that started them. */
   const speaker = (frame: JsonObject): Speaker => {
-    const parent = text(frame['parent_tool_use_id']);
+    const parent = asString(frame['parent_tool_use_id']);
     const known = speakers.get(parent) ?? new Speaker(talk);
     speakers.set(parent, known);
     return known;
@@ -30,20 +31,20 @@ export function frameReader(): FrameReader {
   /** One finished block per frame; several frames share one API message id. */
   const assistant = (frame: JsonObject): AgentEventBody[] => {
     if (frame['error'] !== undefined) return []; // the CLI's own words about a failed call; the result says it
-    const body = object(frame['message']);
-    const whole = !streamed.has(text(body['id']));
-    return list(body['content']).flatMap((block, index): AgentEventBody[] => {
-      const id = `${text(body['id'])}:${text(frame['uuid']) || index}`;
+    const body = asObject(frame['message']);
+    const whole = !streamed.has(asString(body['id']));
+    return asObjects(body['content']).flatMap((block, index): AgentEventBody[] => {
+      const id = `${asString(body['id'])}:${asString(frame['uuid']) || index}`;
       switch (block['type']) {
         case 'tool_use': {
-          const [callId, name] = [text(block['id']), text(block['name'])];
+          const [callId, name] = [asString(block['id']), asString(block['name'])];
           names.set(callId, name);
           return [{ type: 'tool.called', callId, name, args: block['input'] }];
         }
         case 'text':
-          return whole ? [{ type: 'text.end', id, text: text(block['text']) }] : [];
+          return whole ? [{ type: 'text.end', id, text: asString(block['text']) }] : [];
         case 'thinking':
-          return whole ? [{ type: 'reasoning.end', id, text: text(block['thinking']) }] : [];
+          return whole ? [{ type: 'reasoning.end', id, text: asString(block['thinking']) }] : [];
         default:
           return [];
       }
@@ -51,9 +52,9 @@ export function frameReader(): FrameReader {
   };
 
   const user = (frame: JsonObject): AgentEventBody[] =>
-    list(object(frame['message'])['content']).flatMap((block): AgentEventBody[] => {
+    asObjects(asObject(frame['message'])['content']).flatMap((block): AgentEventBody[] => {
       if (block['type'] !== 'tool_result') return [];
-      const callId = text(block['tool_use_id']);
+      const callId = asString(block['tool_use_id']);
       const name = names.get(callId) ?? 'unknown';
       speakers.delete(callId);
       const output = frame['tool_use_result'] ?? block['content'];
@@ -67,24 +68,29 @@ export function frameReader(): FrameReader {
       case 'init': {
         if (started) return [];
         started = true;
-        const [model, sessionId] = [text(frame['model']), text(frame['session_id'])];
+        const [model, sessionId] = [asString(frame['model']), asString(frame['session_id'])];
         return [{ type: 'run.started', ...(model && { model }), ...(sessionId && { sessionId }) }];
       }
       case 'api_retry': {
         const discard = speaker(frame).takeBack();
-        const status = number(frame['error_status']);
-        const delayMs = number(frame['retry_delay_ms']);
-        const error = toFailure(codeOf(status, text(frame['error'])), text(frame['error']), status);
-        const attempt = number(frame['attempt']) ?? 1;
+        const status = asNumber(frame['error_status']);
+        const delayMs = asNumber(frame['retry_delay_ms']);
+        const error = toFailure(
+          codeOf(status, asString(frame['error'])),
+          asString(frame['error']),
+          status,
+        );
+        const attempt = asNumber(frame['attempt']) ?? 1;
         return [
           { type: 'retry', attempt, error, discard, ...(delayMs !== undefined && { delayMs }) },
         ];
       }
       case 'permission_denied':
-        return [{ type: 'status', message: `${text(frame['tool_name'])} was not allowed` }];
+        return [{ type: 'status', message: `${asString(frame['tool_name'])} was not allowed` }];
       case 'informational':
       case 'notification': {
-        const words = text(frame['content']) || text(frame['message']) || text(frame['text']);
+        const words =
+          asString(frame['content']) || asString(frame['message']) || asString(frame['text']);
         return words ? [{ type: 'status', message: words }] : [];
       }
       default:
@@ -93,13 +99,13 @@ export function frameReader(): FrameReader {
   };
 
   const progress = (frame: JsonObject): AgentEventBody[] => {
-    const id = text(frame['tool_use_id']);
+    const id = asString(frame['tool_use_id']);
     // A heartbeat has an id of its own and names the call as its parent.
-    const callId = names.has(id) ? id : text(frame['parent_tool_use_id']);
+    const callId = names.has(id) ? id : asString(frame['parent_tool_use_id']);
     if (!names.has(callId)) return [];
-    const seconds = number(frame['elapsed_time_seconds']);
+    const seconds = asNumber(frame['elapsed_time_seconds']);
     const words =
-      text(frame['message']) || (seconds === undefined ? '' : `running for ${seconds} s`);
+      asString(frame['message']) || (seconds === undefined ? '' : `running for ${seconds} s`);
     return [{ type: 'tool.progress', callId, ...(words && { message: words }) }];
   };
 
@@ -108,7 +114,7 @@ export function frameReader(): FrameReader {
       case 'system':
         return system(frame);
       case 'stream_event':
-        return speaker(frame).read(object(frame['event']), frame);
+        return speaker(frame).read(asObject(frame['event']), frame);
       case 'assistant':
         return assistant(frame);
       case 'user':
@@ -126,7 +132,7 @@ export function frameReader(): FrameReader {
     if (frame.lane === 'control') return [controlEvent(frame)];
     if (frame.direction === 'out') return [];
     if (isDecision(frame.data)) return [decisionEvent(frame)];
-    const parent = text(frame.data['parent_tool_use_id']);
+    const parent = asString(frame.data['parent_tool_use_id']);
     const sub = parent !== '' && frame.data['type'] !== 'tool_progress';
     return read(frame.data).map((body) => ({
       ...body,
@@ -138,7 +144,7 @@ export function frameReader(): FrameReader {
 
 /** How a turn ended, as the end of a run. */
 export function readResult(frame: JsonObject): AgentEventBody & { readonly type: 'run.finished' } {
-  const words = text(frame['result']);
+  const words = asString(frame['result']);
   const usage = { ...readApiUsage(frame['usage']), ...cost(frame['total_cost_usd']) };
   const base = { type: 'run.finished', text: words, usage } as const;
   if (frame['is_error'] !== true) {
@@ -146,8 +152,8 @@ export function readResult(frame: JsonObject): AgentEventBody & { readonly type:
     return { ...base, outcome: 'completed', ...(output !== undefined && { output }) };
   }
   const errors = Array.isArray(frame['errors']) ? frame['errors'].map(String).join('; ') : '';
-  const status = number(frame['api_error_status']);
-  const subtype = text(frame['subtype']);
+  const status = asNumber(frame['api_error_status']);
+  const subtype = asString(frame['subtype']);
   const code = RESULTS[subtype] ?? codeOf(status, words);
   const error = toFailure(code, errors || words || `the agent ended with ${subtype}`, status);
   return { ...base, text: '', outcome: 'failed', error };
@@ -155,10 +161,10 @@ export function readResult(frame: JsonObject): AgentEventBody & { readonly type:
 
 /** A control frame for the page; one that carries a tool call is joined to it by the call's id. */
 function controlEvent(frame: Frame): AgentEvent {
-  const request = object(frame.data['request']);
-  const params = object(object(request['message'])['params']);
+  const request = asObject(frame.data['request']);
+  const params = asObject(asObject(request['message'])['params']);
   const callId =
-    text(object(params['_meta'])['claudecode/toolUseId']) || text(request['tool_use_id']);
+    asString(asObject(params['_meta'])['claudecode/toolUseId']) || asString(request['tool_use_id']);
   return { type: 'frame', frame, at: frame.at, ...(callId && { callId }) };
 }
 
@@ -167,7 +173,7 @@ const isDecision = ({ type, subtype }: JsonObject): boolean =>
   type === 'system' && (subtype === 'policy_decision' || subtype === 'permission_decision');
 
 function decisionEvent(frame: Frame): AgentEvent {
-  const callId = text(frame.data['tool_use_id']);
+  const callId = asString(frame.data['tool_use_id']);
   return { type: 'frame', frame, at: frame.at, ...(callId && { callId }) };
 }
 

@@ -1,6 +1,5 @@
 import type { AgentEventBody, FinishReason, Usage } from '../../event/types.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { number, object, text } from '../shared/safe-read.ts';
+import { asNumber, asObject, asString, isObject, type JsonObject } from '../../json.ts';
 
 interface Block {
   readonly id: string;
@@ -36,23 +35,23 @@ export class Speaker {
   }
 
   read(event: JsonObject, frame: JsonObject): AgentEventBody[] {
-    const index = number(event['index']) ?? 0;
+    const index = asNumber(event['index']) ?? 0;
     switch (event['type']) {
       case 'message_start':
-        return [this.#start(object(event['message']), frame)];
+        return [this.#start(asObject(event['message']), frame)];
       case 'content_block_start': {
-        const block = object(event['content_block']);
-        const [callId, name] = [text(block['id']), text(block['name'])];
+        const block = asObject(event['content_block']);
+        const [callId, name] = [asString(block['id']), asString(block['name'])];
         this.#blocks.set(index, { id: `${this.#message}:${index}`, callId });
         if (block['type'] !== 'tool_use') return [];
         this.#talk.names.set(callId, name);
         return [{ type: 'tool.started', callId, name }];
       }
       case 'content_block_delta':
-        return this.#delta(this.#blocks.get(index), object(event['delta']));
+        return this.#delta(this.#blocks.get(index), asObject(event['delta']));
       case 'message_delta':
         this.#usage = { ...this.#usage, ...readApiUsage(event['usage']) };
-        this.#reason = STOP[text(object(event['delta'])['stop_reason'])] ?? 'other';
+        this.#reason = STOP[asString(asObject(event['delta'])['stop_reason'])] ?? 'other';
         return [];
       case 'message_stop':
         // Withdrawn: the retry that follows takes back the text of a step that is still open.
@@ -71,13 +70,13 @@ export class Speaker {
 
   #start(message: JsonObject, frame: JsonObject): AgentEventBody {
     this.#step = ++this.#talk.steps;
-    this.#message = text(message['id']) || `message-${this.#step}`;
+    this.#message = asString(message['id']) || `message-${this.#step}`;
     this.#talk.streamed.add(this.#message);
     this.#blocks.clear();
     this.#said = false;
     this.#usage = readApiUsage(message['usage']);
     this.#reason = undefined;
-    this.#firstChunkMs = number(frame['ttft_ms']);
+    this.#firstChunkMs = asNumber(frame['ttft_ms']);
     return { type: 'step.started', step: this.#step };
   }
 
@@ -86,11 +85,13 @@ export class Speaker {
     switch (change['type']) {
       case 'text_delta':
         this.#said = true;
-        return [{ type: 'text.delta', id: block.id, delta: text(change['text']) }];
+        return [{ type: 'text.delta', id: block.id, delta: asString(change['text']) }];
       case 'thinking_delta':
-        return [{ type: 'reasoning.delta', id: block.id, delta: text(change['thinking']) }];
+        return [{ type: 'reasoning.delta', id: block.id, delta: asString(change['thinking']) }];
       case 'input_json_delta':
-        return [{ type: 'tool.args', callId: block.callId, delta: text(change['partial_json']) }];
+        return [
+          { type: 'tool.args', callId: block.callId, delta: asString(change['partial_json']) },
+        ];
       default:
         return [];
     }
@@ -121,7 +122,7 @@ const STOP: Readonly<Record<string, FinishReason>> = {
 export function readApiUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const pick = (name: string, wire: string): Usage => {
-    const n = number(value[wire]);
+    const n = asNumber(value[wire]);
     return n === undefined ? {} : { [name]: n };
   };
   return {

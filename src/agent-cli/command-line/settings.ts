@@ -1,10 +1,9 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../json.ts';
 import { type AgentFlags, isPermissionMode } from './flags.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import type { TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';
-import { record } from '../read.ts';
 import { parseRule } from '../permissions/permission-rules.ts';
 
 /** USD per million tokens. */
@@ -82,7 +81,7 @@ export function readSettings(
     },
     directories: [...flags.addDirs, ...all('additionalDirectories')],
     prices: readPrices(given, env),
-    retry: readRetry(record(given['retry']), env),
+    retry: readRetry(asObject(given['retry']), env),
     passEnv: readNames('passEnv', given['passEnv']),
     given,
   };
@@ -103,10 +102,10 @@ export function readNames(name: string, value: unknown): readonly string[] {
 }
 
 function readPrices(given: JsonObject, env: Env): Record<string, Price> {
-  let table = record(given['prices']);
+  let table = asObject(given['prices']);
   if (env['DUOLANE_PRICES']) {
     try {
-      table = { ...table, ...record(JSON.parse(env['DUOLANE_PRICES'])) };
+      table = { ...table, ...asObject(JSON.parse(env['DUOLANE_PRICES'])) };
     } catch (cause) {
       throw new DuolaneError(
         'invalid',
@@ -117,7 +116,7 @@ function readPrices(given: JsonObject, env: Env): Record<string, Price> {
   }
   const prices: Record<string, Price> = {};
   for (const [model, price] of Object.entries(table)) {
-    const { input, output } = record(price);
+    const { input, output } = asObject(price);
     if (typeof input !== 'number' || typeof output !== 'number') {
       throw new DuolaneError(
         'invalid',

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../json.ts';
 import type { PrintFormat } from './flags.ts';
 import type { LineOutput } from './line-output.ts';
-import { record, str } from '../read.ts';
+import { asObject, asString } from '../../json.ts';
 
 /**
  * What a person sees of the messages: with `text` the answer as it is streamed, with `json` the
@@ -24,15 +24,15 @@ export function printer(format: PrintFormat, output: LineOutput): (message: Json
     if (line !== '') say('\n');
   };
   return (message) => {
-    const event = record(message['event']);
-    const delta = record(event['delta']);
-    if (delta['type'] === 'text_delta') say(str(delta['text']));
+    const event = asObject(message['event']);
+    const delta = asObject(event['delta']);
+    if (delta['type'] === 'text_delta') say(asString(delta['text']));
     else if (event['type'] === 'content_block_stop') endLine();
     else if (message['subtype'] === 'api_retry' && message['discard'] === true) {
       say('[the connection broke; the answer starts again]\n');
     } else if (message['type'] === 'result' && message['is_error'] === true) {
       const errors = message['errors'];
-      say(`${str(message['result'], Array.isArray(errors) ? errors.join('\n') : 'failed')}\n`);
+      say(`${asString(message['result'], Array.isArray(errors) ? errors.join('\n') : 'failed')}\n`);
     } else if (message['type'] === 'result' && 'structured_output' in message) {
       say(`${JSON.stringify(message['structured_output'])}\n`);
     }

@@ -1,7 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from './flags.ts';
-import { list, record } from '../read.ts';
 
 /**
  * What a host may ask for and this CLI does not do. A guard (hooks, deny rules, a policy) that would
@@ -63,13 +62,13 @@ export function ignoredSettings(
 ): readonly string[] {
   if (!main && isSet(given['sandbox']))
     throw refuseOptions(`sandbox of ${where}`, 'give it as the option sandbox, or with --settings');
-  for (const [name, value] of Object.entries(record(given['permissions'])))
+  for (const [name, value] of Object.entries(asObject(given['permissions'])))
     if (!PERMISSIONS.has(name) && isSet(value))
       throw refuseOptions(`permissions.${name} of ${where}`, "remove it, or use the vendor's CLI");
   for (const [name, value] of Object.entries(given))
     if (GUARDS.has(name) && isSet(value))
       throw refuseOptions(`${name} of ${where}`, 'register hooks through the host');
-  const { defaultMode, additionalDirectories } = record(given['permissions']);
+  const { defaultMode, additionalDirectories } = asObject(given['permissions']);
   const isModeIgnored =
     isSet(defaultMode) &&
     (rulesOnly || !isPermissionMode(defaultMode) || defaultMode === 'bypassPermissions');
@@ -95,8 +94,8 @@ export function uncalledHooks(
   hooks: unknown,
   fired: readonly string[],
 ): { readonly guards: readonly string[]; readonly others: readonly string[] } {
-  const events = Object.entries(record(hooks))
-    .filter(([event, matchers]) => !fired.includes(event) && list(matchers).length > 0)
+  const events = Object.entries(asObject(hooks))
+    .filter(([event, matchers]) => !fired.includes(event) && asArray(matchers).length > 0)
     .map(([event]) => event);
   return {
     guards: events.filter((event) => UNCALLED_GUARDS.has(event)),

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { isControl } from '../../wire/control-peer.ts';
 import { type LoopControls, serveControl } from './control-handlers.ts';
@@ -12,7 +12,6 @@ import type { Block } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
 import { realPath } from '../permissions/path-rules.ts';
 import { idsOf, type Priority, type Prompt, PromptQueue } from '../session/prompt-queue.ts';
-import { record, str } from '../read.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { Sandbox } from '../sandbox/bubblewrap.ts';
 import { CliSession } from '../session/cli-session.ts';
@@ -342,16 +341,16 @@ async function loadBuiltins(
 
 /** A `user` line as a prompt. Throws `invalid` for one whose message is not a user's. */
 export function readPrompt(frame: JsonObject): Prompt {
-  const { role, content } = record(frame['message']);
+  const { role, content } = asObject(frame['message']);
   if (role !== 'user' || !(typeof content === 'string' || Array.isArray(content))) {
     throw new DuolaneError(
       'invalid',
       'a user line needs message: {role: "user", content: text or blocks}',
     );
   }
-  const priority = str(frame['priority'], 'next');
+  const priority = asString(frame['priority'], 'next');
   return {
-    uuid: str(frame['uuid']) || undefined,
+    uuid: asString(frame['uuid']) || undefined,
     content:
       typeof content === 'string' ? content : (content.filter(isObject) as unknown as Block[]),
     priority: isPriority(priority) ? priority : 'next',

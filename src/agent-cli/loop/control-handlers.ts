@@ -1,11 +1,10 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isPermissionMode, PERMISSION_MODES } from '../command-line/flags.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import { blocksOf } from '../models/types.ts';
 import { applyUpdate, type PolicyUpdate } from '../permissions/permission-policy.ts';
-import { record, str, texts } from '../read.ts';
 import { formatRule, parseRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { permissionsOf as permissionsIn, readNames } from '../command-line/settings.ts';
@@ -67,7 +66,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     return ok({ still_queued: stillQueued, ...(cancelQueued && { cancelled }) });
   },
   cancel_async_message: ({ message_uuid }, conductor) =>
-    ok({ cancelled: conductor.cancelPrompt(str(message_uuid)) }),
+    ok({ cancelled: conductor.cancelPrompt(asString(message_uuid)) }),
   set_permission_mode: setPermissionMode,
   set_model: setModel,
   set_max_thinking_tokens: ({ max_thinking_tokens }, { session }) => {
@@ -80,18 +79,18 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   list_permission_rules: (_, { session }) => ok({ rules: permissionsOf(session) }),
   mcp_status: (_, { session }) => ok({ mcpServers: session.servers.describe() }),
   mcp_set_servers: async ({ servers }, { session }) =>
-    ok(await session.servers.replace(record(servers))),
+    ok(await session.servers.replace(asObject(servers))),
   mcp_toggle: async ({ serverName, enabled }, { session }) => {
-    await session.servers.toggle(str(serverName), enabled === true);
+    await session.servers.toggle(asString(serverName), enabled === true);
     return ok();
   },
   mcp_reconnect: async ({ serverName }, { session }) => {
-    await session.servers.reconnect(str(serverName));
+    await session.servers.reconnect(asString(serverName));
     return ok();
   },
   mcp_message: ({ server_name, message }, { session }) => {
     if (!isObject(message)) return no('mcp_message needs a message');
-    session.servers.receive(str(server_name), message);
+    session.servers.receive(asString(server_name), message);
     return ok();
   },
   mcp_call: mcpCall,
@@ -112,7 +111,8 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     return ok(await readFileForHost(request, { cwd, directories: choices.directories }));
   },
   set_mcp_permission_mode_override: ({ serverName, mode }, { session }) => {
-    if (!session.servers.has(str(serverName))) return no(`Server not found: ${str(serverName)}`);
+    if (!session.servers.has(asString(serverName)))
+      return no(`Server not found: ${asString(serverName)}`);
     if (mode !== 'auto') return ok();
     return ok({ warning: 'auto is not supported: what no rule allows is asked, as by default' });
   },
@@ -145,14 +145,14 @@ function initialize(request: ControlRequest, conductor: LoopControls): ControlRe
   const applied = 'hooks' in request ? session.hooks.register(request['hooks']) : 0;
   if (isObject(request['jsonSchema'])) session.schema = request['jsonSchema'];
   takeSystemPrompt(session, request);
-  const manifests = record(request['sdkMcpServerManifests']);
-  const configs = record(request['sdkMcpServerConfigs']);
+  const manifests = asObject(request['sdkMcpServerManifests']);
+  const configs = asObject(request['sdkMcpServerConfigs']);
   const parked: Record<string, string> = {};
-  for (const name of texts(request['sdkMcpServers'])) {
+  for (const name of asStrings(request['sdkMcpServers'])) {
     if (session.servers.has(name)) continue; // a repeated initialize
     const manifest = isObject(manifests[name]) ? manifests[name] : undefined;
     if (manifest) parked[name] = 'parked';
-    session.servers.add(name, { type: 'sdk', name, ...record(configs[name]) }, manifest);
+    session.servers.add(name, { type: 'sdk', name, ...asObject(configs[name]) }, manifest);
   }
   conductor.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
   // A host that connects again finds the questions that still wait for it beside the answer.
@@ -182,9 +182,9 @@ function initialize(request: ControlRequest, conductor: LoopControls): ControlRe
 function takeSystemPrompt({ choices }: CliSession, request: ControlRequest): void {
   const { systemPrompt } = request;
   if (Array.isArray(systemPrompt))
-    choices.systemPrompt = texts(systemPrompt).filter(Boolean).join('\n\n');
+    choices.systemPrompt = asStrings(systemPrompt).filter(Boolean).join('\n\n');
   else if (typeof systemPrompt === 'string') choices.systemPrompt = systemPrompt;
-  const more = str(request['appendSystemPrompt']);
+  const more = asString(request['appendSystemPrompt']);
   if (more !== '') choices.systemPrompt = [choices.systemPrompt, more].filter(Boolean).join('\n\n');
 }
 
@@ -223,7 +223,7 @@ async function mcpCall(
   request: ControlRequest,
   { session }: LoopControls,
 ): Promise<ControlResponse> {
-  const name = str(request['tool']);
+  const name = asString(request['tool']);
   const tool = session.servers.tools().find(({ spec }) => spec.name === name);
   if (!tool || tool.server?.source === 'sdk') {
     throw new DuolaneError(
@@ -234,16 +234,16 @@ async function mcpCall(
   const { timeout_ms: limit } = request;
   const signal = AbortSignal.timeout(typeof limit === 'number' && limit > 0 ? limit : 60_000);
   const run = { id: `mcp_call_${Date.now()}`, signal, progress: () => {} };
-  const { content, isError } = await tool.call(record(request['arguments']), run);
+  const { content, isError } = await tool.call(asObject(request['arguments']), run);
   return ok({ content: blocksOf(content), ...(isError && { isError }) });
 }
 
 /** What may change in a running session: the effort, and further permission rules. */
 function applySettings({ settings }: ControlRequest, { session }: LoopControls): ControlResponse {
-  const { effortLevel, sandbox } = record(settings);
+  const { effortLevel, sandbox } = asObject(settings);
   if (sandbox !== undefined)
     return no('The sandbox cannot be changed while the session runs: start it with --settings');
-  const { ignored, updates, refused } = changesOf(record(settings));
+  const { ignored, updates, refused } = changesOf(asObject(settings));
   if (refused !== undefined) return no(refused, 'unsupported_request');
   if (typeof effortLevel === 'string') session.choices.effort = effortLevel;
   session.announce(...ignored);

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { isInsideDirectory, realPath } from '../permissions/path-rules.ts';
-import { str } from '../read.ts';
+import { asString } from '../../json.ts';
 import { openToRead } from '../tools/builtin/open-file.ts';
 
 const DEFAULT_BYTES = 1024 * 1024;
@@ -17,7 +17,7 @@ export async function readFileForHost(
   request: JsonObject,
   { cwd, directories }: { readonly cwd: string; readonly directories: readonly string[] },
 ): Promise<JsonObject> {
-  const absPath = resolve(cwd, str(request['path']));
+  const absPath = resolve(cwd, asString(request['path']));
   const real = realPath(absPath);
   if (!directories.some((directory) => isInsideDirectory(directory, real))) {
     throw new DuolaneError('unauthorized', `${absPath} is outside the working directories`);

@@ -1,10 +1,9 @@
 import { pathToFileURL } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import type { ControlLink } from '../session/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import type { Block, ChatMessage } from '../models/types.ts';
-import { list, record, str } from '../read.ts';
 
 /** What MCP servers may ask of us, wherever they run. */
 export interface ServerRequests {
@@ -43,13 +42,13 @@ export async function elicitFromHost(
   const request = {
     subtype: 'elicitation',
     mcp_server_name: server,
-    message: str(params['message']),
-    mode: str(params['mode'], 'form'),
+    message: asString(params['message']),
+    mode: asString(params['mode'], 'form'),
     ...(params['requestedSchema'] !== undefined && { requested_schema: params['requestedSchema'] }),
     ...(params['url'] !== undefined && { url: params['url'] }),
     ...(params['elicitationId'] !== undefined && { elicitation_id: params['elicitationId'] }),
   };
-  const answer = record(await lane.request(request, { signal }));
+  const answer = asObject(await lane.request(request, { signal }));
   const { action, content } = answer;
   if (action !== 'accept' && action !== 'decline') return { action: 'cancel' };
   return { action, ...(action === 'accept' && isObject(content) && { content }) };
@@ -60,17 +59,17 @@ async function sample(
   params: JsonObject,
   signal: AbortSignal,
 ): Promise<JsonObject> {
-  const messages = list(params['messages']).map((value): ChatMessage => {
-    const { role, content } = record(value);
+  const messages = asArray(params['messages']).map((value): ChatMessage => {
+    const { role, content } = asObject(value);
     const blocks = (Array.isArray(content) ? content : [content]).map((part) =>
-      toBlock(record(part)),
+      toBlock(asObject(part)),
     );
     return { role: role === 'assistant' ? 'assistant' : 'user', content: blocks };
   });
   const { maxTokens } = params;
   const request = {
     model: chosen.id,
-    system: str(params['systemPrompt']),
+    system: asString(params['systemPrompt']),
     messages,
     tools: [],
     maxTokens: typeof maxTokens === 'number' ? maxTokens : 1000,
@@ -95,4 +94,4 @@ const toBlock = (part: JsonObject): Block =>
         type: 'image',
         source: { type: 'base64', media_type: part['mimeType'], data: part['data'] },
       }
-    : { type: 'text', text: str(part['text']) };
+    : { type: 'text', text: asString(part['text']) };

@@ -1,6 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { str } from '../read.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import { effortOf } from './effort.ts';
 import { modelError } from '../../event/retry/model-error.ts';
 import {
@@ -99,7 +98,7 @@ function toResult(block: Block): JsonObject {
     typeof content === 'string'
       ? content
       : (Array.isArray(content) ? content : [])
-          .map((part: unknown) => (isObject(part) ? str(part['text']) : ''))
+          .map((part: unknown) => (isObject(part) ? asString(part['text']) : ''))
           .join('\n');
   return {
     type: 'tool-result',
@@ -122,10 +121,10 @@ export async function* readParts(
         yield { type: 'start', ...(typeof part['id'] === 'string' && { id: part['id'] }) };
         break;
       case 'text-delta':
-        yield { type: 'text', text: str(part['delta']) };
+        yield { type: 'text', text: asString(part['delta']) };
         break;
       case 'reasoning-delta':
-        yield { type: 'thinking', text: str(part['delta']) };
+        yield { type: 'thinking', text: asString(part['delta']) };
         break;
       case 'text-end':
       case 'reasoning-end':
@@ -133,18 +132,22 @@ export async function* readParts(
         break;
       case 'tool-input-start':
         called = true;
-        streamed = str(part['id']);
-        yield { type: 'tool_use', id: streamed, name: str(part['toolName']) };
+        streamed = asString(part['id']);
+        yield { type: 'tool_use', id: streamed, name: asString(part['toolName']) };
         break;
       case 'tool-input-delta':
-        yield { type: 'tool_input', json: str(part['delta']) };
+        yield { type: 'tool_input', json: asString(part['delta']) };
         break;
       case 'tool-call': {
         called = true;
         // With or without its arguments streamed before: told once.
         if (part['toolCallId'] === streamed) break;
         const { input } = part;
-        yield { type: 'tool_use', id: str(part['toolCallId']), name: str(part['toolName']) };
+        yield {
+          type: 'tool_use',
+          id: asString(part['toolCallId']),
+          name: asString(part['toolName']),
+        };
         yield {
           type: 'tool_input',
           json: typeof input === 'string' ? input : JSON.stringify(input),

@@ -1,6 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { str } from '../read.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import { httpStatusError, streamedError } from '../../event/retry/model-error.ts';
 import { sseData } from './sse.ts';
 import {
@@ -82,7 +81,12 @@ export async function* readEvents(
       case 'message_start': {
         const message = isObject(event['message']) ? event['message'] : {};
         usage = mergeUsage(usage, message['usage']);
-        yield { type: 'start', id: str(message['id']), model: str(message['model']), usage };
+        yield {
+          type: 'start',
+          id: asString(message['id']),
+          model: asString(message['model']),
+          usage,
+        };
         break;
       }
       case 'content_block_start':
@@ -116,11 +120,11 @@ export async function* readEvents(
 function* blockStart(value: unknown): Generator<ModelEvent> {
   const block = isObject(value) ? value : {};
   if (block['type'] === 'tool_use') {
-    yield { type: 'tool_use', id: str(block['id']), name: str(block['name']) };
+    yield { type: 'tool_use', id: asString(block['id']), name: asString(block['name']) };
   } else if (block['type'] === 'text') {
-    yield { type: 'text', text: str(block['text']) };
+    yield { type: 'text', text: asString(block['text']) };
   } else if (block['type'] === 'thinking') {
-    yield { type: 'thinking', text: str(block['thinking']) };
+    yield { type: 'thinking', text: asString(block['thinking']) };
   }
 }
 
@@ -128,16 +132,16 @@ function* blockDelta(value: unknown): Generator<ModelEvent> {
   const delta = isObject(value) ? value : {};
   switch (delta['type']) {
     case 'text_delta':
-      yield { type: 'text', text: str(delta['text']) };
+      yield { type: 'text', text: asString(delta['text']) };
       break;
     case 'thinking_delta':
-      yield { type: 'thinking', text: str(delta['thinking']) };
+      yield { type: 'thinking', text: asString(delta['thinking']) };
       break;
     case 'signature_delta':
-      yield { type: 'signature', signature: str(delta['signature']) };
+      yield { type: 'signature', signature: asString(delta['signature']) };
       break;
     case 'input_json_delta':
-      yield { type: 'tool_input', json: str(delta['partial_json']) };
+      yield { type: 'tool_input', json: asString(delta['partial_json']) };
       break;
     default: // kinds of blocks that we do not offer tools for
   }

@@ -1,6 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { str } from '../read.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import { effortOf } from './effort.ts';
 import { httpStatusError, streamedError } from '../../event/retry/model-error.ts';
 import { sseData } from './sse.ts';
@@ -84,7 +83,7 @@ export function toMessages({ role, content }: ChatMessage): JsonObject[] {
   }));
   if (rest.length === 0 && calls.length === 0) return out;
   const plain = rest.every(({ type }) => type === 'text');
-  const text = rest.map((block) => str(block['text'])).join('\n');
+  const text = rest.map((block) => asString(block['text'])).join('\n');
   out.push({
     role,
     content: plain ? text : rest.map(toPart),
@@ -105,7 +104,7 @@ function resultText(block: Block): string {
   if (!Array.isArray(content)) return '';
   return content
     .map((part: unknown) =>
-      isObject(part) && part['type'] === 'text' ? str(part['text']) : '[not text]',
+      isObject(part) && part['type'] === 'text' ? asString(part['text']) : '[not text]',
     )
     .join('\n');
 }

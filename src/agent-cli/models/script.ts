@@ -1,7 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import { sleep } from '../../stream/abort.ts';
-import { str } from '../read.ts';
 import { httpStatusError } from '../../event/retry/model-error.ts';
 import {
   blocksOf,
@@ -123,12 +122,12 @@ export async function* play(
 export function lastText(messages: readonly ChatMessage[]): string {
   return blocksOf(messages.at(-1)?.content ?? '')
     .map((block) => {
-      if (block.type === 'text') return str(block['text']);
+      if (block.type === 'text') return asString(block['text']);
       if (block.type !== 'tool_result') return '';
       const { content } = block;
       if (typeof content === 'string') return content;
       return Array.isArray(content)
-        ? content.map((part: unknown) => (isObject(part) ? str(part['text']) : '')).join('\n')
+        ? content.map((part: unknown) => (isObject(part) ? asString(part['text']) : '')).join('\n')
         : '';
     })
     .filter((text) => text !== '')
@@ -159,11 +158,15 @@ function answersOf(name: string, script: unknown): ScriptAnswer[] {
   for (const { when } of list) {
     if (when === undefined) continue;
     try {
-      new RegExp(str(when));
+      new RegExp(asString(when));
     } catch (cause) {
-      throw new DuolaneError('invalid', `${name}: "when" is no regular expression: ${str(when)}`, {
-        cause,
-      });
+      throw new DuolaneError(
+        'invalid',
+        `${name}: "when" is no regular expression: ${asString(when)}`,
+        {
+          cause,
+        },
+      );
     }
   }
   return list.map((answer) => answer as ScriptAnswer);

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../json.ts';
-import { str } from '../read.ts';
+import { asString } from '../../json.ts';
 
 /** A block of a conversation, in the spelling of the Messages API; unknown kinds are passed on. */
 export interface Block extends JsonObject {
@@ -89,6 +89,6 @@ export const blocksOf = (content: string | readonly Block[]): readonly Block[] =
 /** The readable text of some blocks, joined. */
 export const blocksText = (content: string | readonly Block[]): string =>
   blocksOf(content)
-    .map((block) => (block.type === 'text' ? str(block['text']) : ''))
+    .map((block) => (block.type === 'text' ? asString(block['text']) : ''))
     .filter((text) => text !== '')
     .join('\n');

@@ -1,7 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
 import type { ControlLink } from '../session/control-link.ts';
-import { list, record, str, texts } from '../read.ts';
 import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
 /** The events that this CLI fires; others may be registered and have no effect. */
@@ -88,8 +87,10 @@ export class HookDispatcher {
     const { guards } = uncalledHooks(hooks, FIRED);
     if (guards.length > 0)
       return `hooks on ${guards.join(', ')} are not supported by duolane-agent; available: ${FIRED.join(', ')}`;
-    const events = Object.entries(record(hooks))
-      .filter(([, matchers]) => list(matchers).some((one) => record(one)['onFailure'] === 'block'))
+    const events = Object.entries(asObject(hooks))
+      .filter(([, matchers]) =>
+        asArray(matchers).some((one) => asObject(one)['onFailure'] === 'block'),
+      )
       .map(([event]) => event)
       .filter((event) => !BLOCKING.has(event));
     if (events.length === 0) return undefined;
@@ -103,8 +104,8 @@ export class HookDispatcher {
 
   /** The number of matchers taken from `initialize.hooks`; replaces earlier ones. */
   register(hooks: unknown): number {
-    const entries = Object.entries(record(hooks)).map(
-      ([event, matchers]) => [event, list(matchers).filter(isObject).map(toMatcher)] as const,
+    const entries = Object.entries(asObject(hooks)).map(
+      ([event, matchers]) => [event, asArray(matchers).filter(isObject).map(toMatcher)] as const,
     );
     this.#matchers = new Map(entries);
     return entries.reduce((sum, [, matchers]) => sum + matchers.length, 0);
@@ -208,11 +209,11 @@ export class HookDispatcher {
 
 function toMatcher(value: JsonObject): Matcher {
   const { matcher, timeout } = value;
-  const pattern = str(matcher);
+  const pattern = asString(matcher);
   return {
     pattern,
     matches: matching(pattern),
-    callbacks: texts(value['hookCallbackIds']),
+    callbacks: asStrings(value['hookCallbackIds']),
     timeoutMs:
       typeof timeout === 'number' && timeout > 0
         ? Math.min(Math.ceil(timeout * 1000), MAX_TIMEOUT_MS)
@@ -247,8 +248,8 @@ const DECISIONS: ReadonlyMap<unknown, HookOutcome['decision']> = new Map([
 function readAnswer(given: unknown): HookOutcome {
   if (given !== undefined && given !== null && !isObject(given))
     throw new DuolaneError('malformed', `it gave ${typeof given}, not an object`);
-  const answer = record(given);
-  const own = record(answer['hookSpecificOutput']);
+  const answer = asObject(given);
+  const own = asObject(answer['hookSpecificOutput']);
   const word = own['permissionDecision'] ?? answer['decision'] ?? undefined;
   if (!DECISIONS.has(word))
     throw new DuolaneError(
@@ -256,16 +257,16 @@ function readAnswer(given: unknown): HookOutcome {
       `it decided ${JSON.stringify(word)}; available: allow, deny, ask`,
     );
   const decision = DECISIONS.get(word);
-  const context = str(own['additionalContext']);
+  const context = asString(own['additionalContext']);
   return {
     ...(decision && { decision }),
-    reason: str(own['permissionDecisionReason'], str(answer['reason'])),
+    reason: asString(own['permissionDecisionReason'], asString(answer['reason'])),
     ...(isObject(own['updatedInput']) && { updatedInput: own['updatedInput'] }),
     ...('updatedToolOutput' in own && { updatedOutput: own['updatedToolOutput'] }),
     ...('updatedMCPToolOutput' in own && { updatedOutput: own['updatedMCPToolOutput'] }),
     context: context === '' ? [] : [context],
     ...(answer['continue'] === false && {
-      stop: str(answer['stopReason'], 'a hook ended the turn'),
+      stop: asString(answer['stopReason'], 'a hook ended the turn'),
     }),
   };
 }

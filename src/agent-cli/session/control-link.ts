@@ -9,7 +9,7 @@ import {
   ControlPeer,
   type ControlRequest,
 } from '../../wire/control-peer.ts';
-import { record } from '../read.ts';
+import { asObject } from '../../json.ts';
 
 /** An answer at once is written before anything else happens; a promise when it settles. */
 export type HandleControlRequest = (
@@ -76,7 +76,7 @@ export class ControlLink {
   pending(subtype: string): JsonObject[] {
     return [...this.#waiting.values()]
       .map(({ frame }) => frame)
-      .filter(({ request }) => record(request)['subtype'] === subtype);
+      .filter(({ request }) => asObject(request)['subtype'] === subtype);
   }
 
   /** Takes a frame for which `isControl` holds. */

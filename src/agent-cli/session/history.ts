@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Block, blocksOf, type ChatMessage } from '../models/types.ts';
-import { str } from '../read.ts';
+import { asString } from '../../json.ts';
 
 interface ModelTurn {
   readonly id: string;
@@ -44,7 +44,7 @@ export class History {
 
   /** A finished block of the answer `id`. */
   addAnswer(id: string, block: Block): void {
-    if (isCall(block)) this.#callIds.add(str(block['id']));
+    if (isCall(block)) this.#callIds.add(asString(block['id']));
     const known = this.#items.findLast((item) => isStep(item) && item.id === id);
     if (known && isStep(known)) known.blocks.push(block);
     else this.#items.push({ id, blocks: [block], results: new Map() });
@@ -58,7 +58,7 @@ export class History {
 
   /** A `tool_result` block; false when no call waits for it. */
   addResult(result: Block): boolean {
-    const id = str(result['tool_use_id']);
+    const id = asString(result['tool_use_id']);
     const step = this.#items.findLast(
       (item): item is ModelTurn =>
         isStep(item) && item.blocks.some((block) => isCall(block) && block['id'] === id),
@@ -72,7 +72,7 @@ export class History {
   openCalls(): readonly Block[] {
     const last = this.#items.findLast(isStep);
     return last
-      ? last.blocks.filter((block) => isCall(block) && !last.results.has(str(block['id'])))
+      ? last.blocks.filter((block) => isCall(block) && !last.results.has(asString(block['id'])))
       : [];
   }
 
@@ -89,7 +89,7 @@ export class History {
         say('assistant', item.blocks);
         say(
           'user',
-          item.blocks.filter(isCall).map((call) => resultOf(item, str(call['id']))),
+          item.blocks.filter(isCall).map((call) => resultOf(item, asString(call['id']))),
         );
       } else say('user', item.user);
     }

@@ -7,7 +7,7 @@ import { disposeOnce } from '../../stream/dispose-once.ts';
 import { encodeLine, InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import { History } from './history.ts';
 import type { Block } from '../models/types.ts';
-import { list, record, str } from '../read.ts';
+import { asArray, asObject, asString } from '../../json.ts';
 
 /** One line of a session's file. */
 export interface TranscriptEntry extends JsonObject {
@@ -31,9 +31,10 @@ export function historyFrom(entries: readonly TranscriptEntry[]): History {
   const conversation = new History();
   for (const { type, message } of entries) {
     const { content } = message;
-    const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : list(content);
+    const blocks =
+      typeof content === 'string' ? [{ type: 'text', text: content }] : asArray(content);
     for (const block of blocks as readonly Block[]) {
-      if (type === 'assistant') conversation.addAnswer(str(message['id']), block);
+      if (type === 'assistant') conversation.addAnswer(asString(message['id']), block);
       else if (block.type !== 'tool_result') conversation.addUser([block]);
       else conversation.addResult(block);
     }
@@ -69,7 +70,7 @@ export function branch(
     found.push(entry);
     // A parent that a crash has lost: what stands before is the next best.
     const parent =
-      entry['parentUuid'] === null ? -1 : (places.get(str(entry['parentUuid'])) ?? place - 1);
+      entry['parentUuid'] === null ? -1 : (places.get(asString(entry['parentUuid'])) ?? place - 1);
     place = Math.min(parent, place - 1);
   }
   return found.reverse();
@@ -78,7 +79,7 @@ export function branch(
 const isEntry = (line: JsonObject): line is TranscriptEntry =>
   (line['type'] === 'user' || line['type'] === 'assistant') &&
   typeof line['uuid'] === 'string' &&
-  typeof record(line['message'])['role'] === 'string';
+  typeof asObject(line['message'])['role'] === 'string';
 
 /**
  * Where the session `id` is stored, in this project or another; undefined when nowhere. An id is

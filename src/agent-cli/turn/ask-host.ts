@@ -1,9 +1,8 @@
 import { resolve } from 'node:path';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from '../command-line/flags.ts';
 import { realPath } from '../permissions/path-rules.ts';
 import { applyUpdate, type Decision, type PolicyUpdate } from '../permissions/permission-policy.ts';
-import { list, record, str, texts } from '../read.ts';
 import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool, CallFacts } from '../tools/types.ts';
@@ -49,7 +48,7 @@ export async function askHost(
   };
   let answer: JsonObject;
   try {
-    answer = record(await session.waiting(() => session.lane.request(request, { signal })));
+    answer = asObject(await session.waiting(() => session.lane.request(request, { signal })));
   } catch (reason) {
     signal.throwIfAborted();
     const why = reason instanceof Error ? reason.message : String(reason);
@@ -61,7 +60,7 @@ export async function askHost(
     return { behavior: 'allow', input: isObject(updatedInput) ? updatedInput : input };
   }
   const clear = answer['behavior'] === 'deny';
-  const message = str(
+  const message = asString(
     answer['message'],
     clear
       ? 'The user denied this call.'
@@ -88,8 +87,8 @@ function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
 }
 
 function takeUpdates(session: CliSession, updates: unknown): void {
-  for (const value of list(updates)) {
-    const update = readUpdate(record(value), session.flags.allowBypass);
+  for (const value of asArray(updates)) {
+    const update = readUpdate(asObject(value), session.flags.allowBypass);
     if (!update) continue;
     if ('directories' in update) changeDirectories(session, update);
     else session.setPolicy(applyUpdate(session.choices.policy, update));
@@ -115,7 +114,7 @@ export function readUpdate(value: JsonObject, allowBypass: boolean): PolicyUpdat
       return { type, mode };
     case 'addDirectories':
     case 'removeDirectories':
-      return { type, directories: texts(value['directories']) };
+      return { type, directories: asStrings(value['directories']) };
     case 'addRules':
     case 'replaceRules':
     case 'removeRules':
@@ -123,8 +122,8 @@ export function readUpdate(value: JsonObject, allowBypass: boolean): PolicyUpdat
       return {
         type,
         behavior,
-        rules: list(value['rules'])
-          .map(record)
+        rules: asArray(value['rules'])
+          .map(asObject)
           // An empty pattern is not the lack of one, which allows all calls of the tool.
           .filter(({ ruleContent }) => behavior !== 'allow' || !isBlank(ruleContent))
           .map(readRule),
@@ -137,6 +136,6 @@ export function readUpdate(value: JsonObject, allowBypass: boolean): PolicyUpdat
 const isBlank = (text: unknown): boolean => typeof text === 'string' && text.trim() === '';
 
 const readRule = (rule: JsonObject): PermissionRule => ({
-  tool: str(rule['toolName']),
-  content: str(rule['ruleContent']) || undefined,
+  tool: asString(rule['toolName']),
+  content: asString(rule['ruleContent']) || undefined,
 });

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { JsonObject } from '../../json.ts';
 import { MessageBuilder, type AnswerPart, MALFORMED_INPUT } from './message-builder.ts';
 import { type ModelEvent, NO_USAGE } from '../models/types.ts';
-import { str } from '../read.ts';
+import { asString } from '../../json.ts';
 
 const stop: ModelEvent = { type: 'stop', reason: 'end_turn', usage: NO_USAGE };
 const anyEvent: fc.Arbitrary<ModelEvent> = fc.oneof(
@@ -28,7 +28,7 @@ function rebuild(events: readonly JsonObject[]): string[] {
     if (index !== undefined && index !== expected)
       throw new Error(`index ${String(index as number)}`);
     if (type === 'content_block_start') blocks.push('');
-    else if (type === 'content_block_delta') blocks[expected] += str(text, str(thinking));
+    else if (type === 'content_block_delta') blocks[expected] += asString(text, asString(thinking));
   }
   return blocks;
 }
@@ -51,7 +51,9 @@ test('whatever a driver says: blocks open and close once, and their deltas are t
       expect(kinds.filter((kind) => kind === 'content_block_stop')).toHaveLength(
         answer.blocks.length,
       );
-      const spoken = answer.blocks.map((block) => str(block['text'], str(block['thinking'])));
+      const spoken = answer.blocks.map((block) =>
+        asString(block['text'], asString(block['thinking'])),
+      );
       // Arguments are parsed when they are complete: only words can be compared.
       const isCall = (i: number): boolean => answer.blocks[i]?.type === 'tool_use';
       expect(rebuild(events).map((text, i) => (isCall(i) ? '' : text))).toEqual(spoken);

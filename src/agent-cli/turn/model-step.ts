@@ -4,12 +4,12 @@ import { MessageBuilder } from './message-builder.ts';
 import { assistantMessage, recordSyntheticMessage, streamEvent } from './sdk-messages.ts';
 import { type Attempt, type Retry, streamWithRetry } from '../models/retry.ts';
 import type { Block, ModelEvent, ModelRequest } from '../models/types.ts';
-import { record, str } from '../read.ts';
+import { asObject, asString } from '../../json.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { costOf } from '../command-line/settings.ts';
 import type { AgentTool } from '../tools/types.ts';
 import type { TurnState } from './turn-state.ts';
-import { raceAbort } from '../wait.ts';
+import { raceAbort } from '../../stream/abort.ts';
 
 const MAX_TOKENS = 32_000;
 const INTERRUPTED = '[Request interrupted by user]';
@@ -182,9 +182,9 @@ export class ModelStep {
     const line = assistantMessage(this.#session, this.#turn, this.#answer, block, this.#tools);
     const uuid = this.#session.emit({ ...line, ...extra });
     this.#lines.push(uuid);
-    this.#unsaved.push({ message: record(line['message']), uuid });
+    this.#unsaved.push({ message: asObject(line['message']), uuid });
     conversation.addAnswer(this.#answer.id, block);
-    if (block.type === 'text') this.#turn.lastText = str(block['text']);
+    if (block.type === 'text') this.#turn.lastText = asString(block['text']);
     if (block.type === 'tool_use') this.#onCall(block);
     // From its first call on an answer is final, and must be on disk before the call has effects.
     if (this.#callsBegun()) this.#save();

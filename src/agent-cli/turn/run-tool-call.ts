@@ -6,13 +6,13 @@ import { askHost } from './ask-host.ts';
 import type { HookOutcome } from '../permissions/hook-dispatcher.ts';
 import type { Block } from '../models/types.ts';
 import { type Decision, evaluatePolicy } from '../permissions/permission-policy.ts';
-import { record, str } from '../read.ts';
+import { asObject, asString } from '../../json.ts';
 import { formatRule, type PermissionRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
 import { type AgentTool, type CallFacts, failedOutcome, type ToolOutcome } from '../tools/types.ts';
 import { TurnInterrupted, type TurnState } from './turn-state.ts';
-import { raceAbort } from '../wait.ts';
+import { raceAbort } from '../../stream/abort.ts';
 
 /** A call that has ended, one way or the other. */
 export interface CallEnd {
@@ -51,13 +51,15 @@ export async function runToolCall(
   call: Block,
   tool: AgentTool | undefined,
 ): Promise<CallEnd | undefined> {
-  const [id, name] = [str(call['id']), str(call['name'])];
-  const input = record(call['input']);
+  const [id, name] = [asString(call['id']), asString(call['name'])];
+  const input = asObject(call['input']);
   if (!tool) return end(id, failedOutcome(`No such tool available: ${name}`), {});
   if (MALFORMED_INPUT in input) {
     return end(
       id,
-      failedOutcome(`The arguments of ${name} were no JSON object: ${str(input[MALFORMED_INPUT])}`),
+      failedOutcome(
+        `The arguments of ${name} were no JSON object: ${asString(input[MALFORMED_INPUT])}`,
+      ),
       {},
     );
   }
@@ -393,4 +395,6 @@ async function afterCall(
 }
 
 const textOf = ({ content }: ToolOutcome): string =>
-  typeof content === 'string' ? content : content.map((block) => str(block['text'])).join('\n');
+  typeof content === 'string'
+    ? content
+    : content.map((block) => asString(block['text'])).join('\n');

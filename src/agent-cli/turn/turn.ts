@@ -7,7 +7,7 @@ import { initMessage, resultMessage, recordSyntheticMessage, userLine } from './
 import { modelError } from '../../event/retry/model-error.ts';
 import { type Block, blocksOf, blocksText } from '../models/types.ts';
 import type { Prompt } from '../session/prompt-queue.ts';
-import { list, record, str } from '../read.ts';
+import { asArray, asObject, asString } from '../../json.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import { errorName, ModelStep } from './model-step.ts';
 import { ENFORCE, MAX_FAILURES, STRUCTURED_OUTPUT } from '../tools/structured-output.ts';
@@ -15,7 +15,7 @@ import { Schedule } from '../tools/call-schedule.ts';
 import type { AgentTool } from '../tools/types.ts';
 import { callsIn, type TurnEnding, sumUsage, type TurnState } from './turn-state.ts';
 import { VERSION } from '../version.ts';
-import { raceAbort } from '../wait.ts';
+import { raceAbort } from '../../stream/abort.ts';
 
 const INTERRUPTED = '[Request interrupted by user for tool use]';
 
@@ -119,7 +119,7 @@ async function runModelStep(
   const schedule = new Schedule();
   const ends: { readonly call: Block; readonly end: CallEnd }[] = [];
   const onCall = (call: Block): void => {
-    const tool = tools.get(str(call['name']));
+    const tool = tools.get(asString(call['name']));
     const run = async (): Promise<void> => {
       const end = await runToolCall(session, turn, call, tool);
       if (!end) return;
@@ -166,7 +166,7 @@ function recordToolResult(
   if (call['name'] !== STRUCTURED_OUTPUT) return;
   if (result['is_error'] === true) {
     turn.structuredFailures++;
-    turn.lastStructuredError = str(result['content']);
+    turn.lastStructuredError = asString(result['content']);
   } else turn.structured ??= { value: raw };
 }
 
@@ -245,16 +245,18 @@ function recordPrompt(session: CliSession, { content, uuid }: Prompt): void {
 async function finishOpenCalls(session: CliSession, turn: TurnState): Promise<void> {
   const answered = new Set(
     turn.prompts
-      .flatMap(({ content }) => list(content))
-      .map((block) => record(block))
+      .flatMap(({ content }) => asArray(content))
+      .map((block) => asObject(block))
       .filter((block) => block['type'] === 'tool_result')
-      .map((block) => str(block['tool_use_id'])),
+      .map((block) => asString(block['tool_use_id'])),
   );
-  const open = session.conversation.openCalls().filter((call) => !answered.has(str(call['id'])));
+  const open = session.conversation
+    .openCalls()
+    .filter((call) => !answered.has(asString(call['id'])));
   if (open.length === 0) return;
   const tools = new Map<string, AgentTool>(session.tools().map((tool) => [tool.spec.name, tool]));
   for (const call of open) {
-    const end = await runToolCall(session, turn, call, tools.get(str(call['name'])));
+    const end = await runToolCall(session, turn, call, tools.get(asString(call['name'])));
     if (end) recordToolResult(session, turn, call, end);
   }
 }

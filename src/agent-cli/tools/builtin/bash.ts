@@ -1,8 +1,8 @@
 import { buildEnv, spawnProcess } from '../../../process/index.ts';
 import { allowsCommand } from '../../permissions/command-rules.ts';
-import { str } from '../../read.ts';
+import { asString } from '../../../json.ts';
 import type { Sandbox, SandboxedCommand } from '../../sandbox/bubblewrap.ts';
-import { raceAbort } from '../../wait.ts';
+import { raceAbort } from '../../../stream/abort.ts';
 import type { AgentTool, ToolOutcome } from '../types.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -32,19 +32,19 @@ export const bashTool = (place: Workspace): AgentTool => ({
   },
   readOnly: false,
   facts: (input) => {
-    const command = str(input['command']);
+    const command = asString(input['command']);
     const enclosed = sandboxFor(place, command);
     return {
       command,
       edit: false,
       enclosed: enclosed?.policy.autoAllow === true,
-      summary: str(input['description']) || undefined,
+      summary: asString(input['description']) || undefined,
     };
   },
   async call(input, { signal }) {
     const { timeout } = input;
     const limitMs = Math.min(typeof timeout === 'number' ? timeout : DEFAULT_MS, MAX_MS);
-    return runCommand(place, str(input['command']), limitMs, signal);
+    return runCommand(place, asString(input['command']), limitMs, signal);
   },
 });
 

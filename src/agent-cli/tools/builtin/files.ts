@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../../json.ts';
 import { realPath } from '../../permissions/path-rules.ts';
-import { str } from '../../read.ts';
+import { asString } from '../../../json.ts';
 import { type AgentTool, failedOutcome, success, type ToolRun } from '../types.ts';
 import { openToEdit, openToRead, openToWrite, readTextFile, writeText } from './open-file.ts';
 import { locate, pathFacts, type Workspace } from './workspace.ts';
@@ -16,7 +16,7 @@ const path = {
 
 /** The real path that was decided about: a link that has changed since is not followed. */
 const decided = (place: Workspace, input: JsonObject, { path: real }: ToolRun): string =>
-  real ?? realPath(locate(place, str(input['file_path'])));
+  real ?? realPath(locate(place, asString(input['file_path'])));
 
 /** Text of a file, with line numbers, a part at a time. */
 export const readTool = (place: Workspace): AgentTool => ({
@@ -34,7 +34,7 @@ export const readTool = (place: Workspace): AgentTool => ({
     },
   },
   readOnly: true,
-  facts: (input) => pathFacts(place, str(input['file_path']), false),
+  facts: (input) => pathFacts(place, asString(input['file_path']), false),
   async call(input, run) {
     const file = decided(place, input, run);
     await using handle = await openToRead(file);
@@ -71,10 +71,13 @@ export const writeTool = (place: Workspace): AgentTool => ({
     },
   },
   readOnly: false,
-  facts: (input) => ({ ...pathFacts(place, str(input['file_path']), true), pathsAs: ['Edit'] }),
+  facts: (input) => ({
+    ...pathFacts(place, asString(input['file_path']), true),
+    pathsAs: ['Edit'],
+  }),
   async call(input, run) {
     const file = decided(place, input, run);
-    const content = str(input['content']);
+    const content = asString(input['content']);
     run.signal.throwIfAborted();
     await using handle = await openToWrite(file);
     await writeText(handle, content);
@@ -101,12 +104,12 @@ export const editTool = (place: Workspace): AgentTool => ({
   readOnly: false,
   // It reads, too: whether a text occurs in a file says something about the file.
   facts: (input) => ({
-    ...pathFacts(place, str(input['file_path']), true),
+    ...pathFacts(place, asString(input['file_path']), true),
     pathsAs: ['Write', 'Read'],
   }),
   async call(input, run) {
     const file = decided(place, input, run);
-    const [before, after] = [str(input['old_string']), str(input['new_string'])];
+    const [before, after] = [asString(input['old_string']), asString(input['new_string'])];
     if (before === '')
       return failedOutcome('old_string must not be empty; use Write for a new file');
     await using handle = await openToEdit(file);

@@ -3,7 +3,7 @@ import { join, relative, sep } from 'node:path';
 import { DuolaneError } from '../../../errors.ts';
 import { type Glob, globMatcher } from '../../permissions/glob-pattern.ts';
 import { realPath } from '../../permissions/path-rules.ts';
-import { str } from '../../read.ts';
+import { asString } from '../../../json.ts';
 import { type AgentTool, failedOutcome, success } from '../types.ts';
 import { LineSearch } from './line-search.ts';
 import { openToRead, readTextFile } from './open-file.ts';
@@ -103,12 +103,12 @@ export const globTool = (place: Workspace): AgentTool => ({
     },
   },
   readOnly: true,
-  facts: (input) => ({ ...pathFacts(place, str(input['path']), false), alsoAs: 'Read' }),
+  facts: (input) => ({ ...pathFacts(place, asString(input['path']), false), alsoAs: 'Read' }),
   async call(input, { signal, path: real }) {
-    const wanted = readGlob(str(input['pattern']));
+    const wanted = readGlob(asString(input['pattern']));
     if (!wanted) return failedOutcome('the pattern has too many choices in braces: write fewer');
-    const root = real ?? realPath(locate(place, str(input['path'])));
-    const hidden = hiddenBelow(place, locate(place, str(input['path'])), 'Glob');
+    const root = real ?? realPath(locate(place, asString(input['path'])));
+    const hidden = hiddenBelow(place, locate(place, asString(input['path'])), 'Glob');
     const found: string[] = [];
     const leftOut = new LeftOut();
     let more = false;
@@ -143,20 +143,20 @@ export const grepTool = (
     },
   },
   readOnly: true,
-  facts: (input) => ({ ...pathFacts(place, str(input['path']), false), alsoAs: 'Read' }),
+  facts: (input) => ({ ...pathFacts(place, asString(input['path']), false), alsoAs: 'Read' }),
   async call(input, { signal, path: real }) {
     let pattern: RegExp;
     try {
-      pattern = new RegExp(str(input['pattern']));
+      pattern = new RegExp(asString(input['pattern']));
     } catch (cause) {
       return failedOutcome(`invalid regular expression: ${String(cause)}`);
     }
-    const glob = str(input['glob']);
+    const glob = asString(input['glob']);
     const fits = glob === '' ? () => true : readGlob(glob.includes('/') ? glob : `**/${glob}`);
     if (!fits) return failedOutcome('glob has too many choices in braces: write fewer');
     const limit = AbortSignal.timeout(limitMs);
-    const root = real ?? realPath(locate(place, str(input['path'])));
-    const hidden = hiddenBelow(place, locate(place, str(input['path'])), 'Grep');
+    const root = real ?? realPath(locate(place, asString(input['path'])));
+    const hidden = hiddenBelow(place, locate(place, asString(input['path'])), 'Grep');
     try {
       const either = AbortSignal.any([signal, limit]);
       return success(await grep(pattern, root, fits, hidden, either));

@@ -1,11 +1,10 @@
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, isObject, type JsonObject } from '../../../json.ts';
 import type { MessageTransport } from '../../../mcp/types.ts';
 import { Channel } from '../../../stream/channel.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
 import type { ControlLink } from '../../session/control-link.ts';
-import { record } from '../../read.ts';
 
 /** How many messages may wait for their reader, who takes each at once. */
 const INBOX = 10_000;
@@ -57,7 +56,7 @@ export class ControlTransport implements MessageTransport {
       return;
     }
     if (message['method'] === 'notifications/cancelled') {
-      const params = record(message['params']);
+      const params = asObject(message['params']);
       const id = key(params['requestId']);
       // Not awaited: a host that has stopped answering must not hold up an interrupt.
       void this.#carry({ ...message, params: { ...params, requestId: id } }).catch(() => {});
@@ -85,7 +84,7 @@ export class ControlTransport implements MessageTransport {
     const controller = new AbortController();
     this.#pending.set(id, controller);
     try {
-      const answer = record(await this.#carry({ ...message, id }, controller.signal))[
+      const answer = asObject(await this.#carry({ ...message, id }, controller.signal))[
         'mcp_response'
       ];
       if (isObject(answer)) this.receive({ ...answer, id: message.id });

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../../mcp/types.ts';
-import { record, str, texts } from '../../read.ts';
+import { asObject, asString, asStrings } from '../../../json.ts';
 
 /** What we do for servers that ask something of us, and where they are started. */
 export interface DialHelp {
@@ -46,14 +46,14 @@ export async function dialConfig(
   help: DialHelp,
   signal: AbortSignal,
 ): Promise<ToolSource & AsyncDisposable> {
-  const type = str(config['type'], 'stdio');
+  const type = asString(config['type'], 'stdio');
   if (type === 'http' || type === 'sse') return dialUrl(name, type, config, help, signal);
   if (type !== 'stdio')
     throw new DuolaneError(
       'unsupported',
       `unknown type of server: ${type}; use stdio, http or sse`,
     );
-  const command = str(config['command']);
+  const command = asString(config['command']);
   if (command === '') throw new DuolaneError('invalid', `the server ${name} has no command`);
   const [{ dialTransport }, { buildEnv, spawnProcess }] = await Promise.all([
     import('../../../mcp/json-rpc/stdio.ts'),
@@ -61,9 +61,9 @@ export async function dialConfig(
   ]);
   const transport = spawnProcess({
     command,
-    args: texts(config['args']),
-    cwd: str(config['cwd'], help.cwd),
-    env: buildEnv({ base: help.env, set: record(config['env']) as Record<string, string> }),
+    args: asStrings(config['args']),
+    cwd: asString(config['cwd'], help.cwd),
+    env: buildEnv({ base: help.env, set: asObject(config['env']) as Record<string, string> }),
   });
   return dialTransport(transport, options(name, help, signal));
 }
@@ -75,11 +75,11 @@ async function dialUrl(
   help: DialHelp,
   signal: AbortSignal,
 ): Promise<ToolSource & AsyncDisposable> {
-  const url = str(config['url']);
+  const url = asString(config['url']);
   if (!URL.canParse(url)) throw new DuolaneError('invalid', `the server ${name} has no valid url`);
   const { dialHttp, dialSse } = await import('../../../mcp/json-rpc/http/client/dial-http.ts');
   const headers = Object.fromEntries(
-    Object.entries(record(config['headers'])).filter(
+    Object.entries(asObject(config['headers'])).filter(
       (header): header is [string, string] => typeof header[1] === 'string',
     ),
   );

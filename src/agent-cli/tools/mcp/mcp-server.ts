@@ -2,7 +2,7 @@ import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { Tool, ToolEvent, ToolResult, ToolSource } from '../../../mcp/types.ts';
-import { record, str } from '../../read.ts';
+import { asObject, asString } from '../../../json.ts';
 import { toOutcome } from './tool-outcome.ts';
 import { type AgentTool, failedOutcome, type ToolOutcome, type ToolRun } from '../types.ts';
 
@@ -176,7 +176,7 @@ export class Server {
 
   #toAgentTool(tool: Tool): AgentTool {
     const { name, road } = this;
-    const annotations = record(tool.annotations);
+    const annotations = asObject(tool.annotations);
     return {
       spec: {
         name: `mcp__${name}__${tool.name}`.replace(/[^A-Za-z0-9_-]/g, '_'),
@@ -188,7 +188,7 @@ export class Server {
         name,
         source: road.source,
         tool: tool.name,
-        title: str(tool['title'], str(annotations['title'], tool.name)),
+        title: asString(tool['title'], asString(annotations['title'], tool.name)),
       },
       facts: () => ({ edit: false }),
       call: (input, run) => this.#call(tool.name, input, run),
@@ -250,7 +250,7 @@ export class Server {
 
 /** The hints of a tool without their `Hint`, as hosts expect them in `mcp_status`. */
 function toAnnotations(annotations: JsonObject | undefined): JsonObject {
-  const hints = record(annotations);
+  const hints = asObject(annotations);
   return {
     ...(hints['readOnlyHint'] === true && { readOnly: true }),
     ...(hints['destructiveHint'] === true && { destructive: true }),

@@ -1,9 +1,8 @@
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asArray, asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Tool } from '../../../mcp/types.ts';
 import type { ControlLink } from '../../session/control-link.ts';
-import { list, record, str } from '../../read.ts';
 import { dialConfig, dialHost, type DialHelp } from './dial-server.ts';
 import type { ControlTransport } from './control-transport.ts';
 import { Server, type ServerDialer, type ServerEvents } from './mcp-server.ts';
@@ -52,7 +51,7 @@ export class McpServers implements AsyncDisposable {
 
   /** Adds the servers of `{mcpServers: {…}}`. */
   addAll(config: JsonObject): void {
-    for (const [name, server] of Object.entries(record(config['mcpServers']))) {
+    for (const [name, server] of Object.entries(asObject(config['mcpServers']))) {
       if (isObject(server)) this.add(name, server);
     }
   }
@@ -62,11 +61,11 @@ export class McpServers implements AsyncDisposable {
     const errors: Record<string, string> = {};
     const { added, removed } = await this.#inTurn(() => this.#change(servers, errors));
     // A server inside the host may answer only after this request: it is not waited for.
-    const dialled = added.filter((name) => record(servers[name])['type'] !== 'sdk');
+    const dialled = added.filter((name) => asObject(servers[name])['type'] !== 'sdk');
     await Promise.all(dialled.map(async (name) => this.#servers.get(name)?.ready()));
     for (const name of added) {
       const described = this.#servers.get(name)?.describe();
-      if (described?.['status'] === 'failed') errors[name] = str(described['error']);
+      if (described?.['status'] === 'failed') errors[name] = asString(described['error']);
     }
     return { added, removed, errors };
   }
@@ -111,7 +110,8 @@ export class McpServers implements AsyncDisposable {
   async reconnect(name: string): Promise<void> {
     await this.toggle(this.#get(name).name, true);
     const { status, error } = this.#get(name).describe();
-    if (status === 'failed') throw new DuolaneError('network', str(error, 'the server failed'));
+    if (status === 'failed')
+      throw new DuolaneError('network', asString(error, 'the server failed'));
   }
 
   /** A message that a server inside the host sent on its own. */
@@ -184,7 +184,7 @@ export class McpServers implements AsyncDisposable {
 
   #outside(name: string, config: JsonObject): ServerDialer {
     const { help } = this.#options;
-    const transport = str(config['type'], 'stdio');
+    const transport = asString(config['type'], 'stdio');
     return {
       transport,
       source: 'flag',
@@ -205,8 +205,8 @@ function timeoutOf(config: JsonObject): number | undefined {
 
 /** What a host lists in `sdkMcpServerManifests`: only of use with the tools in it. */
 function readManifest(manifest: JsonObject): ServerDialer['manifest'] {
-  const tools = record(manifest['toolsListResult'])['tools'];
+  const tools = asObject(manifest['toolsListResult'])['tools'];
   if (!Array.isArray(tools)) return undefined;
-  const info = record(record(manifest['initializeResult'])['serverInfo']);
-  return { info, tools: list(tools).filter(isObject) as Tool[] };
+  const info = asObject(asObject(manifest['initializeResult'])['serverInfo']);
+  return { info, tools: asArray(tools).filter(isObject) as Tool[] };
 }
