@@ -4,7 +4,7 @@ import { httpFailure } from './read-response.ts';
 import type { ClientDialect } from './client-dialects.ts';
 import type { Operation } from '../protocol/dialect.ts';
 import { optionsIn, REASONS, A2AError, type A2AErrorReason } from '../protocol/a2a-errors.ts';
-import { METHOD_NAMES } from '../server/json-rpc-binding.ts';
+import { METHOD_NAMES } from '../protocol/method-names.ts';
 
 /** A request of the client before it is sent. */
 export interface EncodedRequest {

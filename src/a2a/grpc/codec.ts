@@ -11,7 +11,7 @@ import {
 } from '@bufbuild/protobuf';
 import type { Codec, GrpcMethod } from '../../grpc/index.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { METHOD_NAMES } from '../server/json-rpc-binding.ts';
+import { METHOD_NAMES } from '../protocol/method-names.ts';
 import type { Operation, Version } from '../protocol/dialect.ts';
 import { A2AService as A2AService03 } from './gen/a2a/0.3/a2a_pb.ts';
 import { A2AService as A2AService10 } from './gen/a2a/1.0/a2a_pb.ts';

@@ -6,7 +6,8 @@ import { textResponse } from '../../http/text-response.ts';
 import { toHttpResponse, errorItem, headersOf, type Envelope } from './http-response.ts';
 import { isStream, toA2AError, type ServerContext } from './begin-call.ts';
 import { DIALECT_03 } from '../v0.3/json-rpc-dialect.ts';
-import { DIALECT_10, type Dialect, type Operation, type Version } from '../protocol/dialect.ts';
+import { DIALECT_10, type Dialect, type Operation } from '../protocol/dialect.ts';
+import { METHOD_NAMES } from '../protocol/method-names.ts';
 import { REASONS, A2AError } from '../protocol/a2a-errors.ts';
 import {
   headerFields,
@@ -16,36 +17,6 @@ import {
   readVersion,
 } from './read-request.ts';
 import type { Caller } from './task-operations.ts';
-
-/** What each version calls an operation; the two sets of names do not meet. */
-export const METHOD_NAMES: Readonly<Record<Version, Readonly<Partial<Record<Operation, string>>>>> =
-  {
-    '1.0': {
-      send: 'SendMessage',
-      stream: 'SendStreamingMessage',
-      get: 'GetTask',
-      list: 'ListTasks',
-      cancel: 'CancelTask',
-      subscribe: 'SubscribeToTask',
-      createPush: 'CreateTaskPushNotificationConfig',
-      getPush: 'GetTaskPushNotificationConfig',
-      listPush: 'ListTaskPushNotificationConfigs',
-      deletePush: 'DeleteTaskPushNotificationConfig',
-      extendedCard: 'GetExtendedAgentCard',
-    },
-    '0.3': {
-      send: 'message/send',
-      stream: 'message/stream',
-      get: 'tasks/get',
-      cancel: 'tasks/cancel',
-      subscribe: 'tasks/resubscribe',
-      createPush: 'tasks/pushNotificationConfig/set',
-      getPush: 'tasks/pushNotificationConfig/get',
-      listPush: 'tasks/pushNotificationConfig/list',
-      deletePush: 'tasks/pushNotificationConfig/delete',
-      extendedCard: 'agent/getAuthenticatedExtendedCard',
-    },
-  };
 
 const BY_NAME = new Map(
   [DIALECT_10, DIALECT_03].flatMap((dialect) =>

@@ -4,8 +4,7 @@ import type { Frame } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { OverflowQueue } from '../../stream/overflow-queue.ts';
 import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
-import { hostMessage, type HostMessageSubtype } from './host-messages.ts';
-import { mayEndTurn } from '../session/turn-tracker.ts';
+import { mayEndTurn, hostMessage, type HostMessageSubtype } from './host-messages.ts';
 import { FrameIterator } from './frame-iterator.ts';
 
 export interface LaneOptions {

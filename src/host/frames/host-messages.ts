@@ -80,3 +80,14 @@ export async function* asStream(text: string): AsyncGenerator<SDKUserMessage, vo
     parent_tool_use_id: null,
   };
 }
+
+/**
+ * Whether a message may end a turn: a result, the cancelling of a queued message, or our own note
+ * that turns were merged. `TurnTracker.observe` gives each of these a number, and the reader counts them.
+ */
+export const mayEndTurn = (message: JsonObject): boolean => {
+  const type = message['type'];
+  if (type === 'result') return true;
+  if (type === 'command_lifecycle') return message['state'] === 'cancelled';
+  return type === 'system' && message['subtype'] === 'turns_merged';
+};

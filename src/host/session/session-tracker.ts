@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../json.ts';
 import { ToolCallLog } from './tool-calls.ts';
 import { StdinGate } from './stdin-gate.ts';
-import { isInternal } from '../frames/host-messages.ts';
+import { mayEndTurn, isInternal } from '../frames/host-messages.ts';
 import type { SessionParts } from './session-parts.ts';
-import { mayEndTurn, TurnTracker } from './turn-tracker.ts';
+import { TurnTracker } from './turn-tracker.ts';
 
 const BEGINS = { turnBegins: true };
 

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
-import { mayEndTurn, TurnTracker, lastInterruptedTurn } from './turn-tracker.ts';
+import { mayEndTurn } from '../frames/host-messages.ts';
+import { TurnTracker, lastInterruptedTurn } from './turn-tracker.ts';
 
 const life = (command_uuid: string, state: string): JsonObject => ({
   type: 'command_lifecycle',

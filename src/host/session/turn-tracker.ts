@@ -17,17 +17,6 @@ export interface TurnResult {
 }
 
 /**
- * Whether a message may end a turn: a result, the cancelling of a queued message, or our own note
- * that turns were merged. `TurnTracker.observe` gives each of these a number, and the reader counts them.
- */
-export const mayEndTurn = (message: JsonObject): boolean => {
-  const type = message['type'];
-  if (type === 'result') return true;
-  if (type === 'command_lifecycle') return message['state'] === 'cancelled';
-  return type === 'system' && message['subtype'] === 'turns_merged';
-};
-
-/**
  * Which result ends which turn, as a pure machine. Every message that we send opens a turn, numbered
  * from 1; each message that goes out carries a uuid. The rule, best knowledge first:
  *

@@ -47,3 +47,6 @@ export function bare(result: JsonObject): JsonObject {
   const kept = isObject(meta) ? withoutConnectionMeta(meta) : {};
   return { ...rest, ...(Object.keys(kept).length > 0 && { _meta: kept }) };
 }
+
+/** Where an agent CLI puts the model's own id of the call; our own ends do the same. */
+export const CALL_ID = 'claudecode/toolUseId';

@@ -4,9 +4,8 @@ import { onAbort } from '../../../stream/abort.ts';
 import { abortAtDeadline } from '../../registry/tool-events.ts';
 import type { CallOptions, ToolCall, ToolEvent, ToolResult } from '../../types.ts';
 import { CallEvents } from './call-events.ts';
-import { CALL_ID } from '../server/tools-call.ts';
 import type { McpClient } from './mcp-client.ts';
-import { bare, META } from '../protocol-versions.ts';
+import { bare, CALL_ID, META } from '../protocol-versions.ts';
 import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 

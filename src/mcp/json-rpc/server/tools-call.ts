@@ -7,12 +7,9 @@ import { errorResult } from '../../registry/tool-result.ts';
 import type { LastEvent } from '../../registry/run-tool.ts';
 import type { ToolCall, ToolEvent, ToolSource } from '../../types.ts';
 import { digest, MAX_ROUNDS, obtainAnswers, readRound } from './ask-client.ts';
-import { withoutConnectionMeta } from '../protocol-versions.ts';
+import { CALL_ID, withoutConnectionMeta } from '../protocol-versions.ts';
 import type { RequestContext } from './methods.ts';
 import { PARTIAL_METHOD, wantsPartial } from '../partial-results.ts';
-
-/** Where an agent CLI puts the model's own id of the call; our own ends do the same. */
-export const CALL_ID = 'claudecode/toolUseId';
 
 /**
  * `tools/call`: relays what comes before the result. What the tool asks for is got from `ask`, from
