@@ -304,10 +304,11 @@ class Serving {
       this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
       if (failure.code !== 'fenced') await this.#pause();
     } finally {
-      clearTimeout(this.#draining);
       // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
       // runs out.
       await this.#log.release(this.#claim).catch(() => {});
+      // Clear it last: a drain may start during the release, and its timer would keep the process alive.
+      clearTimeout(this.#draining);
     }
   }
 
