@@ -59,6 +59,34 @@ test('the tools of the guide count, refuse with words that help, and tell how fa
   ]);
 });
 
+test.each([
+  ['session', ['Apollo 11 landed on 20 July 1969.', "[ 'mcp__moon__landing' ]"]],
+  ['log', ['1 turn.submitted', '2 run.started', '3 text.delta', '4 text.end', '5 run.finished']],
+  ['mcp', [expect.stringMatching(/^MCP server at http/), 'landing', expect.stringMatching(/1969/)]],
+  [
+    'eval',
+    ['contract', 'outcome', 'text', 'total', 'short'].map((score) => `greets by name ${score} 1`),
+  ],
+] as const)('the program %s of a guide prints what the guide describes', async (name, expected) => {
+  const { child, lines } = start(name);
+  const printed: string[] = [];
+  lines.on('line', (line) => printed.push(line));
+  await once(lines, 'close');
+  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0);
+  expect(printed).toEqual(expected);
+});
+
+test('the program of the front-end guide reads a UI message stream to its end', async () => {
+  const { child, lines } = start('front-end');
+  const printed: string[] = [];
+  lines.on('line', (line) => printed.push(line));
+  await once(lines, 'close');
+  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0);
+  expect(printed.join('\n')).toMatch(
+    /"type":"start".*"delta":"Hello\.".*"type":"finish".*\[DONE\]/s,
+  );
+});
+
 test('the served agent asks for a name and greets with it', async () => {
   const { lines } = start('serve');
   const [line] = (await once(lines, 'line')) as [string];

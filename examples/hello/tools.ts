@@ -31,7 +31,7 @@ const warehouse = createSdkMcpServer({
       async function* (_, { signal }) {
         const parts = [...stock.keys()];
         for (const [done, part] of parts.entries()) {
-          signal.throwIfAborted(); // interrupted, cancelled, past the deadline, or nobody listens
+          signal.throwIfAborted(); // interrupted, cancelled, past the deadline, or without a consumer
           yield { type: 'progress', progress: done + 1, total: parts.length, message: part };
         }
         return `${parts.length} kinds of part`;

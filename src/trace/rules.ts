@@ -12,78 +12,78 @@ export const RULES = {
   // the pipe between a host and its CLI
   'tool-answer-lost': {
     severity: 'error',
-    holds: 'Every tools/call of the CLI gets its answer',
-    fix: 'keep stdin open until the run is idle, and write the answer of every handler; the model goes on without it and may invent one',
+    holds: 'Every tools/call of the CLI gets its response',
+    fix: 'keep stdin open until the run is idle, and write the response of every handler; without it the model continues and may invent a result',
   },
   'request-unanswered': {
     severity: 'error',
-    holds: 'Every control request gets exactly one answer',
-    fix: 'answer it, with subtype error if there is nothing to say: whoever asked waits, some for ever',
+    holds: 'Every control request gets exactly one response',
+    fix: 'respond to it, with subtype error if it cannot be handled; the sender waits, some without a limit',
   },
   'notification-unacknowledged': {
     severity: 'error',
-    holds: 'An mcp_message that carries a notification is acknowledged, too',
-    fix: 'answer its control request with an empty mcp_response; the CLI counts the server as failed otherwise',
+    holds: 'An mcp_message that carries a notification gets a response, too',
+    fix: 'respond to its control request with an empty mcp_response; otherwise the CLI counts the server as failed',
   },
   'answer-to-nothing': {
     severity: 'warning',
-    holds: 'An answer bears the request_id of a request that waits',
-    fix: 'take request_id from the request, and answer once; both sides drop such an answer without a word',
+    holds: 'A response has the request_id of a pending request',
+    fix: 'copy request_id from the request, and respond once; both sides drop such a response without an error',
   },
   'request-id-reused': {
     severity: 'error',
-    holds: 'A request_id is unique among those that wait',
-    fix: 'make a new id per request; the second one is dropped',
+    holds: 'A request_id is unique among the pending requests',
+    fix: 'create a new id per request; the second request is dropped',
   },
   'flat-answer': {
     severity: 'error',
-    holds: 'request_id stands inside of response',
-    fix: 'write {"type":"control_response","response":{"subtype":"success","request_id":…,"response":…}}; the flat form is dropped without a word',
+    holds: 'request_id is inside response',
+    fix: 'write {"type":"control_response","response":{"subtype":"success","request_id":…,"response":…}}; the flat form is dropped without an error',
   },
   'answer-not-wrapped': {
     severity: 'error',
-    holds: 'The answer to an mcp_message is wrapped in mcp_response',
-    fix: 'write response.response.mcp_response = the JSON-RPC answer; bare, the turn never starts',
+    holds: 'The response to an mcp_message is wrapped in mcp_response',
+    fix: 'write response.response.mcp_response = the JSON-RPC response; without the wrapper the turn never starts',
   },
   'rpc-id-mismatch': {
     severity: 'error',
-    holds: 'A JSON-RPC answer bears the id of its request, by value and type',
-    fix: 'copy the id; 0 and "" are ids, too',
+    holds: 'A JSON-RPC response has the id of its request, with the same value and type',
+    fix: 'copy the id; 0 and "" are valid ids',
   },
   'permission-shape': {
     severity: 'error',
     holds: 'A permission is {behavior: "allow"} or {behavior: "deny", message}',
-    fix: 'answer can_use_tool in one of the two shapes; the CLI asks again for ever otherwise',
+    fix: 'respond to can_use_tool in one of the two shapes; otherwise the CLI repeats the request without a limit',
   },
   'input-closed-early': {
     severity: 'error',
-    holds: 'Stdin stays open while the CLI may still ask',
+    holds: 'Stdin stays open while the CLI may still send requests',
     fix: 'send the prompt as a stream and close stdin after the result, when nothing is pending',
   },
   'server-not-listed': {
     severity: 'error',
     holds: 'Every declared in-process server is connected',
-    fix: 'serve its handshake before stdin closes; the model is told that the tools do not exist',
+    fix: 'handle its handshake before stdin closes; otherwise the tools do not exist for the model',
   },
   'turn-without-result': {
     severity: 'error',
     holds: 'Every turn ends with a result',
-    fix: 'see how the CLI ended (exit code, stderr); treat a missing result as a failure, not as an empty answer',
+    fix: 'check how the CLI exited (exit code, stderr); treat a missing result as a failure, not as an empty text',
   },
   'result-is-error': {
     severity: 'info',
     holds: 'A result with is_error is a failure, whatever its subtype',
-    fix: 'test is_error, not the subtype: an API error comes as success',
+    fix: 'test is_error, not the subtype: an API error has the subtype success',
   },
   'exit-code': {
     severity: 'warning',
-    holds: 'The exit code is 0 after a good last result and 1 after an error',
-    fix: 'see stderr: something failed behind the result',
+    holds: 'The exit code is 0 after a successful last result and 1 after an error',
+    fix: 'read stderr: something failed after the result',
   },
   'line-not-protocol': {
     severity: 'warning',
     holds: 'Every line is one JSON object',
-    fix: 'print to stderr; on stdout, a line null ends a session of the official SDK, and on stdin any such line ends the CLI',
+    fix: 'print to stderr; a line null on stdout ends a session of the official SDK, and an invalid line on stdin ends the CLI',
   },
   'message-shape': {
     severity: 'error',
@@ -92,34 +92,34 @@ export const RULES = {
   },
   stalled: {
     severity: 'warning',
-    holds: 'Somebody says something while something is awaited',
-    fix: 'see what the host was holding, in the line',
+    holds: 'The CLI or the host sends a frame while a response is pending',
+    fix: 'the line lists what the host was waiting for',
   },
 
   // a file
   'file-damaged': {
     severity: 'warning',
-    holds: 'Every line of a file is of its format',
-    fix: 'a last line that is cut off is the trace of a killed process; anything else was edited',
+    holds: 'Every line of a file has its format',
+    fix: 'an incomplete last line is normal for a killed process; any other invalid line was edited',
   },
 
   // the log of a task
   'log-unlawful': {
     severity: 'error',
-    holds: 'Entries follow the laws of the log: numbers without gap, calls closed once, one end',
+    holds: 'Entries follow the laws of the log: numbers without gaps, calls closed once, one end',
     fix: 'write through a TaskLog; it refuses such an entry',
   },
   'log-unfinished': {
     severity: 'warning',
     holds: 'A task ends in a final state',
-    fix: 'it may still run or wait for a person; a dead run is ended by the next runner on this log',
+    fix: 'it may still run or wait for a person; the next runner on this log ends a run whose process is gone',
   },
 
   // the A2A stream
   'stream-media-type': {
     severity: 'error',
     holds: 'A stream is text/event-stream',
-    fix: 'answer the streaming method with SSE, also for errors after the headers',
+    fix: 'respond to the streaming method with SSE, also for errors after the headers',
   },
   'stream-first-task': {
     severity: 'error',
@@ -129,22 +129,22 @@ export const RULES = {
   'stream-first-submitted': {
     severity: 'warning',
     holds: 'The Task of the first event is submitted',
-    fix: 'send it before the agent starts; it is legal without, but the client learns the task id late',
+    fix: 'send it before the agent starts; this is optional, but without it the client gets the task id late',
   },
   'stream-order': {
     severity: 'error',
-    holds: 'After the Task come updates of the same task; no second Task, no Message',
-    fix: 'send status-update and artifact-update events; say things in status.message',
+    holds: 'After the Task, a stream has updates of the same task; no second Task, no Message',
+    fix: 'send status-update and artifact-update events; put text into status.message',
   },
   'stream-no-final': {
     severity: 'error',
     holds: 'A stream never closes without a final event',
-    fix: 'end it as failed when the agent throws, times out or the server stops; clients must resubscribe now',
+    fix: 'end it as failed when the agent throws, times out or the server stops; otherwise clients must resubscribe',
   },
   'stream-after-final': {
     severity: 'error',
-    holds: 'There is exactly one final event, and nothing behind it',
-    fix: 'send what is left before the final status',
+    holds: 'A stream has exactly one final event, and it is the last event',
+    fix: 'send all other events before the final status',
   },
   'stream-final-flag': {
     severity: 'error',
@@ -153,8 +153,8 @@ export const RULES = {
   },
   'stream-state': {
     severity: 'error',
-    holds: 'A status has a state that the protocol knows',
-    fix: 'use the words of the protocol version that was asked for',
+    holds: 'A status has a state that the protocol defines',
+    fix: 'use the state names of the requested protocol version',
   },
   'stream-rpc': {
     severity: 'error',
@@ -163,43 +163,43 @@ export const RULES = {
   },
   'stream-rpc-error': {
     severity: 'info',
-    holds: 'A stream that ends with a JSON-RPC error says why',
-    fix: 'see its code and message',
+    holds: 'A stream that ends with a JSON-RPC error gives the reason',
+    fix: 'read its code and message',
   },
   'stream-rpc-id': {
     severity: 'error',
-    holds: 'Every event bears the id of the request',
+    holds: 'Every event has the id of the request',
     fix: 'copy the id of the request; clients match by it',
   },
   'stream-ids': {
     severity: 'error',
     holds: 'taskId and contextId stay the same; SSE ids are never repeated',
-    fix: 'mint them once per task; a client resumes by the SSE id',
+    fix: 'create them once per task; a client resumes by the SSE id',
   },
   'stream-artifact': {
     severity: 'error',
-    holds: 'append goes to an artifact that was begun and not finished',
+    holds: 'append refers to an artifact that was started and not finished',
     fix: 'send the first chunk without append, and lastChunk only on the last',
   },
   'stream-headers': {
     severity: 'warning',
-    holds: 'Headers tell proxies not to buffer',
+    holds: 'Headers prevent buffering in proxies',
     fix: 'send cache-control: no-cache and x-accel-buffering: no',
   },
   'stream-buffered': {
     severity: 'error',
     holds: 'Events arrive when they happen',
-    fix: 'flush after each event; turn off buffering and compression in what stands in front of the server',
+    fix: 'flush after each event; turn off buffering and compression in proxies before the server',
   },
   'stream-slow-start': {
     severity: 'warning',
-    holds: 'The first event comes at once',
-    fix: 'send the submitted Task before any work; a proxy may give up on a silent stream',
+    holds: 'The first event is sent immediately',
+    fix: 'send the submitted Task before any work; a proxy may close a silent stream',
   },
   'stream-silent': {
     severity: 'warning',
     holds: 'A silent stream sends a heartbeat comment',
-    fix: 'write a comment line every 15 s; proxies cut idle connections after 30 to 60 s',
+    fix: 'write a comment line every 15 s; proxies close idle connections after 30 to 60 s',
   },
 
   // a running server
@@ -215,22 +215,22 @@ export const RULES = {
   },
   'server-not-found': {
     severity: 'error',
-    holds: 'An unknown task is the error -32001',
-    fix: 'answer tasks/get and resubscribe of an unknown id with TaskNotFound',
+    holds: 'An unknown task gives the error -32001',
+    fix: 'respond to tasks/get and resubscribe of an unknown id with TaskNotFound',
   },
   'server-get': {
     severity: 'error',
-    holds: 'The task that is read afterwards has the state of the final event',
+    holds: 'After the stream, tasks/get returns the state of the final event',
     fix: 'store an event before it is sent',
   },
   'server-resubscribe': {
     severity: 'error',
-    holds: 'A client whose connection was cut can come back and gets the end',
+    holds: 'A client whose connection broke can resubscribe and gets the end',
     fix: 'serve tasks/resubscribe (SubscribeToTask) from a log, not from the memory of one connection',
   },
   'server-resume-gap': {
     severity: 'error',
-    holds: 'Who comes back with Last-Event-ID gets what came after it, once',
+    holds: 'A client that resumes with Last-Event-ID gets the events after it, once',
     fix: 'number the events in the log and replay from there',
   },
 } as const;

@@ -48,8 +48,8 @@ test.each(pages)('every link of %s leads somewhere', (page) => {
 
 verifies('S269', 'the index leads to every page, and the guides to each other', () => {
   const index = linksOf('docs/README.md');
-  const guides = readdirSync(join(ROOT, 'docs')).filter((file) => file.endsWith('.md'));
-  for (const guide of guides) if (guide !== 'README.md') expect(index).toContain(`docs/${guide}`);
+  for (const page of pages)
+    if (page.startsWith('docs/') && page !== 'docs/README.md') expect(index).toContain(page);
   expect(linksOf('docs/guides/rag.md')).toEqual(
     expect.arrayContaining([
       'docs/guides/tools.md',
@@ -85,4 +85,39 @@ verifies('S270', 'each misconception has its row, and each fault can be watched'
   expect(watched).toEqual(expect.arrayContaining([...FAULTS]));
   for (const words of ['text prompt', 'error at shutdown', 'talks to the model'])
     expect(rows.filter((row) => row.includes(words))).toHaveLength(1);
+});
+
+/** Words that the glossary replaces. `docs/glossary.md` and `docs/style.md` may name them. */
+const BANNED =
+  /\b(?:told|tells?|hears?|heard|ears?|deaf|dear|lest|heeds?|roads?|nobody|somebody|whoever|whom|lawful|unlawful|seals?|eras?|mend(?:s|ed)?|patience|goodbye|farewell|is none|is no(?! longer)|in words|as good as|at once|let go|be had|who waits|next to nothing|in vain)\b/i;
+
+/** The help texts of the command are the source of `cli.md`. */
+const prose = pages.filter((page) => !/(?:glossary|style|reference\/cli)\.md$/.test(page));
+
+/** The lines of a page outside of its code blocks, with their numbers. */
+const textLines = (page: string): readonly (readonly [number, string])[] => {
+  let inCode = false;
+  return read(page)
+    .split('\n')
+    .map((line, index) => [index + 1, line] as const)
+    .filter(([, line]) => {
+      const isFence = line.trimStart().startsWith('```');
+      if (isFence) inCode = !inCode;
+      return !isFence && !inCode;
+    });
+};
+
+test.each(prose)('%s uses the words of the glossary', (page) => {
+  const found = textLines(page).filter(([, line]) =>
+    // Code, addresses of links, and titles of tests that a page cites are not prose.
+    BANNED.test(line.replaceAll(/`[^`]*\.ts`: ".*?"(?= \||$)|`[^`]*`|\]\([^)]*\)/g, ' ')),
+  );
+  expect(found).toEqual([]);
+});
+
+test.each(prose)('paragraphs of %s have lines of at most 140 columns', (page) => {
+  const long = textLines(page).filter(
+    ([, line]) => line.length > 140 && !/^\s*(?:\||[-*] |\d+\. )/.test(line),
+  );
+  expect(long).toEqual([]);
 });

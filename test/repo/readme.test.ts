@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 const read = (path: string): string =>
@@ -7,13 +7,21 @@ const read = (path: string): string =>
 /** A block of code that says which file it is: `<!-- path -->` on the line before it. */
 const BLOCK = /<!-- (\S+) -->\n```\w+\n(.*?)\n```/gs;
 
-test.each(['README.md', 'docs/guides/host.md', 'docs/guides/tools.md'])(
-  'code in %s is code that runs',
+const GUIDES = ['adapters', 'evals', 'host', 'mcp', 'mental-models', 'outputs', 'tools'];
+
+test.each(['README.md', ...GUIDES.map((guide) => `docs/guides/${guide}.md`)])(
+  '%s shows programs, and they are files that run',
   (page) => {
-    for (const [, file = '', code] of read(page).matchAll(BLOCK)) expect(code).toBe(read(file));
+    const blocks = [...read(page).matchAll(BLOCK)];
+    for (const [, file = '', code] of blocks) expect(code).toBe(read(file));
+    expect(blocks.length).toBeGreaterThan(0);
   },
 );
 
-test('the front page shows programs', () => {
-  expect([...read('README.md').matchAll(BLOCK)].length).toBeGreaterThan(0);
-});
+test.each(readdirSync(new URL('../../docs/guides', import.meta.url)))(
+  'docs/guides/%s has a code block in its first 40 lines',
+  (page) => {
+    const screen = read(`docs/guides/${page}`).split('\n').slice(0, 40);
+    expect(screen.some((line) => line.startsWith('```'))).toBe(true);
+  },
+);

@@ -36,7 +36,7 @@ test('every claim names its party and its test', () => {
 });
 
 test('every party of the threat model is in a claim', () => {
-  const parties = tableOf('Who trusts whom').map(([party = '']) => party.split(/ \(| of /)[0]!);
+  const parties = tableOf('Trust').map(([party = '']) => party.split(/ \(| of /)[0]!);
   expect(parties).toEqual([
     'operator',
     'caller',

@@ -326,3 +326,50 @@ test('an observer that throws at a submit takes no place for good', async () => 
   // Would wait for ever for a place that is never left.
   await runner[Symbol.asyncDispose]();
 });
+
+test('a drain that starts while an ended task is released leaves no timer behind', async () => {
+  const graceMs = 54_321;
+  const started: unknown[] = [];
+  const { setTimeout: start } = globalThis;
+  vi.spyOn(globalThis, 'setTimeout').mockImplementation(((...args: Parameters<typeof start>) => {
+    const timer = start(...args);
+    if ((args[1] ?? 0) >= graceMs) started.push(timer);
+    return timer;
+  }) as typeof start);
+  const clears = vi.spyOn(globalThis, 'clearTimeout');
+  onTestFinished(() => void vi.restoreAllMocks());
+  await using log = memoryLog();
+  const { promise: releasing, resolve: onRelease } = promiseWithResolver();
+  const { promise: released, resolve: release } = promiseWithResolver();
+  const slowRelease: TaskLog = new Proxy(log, {
+    get(target, name): unknown {
+      const member: unknown = Reflect.get(target, name);
+      if (name !== 'release') return typeof member === 'function' ? member.bind(target) : member;
+      return async (...args: Parameters<TaskLog['release']>) => {
+        onRelease();
+        await released;
+        await target.release(...args);
+      };
+    },
+  });
+  const agent = async function* (): AsyncGenerator<never> {
+    yield* [];
+  };
+  const runner = createRunner({ log: slowRelease, agents: { a: agent }, graceMs });
+  await runner.submit(turn('t'));
+  await releasing;
+  const disposing = runner[Symbol.asyncDispose]();
+  release();
+  await disposing;
+  expect(started).not.toHaveLength(0);
+  for (const timer of started) {
+    expect(clears).toHaveBeenCalledWith(timer);
+    clearTimeout(timer as NodeJS.Timeout);
+  }
+});
+
+function promiseWithResolver(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = (): void => {};
+  const promise = new Promise<void>((done) => (resolve = done));
+  return { promise, resolve };
+}

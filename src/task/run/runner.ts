@@ -314,11 +314,13 @@ class ClaimedTask {
       this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
       if (failure.code !== 'fenced') await this.#pause();
     } finally {
-      clearTimeout(this.#draining);
-      clearTimeout(this.#writing);
       // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
       // runs out.
       await this.#log.release(this.#claim).catch(() => {});
+      // Clear them last: a drain may start during the release, and its timers would keep the
+      // process alive.
+      clearTimeout(this.#draining);
+      clearTimeout(this.#writing);
     }
   }
 
