@@ -1,8 +1,8 @@
 import { isObject, type JsonObject } from './json.ts';
 
 /**
- * A question to a person. `id` must come out equal when the asker runs again: `<callId>/<key>` in
- * a tool, `<messageId>/<key>` in an agent.
+ * A question to a person. `id` must be the same when the agent or tool runs again, because the
+ * answer is found by it: use `<callId>/<key>` in a tool and `<messageId>/<key>` in an agent.
  */
 export interface InputRequest {
   readonly id: string;
@@ -12,25 +12,36 @@ export interface InputRequest {
   readonly callId?: string;
   /** JSON Schema of the answer's content. */
   readonly schema?: JsonObject;
-  /** What is to be decided about, such as the arguments to approve. */
+  /** What the person decides about, such as the arguments to approve. */
   readonly data?: unknown;
 }
 
-/** In MCP's elicitation words. An edited approval is `accept` with the new arguments as content. */
+/**
+ * A person's reply, with the actions of MCP elicitation. To approve with changes, use `accept` and
+ * the changed arguments as content.
+ */
 export interface Answer {
   readonly id: string;
   readonly action: 'accept' | 'decline' | 'cancel';
   readonly content?: unknown;
 }
 
-/** Answers of one turn; a run has no more open questions than this. */
+/** The largest number of answers in one turn. A run has no more open questions than this. */
 export const MAX_ANSWERS = 1000;
 
 /**
- * Resolves at once if the answer is known. Otherwise it waits, without any timer of ours, or
- * rejects with `suspended`: let that pass; you are called again, and this ask then resolves at
- * once. So what stands before an ask may run twice. An answer belongs to its call (or run) and is
- * spent when that closes.
+ * Asks a person and waits for the answer. If the answer is known, it resolves immediately.
+ *
+ * Otherwise it waits without a timeout, or rejects with `suspended`. Do not catch `suspended`: the
+ * agent or tool is called again later, and the same question then resolves immediately. Code before
+ * a question may therefore run twice. An answer belongs to its call (or run) and is discarded when
+ * that ends.
+ *
+ * @example
+ * ```ts
+ * const answer = await context.ask({ id: `${turn.messageId}/deploy`, kind: 'approval' });
+ * if (answer.action !== 'accept') return;
+ * ```
  */
 export type Ask = (
   request: InputRequest,
@@ -38,8 +49,8 @@ export type Ask = (
 ) => Promise<Answer>;
 
 /**
- * What MCP's elicitation asks of a person. One whose form has no fields can only be accepted or
- * declined: it is a decision, so words that are no plain yes must not accept it.
+ * Maps an MCP elicitation to the kind of question. A form without fields can only be accepted or
+ * declined, so it is an approval: free text that is not a clear yes must not accept it.
  */
 export function elicitationKind(mode: unknown, schema: unknown): InputRequest['kind'] {
   if (mode === 'url') return 'auth';

@@ -1,9 +1,9 @@
 /**
- * What went wrong, as a closed list: one for what we throw, what an event reports and what each
- * wire maps. `docs/reference/errors.md` says for each what happened and what to do.
+ * The closed list of error codes. Thrown errors, events and every protocol mapping use it.
+ * `docs/reference/errors.md` explains each code and what to do about it.
  */
 export type ErrorCode =
-  // the life of a run or a call
+  // the lifecycle of a run or a call
   | 'canceled'
   | 'timeout'
   | 'suspended'
@@ -11,13 +11,13 @@ export type ErrorCode =
   | 'conflict'
   | 'closed'
   | 'interrupted'
-  // the caller's doing
+  // mistakes of the caller
   | 'not_found'
   | 'invalid'
   | 'unsupported'
   | 'unauthorized'
   | 'too_large'
-  // the other end of a wire
+  // the peer of a connection
   | 'peer_exited'
   | 'response_lost'
   | 'malformed'
@@ -31,7 +31,9 @@ export type ErrorCode =
   | 'tool'
   | 'internal';
 
-/** For each code, whether trying the same thing again may help; an error may say otherwise. */
+/**
+ * For each code, whether a retry may succeed. An error may override it with its own `retryable`.
+ */
 export const RETRYABLE: Readonly<Record<ErrorCode, boolean>> = {
   canceled: false,
   timeout: true,
@@ -58,16 +60,17 @@ export const RETRYABLE: Readonly<Record<ErrorCode, boolean>> = {
   internal: false,
 };
 
-/** An error as data, in events and logs. The text of `internal` never leaves the process. */
+/** An error as data, for events and logs. The message of `internal` never leaves the process. */
 export interface Failure {
   readonly code: ErrorCode;
   readonly message: string;
   readonly retryable: boolean;
-  /** The HTTP status, where there was one. */
+  /** The HTTP status of the failed request, if it was an HTTP request. */
   readonly status?: number;
   readonly retryAfterMs?: number;
 }
 
+/** What a `DuolaneError` carries besides its code and message. */
 export interface DuolaneErrorOptions extends ErrorOptions {
   readonly retryable?: boolean;
   readonly status?: number;
@@ -75,9 +78,21 @@ export interface DuolaneErrorOptions extends ErrorOptions {
 }
 
 /**
- * The one class that we throw. Its message says what happened and what to do; `toJSON()` is its
- * `Failure`. A failed tool is a result (`isError`) and a failed agent an outcome, never a throw
- * across a seam. An aborted iteration throws the signal's reason; one left by `break` ends quietly.
+ * The only error class that this package throws. Its message says what happened and how to fix it;
+ * `toJSON()` returns its `Failure`.
+ *
+ * A failed tool is a result with `isError`, and a failed agent is an outcome: neither is thrown to
+ * the caller. When a signal aborts, an iteration throws the reason of that signal. Breaking out of
+ * a loop does not throw.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await client.send('hello');
+ * } catch (error) {
+ *   if (error instanceof DuolaneError && error.retryable) await sleep(error.retryAfterMs ?? 1000);
+ * }
+ * ```
  */
 export class DuolaneError extends Error implements Failure {
   override readonly name: string = 'DuolaneError';
@@ -95,8 +110,8 @@ export class DuolaneError extends Error implements Failure {
   }
 
   /**
-   * Anything that was thrown, as a DuolaneError with the original as its cause. The platform's
-   * AbortError and TimeoutError keep their meaning; everything else gets `code`.
+   * Converts any thrown value to a DuolaneError, with the original as its cause. `AbortError`
+   * becomes `canceled` and `TimeoutError` becomes `timeout`; everything else gets `code`.
    */
   static from(reason: unknown, code: ErrorCode = 'internal'): DuolaneError {
     if (reason instanceof DuolaneError) return reason;
@@ -106,6 +121,7 @@ export class DuolaneError extends Error implements Failure {
     return new DuolaneError(known[reason.name] ?? code, reason.message, { cause: reason });
   }
 
+  /** The error as data, without its stack and cause. */
   toJSON(): Failure {
     const { code, message, retryable, status, retryAfterMs } = this;
     return {
@@ -119,8 +135,9 @@ export class DuolaneError extends Error implements Failure {
 }
 
 /**
- * Codes whose message is written for the caller: it names what the caller sent or asked for. Every
- * other message may hold what belongs to the server (an address, a user of the database, a path).
+ * Codes whose message is written for the caller: it names what the caller sent or requested. Every
+ * other message may contain private data of the server, such as an address, a database user or a
+ * path.
  */
 const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
   'canceled',
@@ -137,12 +154,13 @@ const FOR_CALLERS: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
 ]);
 
-/** What a caller reads in place of a message that is withheld. */
-export const WITHHELD = 'The server failed; its log says why.';
+/** The message that a caller gets in place of one that may contain private data. */
+export const WITHHELD = 'the server failed; its log has the cause';
 
 /**
- * Anything that was thrown, as a server may answer it: code, `retryable` and `retryAfterMs` stay, the
- * message only if it is written for callers. `withheld`: write the original to the log of the server.
+ * Converts any thrown value to the failure that a server may send. Code, `retryable` and
+ * `retryAfterMs` stay; the message stays only if it is written for callers. If `withheld` is true,
+ * the caller of this function must write the original error to the log of the server.
  */
 export function publicFailure(reason: unknown): {
   readonly failure: Failure;
@@ -153,13 +171,16 @@ export function publicFailure(reason: unknown): {
   return { failure: withheld ? { ...failure, message: WITHHELD } : failure, withheld };
 }
 
-/** The message of anything that was thrown. Never throws, also for a value without `toString`. */
+/**
+ * Returns the message of any thrown value. It never throws, not even for a value without
+ * `toString`.
+ */
 export function errorMessage(reason: unknown): string {
   if (reason instanceof Error) return reason.message;
   try {
     return String(reason);
   } catch {
-    // A value may throw when it is converted to text.
+    // The conversion of a value to text may throw, e.g. of Object.create(null).
     return 'a value that cannot be converted to text was thrown';
   }
 }

@@ -1,33 +1,34 @@
-/** A JSON object as it comes off a wire: unknown members are kept, nothing is assumed. */
+/** A JSON object from an untrusted source. Unknown members are kept; every member is `unknown`. */
 export type JsonObject = { readonly [key: string]: unknown };
 
+/** Whether the value is an object, and neither null nor an array. */
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The value if it is an object, else an empty one. For members of data that is not trusted. */
+/** Returns the value if it is an object, else an empty object. Use it to read untrusted data. */
 export const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
 
-/** The items of an array, or none for anything else. */
+/** Returns the value if it is an array, else an empty array. */
 export const asArray = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** The objects among the items of an array. */
+/** Returns the objects among the items of an array, and drops all other items. */
 export const asObjects = (value: unknown): readonly JsonObject[] => asArray(value).filter(isObject);
 
-/** The value if it is a string, else `fallback`. */
+/** Returns the value if it is a string, else `fallback`. */
 export const asString = (value: unknown, fallback = ''): string =>
   typeof value === 'string' ? value : fallback;
 
-/** The strings among the items of an array. */
+/** Returns the strings among the items of an array, and drops all other items. */
 export const asStrings = (value: unknown): readonly string[] =>
   asArray(value).filter((item) => typeof item === 'string');
 
-/** The value if it is a finite number. */
+/** Returns the value if it is a finite number. */
 export const asNumber = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 
 /**
- * The same fields without those that are `undefined`. Hot paths write their literals instead: an
- * object that is built member by member has a shape of its own.
+ * Returns the fields without those that are `undefined`. Hot paths keep object literals instead: V8
+ * gives an object that is built member by member a shape of its own.
  */
 export function omitUndefined<T extends object>(fields: {
   readonly [K in keyof T]: T[K] | undefined;
@@ -37,31 +38,44 @@ export function omitUndefined<T extends object>(fields: {
   return kept as T;
 }
 
-/** The deepest nesting that is accepted. Deeper values overflow the stack of a codec, a worker or a browser that walks them. */
+/**
+ * The deepest accepted nesting of JSON. Deeper values overflow the stack of a codec, a worker or a
+ * browser that walks them recursively.
+ */
 export const MAX_DEPTH = 500;
 
-/** The most values that a server reads of one body. Millions of small ones take seconds and a gigabyte to parse. */
+/**
+ * The largest number of values that a server accepts in one body. Parsing millions of small values
+ * takes seconds and a gigabyte of memory.
+ */
 export const MAX_VALUES = 1_000_000;
 
 /**
- * Whether the JSON text is nested deeper than `MAX_DEPTH`. Ask before `JSON.parse`: it needs seconds
- * for some megabytes of brackets, while this stops at the first bracket beyond the limit.
+ * Whether the JSON text is nested deeper than `MAX_DEPTH`. Call this before `JSON.parse`: parsing a
+ * few megabytes of brackets takes seconds, while this function stops at the first bracket beyond
+ * the limit.
  */
 export const isDeep = (text: string): boolean => scan(text, Infinity) === 'deep';
 
-/** Why a server must not parse the JSON text of a caller, if so. Asked before `JSON.parse`, as above. */
+/**
+ * Returns why a server must not parse the JSON text of a caller, or `undefined` if it may. Call
+ * this before `JSON.parse`, for the reason given at `isDeep`.
+ */
 export function bodyProblem(text: string): string | undefined {
   switch (scan(text, MAX_VALUES)) {
     case 'deep':
-      return `the body is nested more than ${MAX_DEPTH} levels deep; make it flatter`;
+      return `the body is nested more than ${MAX_DEPTH} levels deep; send fewer levels`;
     case 'many':
-      return `the body has more than ${MAX_VALUES} values; send fewer of them at a time`;
+      return `the body has more than ${MAX_VALUES} values; split it into several requests`;
     case undefined:
       return undefined;
   }
 }
 
-/** Every value stands behind a comma or an opening bracket, apart from the first. */
+/**
+ * Counts brackets and commas outside of strings. Every value but the first follows a comma or an
+ * opening bracket, so their number is an upper bound for the number of values.
+ */
 function scan(text: string, maxValues: number): 'deep' | 'many' | undefined {
   if (text.length < 2 * MAX_DEPTH) return undefined;
   let depth = 0;

@@ -4,7 +4,7 @@ import { ByteQueue } from './byte-queue.ts';
 
 const chunk = (size: number, fill = 0): Uint8Array => new Uint8Array(size).fill(fill);
 
-test('whatever the order of pushes and reads, every chunk comes once and in order', async () => {
+test('every chunk comes once and in order, for any order of pushes and reads', async () => {
   const steps = fc.array(fc.oneof(fc.constant('read' as const), fc.integer({ min: 1, max: 30 })));
   await fc.assert(
     fc.asyncProperty(steps, async (plan) => {
@@ -27,7 +27,7 @@ test('whatever the order of pushes and reads, every chunk comes once and in orde
   );
 });
 
-test('a full queue says so, and asks for more once it is half empty', async () => {
+test('push returns false when full, and onRoom is called once the queue is half empty', async () => {
   let asked = 0;
   const queue = new ByteQueue(100, () => asked++);
   expect(queue.push(chunk(60))).toBe(true);
@@ -38,7 +38,7 @@ test('a full queue says so, and asks for more once it is half empty', async () =
   expect([asked, queue.full]).toEqual([1, false]);
 });
 
-test('a reader that leaves frees the writer, and what comes later is dropped', async () => {
+test('return unblocks the writer, and later chunks are dropped', async () => {
   let asked = 0;
   const queue = new ByteQueue(10, () => asked++);
   queue.push(chunk(20));

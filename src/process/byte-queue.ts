@@ -3,13 +3,14 @@ type Result = IteratorResult<Uint8Array, undefined>;
 const DONE: Result = { done: true, value: undefined };
 
 /**
- * Chunks from a pipe to one reader, bounded in bytes. `Channel` counts items and waits in promises;
- * a pipe must be told at once to stop, and a chunk handed to a waiting reader must cost nothing.
+ * A queue of chunks from a pipe to one reader, bounded in bytes. `Channel` does not fit here: it
+ * counts items and signals a full queue by a pending promise, while a pipe must be paused
+ * synchronously, and a chunk for a waiting reader must not be copied or queued.
  */
 export class ByteQueue implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8Array, undefined> {
   readonly #limitBytes: number;
   readonly #onRoom: () => void;
-  // Two stacks: the oldest chunk is at the end of `out`, and no chunk moves more than once.
+  // Two stacks: the oldest chunk is at the end of `#out`, and no chunk moves more than once.
   #in: Uint8Array[] = [];
   #out: Uint8Array[] = [];
   #bytes = 0;
@@ -22,20 +23,24 @@ export class ByteQueue implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8
     this.#onRoom = onRoom;
   }
 
-  /** The reader has nothing left to read and waits. */
+  /** Whether the reader waits and the queue is empty. */
   get starved(): boolean {
     return this.#reader !== undefined;
   }
 
+  /** Whether the limit is reached. */
   get full(): boolean {
     return this.#bytes >= this.#limitBytes;
   }
 
-  /** False: full, stop until `onRoom`. What comes after the end is dropped. */
+  /**
+   * Adds a chunk. Returns false if the queue is now full: stop until `onRoom`. Chunks after the end
+   * are dropped.
+   */
   push(chunk: Uint8Array): boolean {
     if (this.#ended) return true;
     if (this.#reader) {
-      this.#answer({ done: false, value: chunk });
+      this.#settle({ done: false, value: chunk });
       return true;
     }
     this.#in.push(chunk);
@@ -43,10 +48,10 @@ export class ByteQueue implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8
     return !this.full;
   }
 
-  /** The reader still gets what waits. */
+  /** Ends the queue. The reader still gets the waiting chunks. */
   end(): void {
     this.#ended = true;
-    if (this.#reader) this.#answer(DONE);
+    if (this.#reader) this.#settle(DONE);
   }
 
   next(): Promise<Result> {
@@ -63,7 +68,10 @@ export class ByteQueue implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8
     return Promise.resolve({ done: false, value: chunk });
   }
 
-  /** The reader left: what waits and what comes is dropped, so that the peer is not held back. */
+  /**
+   * Ends the queue because the reader stops. Waiting and later chunks are dropped, so that the peer
+   * is not blocked by a full pipe.
+   */
   return(): Promise<Result> {
     this.end();
     this.#in = [];
@@ -77,7 +85,7 @@ export class ByteQueue implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8
     return this;
   }
 
-  #answer(result: Result): void {
+  #settle(result: Result): void {
     const reader = this.#reader;
     this.#reader = undefined;
     reader?.(result);

@@ -1,18 +1,19 @@
 import type { Readable } from 'node:stream';
 
-/** How long a pipe may stay silent after the child's exit while another process still holds it. */
+/** How long a pipe may be silent after the child's exit while another process holds it open. */
 const SILENCE_MS = 250;
 /**
- * What a child wrote before its exit is in the pipe, which holds some hundred kilobytes. After so many
- * reads, or so many bytes, all of it has been read, and what still comes is from another process.
+ * The output of a child before its exit is in the pipe, which holds a few hundred kilobytes. After
+ * this many checks, or this many bytes, all of it has been read, and anything that still comes was
+ * written by another process.
  */
-const MOST_LOOKS = 20;
-const MOST_BYTES = 16 * 1024 * 1024;
+const MAX_CHECKS = 20;
+const MAX_BYTES = 16 * 1024 * 1024;
 
 /**
- * Closes the output pipe of a child that has exited. A descendant may hold the pipe open for ever,
- * and write to it. What is in the pipe is still read; once it stays silent while we do read, or all
- * that the child can have written was read, it is closed.
+ * Closes the output pipe of a child that has exited. A descendant may hold the pipe open, and write
+ * to it, forever. What is in the pipe is still read; the pipe is closed once it stays silent while
+ * we read, or once everything that the child can have written has been read.
  */
 export function closeWhenSilent(
   pipe: Readable,
@@ -22,16 +23,16 @@ export function closeWhenSilent(
   if (pipe.closed) return;
   const atExit = bytesRead();
   let seen = -1;
-  let looks = 0;
-  const look = (): void => {
+  let checks = 0;
+  const check = (): void => {
     const read = bytesRead();
-    if (!isPaused()) looks += 1;
+    if (!isPaused()) checks += 1;
     const isSilent = read === seen && !isPaused();
-    if (isSilent || looks > MOST_LOOKS || read - atExit > MOST_BYTES) pipe.destroy();
+    if (isSilent || checks > MAX_CHECKS || read - atExit > MAX_BYTES) pipe.destroy();
     seen = read;
   };
-  // After the poll phase: a loop that was blocked must read before it judges.
-  const timer = setInterval(() => setImmediate(look), SILENCE_MS);
-  timer.unref(); // a pipe that is read holds the process by itself, an unread one must not
+  // Check after the poll phase: an event loop that was blocked must read before it decides.
+  const timer = setInterval(() => setImmediate(check), SILENCE_MS);
+  timer.unref(); // a pipe that is read keeps the process alive; this timer must not
   pipe.once('close', () => clearInterval(timer));
 }

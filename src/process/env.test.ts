@@ -9,7 +9,7 @@ const base = {
   GONE: undefined,
 };
 
-test('without a list everything is passed on but NODE_OPTIONS, and `set` wins', () => {
+test('without a list, everything but NODE_OPTIONS is passed on, and `set` takes precedence', () => {
   expect(buildEnv({ base, set: { HOME: '/tmp', KEY: '1' } })).toEqual({
     PATH: '/bin',
     HOME: '/tmp',
@@ -18,7 +18,7 @@ test('without a list everything is passed on but NODE_OPTIONS, and `set` wins', 
   });
 });
 
-test('with a list only what it names is passed on, and what is set', () => {
+test('with a list, only its names and those of `set` are passed on', () => {
   const set = { NODE_OPTIONS: '--max-old-space-size=64' };
   expect(buildEnv({ base, allow: ['PATH', 'LC_*'], set })).toEqual({
     PATH: '/bin',

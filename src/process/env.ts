@@ -1,16 +1,25 @@
+/** Which variables a child gets. */
 export interface EnvOptions {
-  /** What to start from; `process.env` unless told otherwise. */
+  /** The variables to start from; `process.env` by default. */
   readonly base?: Readonly<Record<string, string | undefined>>;
-  /** Only these names of `base` are passed on; a trailing `*` stands for any ending. Without it, all are. */
+  /**
+   * Only these names of `base` are passed on; a trailing `*` matches any ending. By default all
+   * are.
+   */
   readonly allow?: readonly string[];
-  /** Set last, and never filtered; `undefined` removes a name. */
+  /** Applied last and never filtered; `undefined` removes a name. */
   readonly set?: Readonly<Record<string, string | undefined>>;
 }
 
 /**
- * The whole environment of a child, by one rule: `base`, cut down to `allow`, then `set` on top.
- * NODE_OPTIONS is not passed on, since it would run this process's loaders and debuggers inside the
- * child; give it in `set` when that is wanted.
+ * Builds the complete environment of a child: `base`, filtered by `allow`, then `set` on top.
+ * NODE_OPTIONS is not passed on, because it would run the loaders and debuggers of this process
+ * inside the child; put it in `set` if you want that.
+ *
+ * @example
+ * ```ts
+ * const env = buildEnv({ allow: ['PATH', 'HOME', 'LC_*'], set: { NO_COLOR: '1' } });
+ * ```
  */
 export function buildEnv({ base = process.env, allow, set = {} }: EnvOptions = {}): Record<
   string,

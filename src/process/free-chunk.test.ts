@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { freeChunk } from './free-chunk.ts';
 
-test('a chunk that owns its memory is gone at once', () => {
+test('a chunk that owns its memory is freed immediately', () => {
   const chunk = new Uint8Array(64 * 1024);
   const text = new Uint8Array(chunk);
   freeChunk(chunk);
@@ -10,7 +10,7 @@ test('a chunk that owns its memory is gone at once', () => {
   freeChunk(chunk);
 });
 
-test('a chunk that shares its memory with others stays', () => {
+test('a chunk that shares its memory is kept', () => {
   const memory = new Uint8Array(10);
   for (const chunk of [Buffer.from('pooled'), memory.subarray(5), memory.subarray(0, 5)]) {
     freeChunk(chunk);

@@ -1,16 +1,17 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
-let nowhere: MessagePort | undefined;
+let sink: MessagePort | undefined;
 
 /**
- * Frees the memory of a chunk now. Node reads every 64 KB of a pipe into memory of its own, which
- * costs the heap nothing, so the collector lets tens of megabytes of it pile up. Handing it over to
- * a port that nobody holds the other end of frees it. A chunk that shares its memory is left alone.
+ * Frees the memory of a chunk immediately. Node reads every 64 KB of a pipe into memory outside of
+ * the heap, so the garbage collector sees no pressure and lets tens of megabytes accumulate.
+ * Transferring the memory to a port whose other side is closed frees it. A chunk that shares its
+ * memory is kept.
  */
 export function freeChunk({ buffer, byteLength }: Uint8Array): void {
   if (buffer.byteLength !== byteLength || !(buffer instanceof ArrayBuffer)) return;
-  nowhere ??= closedPort();
-  nowhere.postMessage(null, [buffer]);
+  sink ??= closedPort();
+  sink.postMessage(null, [buffer]);
 }
 
 function closedPort(): MessagePort {

@@ -22,7 +22,7 @@ verifies('S9', 'a transport needs no process: both directions, end of input, exi
   expect(await transport.exited).toEqual({ code: 3, stderr: 'why' });
 });
 
-test('a write beyond the limit says so, and a peer that reads makes room', async () => {
+test('a write beyond the limit returns false until the peer reads', async () => {
   const { transport, peer } = memoryTransport();
   const input = peer.input[Symbol.asyncIterator]();
   expect(transport.write('x'.repeat(100_000))).toBe(false);
@@ -45,7 +45,7 @@ test('after the end writes and waits fail with `closed`', async () => {
   expect(() => transport.write('x')).toThrow(expect.objectContaining({ code: 'closed' }));
 });
 
-test('disposing it is an exit with code 0', async () => {
+test('disposing the transport is an exit with code 0', async () => {
   const { transport } = memoryTransport();
   await transport[Symbol.asyncDispose]();
   await transport[Symbol.asyncDispose]();

@@ -2,32 +2,38 @@ import { ByteQueue } from './byte-queue.ts';
 import type { Exit, Transport } from './types.ts';
 import { WriteGate } from './write-gate.ts';
 
-/** The far end of a `memoryTransport`: what a child process would be. */
+/** The opposite side of a `memoryTransport`, in the role of a child process. */
 export interface MemoryPeer {
-  /** What the host wrote; ends when the host ended its input or the peer exited. */
+  /** What the host writes; ends when the host ends its input or the peer exits. */
   readonly input: AsyncIterable<Uint8Array>;
-  /** To the host's `output`; false: the host is behind. What comes after `exit` is dropped. */
+  /**
+   * Writes to the host's `output`. Returns false if the host is behind. Data after `exit` is
+   * dropped.
+   */
   write(text: string | Uint8Array): boolean;
-  /** Ends the host's `output`, as a process does that closes stdout and lives on. */
+  /** Ends the host's `output`, like a process that closes stdout and continues to run. */
   endOutput(): void;
-  /** Ends everything; the first one counts. Disposing the transport exits with code 0. */
+  /**
+   * Ends both directions; only the first call counts. Disposing the transport exits with code 0.
+   */
   exit(exit?: Partial<Exit>): void;
 }
 
-/** How much may wait in each direction before `write` says so. */
+/** How many bytes may wait in each direction before `write` returns false. */
 const LIMIT_BYTES = 64 * 1024;
 
 /**
- * A transport without a process: for tests, and for a peer that lives in this process. It promises
- * what a child does: writes that say when to wait, `closed` after the end, an exit told once.
+ * Creates a transport without a process: for tests, and for a peer inside this process. It behaves
+ * like a child: a write reports when to wait, a write after the end throws `closed`, the exit comes
+ * once.
  */
 export function memoryTransport(): { readonly transport: Transport; readonly peer: MemoryPeer } {
   const encoder = new TextEncoder();
   const gate = new WriteGate();
   const input = new ByteQueue(LIMIT_BYTES, () => gate.open());
   const output = new ByteQueue(LIMIT_BYTES, () => {});
-  let tell: (exit: Exit) => void = () => {};
-  const exited = new Promise<Exit>((resolve) => (tell = resolve));
+  let resolveExit: (exit: Exit) => void = () => {};
+  const exited = new Promise<Exit>((resolve) => (resolveExit = resolve));
 
   function endInput(why: string): void {
     gate.close(why);
@@ -35,9 +41,9 @@ export function memoryTransport(): { readonly transport: Transport; readonly pee
   }
 
   function exit(exit: Partial<Exit> = {}): void {
-    endInput('the peer has exited and reads no more');
+    endInput('the peer has exited and no longer reads');
     output.end();
-    tell({ code: 0, stderr: '', ...exit });
+    resolveExit({ code: 0, stderr: '', ...exit });
   }
 
   const transport: Transport = {

@@ -5,48 +5,57 @@ interface Process {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** When it started, in clock ticks: with the pid, the identity that a reused pid does not share. */
+  /**
+   * The start time in clock ticks. Together with the pid it identifies a process: a reused pid has
+   * another.
+   */
   readonly start: string;
 }
 
 /**
- * A child, its process group and, where /proc shows them, its descendants that have left the group.
+ * A child, its process group and, on systems with /proc, its descendants that have left the group.
  * A descendant is known from the first `signal` on that found it below the child. A daemon whose
  * parent was gone by then is found by `mark`, a `NAME=value` of its environment, on Linux and as
- * long as it has not cleared its environment; without a mark it is not ours.
+ * long as it has not cleared its environment; without a mark it is not found.
  */
 export class ProcessTree {
   readonly #leader: number;
   readonly #mark: string | undefined;
   #known: readonly Process[] = [];
 
-  /** `leader` was started as the leader of its own group. */
+  /** `leader` must have been started as the leader of its own group. */
   constructor(leader: number, mark?: string) {
     this.#leader = leader;
     this.#mark = mark;
   }
 
-  /** To all that live; who is already gone is no error. */
+  /**
+   * Sends the signal to all living processes of the tree. A process that is gone already is not an
+   * error.
+   */
   signal(name: 'SIGTERM' | 'SIGKILL'): void {
     if (process.platform === 'win32') {
       killTreeOnWindows(this.#leader);
       return;
     }
-    this.#look();
+    this.#scan();
     send(-this.#leader, name);
     for (const { pid, group } of this.#known) if (group !== this.#leader) send(pid, name);
   }
 
-  /** Who is left, by pid; a zombie that nobody has reaped yet does not count. */
+  /**
+   * Returns the pids that are still alive; a zombie that its parent has not reaped yet does not
+   * count.
+   */
   survivors(): readonly number[] {
     if (process.platform === 'win32') return [];
     const alone = this.#known.length === 0 && this.#mark === undefined;
     if (alone && !send(-this.#leader, 0)) return [];
-    if (!this.#look()) return send(-this.#leader, 0) ? [this.#leader] : [];
+    if (!this.#scan()) return send(-this.#leader, 0) ? [this.#leader] : [];
     return this.#known.map(({ pid }) => pid);
   }
 
-  #look(): boolean {
+  #scan(): boolean {
     const all = processes();
     if (!all) return false;
     const children = new Map<number, Process[]>();
@@ -69,24 +78,24 @@ export class ProcessTree {
   }
 }
 
-/** Whether there was somebody to send it to; 0 only asks. */
+/** Sends a signal and returns whether the process exists; 0 only checks that. */
 export function send(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);
   } catch {
-    // A process that is gone cannot be signalled.
+    // The process is gone.
     return false;
   }
 }
 
-/** All living processes that /proc shows; undefined without a /proc. */
+/** All living processes that /proc shows; `undefined` without /proc. */
 function processes(): Map<number, Process> | undefined {
   if (process.platform !== 'linux') return undefined;
   let names: readonly string[];
   try {
     names = readdirSync('/proc');
   } catch {
-    // There is no /proc on this system; the caller uses another way.
+    // This system has no /proc; the caller uses signal 0 instead.
     return undefined;
   }
   const all = new Map<number, Process>();
@@ -99,7 +108,10 @@ function processes(): Map<number, Process> | undefined {
   return all;
 }
 
-/** Whether a process was started with this `NAME=value`; one of another user does not say. */
+/**
+ * Whether a process was started with this `NAME=value`. False for a process of another user, whose
+ * environment cannot be read.
+ */
 function hasMark(pid: number, mark: string): boolean {
   try {
     return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0${mark}\0`);
@@ -114,16 +126,17 @@ function inspect(pid: number): Process | undefined {
   try {
     stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
   } catch {
-    return undefined; // gone since the listing
+    return undefined; // It exited after the listing.
   }
-  // The name in parentheses may hold anything, even a parenthesis: the fields follow the last one.
+  // The name in parentheses may contain anything, even a parenthesis: the fields follow the last
+  // one.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state = '', parent, group] = fields;
   if (state === 'Z' || state === 'X') return undefined;
   return { pid, parent: Number(parent), group: Number(group), start: fields[19] ?? '' };
 }
 
-// Not tested by us: Windows has no groups, and its own tool walks the tree.
+// We have no tests for this: Windows has no process groups, and taskkill walks the tree.
 function killTreeOnWindows(leader: number): void {
   const args = ['/pid', String(leader), '/T', '/F'];
   spawn('taskkill', args, { stdio: 'ignore', windowsHide: true }).on('error', () => {});

@@ -3,42 +3,50 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { DuolaneError } from '../errors.ts';
 import type { ProcessOptions } from './types.ts';
 
-/** What is really executed. */
+/** The file and arguments that are executed. */
 export interface ResolvedCommand {
   readonly file: string;
   readonly args: readonly string[];
 }
 
-type Asked = Pick<ProcessOptions, 'command' | 'args' | 'cwd' | 'env'>;
+type CommandOptions = Pick<ProcessOptions, 'command' | 'args' | 'cwd' | 'env'>;
 
 const SCRIPT = /\.[cm]?[jt]s$/i;
 
-/** A script is run by this Node, a Windows shim by what it points to, anything else directly. Throws `not_found` or `invalid`. */
-export function resolveCommand(asked: Asked): ResolvedCommand {
-  const { command, args } = asked;
-  if (SCRIPT.test(command)) return runScript(asked, command);
+/**
+ * Resolves a command: this Node runs a script, the target of a Windows shim is run in its place,
+ * anything else is executed directly. Throws `not_found` or `invalid`.
+ */
+export function resolveCommand(options: CommandOptions): ResolvedCommand {
+  const { command, args } = options;
+  if (SCRIPT.test(command)) return runScript(options, command);
   if (process.platform !== 'win32') return { file: command, args };
-  const found = /[\\/.]/.test(command) ? command : findOnWindows(asked);
-  return /\.(cmd|bat)$/i.test(found) ? runScript(asked, shimTarget(found)) : { file: found, args };
+  const found = /[\\/.]/.test(command) ? command : findOnWindows(options);
+  return /\.(cmd|bat)$/i.test(found)
+    ? runScript(options, shimTarget(found))
+    : { file: found, args };
 }
 
-function runScript({ args, cwd = '.' }: Asked, script: string): ResolvedCommand {
+function runScript({ args, cwd = '.' }: CommandOptions, script: string): ResolvedCommand {
   const path = resolve(cwd, script);
   if (isDirectory(resolve(cwd)) && !isFile(path)) {
-    throw new DuolaneError('not_found', `the script ${path} does not exist: check the path`);
+    throw new DuolaneError('not_found', `script "${path}" not found; check the path`);
   }
   return { file: process.execPath, args: [script, ...args] };
 }
 
-// Windows has no tests of its own here. The npm shims are read rather than run: a `.cmd` needs a
-// shell, and no quoting keeps a prompt on its command line safe.
+// We have no tests on Windows. The npm shims are read instead of executed: a `.cmd` needs a shell,
+// and no quoting makes a prompt on its command line safe.
 function shimTarget(shim: string): string {
   const target = /"%~?dp0%?\\([^"]+\.[cm]?js)"/i.exec(readFileSync(shim, 'utf8'))?.[1];
   if (target) return join(dirname(shim), target);
-  throw new DuolaneError('invalid', `${shim} is not an npm shim: name the .exe or .js it runs`);
+  throw new DuolaneError(
+    'invalid',
+    `invalid command "${shim}": expected an npm shim; give the .exe or .js that it runs`,
+  );
 }
 
-function findOnWindows({ command, env }: Asked): string {
+function findOnWindows({ command, env }: CommandOptions): string {
   const path = Object.entries(env).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? '';
   const candidates = path
     .split(delimiter)
@@ -46,38 +54,42 @@ function findOnWindows({ command, env }: Asked): string {
   return candidates.find(isFile) ?? command;
 }
 
-/** Why the system refused to start it, in words; the system itself only says ENOENT. */
-export function startError(reason: unknown, { command, cwd, env }: Asked): DuolaneError {
+/** Explains why the system could not start a command; the system itself only reports ENOENT. */
+export function startError(reason: unknown, { command, cwd, env }: CommandOptions): DuolaneError {
   if (reason instanceof DuolaneError) return reason;
   const cause = { cause: reason };
   const { code, message } = reason as NodeJS.ErrnoException;
   if (code !== 'ENOENT' && code !== 'EACCES' && code !== 'ENOTDIR') {
     const why = code === 'EAGAIN' || code === 'EMFILE' ? 'internal' : 'invalid';
-    return new DuolaneError(why, `cannot start ${command}: ${message}`, cause);
+    return new DuolaneError(why, `cannot start "${command}": ${message}`, cause);
   }
   const folder = resolve(cwd ?? '.');
   if (!isDirectory(folder)) {
     return exists(folder)
-      ? new DuolaneError('invalid', `cwd ${folder} is not a directory`, cause)
-      : new DuolaneError('not_found', `cwd ${folder} does not exist: create it first`, cause);
+      ? new DuolaneError('invalid', `invalid cwd "${folder}": expected a directory`, cause)
+      : new DuolaneError('not_found', `cwd "${folder}" not found; create it first`, cause);
   }
   if (!may(folder, constants.X_OK)) {
-    return new DuolaneError('invalid', `cwd ${folder} may not be entered by this user`, cause);
+    return new DuolaneError(
+      'invalid',
+      `invalid cwd "${folder}": expected a directory that this user may enter`,
+      cause,
+    );
   }
   const isPath = /[\\/]/.test(command);
   const path = isPath ? resolve(folder, command) : command;
   if (code === 'EACCES') {
-    const what = `${path} may not be executed: is it a program, and executable (chmod +x)?`;
+    const what = `cannot execute "${path}": permission denied; is it a program, and executable (chmod +x)?`;
     return new DuolaneError('invalid', what, cause);
   }
   if (!isPath) {
     const where = env['PATH'] === undefined ? 'env has no PATH' : `PATH=${env['PATH']}`;
-    const what = `no executable ${command} (${where}): install it, or give its full path`;
+    const what = `command "${command}" not found (${where}); install it, or give its full path`;
     return new DuolaneError('not_found', what, cause);
   }
   const what = exists(path)
-    ? `${path} exists, but the interpreter it asks for does not: see its first line`
-    : `no executable at ${path}: check the path`;
+    ? `interpreter of "${path}" not found; check the first line of the script`
+    : `command "${path}" not found; check the path`;
   return new DuolaneError('not_found', what, cause);
 }
 
@@ -92,7 +104,7 @@ function may(path: string, mode: number): boolean {
     accessSync(path, mode);
     return true;
   } catch {
-    // The question is whether it can be used; why not is said by the start.
+    // The caller only needs to know whether it is possible; the start reports the reason.
     return false;
   }
 }

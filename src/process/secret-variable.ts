@@ -1,4 +1,4 @@
-/** Words in a name that mark its value as a secret: OPENAI_API_KEY, GITHUB_TOKEN, DB_PASSWORD. */
+/** Parts of a name that mark its value as a secret: OPENAI_API_KEY, GITHUB_TOKEN, DB_PASSWORD. */
 const SECRET_WORDS: ReadonlySet<string> = new Set([
   'AUTH',
   'AUTHORIZATION',
@@ -23,7 +23,7 @@ const SECRET_WORDS: ReadonlySet<string> = new Set([
   'TOKEN',
 ]);
 
-/** Ends of a word that say the same: AUTHTOKEN, PGPASSWORD. */
+/** Endings of a part that mark a secret as well: AUTHTOKEN, PGPASSWORD. */
 const SECRET_ENDS = [
   'ACCESSKEY',
   'APIKEY',
@@ -39,7 +39,7 @@ const SECRET_ENDS = [
   'TOKEN',
 ];
 
-/** Secrets whose names do not say so. */
+/** Names of secrets that the two lists above do not match. */
 const SECRET_NAMES: ReadonlySet<string> = new Set([
   'ANTHROPIC_CUSTOM_HEADERS',
   'AWS_ACCESS_KEY_ID',
@@ -48,31 +48,34 @@ const SECRET_NAMES: ReadonlySet<string> = new Set([
   'SSHPASS',
 ]);
 
-/** No secrets, whatever their names say: the path of a socket. */
-const PLAIN_NAMES: ReadonlySet<string> = new Set(['SSH_AUTH_SOCK']);
+/** Names that look like secrets and are not: SSH_AUTH_SOCK is the path of a socket. */
+const PUBLIC_NAMES: ReadonlySet<string> = new Set(['SSH_AUTH_SOCK']);
 
-/** `postgres://user:password@host`; a proxy is needed to reach the network, with its password. */
+/**
+ * Whether the value is a URL with a password, such as `postgres://user:password@host`. Proxy
+ * variables are exempt: the child needs them, with their password, to reach the network.
+ */
 const hasPassword = (name: string, value: string): boolean =>
   /^[a-z][a-z0-9+.-]{0,30}:\/\/[^\s/@:]*:[^\s/@]+@/i.test(value) && !/_proxy$/i.test(name);
 
-/** Whether a variable of an environment holds a secret, by its name or by its value. */
+/** Whether an environment variable holds a secret, by its name or by its value. */
 export function isSecretVariable(name: string, value: string): boolean {
   const upper = name.toUpperCase();
-  if (PLAIN_NAMES.has(upper)) return false;
+  if (PUBLIC_NAMES.has(upper)) return false;
   return (
     SECRET_NAMES.has(upper) ||
     // PWD and OLDPWD are folders.
     upper.endsWith('_PWD') ||
     upper.endsWith('CONNECTION_STRING') ||
-    wordsOf(name).some(
-      (word) => SECRET_WORDS.has(word) || SECRET_ENDS.some((end) => word.endsWith(end)),
+    nameParts(name).some(
+      (part) => SECRET_WORDS.has(part) || SECRET_ENDS.some((end) => part.endsWith(end)),
     ) ||
     hasPassword(name, value)
   );
 }
 
-/** `GITHUB_TOKEN_2` and `githubToken` are both GITHUB and TOKEN. */
-const wordsOf = (name: string): string[] =>
+/** Splits a name: `GITHUB_TOKEN_2` and `githubToken` both give GITHUB and TOKEN. */
+const nameParts = (name: string): string[] =>
   name
     .replace(/([a-z])([A-Z])/g, '$1_$2')
     .toUpperCase()

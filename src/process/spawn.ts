@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { StringDecoder } from 'node:string_decoder';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { DuolaneError } from '../errors.ts';
+import { settledWithin, sleep } from '../stream/abort.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 import { reportUnexpected } from '../stream/report-unexpected.ts';
-import { ByteQueue } from './byte-queue.ts';
+import type { ByteQueue } from './byte-queue.ts';
+import { ChildPipes } from './child-pipes.ts';
 import { closeWhenSilent } from './close-when-silent.ts';
 import { startError, resolveCommand } from './resolve-command.ts';
 import { memoryTransport } from './memory-transport.ts';
@@ -16,23 +17,28 @@ import { StderrTail } from './stderr-tail.ts';
 import { ProcessTree } from './process-tree.ts';
 import type { Exit, ProcessOptions, ProcessTransport } from './types.ts';
 import { unwatch, watch } from './watchdog.ts';
-import { WriteGate } from './write-gate.ts';
 
-/** How much output may wait for its reader before the child is held back. */
-const OUTPUT_BYTES = 1024 * 1024;
 const STDERR_BYTES = 64 * 1024;
-/** How long the system may take to remove what got SIGKILL. */
+/** How long the system may take to remove processes that got SIGKILL. */
 const KILL_WAIT_MS = 5000;
 
 /**
- * Starts a child in a process group of its own and returns at once. A child that cannot be started
- * is told through `exited.startError`, on the next tick. Nothing of it outlives this process, even
- * if that dies by kill -9 (see `watchdog.ts`).
+ * Starts a child in its own process group and returns immediately. If the child cannot be started,
+ * `exited.startError` says why, on the next tick. Nothing of the child outlives this process, even
+ * if this process is killed with kill -9 (see `watchdog.ts`).
  *
- * Disposing ends the input, and after `graceMs` sends SIGTERM, after `killMs` more SIGKILL, to the
- * group and to descendants that left it. It resolves when they are gone, and rejects with `timeout`
- * naming those that even SIGKILL did not end. When the child exits by itself, what is left in its
- * group is ended the same way.
+ * Disposing ends the input, sends SIGTERM after `graceMs` and SIGKILL after further `killMs`, to
+ * the group and to descendants that left it. It resolves when all of them are gone, and rejects
+ * with `timeout` and the pids of those that even SIGKILL did not end. If the child exits by itself,
+ * the rest of its group is ended the same way.
+ *
+ * @example
+ * ```ts
+ * await using child = spawnProcess({ command: 'cat', args: [], env: buildEnv() });
+ * child.write('hello\n');
+ * child.endInput();
+ * for await (const chunk of child.output) process.stdout.write(chunk);
+ * ```
  */
 export function spawnProcess(options: ProcessOptions): ProcessTransport {
   let child: ChildProcessWithoutNullStreams;
@@ -78,9 +84,8 @@ class Child implements ProcessTransport {
   readonly #child: ChildProcessWithoutNullStreams;
   readonly #options: ProcessOptions;
   readonly #tree: ProcessTree;
-  readonly #gate = new WriteGate();
+  readonly #pipes: ChildPipes;
   readonly #leaderExit: Promise<void>;
-  #disposed = false;
   #leaderGone = false;
   #treeGone = false;
   #stopping: Promise<void> | undefined;
@@ -95,9 +100,9 @@ class Child implements ProcessTransport {
     this.#options = options;
     this.#tree = new ProcessTree(pid, mark);
     this.pid = pid;
-    child.on('error', () => {}); // a signal that could not be sent; the start has succeeded
-    this.output = this.#readStdout();
-    this.#guardStdin();
+    child.on('error', () => {}); // A signal could not be sent: the start has succeeded already.
+    this.#pipes = new ChildPipes(child);
+    this.output = this.#pipes.output;
     const stderr = this.#keepStderr();
     this.#leaderExit = new Promise((resolve) => child.once('exit', () => resolve()));
     this.exited = this.#whenExited(stderr);
@@ -109,51 +114,23 @@ class Child implements ProcessTransport {
   }
 
   write(text: string | Uint8Array, onLost?: (reason: Error) => void): boolean {
-    this.#gate.check();
-    return this.#child.stdin.write(text, onLost && ((error) => error && onLost(lost(error))));
+    return this.#pipes.write(text, onLost);
   }
 
   drained(): Promise<void> {
-    return this.#gate.drained(this.#child.stdin.writableNeedDrain);
+    return this.#pipes.drained();
   }
 
   endInput(): void {
-    this.#gate.close('the input of the process has been ended');
-    this.#child.stdin.end();
+    this.#pipes.endInput();
   }
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    this.#disposed = true;
-    if (this.output.full) this.#discard();
+    this.#pipes.discardUnread();
     await this.#stop();
     await this.exited;
-  }
-
-  // Who disposes and does not read must not keep the child from writing its last words.
-  #discard(): void {
-    this.output.return().catch(reportUnexpected);
-  }
-
-  #readStdout(): ByteQueue {
-    const { stdout } = this.#child;
-    const output = new ByteQueue(OUTPUT_BYTES, () => stdout.resume());
-    stdout.on('error', () => {}); // followed by 'close'
-    stdout.on('data', (chunk: Buffer) => {
-      if (output.push(chunk)) return;
-      if (this.#disposed) this.#discard();
-      else stdout.pause();
-    });
-    stdout.once('close', () => output.end());
-    return output;
-  }
-
-  #guardStdin(): void {
-    const { stdin } = this.#child;
-    stdin.on('error', (error) => this.#gate.close('the process no longer reads its input', error));
-    stdin.on('close', () => this.#gate.close('the process no longer reads its input'));
-    stdin.on('drain', () => this.#gate.open());
   }
 
   #keepStderr(): { readonly tail: StderrTail; readonly closed: Promise<void> } {
@@ -161,7 +138,7 @@ class Child implements ProcessTransport {
     const { onStderr } = this.#options;
     const tail = new StderrTail(STDERR_BYTES);
     const decoder = new StringDecoder('utf8');
-    stderr.on('error', () => {}); // followed by 'close'
+    stderr.on('error', () => {}); // 'close' follows.
     stderr.on('data', (chunk: Buffer) => {
       tail.push(chunk);
       onStderr?.(decoder.write(chunk));
@@ -177,19 +154,15 @@ class Child implements ProcessTransport {
     const child = this.#child;
     await this.#leaderExit;
     this.#leaderGone = true;
-    this.#gate.close('the process has exited and reads no more');
-    const [stdout, stderrPipe] = [child.stdout as Socket, child.stderr as Socket];
-    closeWhenSilent(
-      stdout,
-      () => stdout.bytesRead,
-      () => this.output.full,
-    );
+    this.#pipes.closeAfterExit();
+    const stderrPipe = child.stderr as Socket;
     closeWhenSilent(
       stderrPipe,
       () => stderrPipe.bytesRead,
       () => false,
     );
-    if (!this.#isOver()) this.#stop().catch(() => {}); // told to whoever disposes
+    // The caller of dispose gets the error of this stop.
+    if (!this.#isOver()) this.#stop().catch(() => {});
     await stderr.closed;
     const { exitCode: code, signalCode: signal } = child;
     return { code, ...(signal !== null && { signal }), stderr: stderr.tail.toString() };
@@ -208,18 +181,16 @@ class Child implements ProcessTransport {
     this.#tree.signal('SIGKILL');
     if (await this.#overWithin(KILL_WAIT_MS)) return;
     const pids = this.#tree.survivors().join(', ');
-    throw new DuolaneError('timeout', `SIGKILL did not end ${pids}: see what they wait for (ps)`);
+    throw new DuolaneError(
+      'timeout',
+      `SIGKILL timed out after ${KILL_WAIT_MS} ms: processes ${pids} still run; use ps to see what they wait for`,
+    );
   }
 
   async #overWithin(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
-    if (!this.#leaderGone) {
-      const timer = new AbortController();
-      // The timer is aborted when the process exits first.
-      await Promise.race([this.#leaderExit, sleep(ms, undefined, timer).catch(() => {})]);
-      timer.abort();
-    }
-    // The others are not our children: nothing tells us when they end.
+    if (!this.#leaderGone) await settledWithin(this.#leaderExit, ms);
+    // The other processes are not our children, so no event reports their end.
     for (let pause = 5; !this.#isOver(); pause = Math.min(2 * pause, 50)) {
       if (performance.now() >= deadline) return false;
       await sleep(pause);
@@ -227,7 +198,7 @@ class Child implements ProcessTransport {
     return true;
   }
 
-  /** Nothing is left of the tree. Remembered: from then on its numbers may belong to others. */
+  /** Whether no process of the tree is left. Remembered, because their pids may be reused then. */
   #isOver(): boolean {
     if (this.#treeGone || !this.#leaderGone) return this.#treeGone;
     this.#treeGone = this.#tree.survivors().length === 0;
@@ -235,6 +206,3 @@ class Child implements ProcessTransport {
     return this.#treeGone;
   }
 }
-
-const lost = (cause: Error): DuolaneError =>
-  new DuolaneError('closed', 'the process no longer reads its input', { cause });

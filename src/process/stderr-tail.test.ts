@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { StderrTail } from './stderr-tail.ts';
 import { growth } from '../../test/support/busy.ts';
 
-test('it is the end of what was pushed, cut at a character', () => {
+test('the text is the end of the input, beginning at a complete character', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 40 })), (texts) => {
       const tail = new StderrTail(32);
@@ -18,7 +18,7 @@ test('it is the end of what was pushed, cut at a character', () => {
   );
 });
 
-test('a flood of small pieces takes linear time', async () => {
+test('many small chunks take linear time', async () => {
   const piece = Buffer.from('abcdefgh');
   const run = (pieces: number): void => {
     const tail = new StderrTail(64 * 1024);

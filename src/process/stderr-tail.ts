@@ -1,4 +1,7 @@
-/** The last `limitBytes` of what was pushed, as text. Linear in what comes, at most twice the limit in memory. */
+/**
+ * Keeps the last `limitBytes` of the pushed bytes, as text. Time is linear in the input, and memory
+ * is at most twice the limit.
+ */
 export class StderrTail {
   readonly #limitBytes: number;
   #buffer: Buffer = Buffer.alloc(0);
@@ -21,7 +24,7 @@ export class StderrTail {
   toString(): string {
     let from = Math.max(0, this.#length - this.#limitBytes);
     const cut = this.#cut || from > 0;
-    // A cut inside a character leaves up to three bytes of it.
+    // A cut inside a character leaves up to three bytes of it, which are skipped.
     while (cut && from < this.#length && (this.#buffer[from]! & 0xc0) === 0x80) from++;
     return this.#buffer.toString('utf8', from, this.#length);
   }

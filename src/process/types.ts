@@ -1,63 +1,71 @@
 /**
- * A peer behind a byte pipe: a child process by default, an in-memory pair in tests, anything else
- * that fills it in. It knows nothing of prompts, lanes or JSON.
+ * A peer behind a byte pipe: a child process by default, an in-memory pair in tests, or any other
+ * implementation. It knows nothing about prompts, lanes or JSON.
  */
 export interface Transport extends AsyncDisposable {
   /**
-   * What the peer writes, as it comes; one reader. Ends at end of file, never throws: see `exited`.
-   * A reader that is behind holds the peer back; leaving the loop discards the rest.
+   * The bytes that the peer writes, for one reader. Ends at end of file and never throws: see
+   * `exited`. A slow reader blocks the peer; breaking out of the loop discards the rest.
    */
   readonly output: AsyncIterable<Uint8Array>;
   /**
-   * Gives back the memory of a chunk of `output` at once, not when the collector comes round. Only
-   * for a reader who keeps nothing of it; nobody has to.
+   * Frees the memory of a chunk of `output` immediately instead of at the next garbage collection.
+   * Optional for readers, and only allowed if the reader keeps nothing of the chunk.
    */
   release?(chunk: Uint8Array): void;
   /**
-   * Takes text or bytes at once; false: the pipe is full, await `drained()` before more. Throws
-   * `closed` when the peer no longer reads. Where that shows only later, since the pipe breaks under
-   * this very write, `onLost` is told.
+   * Accepts text or bytes immediately. Returns false if the pipe is full: await `drained()` before
+   * the next write. Throws `closed` if the peer no longer reads. If the pipe breaks during this
+   * write, `onLost` is called later.
    */
   write(text: string | Uint8Array, onLost?: (reason: Error) => void): boolean;
-  /** Resolves when there is room, rejects with `closed` when there never will be. */
+  /** Resolves when the pipe accepts more, rejects with `closed` if it never will. */
   drained(): Promise<void>;
-  /** No more input; the peer sees end of file. Twice is fine. */
+  /** Ends the input: the peer sees end of file. May be called twice. */
   endInput(): void;
-  /** How the peer ended; also when it could not be started. Never rejects. */
+  /** How the peer ended, or why it could not be started. Never rejects. */
   readonly exited: Promise<Exit>;
 }
 
+/** How a peer ended. */
 export interface Exit {
   readonly code: number | null;
   readonly signal?: string;
   /** The last 64 KiB of its stderr. */
   readonly stderr: string;
-  /** Why it could not be started: `not_found` or `invalid`; `internal` if the system had no room for it. */
+  /**
+   * Why it could not be started: `not_found` or `invalid`; `internal` if the system lacked
+   * resources.
+   */
   readonly startError?: Error;
 }
 
+/** The command, its environment, and how it is ended. */
 export interface ProcessOptions {
-  /** A path, a name to be found on the PATH of `env`, or a script (`.js`, `.mjs`, `.cjs`, `.ts`), which this Node runs. */
+  /**
+   * A path, a name to find on the PATH of `env`, or a script (`.js`, `.mjs`, `.cjs`, `.ts`), which
+   * this Node runs.
+   */
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd?: string;
-  /** The whole environment of the child: nothing is inherited behind the caller's back. */
+  /** The complete environment of the child: it inherits nothing else. */
   readonly env: Readonly<Record<string, string>>;
   /**
-   * A name that is set to a random value for the child. What inherits it ends with the child, also a
-   * daemon that has left the process tree (Linux).
+   * The name of a variable that gets a random value in the child. Every process that inherits it
+   * ends with the child, also a daemon that has left the process tree (Linux).
    */
   readonly markEnv?: string;
-  /** Between end of input and SIGTERM on dispose; 2 s. */
+  /** Time between the end of input and SIGTERM on dispose; 2 s by default. */
   readonly graceMs?: number;
-  /** Between SIGTERM and SIGKILL of the whole tree; 5 s. */
+  /** Time between SIGTERM and SIGKILL of the complete tree; 5 s by default. */
   readonly killMs?: number;
-  /** Called with stderr as it comes, decoded; must not throw. */
+  /** Called with decoded stderr as it arrives; must not throw. */
   readonly onStderr?: (text: string) => void;
 }
 
-/** A peer that is a child process. */
+/** A transport whose peer is a child process. */
 export interface ProcessTransport extends Transport {
-  /** Undefined when it could not be started. */
+  /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
 }

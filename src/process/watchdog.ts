@@ -3,14 +3,15 @@ import type { Socket } from 'node:net';
 import { send } from './process-tree.ts';
 
 /**
- * Children end with this process, however it ends: `watch` their group when they start, `unwatch`
- * it when all of it is gone. `process.exit` sends SIGTERM; a shell that waits for the end of a pipe
- * from us sees every other death too, kill -9 included, and follows up with SIGKILL.
+ * Ends the process group with this process, however this process ends. Call `watch` when the group
+ * starts and `unwatch` when all of it is gone. `process.exit` sends SIGTERM. For every other end,
+ * kill -9 included, a shell that waits for end of file on a pipe from us sends SIGTERM and then
+ * SIGKILL.
  *
- * One shell serves all children and is gone when the last of them is; it takes 1.7 MB, where a Node
- * would take 40. It stands outside of their groups, because a shell inside would have to start the
- * child itself: it would hide why a start failed, and dash drops variables such as `a-b`. It starts
- * after the first child, so as not to delay it: for some 2 ms that child is not watched yet.
+ * One shell watches all groups and exits with the last of them; it takes 1.7 MB, a Node process
+ * would take 40. It is outside of the groups, because a shell inside would have to start the child
+ * itself: it would hide why a start failed, and dash drops variables such as `a-b`. It starts after
+ * the first child, so that it does not delay it: for about 2 ms that child is not watched.
  */
 export function watch(group: number): void {
   if (groups.size === 0) process.on('exit', endAll);
@@ -18,6 +19,7 @@ export function watch(group: number): void {
   sendGroups();
 }
 
+/** Removes a group that is gone, so that a reused number is never signalled. */
 export function unwatch(group: number): void {
   if (!groups.delete(group)) return;
   if (groups.size === 0) process.off('exit', endAll);
@@ -28,7 +30,7 @@ const groups = new Set<number>();
 let shell: ChildProcess | undefined;
 let warned = false;
 
-/** The whole list each time: the last line that the shell has read is the truth. */
+/** Sends the complete list each time: the last line that the shell has read is the current one. */
 function sendGroups(): void {
   if (process.platform === 'win32') return;
   if (groups.size === 0) {
@@ -49,7 +51,7 @@ function start(): ChildProcess | undefined {
     return undefined;
   }
   const forget = (): void => {
-    if (shell === child) shell = undefined; // the next change of the list starts another
+    if (shell === child) shell = undefined; // the next change of the list starts another shell
   };
   child.stdin?.on('error', forget);
   child.on('exit', forget);
@@ -73,7 +75,8 @@ const spawnShell = (): ChildProcess =>
 function warn(error: unknown): void {
   if (warned) return;
   warned = true;
-  const message = 'no watchdog: a kill -9 of this process may leave its children behind';
+  const message =
+    'cannot start the watchdog: if this process is killed with kill -9, its children keep running';
   process.emitWarning(message, { code: 'DUOLANE_WATCHDOG', detail: String(error) });
 }
 
@@ -85,10 +88,10 @@ function endAll(): void {
 }
 
 /**
- * Reads lists of groups until the pipe ends. Then, for the last one: SIGTERM, a second, SIGKILL, to
- * the groups and to descendants that left them (`pid:start`, found through /proc where there is
- * one). A group that is gone by the first signal is never signalled again, and a stray only while
- * its start time is the same: a reused number is safe.
+ * Reads lists of groups until end of file. Then it sends SIGTERM, waits a second and sends SIGKILL
+ * to the groups of the last list and to descendants that left them (`pid:start`, found through
+ * /proc if there is one). A group that is gone at the first signal is never signalled again, and a
+ * stray process only while its start time is the same, so a reused pid is safe.
  */
 const SCRIPT = `
 trap '' HUP INT TERM

@@ -4,18 +4,20 @@ import { abortable, onAbort, raceAbort, settledWithin, sleep, withTimeout } from
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
-/** A source that never answers again after its items, and hears nothing but `return`. */
-function deaf(...items: number[]): AsyncIterable<number> & { readonly left: () => boolean } {
-  let left = false;
+/** A source that never settles `next` after its items, and ignores everything but `return`. */
+function unresponsive(
+  ...items: number[]
+): AsyncIterable<number> & { readonly returned: () => boolean } {
+  let returned = false;
   return {
-    left: () => left,
+    returned: () => returned,
     [Symbol.asyncIterator]: () => ({
       next: () => {
         const value = items.shift();
         return value === undefined ? new Promise(() => {}) : Promise.resolve({ value });
       },
       return: () => {
-        left = true;
+        returned = true;
         return new Promise(() => {});
       },
     }),
@@ -40,7 +42,7 @@ test('an abort ends a sleep with its reason and clears the timer', async () => {
   clear.mockRestore();
 });
 
-test('onAbort calls at once when the signal has aborted, later when it does, never after', () => {
+test('onAbort calls immediately if the signal has aborted, else when it aborts, and never after that', () => {
   const run = vi.fn<(reason: unknown) => void>();
   onAbort(AbortSignal.abort('early'), run)();
   const controller = new AbortController();
@@ -51,7 +53,7 @@ test('onAbort calls at once when the signal has aborted, later when it does, nev
   expect(run.mock.calls).toEqual([['early'], ['late']]);
 });
 
-test('settledWithin tells whether a promise settled, either way', async () => {
+test('settledWithin resolves to whether a promise settled, either way', async () => {
   expect(await settledWithin(Promise.resolve(1), 60_000)).toBe(true);
   expect(await settledWithin(Promise.reject(new Error('x')), 60_000)).toBe(true);
   expect(await settledWithin(new Promise(() => {}), 1)).toBe(false);
@@ -74,27 +76,27 @@ test('abortable passes items, the end and errors on, and stops listening', async
   expect(listeners(signal)).toBe(0);
 });
 
-test('an abort throws its reason promptly though the source is deaf, and calls its return', async () => {
+test('an abort throws its reason although the source ignores it, and calls its return', async () => {
   const controller = new AbortController();
-  const source = deaf(1);
+  const source = unresponsive(1);
   const reading = (async () => {
     for await (const _ of abortable(source, controller.signal)) {
       setImmediate(() => controller.abort(new Error('stop')));
     }
   })();
   await expect(reading).rejects.toThrow('stop');
-  expect(source.left()).toBe(true);
+  expect(source.returned()).toBe(true);
   expect(listeners(controller.signal)).toBe(0);
 });
 
-test('a signal that was aborted before lets no item through', async () => {
-  const source = deaf(1);
+test('a signal that aborted before the first read lets no item through', async () => {
+  const source = unresponsive(1);
   const reader = abortable(source, AbortSignal.abort(new Error('before')));
   await expect(reader.next()).rejects.toThrow('before');
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
 
-test('leaving an abortable loop runs the finally of its source before it goes on', async () => {
+test('breaking out of an abortable loop waits for the finally block of its source', async () => {
   const { signal } = new AbortController();
   let closed = false;
   async function* source(): AsyncGenerator<number> {
@@ -110,7 +112,7 @@ test('leaving an abortable loop runs the finally of its source before it goes on
   expect(listeners(signal)).toBe(0);
 });
 
-test('a source that throws when it is asked ends the loop', async () => {
+test('a source whose next() throws ends the loop', async () => {
   const source: AsyncIterable<number> = {
     [Symbol.asyncIterator]: () => ({
       next: () => {

@@ -2,8 +2,9 @@ import { Puller } from './puller.ts';
 import { DONE, QueueReader } from './queue-reader.ts';
 
 /**
- * Calls `run` with the signal's reason when it aborts, at once if it has. Returns what stops
- * listening: call it when the wait is over, or a signal that lives long collects listeners.
+ * Calls `run` with the signal's reason when it aborts, immediately if it has aborted already.
+ * Returns a function that removes the listener: call it when the wait is over, or a long-lived
+ * signal collects listeners.
  */
 export function onAbort(
   signal: AbortSignal | undefined,
@@ -19,13 +20,21 @@ export function onAbort(
   return () => signal.removeEventListener('abort', listener);
 }
 
-/** Resolves when the signal aborts, immediately if it has; never rejects. */
+/** Resolves when the signal aborts, immediately if it has aborted already; never rejects. */
 export const untilAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     onAbort(signal, () => resolve());
   });
 
-/** Waits; an abort throws the signal's reason at once. Leaves neither timer nor listener. */
+/**
+ * Resolves after `ms`. If the signal aborts first, it rejects immediately with the signal's reason.
+ * It leaves no timer and no listener behind.
+ *
+ * @example
+ * ```ts
+ * await sleep(500, signal);
+ * ```
+ */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
@@ -40,8 +49,9 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * The value of `work`, or the signal's reason as soon as it aborts. A failure of `work` after the abort
- * is ignored: the caller has the reason already. No listener stays behind.
+ * Settles like `work`, or rejects with the signal's reason as soon as it aborts. A failure of
+ * `work` after the abort is ignored, because the caller has the reason already. It leaves no
+ * listener behind.
  */
 export function raceAbort<T>(
   work: Promise<T>,
@@ -56,8 +66,8 @@ export function raceAbort<T>(
 }
 
 /**
- * The value of `work`, or the error of `toError` after `ms`. A failure of `work` after that is ignored:
- * the caller has the timeout already. No timer stays behind.
+ * Settles like `work`, or rejects with the error of `toError` after `ms`. A failure of `work` after
+ * that is ignored, because the caller has the timeout already. It leaves no timer behind.
  */
 export function withTimeout<T>(work: Promise<T>, ms: number, toError: () => unknown): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -66,7 +76,10 @@ export function withTimeout<T>(work: Promise<T>, ms: number, toError: () => unkn
   });
 }
 
-/** Whether the promise settled, either way, within `ms`. Never rejects; its timer is cleared. */
+/**
+ * Resolves to whether the promise settled, either way, within `ms`. Never rejects, and leaves no
+ * timer behind.
+ */
 export function settledWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), ms);
@@ -79,30 +92,37 @@ export function settledWithin(promise: Promise<unknown>, ms: number): Promise<bo
 }
 
 /**
- * The same items, until the signal aborts: then the loop throws its reason at once, also when the
- * source is deaf, and the source's `return` is called. Single use.
+ * Yields the items of the source until the signal aborts. Then the loop throws the signal's reason
+ * immediately, even if the source ignores the signal, and the source's `return` is called. The
+ * result can be read once.
+ *
+ * @example
+ * ```ts
+ * for await (const item of abortable(source, AbortSignal.timeout(5000))) handle(item);
+ * ```
  */
 export function abortable<T>(
   source: AsyncIterable<T>,
   signal: AbortSignal,
 ): AsyncIterableIterator<T, void, undefined> {
   const puller = new Puller(source, () => reader.wake());
-  let state: 'open' | 'aborted' | 'left' = 'open';
+  let state: 'open' | 'aborted' | 'canceled' = 'open';
   const reader = new QueueReader<T>({
     take() {
-      if (state === 'left') return DONE;
+      if (state === 'canceled') return DONE;
       if (state === 'aborted') throw signal.reason;
       return puller.take();
     },
     async cancel() {
-      const prompt = state === 'aborted';
-      state = 'left';
+      const aborted = state === 'aborted';
+      state = 'canceled';
       unlisten();
       reader.wake();
-      const left = puller.cancel();
-      // The reader has the abort's reason; a source that ignores its signal is not waited for.
-      if (prompt) left.catch(() => {});
-      else await left;
+      const closed = puller.cancel();
+      // After an abort the reader gets its reason now: a source that ignores the signal may never
+      // close, so its end is not awaited.
+      if (aborted) closed.catch(() => {});
+      else await closed;
     },
   });
   const unlisten = onAbort(signal, () => {

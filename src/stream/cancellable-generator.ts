@@ -2,9 +2,10 @@ import { onAbort } from './index.ts';
 import type { Abortable } from './types.ts';
 
 /**
- * A generator that can be left while it waits. `return()` of a bare one queues behind its pending
- * `next()`, for ever if nothing comes; this one aborts the signal that `start` is given, and a
- * `next()` that waits is done. Abort of the caller's signal makes the loop throw its reason.
+ * Wraps a generator so that `return()` works while a `next()` is pending. `return()` of a bare
+ * generator queues behind the pending `next()`, forever if no item comes. This one aborts the
+ * signal that `start` receives, and the pending `next()` is done. When the caller's signal aborts,
+ * the loop throws its reason.
  */
 export function cancellableGenerator<T>(
   { signal: outer }: Abortable,
@@ -13,7 +14,7 @@ export function cancellableGenerator<T>(
   const inner = new AbortController();
   const unlisten = onAbort(outer, (reason) => inner.abort(reason));
   const items = start(inner.signal);
-  let left = false;
+  let returned = false;
   return {
     async next() {
       try {
@@ -22,15 +23,15 @@ export function cancellableGenerator<T>(
         return result;
       } catch (error) {
         unlisten();
-        if (left) return { done: true, value: undefined };
+        if (returned) return { done: true, value: undefined };
         throw error;
       }
     },
     async return() {
-      left = true;
+      returned = true;
       unlisten();
       inner.abort();
-      // The reader has left; a failure to close has no one to go to.
+      // The reader no longer reads, so a failure to close the source has no receiver.
       await items.return().catch(() => {});
       return { done: true, value: undefined };
     },
@@ -40,7 +41,9 @@ export function cancellableGenerator<T>(
   };
 }
 
-/** Resolves on `wake`, after `ms`, or when the signal aborts, whichever is first; never rejects. */
+/**
+ * Resolves on `wake`, after `ms`, or when the signal aborts, whichever comes first; never rejects.
+ */
 export function waitForWake(
   subscribe: (wake: () => void) => () => void,
   signal: AbortSignal,
@@ -59,7 +62,7 @@ export function waitForWake(
   });
 }
 
-/** Adds to the set until the function that it returns is called. */
+/** Adds `wake` to the set. Returns a function that removes it. */
 export function addListener(wakes: Set<() => void>, wake: () => void): () => void {
   wakes.add(wake);
   return () => void wakes.delete(wake);

@@ -18,7 +18,7 @@ test('the first abort counts, for the signal and for every listener, once', () =
   expect(cancellation.signal).toBe(signal);
 });
 
-test('who comes after the abort learns of it at once', () => {
+test('a listener that is added after the abort runs immediately', () => {
   const cancellation = new Cancellation();
   cancellation.abort('late');
   const heard: unknown[] = [];
@@ -52,7 +52,7 @@ test.each([
   expect(late.reason).toBe('gone');
 });
 
-test('following nothing is fine', () => {
+test('follow accepts undefined', () => {
   const cancellation = new Cancellation();
   cancellation.follow(undefined)();
   cancellation.follow({})();

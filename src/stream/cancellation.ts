@@ -2,11 +2,12 @@ import { onAbort } from './abort.ts';
 import type { Abortable } from './types.ts';
 
 /**
- * An AbortController that costs next to nothing until somebody looks at its `signal`: most work ends
- * without anybody cancelling it, and a signal is by far the dearest part of a short call.
+ * An AbortController that creates its `AbortSignal` on first access: most work is never cancelled,
+ * and the signal is the most expensive part of a short call.
  *
- * The first abort counts. Listeners run at once, in their order, and only once; one that comes later
- * runs at once. `signal` is a getter of the class: hand on the object itself, not a copy of it.
+ * Only the first abort counts. Listeners run synchronously, in the order of their registration, and
+ * once; a listener that is added after the abort runs immediately. `signal` is a getter of the
+ * class: pass on the object itself, because a copy has no `signal`.
  */
 export class Cancellation implements Abortable {
   #controller: AbortController | undefined;
@@ -40,7 +41,7 @@ export class Cancellation implements Abortable {
     for (const run of listeners ?? []) run(reason);
   }
 
-  /** Returns what stops listening. */
+  /** Adds a listener. Returns a function that removes it. */
   onAbort(run: (reason: unknown) => void): () => void {
     if (this.#aborted) {
       run(this.#reason);
@@ -53,13 +54,16 @@ export class Cancellation implements Abortable {
     };
   }
 
-  /** Aborts with what somebody was given to be cancelled by; returns what stops following. */
+  /**
+   * Aborts when the given signal or Cancellation aborts. Returns a function that stops following
+   * it.
+   */
   follow(options: Abortable | undefined): () => void {
     return whenAborted(options, (reason) => this.abort(reason));
   }
 }
 
-/** `onAbort` of whatever somebody was given to be cancelled by; a Cancellation keeps its cheapness. */
+/** `onAbort` for any `Abortable`. For a Cancellation it does not create the `AbortSignal`. */
 export const whenAborted = (
   options: Abortable | undefined,
   run: (reason: unknown) => void,

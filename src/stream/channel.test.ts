@@ -45,7 +45,7 @@ test('any interleaving keeps each writer in order, loses nothing and stays in bo
   );
 }, 60_000);
 
-test('leaving at any moment settles every writer, and what was read is a prefix', async () => {
+test('breaking out at any moment settles every writer, and the items read are a prefix', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.scheduler(),
@@ -91,7 +91,7 @@ test('leaving at any moment settles every writer, and what was read is a prefix'
   );
 }, 60_000);
 
-test('leaving the loop refuses a writer that waits for room', async () => {
+test('breaking out of the loop rejects a waiting writer', async () => {
   const channel = new Channel<number>({ capacity: 1 });
   await channel.push(1);
   const [second, third] = [channel.push(2), channel.push(3)];
@@ -112,7 +112,7 @@ test('writers that wait are admitted in the order of their pushes', async () => 
   expect(order).toEqual([0, 1, 2, 3]);
 });
 
-test('a last word beyond the capacity keeps writers waiting until there is room', async () => {
+test('an item offered beyond the capacity keeps writers waiting until the buffer has space', async () => {
   const channel = new Channel<string>({ capacity: 1 });
   await channel.push('first');
   let admitted = false;
@@ -127,7 +127,7 @@ test('a last word beyond the capacity keeps writers waiting until there is room'
   expect((await reader.next()).value).toBe('waits');
 });
 
-test('an abort reaches the reader and the waiting writers with its own reason, at once', async () => {
+test('an abort rejects the reader and the waiting writers immediately with its reason', async () => {
   const controller = new AbortController();
   const channel = new Channel<number>({ capacity: 1, signal: controller.signal });
   await channel.push(1);
@@ -146,7 +146,7 @@ test('an abort also ends a channel that was closed and still holds items', async
   await expect(channel[Symbol.asyncIterator]().next()).rejects.toThrow('stop');
 });
 
-test('a signal that was aborted before gives an ended channel', async () => {
+test('a signal that has aborted already gives an ended channel', async () => {
   const channel = new Channel<number>({ signal: AbortSignal.abort(new Error('before')) });
   expect(channel.ended).toBe(true);
   expect(await codeOf(channel.push(1))).toBe('closed');
@@ -172,7 +172,7 @@ test('fail delivers what is in the buffer first, and its error once', async () =
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
 
-test('a reader that left is not told of a failure', async () => {
+test('a reader that broke out does not get a later failure', async () => {
   const channel = new Channel<number>();
   channel.offer(1);
   channel.fail(new Error('broken'));
@@ -181,7 +181,7 @@ test('a reader that left is not told of a failure', async () => {
   expect((await reader.next()).done).toBe(true);
 });
 
-test('a channel that ended no longer listens to a signal that lives on', async () => {
+test('a channel that ended removes its abort listener', async () => {
   const { signal } = new AbortController();
   new Channel({ signal }).close();
   const full = new Channel<number>({ signal });
@@ -191,14 +191,14 @@ test('a channel that ended no longer listens to a signal that lives on', async (
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
-test('return ends a read that waits', async () => {
+test('return ends a pending read', async () => {
   const reader = new Channel<number>()[Symbol.asyncIterator]();
   const read = reader.next();
   await reader.return?.();
   expect(await read).toEqual({ done: true, value: undefined });
 });
 
-test('a second reader is refused, and so is a second read at the same time', async () => {
+test('a second reader and a second concurrent read are rejected', async () => {
   const channel = new Channel<number>();
   const reader = channel[Symbol.asyncIterator]();
   expect(() => channel[Symbol.asyncIterator]()).toThrow(
@@ -219,7 +219,7 @@ test('undefined is an item like any other', async () => {
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
 
-test('a capacity below one is refused', () => {
+test('a capacity below one is invalid', () => {
   for (const capacity of [0, -1, Number.NaN]) {
     expect(() => new Channel({ capacity })).toThrow(
       expect.objectContaining({ code: 'invalid' }) as Error,
@@ -227,7 +227,7 @@ test('a capacity below one is refused', () => {
   }
 });
 
-test('a hundred thousand waiting writers cost no quadratic time', async () => {
+test('a hundred thousand waiting writers do not take quadratic time', async () => {
   const channel = new Channel<number>({ capacity: 1 });
   const pushes = Array.from({ length: 100_000 }, (_, n) => channel.push(n));
   let sum = 0;

@@ -4,8 +4,9 @@ import { Fifo } from './fifo.ts';
 import { DONE, QueueReader, secondReaderError, type QueueSource } from './queue-reader.ts';
 import type { Abortable } from './types.ts';
 
+/** Options of a `Channel`. An abort of `signal` ends the channel and throws its reason. */
 export interface ChannelOptions extends Abortable {
-  /** How many items may wait before `push` makes the writer wait. */
+  /** How many items the buffer holds before `push` waits; 16 by default. */
   readonly capacity?: number;
 }
 
@@ -18,37 +19,47 @@ interface Writer<T> {
 const ACCEPTED = Promise.resolve();
 
 /**
- * A bounded hand-over from any number of writers to one reader, in the order of the pushes.
+ * A bounded queue from any number of writers to one reader, in the order of the pushes.
  *
- * `push` resolves once the item has a place in the buffer, so writers that await it never run
- * ahead of the reader by more than `capacity` items. Leaving the reading loop (`break`, `throw`,
- * `return`) ends the channel: what waits is dropped and every writer is told with `closed`. An
- * abort of `signal` does the same at once, and the reader's loop and the waiting writers throw its
- * reason.
+ * `push` resolves once the item is in the buffer, so writers that await it never get more than
+ * `capacity` items ahead of the reader. Ending the reading loop (`break`, `throw`, `return`) ends
+ * the channel: the buffer is dropped and every writer gets a `closed` error. An abort of `signal`
+ * ends it immediately as well; the reader's loop and the waiting writers throw the signal's reason.
+ *
+ * @example
+ * ```ts
+ * const channel = new Channel<string>({ capacity: 100 });
+ * source.on('line', (line) => channel.push(line).catch(() => source.destroy()));
+ * for await (const line of channel) handle(line);
+ * ```
  */
 export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   readonly #capacity: number;
   readonly #items = new Fifo<T>();
   readonly #writers = new Fifo<Writer<T>>();
-  readonly #source: QueueSource<T> = { take: () => this.#take(), cancel: () => this.#leave() };
+  readonly #source: QueueSource<T> = { take: () => this.#take(), cancel: () => this.#cancel() };
   #reader: QueueReader<T> | undefined;
   #end: { readonly error?: unknown } | undefined;
   #unlisten = (): void => {};
 
   constructor({ capacity = 16, signal }: ChannelOptions = {}) {
     if (!(capacity >= 1)) {
-      throw new DuolaneError('invalid', `the capacity of a channel must be 1 or more: ${capacity}`);
+      throw new DuolaneError('invalid', `invalid capacity "${capacity}": expected 1 or more`);
     }
     this.#capacity = capacity;
     this.#unlisten = onAbort(signal, (reason) => this.#abort(reason));
   }
 
-  /** Whether it takes no more items; some may still wait for the reader. */
+  /**
+   * Whether the channel accepts no more items. Items in the buffer may still wait for the reader.
+   */
   get ended(): boolean {
     return this.#end !== undefined;
   }
 
-  /** Resolves when the item has its place in the buffer; rejects with `closed` if it gets none. */
+  /**
+   * Resolves when the item is in the buffer; rejects with `closed` if the channel ends before that.
+   */
   push(item: T): Promise<void> {
     if (this.#end) return Promise.reject(closed(this.#end.error));
     if (this.#items.length < this.#capacity) {
@@ -59,20 +70,26 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   /**
-   * Puts the item there at once, beyond `capacity` if need be and before writers that wait: for a
-   * last word that cannot wait. Throws `closed` after the end.
+   * Adds the item immediately, even beyond `capacity` and ahead of waiting writers: for a last item
+   * whose writer cannot wait. Throws `closed` after the end.
    */
   offer(item: T): void {
     if (this.#end) throw closed(this.#end.error);
     this.#add(item);
   }
 
-  /** No more items: the reader still receives those in the buffer; writers that wait are refused. */
+  /**
+   * Ends the channel. The reader still receives the items in the buffer; waiting writers get
+   * `closed`.
+   */
   close(): void {
     this.#finish({});
   }
 
-  /** Stop with an error; items in the buffer are delivered first, then the reader's loop throws. */
+  /**
+   * Ends the channel with an error. The reader receives the items in the buffer, then its loop
+   * throws.
+   */
   fail(error: unknown): void {
     this.#finish({ error });
   }
@@ -84,7 +101,7 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#leave();
+    this.#cancel();
   }
 
   #add(item: T): void {
@@ -101,7 +118,7 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
     if (!this.#end) return undefined;
     if (!('error' in this.#end)) return DONE;
     const { error } = this.#end;
-    this.#end = {}; // the error is thrown once; after it there is only the end
+    this.#end = {}; // The error is thrown once; later reads get the regular end.
     throw error;
   }
 
@@ -122,14 +139,14 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
     this.#reader?.wake();
   }
 
-  /** Drops what waits, also when a regular end came before. */
+  /** Drops the buffer, also if the channel was closed before the abort. */
   #abort(reason: unknown): void {
     this.#items.clear();
     this.#end = { error: reason };
     this.#finish(this.#end, () => reason);
   }
 
-  #leave(): void {
+  #cancel(): void {
     this.#items.clear();
     this.#end = {};
     this.#finish(this.#end);
@@ -137,4 +154,4 @@ export class Channel<T> implements AsyncIterable<T>, AsyncDisposable {
 }
 
 const closed = (cause: unknown): unknown =>
-  new DuolaneError('closed', 'the channel has ended and takes no more items', { cause });
+  new DuolaneError('closed', 'cannot add an item: the channel has ended', { cause });

@@ -11,7 +11,7 @@ async function next(spill: DiskQueue): Promise<string> {
   }
 }
 
-test('bytes above a batch that are no UTF-8 come out as those of a short text do', async () => {
+test('invalid UTF-8 larger than a batch is read back like that of a short text', async () => {
   const spill = new DiskQueue(options);
   const broken = Buffer.concat([
     Buffer.from('{"a":"'),
@@ -25,7 +25,7 @@ test('bytes above a batch that are no UTF-8 come out as those of a short text do
   await spill.close();
 });
 
-test('a queue that goes on does not keep the files that it has closed', async () => {
+test('a queue that continues does not keep the files that it has closed', async () => {
   const spill = new DiskQueue({ ...options, diskBytes: 8 * 1024 });
   for (let round = 0; round < 200; round += 1) {
     for (let count = 0; count < 3; count += 1) spill.write('x'.repeat(1000));

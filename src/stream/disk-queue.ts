@@ -5,71 +5,78 @@ import { join } from 'node:path';
 import { DuolaneError, type ErrorCode } from '../errors.ts';
 import { Fifo } from './fifo.ts';
 
-/** Each text on disk stands behind its length in bytes. */
+/** Each text on disk is preceded by its length in bytes, as a 32-bit number. */
 const HEADER = 4;
+/** Up to this many bytes, a loop copies faster than `Buffer.copy`. */
 const SHORT = 4096;
 
+/** Where a `DiskQueue` writes, and how much. */
 export interface SpillOptions {
   readonly directory: string | undefined;
-  /** The size of a write, and of a read. */
+  /** The size of one write, and of one read. */
   readonly batchBytes: number;
-  /** What all files together may take. */
+  /** The limit on the size of all files together. */
   readonly diskBytes: number;
 }
 
 /**
- * Texts in order, on disk. They are gathered to batches in memory; a full batch is written at once
- * and synchronously, because a caller that cannot wait would outrun a write that does. Reading is
- * asynchronous, a batch at a time, so a reader that drains gigabytes lets others run in between.
+ * A FIFO queue of texts on disk. It collects texts in a batch in memory and writes a full batch
+ * synchronously, because a producer that cannot wait would overtake an asynchronous write. It reads
+ * asynchronously, one batch at a time, so that draining gigabytes does not block the event loop.
  *
- * A file is private, and has no name from the moment it is open (where the system allows that), so
- * nothing is left of it when the process dies. A file that has been read is given back, also while
- * others are still written: a queue that never runs empty does not grow.
+ * A file is private and is unlinked as soon as it is open (where the system allows that), so that a
+ * crash leaves no file behind. A file is closed once it is read, while later files are still
+ * written, so a queue that never runs empty does not grow.
  */
 export class DiskQueue {
   readonly #options: SpillOptions;
   readonly #files = new Fifo<SpillFile>();
   readonly #fileBytes: number;
-  #first: SpillFile | undefined; // the one that is read
-  #last: SpillFile | undefined; // the one that is written
-  #diskBytes = 0; // all files, with what has been read of them
+  #first: SpillFile | undefined; // the file that is read
+  #last: SpillFile | undefined; // the file that is written
+  #diskBytes = 0; // of all files, including the parts that have been read
   #batch: Buffer | undefined;
   #batched = 0;
-  #block: Buffer | undefined; // what was read and not yet taken
+  #block: Buffer | undefined; // read from disk and not yet taken
   #start = 0;
   #end = 0;
-  #large: Buffer | undefined; // a text bigger than a block
+  #large: Buffer | undefined; // a text that is larger than a block
   #items = 0;
   readonly #closing = new Set<Promise<void>>();
 
   constructor(options: SpillOptions) {
     this.#options = options;
-    // Eight files at most, and less than an eighth of the budget for what has been read.
+    // At most eight files, so that the parts that have been read use less than an eighth of the
+    // budget.
     this.#fileBytes = Math.ceil(options.diskBytes / 8);
   }
 
+  /** The number of texts in the queue. */
   get items(): number {
     return this.#items;
   }
 
+  /** The bytes that wait in memory: the batch to write, and what was read and not yet taken. */
   get memoryBytes(): number {
     return this.#batched + (this.#end - this.#start) + (this.#large?.length ?? 0);
   }
 
-  /** Files that are being closed. */
+  /** The number of files that are being closed. */
   get closing(): number {
     return this.#closing.size;
   }
 
-  /** On disk and not yet read. */
+  /** The bytes that are on disk and not yet read. */
   get diskBytes(): number {
     return this.#diskBytes - (this.#first?.read ?? 0);
   }
 
-  /** Takes the text, or throws and has not taken it; those before it are safe either way. */
+  /**
+   * Adds the text. If it throws, the text is not in the queue, and earlier texts are not affected.
+   */
   write(text: string): void {
     const { batchBytes } = this.#options;
-    // Three bytes for each unit is the most that UTF-8 needs: the exact count is rarely wanted.
+    // UTF-8 needs at most three bytes per UTF-16 unit, so the exact size is rarely computed.
     if (HEADER + text.length * 3 > batchBytes - this.#batched) {
       const size = HEADER + Buffer.byteLength(text);
       if (size > batchBytes - this.#batched) this.#flush();
@@ -82,7 +89,7 @@ export class DiskQueue {
     this.#items++;
   }
 
-  /** `write` for a text that is given as its bytes, from `start` to `end`. */
+  /** Same as `write`, for a text that is given as its bytes from `start` to `end`. */
   writeBytes(bytes: Buffer, start: number, end: number): void {
     const { batchBytes } = this.#options;
     const size = HEADER + end - start;
@@ -95,7 +102,10 @@ export class DiskQueue {
     this.#items++;
   }
 
-  /** The oldest text, if it is in memory; otherwise, while there are `items`, call `load`. */
+  /**
+   * Returns the oldest text if it is in memory. Otherwise, while `items` is not 0, call `load`
+   * first.
+   */
   take(): string | undefined {
     if (this.#items === 0) return undefined;
     if (this.#large) {
@@ -111,7 +121,7 @@ export class DiskQueue {
     return this.#taken(text);
   }
 
-  /** Reads on from the disk, so that `take` has something. One call at a time. */
+  /** Reads more texts from disk, so that `take` returns one. Do not call it concurrently. */
   async load(): Promise<void> {
     const file = this.#first;
     if (!file) return;
@@ -135,7 +145,7 @@ export class DiskQueue {
     if (file.read === file.written) this.#nextFile(file);
   }
 
-  /** Gives back memory and disk; a `load` that is under way must have ended. */
+  /** Releases memory and disk. Call it only when no `load` is pending. */
   async close(): Promise<void> {
     this.#items = this.#batched = this.#start = this.#end = 0;
     this.#batch = this.#block = this.#large = undefined;
@@ -155,7 +165,9 @@ export class DiskQueue {
     return HEADER + (this.#block?.readUInt32LE(this.#start) ?? 0);
   }
 
-  /** Nothing waits on disk: what was gathered to be written is read without the detour. */
+  /**
+   * Makes the batch that was to be written the block that is read, because no text waits on disk.
+   */
   #swap(): void {
     [this.#block, this.#batch] = [this.#batch, this.#block];
     this.#start = 0;
@@ -177,7 +189,10 @@ export class DiskQueue {
     this.#items++;
   }
 
-  /** Byte by byte: what is no UTF-8 would be longer once it was decoded and encoded again. */
+  /**
+   * Copies the bytes without decoding them: bytes that are not valid UTF-8 would get longer when
+   * they are decoded and encoded again.
+   */
   #writeLargeBytes(given: Buffer): void {
     const bytes = Buffer.allocUnsafeSlow(HEADER + given.length);
     bytes.writeUInt32LE(given.length, 0);
@@ -196,7 +211,7 @@ export class DiskQueue {
     if (this.#diskBytes + bytes.length > diskBytes) {
       throw new DuolaneError(
         'too_large',
-        `the reader is too far behind: ${this.#diskBytes} bytes wait on disk and diskBytes is ${diskBytes}; read faster, or raise diskBytes`,
+        `the queue exceeds diskBytes (${diskBytes}): ${this.#diskBytes + bytes.length} bytes wait on disk; read faster or increase diskBytes`,
       );
     }
     try {
@@ -221,7 +236,10 @@ export class DiskQueue {
   }
 }
 
-/** By hand where it is short: Node's copy makes a view of each source, which then is to be collected. */
+/**
+ * Copies short ranges in a loop: `Buffer.copy` allocates a view of the source for each call, which
+ * the garbage collector then has to free.
+ */
 function copy(source: Buffer, start: number, end: number, target: Buffer, at: number): void {
   if (end - start > SHORT) source.copy(target, at, start, end);
   else for (let n = start, to = at; n < end; n++, to++) target[to] = source[n] as number;
@@ -229,7 +247,7 @@ function copy(source: Buffer, start: number, end: number, target: Buffer, at: nu
 
 class SpillFile {
   readonly #fd: number;
-  readonly #name: string | undefined; // where the file could not be unlinked at once
+  readonly #name: string | undefined; // set if the system could not unlink the open file
   written = 0;
   read = 0;
 
@@ -239,12 +257,12 @@ class SpillFile {
     try {
       fs.unlinkSync(name);
     } catch {
-      // Not deletable while open on this system; it is deleted when it is closed.
+      // This system cannot unlink an open file; `close` deletes it.
       this.#name = name;
     }
   }
 
-  /** All of the bytes, or an error and none of them. */
+  /** Appends all bytes. If it throws, none of them counts as written. */
   append(bytes: Buffer): void {
     let done = 0;
     while (done < bytes.length) {
@@ -261,7 +279,10 @@ class SpillFile {
         );
       });
       if (count === 0) {
-        throw new DuolaneError('internal', 'the temporary file of a queue is shorter than written');
+        throw new DuolaneError(
+          'internal',
+          'the temporary file of a queue is shorter than the data written to it',
+        );
       }
       at += count;
       this.read += count;
@@ -279,17 +300,17 @@ class SpillFile {
 }
 
 const CODES: Readonly<Record<string, readonly [ErrorCode, string]>> = {
-  ENOSPC: ['too_large', 'the disk is full; free some of it, or set directory to another disk'],
-  EDQUOT: ['too_large', 'the disk quota is used up; free some, or set directory to another disk'],
-  EACCES: ['invalid', 'it may not be written; set directory to a folder that may'],
-  EPERM: ['invalid', 'it may not be written; set directory to a folder that may'],
-  EROFS: ['invalid', 'it is read-only; set directory to a folder that may be written'],
-  ENOENT: ['invalid', 'it does not exist; set directory to a folder that does'],
-  ENOTDIR: ['invalid', 'it is not a folder; set directory to one'],
+  ENOSPC: ['too_large', 'the disk is full; free space, or set directory to another disk'],
+  EDQUOT: ['too_large', 'the disk quota is used up; free space, or set directory to another disk'],
+  EACCES: ['invalid', 'permission denied; set directory to a writable folder'],
+  EPERM: ['invalid', 'permission denied; set directory to a writable folder'],
+  EROFS: ['invalid', 'it is read-only; set directory to a writable folder'],
+  ENOENT: ['invalid', 'it does not exist; set directory to an existing folder'],
+  ENOTDIR: ['invalid', 'it is not a folder; set directory to an existing folder'],
 };
 
-function diskError(verb: string, place: string, cause: unknown): DuolaneError {
+function diskError(verb: string, target: string, cause: unknown): DuolaneError {
   const system = (cause as NodeJS.ErrnoException).code ?? 'unknown error';
   const [code, advice] = CODES[system] ?? ['internal', system];
-  return new DuolaneError(code, `a queue cannot ${verb} ${place}: ${advice}`, { cause });
+  return new DuolaneError(code, `cannot ${verb} ${target}: ${advice}`, { cause });
 }

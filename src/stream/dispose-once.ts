@@ -1,7 +1,7 @@
 /**
- * A dispose function that runs `close` once. Every call, also a concurrent one or one from inside
- * `close`, gets the promise of the first. Without this a second dispose may overwrite what the
- * first waits for, and the first never resolves.
+ * Returns a dispose function that runs `close` once. Every call gets the promise of the first, also
+ * a concurrent call and one from inside `close`. Without this, a second dispose may overwrite state
+ * that the first one waits for, and the first never resolves.
  */
 export function disposeOnce(close: () => void | PromiseLike<unknown>): () => Promise<void> {
   let disposed: Promise<void> | undefined;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Disposer } from './disposer.ts';
 
-test('closes in the reverse order, each after the one before, and once', async () => {
+test('closes in the reverse order, one after the other, and once', async () => {
   const order: string[] = [];
   const scope = new Disposer();
   scope.defer(() => order.push('first'));
@@ -17,7 +17,7 @@ test('closes in the reverse order, each after the one before, and once', async (
   expect(order).toEqual(['last', 'async', 'sync', 'first']);
 });
 
-test('one failure is thrown as it is, after everything was closed', async () => {
+test('one failure is thrown unchanged, after everything is closed', async () => {
   const closed: number[] = [];
   const close = async (): Promise<void> => {
     await using scope = new Disposer();
@@ -31,7 +31,7 @@ test('one failure is thrown as it is, after everything was closed', async () => 
   expect(closed).toEqual([2, 1]);
 });
 
-test('several failures are one error that holds them all', async () => {
+test('several failures become one error that contains all of them', async () => {
   const scope = new Disposer();
   for (const message of ['a', 'b']) scope.defer(() => Promise.reject(new Error(message)));
   await expect(scope[Symbol.asyncDispose]()).rejects.toMatchObject({
@@ -40,7 +40,7 @@ test('several failures are one error that holds them all', async () => {
   });
 });
 
-test('what comes too late is refused', async () => {
+test('a resource that is registered after the end is rejected', async () => {
   const scope = new Disposer();
   await scope[Symbol.asyncDispose]();
   expect(() => scope.defer(() => {})).toThrow(expect.objectContaining({ code: 'closed' }) as Error);

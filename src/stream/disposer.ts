@@ -1,21 +1,26 @@
 import { DuolaneError } from '../errors.ts';
 
 /**
- * What must be closed, closed in the reverse order of opening. Every closer runs, also when one
- * before it failed; then the failure is thrown, or one `internal` with all of them as its cause.
- * Closing twice is fine. (Node 20 has no AsyncDisposableStack.)
+ * Closes resources in the reverse order of opening. Every closer runs, even if an earlier one
+ * failed. After that a single failure is thrown as it is; several are thrown as one `internal`
+ * error with an AggregateError as its cause. Closing twice is allowed. (Node 20 has no
+ * AsyncDisposableStack.)
  */
 export class Disposer implements AsyncDisposable {
   readonly #closers: (() => unknown)[] = [];
   #disposed: Promise<void> | undefined;
 
-  /** Runs `close` at the end. Throws `closed` when that has begun: the caller still owns the thing. */
+  /**
+   * Registers `close`. Throws `closed` if disposal has begun: the caller then still owns the
+   * resource.
+   */
   defer(close: () => unknown): void {
-    if (this.#disposed) throw new DuolaneError('closed', 'this scope has been closed already');
+    if (this.#disposed)
+      throw new DuolaneError('closed', 'cannot register a resource: this scope is already closed');
     this.#closers.push(close);
   }
 
-  /** Closes the resource at the end, and gives it back. */
+  /** Registers the resource to be closed, and returns it. */
   use<R extends AsyncDisposable | Disposable>(resource: R): R {
     this.defer(() =>
       Symbol.asyncDispose in resource
@@ -42,7 +47,7 @@ export class Disposer implements AsyncDisposable {
     if (errors.length === 1) throw errors[0];
     if (errors.length > 1) {
       const cause = new AggregateError(errors);
-      throw new DuolaneError('internal', `${errors.length} things failed to close`, { cause });
+      throw new DuolaneError('internal', `${errors.length} resources failed to close`, { cause });
     }
   }
 }

@@ -30,7 +30,7 @@ test('behaves like an array with push and shift, at any length', () => {
   );
 });
 
-test('clear empties it, and it goes on', () => {
+test('clear empties the queue, and it can be used again', () => {
   for (const size of [3, 3000]) {
     const fifo = new Fifo<number>();
     for (let n = 0; n < size; n++) fifo.push(n);

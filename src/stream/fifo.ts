@@ -1,4 +1,7 @@
-/** First in, first out, without the cost of `Array.shift`: every operation is amortised constant. */
+/**
+ * A first-in, first-out queue without the linear cost of `Array.shift`: every operation takes
+ * amortised constant time.
+ */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -11,7 +14,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** The oldest item; look at `length` first where `undefined` may be one. */
+  /** Removes and returns the oldest item. Check `length` first if `undefined` can be an item. */
   shift(): T | undefined {
     const item = this.#items[this.#head];
     if (this.#head === this.#items.length) return undefined;
@@ -26,7 +29,7 @@ export class Fifo<T> {
   }
 
   clear(): void {
-    // A short array is used again; a long one is not kept for the sake of one burst.
+    // A short array is reused; a long one is dropped, so that one burst does not keep its memory.
     if (this.#items.length > 1024) this.#items = [];
     else this.#items.length = 0;
     this.#head = 0;

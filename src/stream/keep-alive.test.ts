@@ -5,7 +5,7 @@ import { keepAlive } from './keep-alive.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('beats while the source is silent, and only then', async () => {
+test('yields heartbeats while the source is silent, and only then', async () => {
   const source = new Channel<string>();
   const reader = keepAlive(source, 1000, () => 'beat');
   const read = async (advanceMs: number): Promise<unknown> => {
@@ -28,7 +28,7 @@ test('beats while the source is silent, and only then', async () => {
   expect(await read(1000)).toBe('beat');
 });
 
-test('a reader that is busy when a beat was due gets none for the past', async () => {
+test('a reader that was busy when a heartbeat was due does not get it later', async () => {
   const source = new Channel<string>();
   const reader = keepAlive(source, 1000, () => 'beat');
   const first = reader.next();
@@ -44,7 +44,7 @@ test('a reader that is busy when a beat was due gets none for the past', async (
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('an item that comes with a beat waits for the next read, and none is lost', async () => {
+test('an item that arrives with a heartbeat is kept for the next read', async () => {
   const source = new Channel<number>();
   const reader = keepAlive(source, 10, () => 'beat');
   const beat = reader.next();
@@ -56,7 +56,7 @@ test('an item that comes with a beat waits for the next read, and none is lost',
   expect((await reader.next()).value).toBe(2);
 });
 
-test('no timer is left behind by a reader that leaves', async () => {
+test('a reader that breaks out leaves no timer behind', async () => {
   const source = new Channel<number>();
   source.offer(1);
   for await (const _ of keepAlive(source, 10, () => 'beat')) break;
@@ -64,7 +64,7 @@ test('no timer is left behind by a reader that leaves', async () => {
   expect(source.ended).toBe(true);
 });
 
-test('leaving while it waits ends the read, the timer and the source', async () => {
+test('return during a pending read ends the read, the timer and the source', async () => {
   const source = new Channel<number>();
   const reader = keepAlive(source, 10, () => 'beat');
   const read = reader.next();
@@ -84,7 +84,7 @@ test('the end and an error of the source pass through', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a beat that cannot be made ends the loop, not the process', async () => {
+test('a make() that throws ends the loop, not the process', async () => {
   const source = new Channel<number>();
   const read = keepAlive(source, 10, () => {
     throw new Error('no beat');
@@ -96,7 +96,7 @@ test('a beat that cannot be made ends the loop, not the process', async () => {
   expect(source.ended).toBe(true);
 });
 
-test('a thousand beats ask the source once', async () => {
+test('a thousand heartbeats request one item of the source', async () => {
   const next = vi.fn<() => Promise<IteratorResult<number>>>(() => new Promise(() => {}));
   const reader = keepAlive({ [Symbol.asyncIterator]: () => ({ next }) }, 10, () => 'beat');
   for (let n = 0; n < 1000; n++) {
@@ -107,7 +107,7 @@ test('a thousand beats ask the source once', async () => {
   expect(next).toHaveBeenCalledTimes(1);
 });
 
-test('a time that is not positive is refused', () => {
+test('a time that is not positive is invalid', () => {
   for (const ms of [0, -1, Number.NaN]) {
     expect(() => keepAlive(new Channel(), ms, () => 'beat')).toThrow(
       expect.objectContaining({ code: 'invalid' }) as Error,

@@ -3,9 +3,14 @@ import { Puller } from './puller.ts';
 import { QueueReader } from './queue-reader.ts';
 
 /**
- * The items of the source, and `make()` whenever the reader has waited `everyMs` for the next one.
- * The end, an error and leaving pass through; there is one timer for all waits, and none after the
- * reader has left. Single use.
+ * Yields the items of the source, and `make()` whenever the reader has waited `everyMs` for the
+ * next one. The end and errors of the source pass through, and breaking out closes it. All waits
+ * share one timer, which is cleared when the reader stops. The result can be read once.
+ *
+ * @example
+ * ```ts
+ * for await (const event of keepAlive(events, 15_000, () => ': ping\n\n')) response.write(event);
+ * ```
  */
 export function keepAlive<T, B>(
   source: AsyncIterable<T>,
@@ -13,18 +18,21 @@ export function keepAlive<T, B>(
   make: () => B,
 ): AsyncIterableIterator<T | B, void, undefined> {
   if (!(everyMs > 0)) {
-    throw new DuolaneError('invalid', `the time between heartbeats must be positive: ${everyMs}`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid everyMs "${everyMs}": expected a positive number of milliseconds`,
+    );
   }
   const puller = new Puller(source, () => reader.wake());
   let timer: NodeJS.Timeout | undefined;
   let waitsSince = 0;
   let due = false;
-  // Stopping a timer for each item costs more than letting one run out and look what has happened.
-  const look = (): void => {
+  // Restarting a timer for each item is more expensive than one that fires and checks the state.
+  const checkIdle = (): void => {
     timer = undefined;
     if (!reader.waits) return;
-    const leftMs = waitsSince + everyMs - performance.now();
-    if (leftMs > 0) timer = setTimeout(look, Math.ceil(leftMs));
+    const remainingMs = waitsSince + everyMs - performance.now();
+    if (remainingMs > 0) timer = setTimeout(checkIdle, Math.ceil(remainingMs));
     else {
       due = true;
       reader.wake();
@@ -36,15 +44,15 @@ export function keepAlive<T, B>(
       if (result) due = false;
       else if (!reader.waits) {
         waitsSince = performance.now();
-        timer ??= setTimeout(look, everyMs);
+        timer ??= setTimeout(checkIdle, everyMs);
       }
       return result;
     },
     async cancel() {
       clearTimeout(timer);
-      const left = puller.cancel();
+      const closed = puller.cancel();
       reader.wake();
-      await left;
+      await closed;
     },
   });
   return reader;

@@ -7,7 +7,7 @@ const step = fc.record({
   key: fc.nat(11),
 });
 
-test('what was used last is there as it was set last, and never more than fits', () => {
+test('keeps the entries used last with their newest values, and never too many', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 6 }),
@@ -45,7 +45,7 @@ test('what was used last is there as it was set last, and never more than fits',
   );
 });
 
-test('what is kept is bounded by its weight', () => {
+test('the sum of the weights is bounded', () => {
   const recent = new LruCache<string, string>(1000, {
     maxWeight: 100,
     weigh: ({ length }) => length,

@@ -1,20 +1,24 @@
 import { ReleasingMap } from './releasing-map.ts';
 
+/** A second limit of an `LruCache`: the sum of the weights of its values. */
 export interface RecentOptions<V> {
   readonly maxWeight?: number;
   readonly weigh?: (value: V) => number;
 }
 
 /**
- * A map that keeps the `capacity` entries used last, and less than as many older ones; the same holds
- * for their weight, if `maxWeight` is given: about twice that is kept at most. Two generations, for a map that is
- * reordered with every use is dear: what was ever in it is kept until the next full collection (see `ReleasingMap`).
+ * A cache that keeps the `capacity` entries used last, and fewer than that of older ones. If
+ * `maxWeight` is given, the same holds for the sum of their weights, so at most about twice that is
+ * kept.
+ *
+ * It keeps two generations instead of reordering a Map on every use: V8 retains each old table of a
+ * Map, and every value in it, until a full collection (see `ReleasingMap`).
  */
 export class LruCache<K extends string | number, V> {
   readonly #capacity: number;
   readonly #maxWeight: number;
   readonly #weigh: (value: V) => number;
-  /** Of what is in `#newer`. */
+  /** The sum of the weights in `#newer`. */
   #weight = 0;
   #newer = new ReleasingMap<K, V>();
   #older = new ReleasingMap<K, V>();
@@ -33,7 +37,7 @@ export class LruCache<K extends string | number, V> {
     return older;
   }
 
-  /** Looks without using. */
+  /** Returns the value without marking it as used. */
   peek(key: K): V | undefined {
     return this.#newer.get(key) ?? this.#older.get(key);
   }

@@ -39,7 +39,7 @@ test('a busy source does not starve the others', async () => {
   for (let n = 3; n < 30; n += 3) expect(new Set(all.slice(n, n + 3)).size).toBe(3);
 });
 
-test('each source is asked for one item ahead at most', async () => {
+test('each source is read one item ahead at most', async () => {
   let asked = 0;
   async function* counted(): AsyncGenerator<number> {
     for (;;) yield ++asked;
@@ -52,7 +52,7 @@ test('each source is asked for one item ahead at most', async () => {
   await reader.return?.();
 });
 
-test('an error of one is thrown and closes the others, also those that wait', async () => {
+test('an error of one source is thrown and closes the others, also those with a pending read', async () => {
   const [bad, waiting] = [new Channel<number>(), new Channel<number>()];
   const read = collect(merge(bad, waiting));
   bad.fail(new Error('broken'));
@@ -60,7 +60,7 @@ test('an error of one is thrown and closes the others, also those that wait', as
   expect(waiting.ended).toBe(true);
 });
 
-test('leaving closes all, also a generator that is asleep', async () => {
+test('breaking out closes all sources, also a generator that waits', async () => {
   const channel = new Channel<number>();
   channel.offer(1);
   async function* asleep(): AsyncGenerator<number> {
@@ -71,7 +71,7 @@ test('leaving closes all, also a generator that is asleep', async () => {
   expect(channel.ended).toBe(true);
 });
 
-test('leaving while it waits ends the read', async () => {
+test('return ends a pending read', async () => {
   const channel = new Channel<number>();
   const reader = merge(channel);
   const read = reader.next();
@@ -80,6 +80,6 @@ test('leaving while it waits ends the read', async () => {
   expect(channel.ended).toBe(true);
 });
 
-test('nothing merged is an empty stream', async () => {
+test('merging no sources gives an empty stream', async () => {
   expect(await collect(merge())).toEqual([]);
 });

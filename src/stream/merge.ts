@@ -2,9 +2,15 @@ import { Puller } from './puller.ts';
 import { DONE, QueueReader } from './queue-reader.ts';
 
 /**
- * The items of all sources as they come. Each source keeps its order, is asked for one item at a
- * time and has its turn, however busy the others are. Ends when all have ended; an error of one,
- * like leaving, closes the others. Single use.
+ * Yields the items of all sources as they arrive. Each source keeps its order, is read one item
+ * ahead at most and gets its turn, however busy the others are. The stream ends when all sources
+ * have ended. An error of one source, or breaking out, closes the others. The result can be read
+ * once.
+ *
+ * @example
+ * ```ts
+ * for await (const item of merge(first, second)) handle(item);
+ * ```
  */
 export function merge<T>(
   ...sources: readonly AsyncIterable<T>[]
@@ -16,7 +22,7 @@ export function merge<T>(
       for (const puller of pullers) {
         const result = puller.take();
         if (!result) continue;
-        // The turn of a source is its place in the list, which is a new one after each turn.
+        // A source that gave an item moves to the end of the list, so that each one gets its turn.
         const others = pullers.filter((other) => other !== puller);
         pullers = result.done ? others : [...others, puller];
         if (!result.done) return result;
@@ -24,10 +30,10 @@ export function merge<T>(
       return pullers.length === 0 ? DONE : undefined;
     },
     async cancel() {
-      const left = pullers;
+      const canceled = pullers;
       pullers = [];
       reader.wake();
-      await Promise.all(left.map((puller) => puller.cancel()));
+      await Promise.all(canceled.map((puller) => puller.cancel()));
     },
   });
   return reader;

@@ -87,7 +87,7 @@ describe('order', () => {
 });
 
 describe('budgets', () => {
-  test('what is beyond the memory budget waits on disk', async () => {
+  test('items beyond memoryBytes wait on disk', async () => {
     await using queue = new OverflowQueue<string>({ memoryBytes: 4096, directory });
     for (let n = 0; n < 1000; n++) queue.offer(line(n));
     const { items, memoryBytes, diskBytes } = queue.waiting;
@@ -96,7 +96,7 @@ describe('budgets', () => {
     expect(diskBytes).toBeGreaterThan(1000 * 40 - memoryBytes);
   });
 
-  test('memory that was read is free again: a reader that keeps up costs no disk', async () => {
+  test('reading frees memory: a reader that keeps up uses no disk', async () => {
     await using queue = new OverflowQueue<string>({ memoryBytes: 100, directory });
     const reader = queue[Symbol.asyncIterator]();
     for (let n = 0; n < 100; n++) {
@@ -109,7 +109,7 @@ describe('budgets', () => {
     }
   });
 
-  test('items bigger than every buffer go through, whatever their neighbours', async () => {
+  test('items larger than every buffer pass, next to any other items', async () => {
     await using queue = new OverflowQueue<string>({ memoryBytes: 100, directory });
     const items = [1, 5000, 2, 2, 70_000, 0, 300, 1_000_000, 3].map((size, n) => line(n, size));
     for (const item of items) queue.offer(item);
@@ -117,7 +117,7 @@ describe('budgets', () => {
     expect(await collect(queue)).toEqual(items);
   });
 
-  test('past the disk budget the reader gets every item that was taken, then too_large', async () => {
+  test('beyond diskBytes the reader gets every accepted item, then too_large', async () => {
     const queue = new OverflowQueue<string>({ memoryBytes: 100, diskBytes: 4000, directory });
     const taken: string[] = [];
     for (let n = 0; queue.offer(line(n)); n++) taken.push(line(n));
@@ -129,12 +129,12 @@ describe('budgets', () => {
     })();
     await expect(reading).rejects.toMatchObject({
       code: 'too_large',
-      message: expect.stringMatching(/diskBytes is 4000.*raise diskBytes/),
+      message: expect.stringMatching(/exceeds diskBytes \(4000\).*increase diskBytes/),
     });
     expect(read).toEqual(taken);
   });
 
-  test('a queue that never runs empty gives back what was read, and never fails', async () => {
+  test('a queue that never runs empty releases what was read, and never fails', async () => {
     await using queue = new OverflowQueue<string>({ memoryBytes: 0, diskBytes: 8000, directory });
     const reader = queue[Symbol.asyncIterator]();
     for (let n = 0; n < 50; n++) queue.offer(line(n));
@@ -145,7 +145,7 @@ describe('budgets', () => {
   }, 60_000);
 });
 
-test('take gives what waits in memory, in order with the iterator, and nothing of the disk', async () => {
+test('take returns items in memory, in order with the iterator, and none from the disk', async () => {
   await using queue = new OverflowQueue<string>({ memoryBytes: 100, directory });
   const reader = queue[Symbol.asyncIterator]();
   expect(queue.take()).toBeUndefined();
@@ -188,7 +188,7 @@ describe('the disk', () => {
     },
   );
 
-  test('a folder that does not exist is named', async () => {
+  test('the error names a folder that does not exist', async () => {
     const missing = join(directory, 'missing');
     const queue = new OverflowQueue<string>({ memoryBytes: 0, directory: missing });
     expect(queue.offer(line(0, 100))).toBe(false);
@@ -236,7 +236,7 @@ describe('the disk', () => {
 });
 
 describe('the end', () => {
-  test('leaving the loop drops what waits and makes offer return false', async () => {
+  test('breaking out drops the waiting items and makes offer return false', async () => {
     const queue = new OverflowQueue<string>({ memoryBytes: 100, directory });
     for (let n = 0; n < 100; n++) queue.offer(line(n));
     for await (const item of queue) {
@@ -247,7 +247,7 @@ describe('the end', () => {
     expect(queue.waiting).toEqual({ items: 0, memoryBytes: 0, diskBytes: 0 });
   });
 
-  test('leaving while a read of the disk is under way closes nothing under it', async () => {
+  test('breaking out during a read of the disk closes the file after the read', async () => {
     const log: string[] = [];
     const { read, close } = fs;
     vi.spyOn(fs, 'read').mockImplementation(((...args: unknown[]) => {
@@ -270,7 +270,7 @@ describe('the end', () => {
     expect(log).toEqual(['read', 'close']);
   });
 
-  test('closing while a read of the disk is under way loses nothing', async () => {
+  test('closing during a read of the disk loses nothing', async () => {
     const queue = new OverflowQueue<string>({ memoryBytes: 0, directory });
     const items = Array.from({ length: 100 }, (_, n) => line(n));
     for (const item of items) queue.offer(item);
@@ -283,7 +283,7 @@ describe('the end', () => {
     expect([(await first).value, ...(await collect(reader))]).toEqual(items);
   });
 
-  test('a queue that ended no longer listens to a signal that lives on', async () => {
+  test('a queue that ended removes its abort listener', async () => {
     const { signal } = new AbortController();
     const queue = new OverflowQueue<number>({ signal });
     queue.offer(1);
@@ -293,7 +293,7 @@ describe('the end', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  test('an abort throws its reason at once, also when the queue was closed and items wait', async () => {
+  test('an abort throws its reason immediately, also if the queue was closed and items wait', async () => {
     const controller = new AbortController();
     const queue = new OverflowQueue<string>({
       memoryBytes: 0,
@@ -310,13 +310,13 @@ describe('the end', () => {
     expect(queue.waiting.items).toBe(0);
   });
 
-  test('a signal that was aborted before gives an ended queue', async () => {
+  test('a signal that has aborted already gives an ended queue', async () => {
     const queue = new OverflowQueue<string>({ signal: AbortSignal.abort(new Error('before')) });
     expect(queue.offer('x')).toBe(false);
     await expect(collect(queue)).rejects.toThrow('before');
   });
 
-  test('fail delivers what waits first, also from the disk', async () => {
+  test('fail delivers the waiting items first, also those on disk', async () => {
     const queue = new OverflowQueue<number>({ memoryBytes: 2, directory });
     for (let n = 0; n < 100; n++) queue.offer(n);
     queue.fail(new Error('broken'));
@@ -336,7 +336,7 @@ describe('the end', () => {
     expect(queue.offer(2)).toBe(false);
   });
 
-  test('a second reader is refused, and so is a second read at the same time', async () => {
+  test('a second reader and a second concurrent read are rejected', async () => {
     await using queue = new OverflowQueue<number>();
     const reader = queue[Symbol.asyncIterator]();
     expect(() => queue[Symbol.asyncIterator]()).toThrow(
@@ -350,7 +350,7 @@ describe('the end', () => {
 });
 
 describe('items', () => {
-  test('as bytes go to disk in their place, and only once the queue spills', async () => {
+  test('as bytes go to disk in order, and only while the queue spills', async () => {
     const sizes = fc.array(fc.record({ size: fc.nat(300), bytes: fc.boolean() }), {
       maxLength: 60,
     });
@@ -377,7 +377,7 @@ describe('items', () => {
     );
   });
 
-  test('as bytes that the disk has no room for end the queue, and are not taken', async () => {
+  test('as bytes that exceed diskBytes end the queue and are not accepted', async () => {
     const queue = new OverflowQueue<string>({ memoryBytes: 0, diskBytes: 100, directory });
     queue.offer('first');
     const large = Buffer.alloc(1000, 0x31);
@@ -390,7 +390,7 @@ describe('items', () => {
     expect(read).toEqual(['first']);
   });
 
-  test('a text given with the item is what goes to disk, and nothing is encoded', async () => {
+  test('a text given with the item goes to disk, and the item is not encoded', async () => {
     const encode = vi.fn<(item: { n: number }) => string>();
     await using queue = new OverflowQueue<{ n: number }>({ memoryBytes: 8, encode, directory });
     for (let n = 0; n < 50; n++) queue.offer({ n }, `{"n":${n}}`);
@@ -413,7 +413,7 @@ describe('items', () => {
     );
   });
 
-  test('an item without a JSON form is refused where it is offered', async () => {
+  test('offering an item without a JSON form throws', async () => {
     await using queue = new OverflowQueue<unknown>();
     for (const item of [undefined, () => 1, 1n]) {
       expect(() => queue.offer(item)).toThrow(

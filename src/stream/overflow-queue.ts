@@ -7,19 +7,20 @@ import { DiskQueue } from './disk-queue.ts';
 import type { Abortable } from './types.ts';
 import { reportUnexpected } from './report-unexpected.ts';
 
+/** Limits of an `OverflowQueue`, and how it writes items to disk. */
 export interface OverflowOptions<T> extends Abortable {
-  /** Bytes kept in memory before the queue goes to disk; 4 MiB by default. */
+  /** Bytes kept in memory before further items go to disk; 4 MiB by default. */
   readonly memoryBytes?: number;
   /** Bytes on disk before the queue fails with `too_large`; 2 GiB by default. */
   readonly diskBytes?: number;
-  /** How an item becomes well-formed text and back; JSON by default. */
+  /** Converts an item to well-formed text and back; JSON by default. */
   readonly encode?: (item: T) => string;
   readonly decode?: (text: string) => T;
-  /** Where the file goes; the system's temporary folder by default. */
+  /** The folder for the temporary file; the system's temporary folder by default. */
   readonly directory?: string;
 }
 
-/** What waits in an overflow queue, and where. */
+/** How many items wait in an overflow queue, and where. */
 export interface QueueDepth {
   readonly items: number;
   readonly memoryBytes: number;
@@ -30,15 +31,16 @@ const BATCH_BYTES = 256 * 1024;
 
 /**
  * A queue for a producer that must not be stopped: `offer` is synchronous and never waits, order is
- * kept, memory is bounded by `memoryBytes`, and what is beyond waits in a temporary file.
+ * kept, memory is bounded by `memoryBytes`, and items beyond that wait in a temporary file.
  *
- * One reader, and leaving its loop ends the queue: what waits is dropped, the file is gone, `offer`
- * returns false. So does an abort, and the reader's loop throws the signal's reason at once. The
- * file has no name while it is used, so nothing is left of it after a crash either; only on systems
- * that cannot unlink an open file it is deleted when it has been read or the queue ends.
+ * It has one reader. Breaking out of the reader's loop ends the queue: waiting items are dropped,
+ * the file is deleted and `offer` returns false. An abort does the same, and the reader's loop
+ * throws the signal's reason immediately. The file is unlinked while it is used, so a crash leaves
+ * none behind; only systems that cannot unlink an open file delete it when it has been read or the
+ * queue ends.
  *
- * An item that went through the file comes back as an equal one, not the same. Sizes in memory are
- * the lengths of the encoded texts.
+ * An item that was on disk comes back as an equal value, not as the same object. Sizes in memory
+ * are the lengths of the encoded texts.
  */
 export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   readonly #memoryBytes: number;
@@ -46,13 +48,13 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   readonly #decode: (text: string) => T;
   readonly #items = new Fifo<T>();
   readonly #sizes = new Fifo<number>();
-  readonly #spill: DiskQueue;
-  readonly #source: QueueSource<T> = { take: () => this.#take(), cancel: () => this.#leave({}) };
+  readonly #disk: DiskQueue;
+  readonly #source: QueueSource<T> = { take: () => this.#take(), cancel: () => this.#cancel({}) };
   #bytes = 0;
   #reader: QueueReader<T> | undefined;
   #loading: Promise<void> | undefined;
   #end: { readonly error?: unknown } | undefined;
-  #left: Promise<void> | undefined;
+  #canceled: Promise<void> | undefined;
   #unlisten = (): void => {};
 
   constructor({
@@ -67,22 +69,23 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     this.#encode = encode;
     this.#decode = decode;
     const batchBytes = Math.min(BATCH_BYTES, Math.max(64, Math.ceil(memoryBytes / 16)));
-    this.#spill = new DiskQueue({ directory, batchBytes, diskBytes });
+    this.#disk = new DiskQueue({ directory, batchBytes, diskBytes });
     this.#unlisten = onAbort(signal, (reason) => this.#abort(reason));
   }
 
-  /** Items that wait, and where. */
+  /** How many items wait, and where. */
   get waiting(): QueueDepth {
-    const { items, memoryBytes, diskBytes } = this.#spill;
+    const { items, memoryBytes, diskBytes } = this.#disk;
     return { items: this.#items.length + items, memoryBytes: this.#bytes + memoryBytes, diskBytes };
   }
 
   /**
-   * Takes the item at once; false when the queue has ended and did not take it. `text` is the
-   * item's encoded form, for a caller who has it already: an item is then never encoded again.
+   * Adds the item. Returns false if the queue has ended and did not accept it. A caller that has
+   * the encoded form of the item already passes it as `text`, so that the item is not encoded
+   * again.
    *
-   * When the disk is full or its budget passed, the queue fails: this and every later `offer`
-   * returns false, and the reader gets all items taken before and then the error.
+   * If the disk is full or `diskBytes` is exceeded, the queue fails: this and every later `offer`
+   * returns false, and the reader gets all accepted items and then the error.
    */
   offer(item: T, text?: string): boolean {
     if (this.#end) return false;
@@ -91,14 +94,14 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
       return true;
     }
     const encoded = text ?? this.#text(item);
-    if (this.#spill.items === 0 && this.#bytes + encoded.length <= this.#memoryBytes) {
+    if (this.#disk.items === 0 && this.#bytes + encoded.length <= this.#memoryBytes) {
       this.#items.push(item);
       this.#sizes.push(encoded.length);
       this.#bytes += encoded.length;
       return true;
     }
     try {
-      this.#spill.write(encoded);
+      this.#disk.write(encoded);
       return true;
     } catch (error) {
       this.fail(error);
@@ -106,19 +109,20 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     }
   }
 
-  /** Whether the reader is so far behind that what is offered next goes to disk. */
+  /** Whether the next item that is offered goes to disk, because the reader is too far behind. */
   get spilling(): boolean {
-    return this.#spill.items > 0 && !this.#end;
+    return this.#disk.items > 0 && !this.#end;
   }
 
   /**
-   * Takes an item as the bytes of its text, straight to disk: nothing is decoded, nothing is left
-   * to collect. False if the queue is not `spilling`, or has just failed: then it is not taken.
+   * Adds an item as the bytes of its text and writes them to disk without decoding them, which
+   * allocates nothing. Returns false if the queue is not `spilling`, or has just failed: the item
+   * is then not accepted.
    */
   offerBytes(bytes: Buffer, start: number, end: number): boolean {
     if (!this.spilling) return false;
     try {
-      this.#spill.writeBytes(bytes, start, end);
+      this.#disk.writeBytes(bytes, start, end);
       return true;
     } catch (error) {
       this.fail(error);
@@ -127,8 +131,9 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
   }
 
   /**
-   * The next item if it waits in memory, without a promise, for a reader in a hurry; undefined says
-   * nothing but that: ask the iterator. Not while a `next` of it is pending.
+   * Returns the next item if it waits in memory, without a promise, for a reader on a hot path.
+   * `undefined` only means that no item is in memory: use the iterator then. Do not call it while a
+   * `next` of the iterator is pending.
    */
   take(): T | undefined {
     if (this.#items.length === 0) return undefined;
@@ -136,12 +141,12 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     return this.#items.shift();
   }
 
-  /** No more items; the reader still receives those that wait. */
+  /** Ends the queue. The reader still receives the waiting items. */
   close(): void {
     this.#finish({});
   }
 
-  /** Ends with an error: the reader receives the items that wait, then its loop throws. */
+  /** Ends the queue with an error. The reader receives the waiting items, then its loop throws. */
   fail(error: unknown): void {
     this.#finish({ error });
   }
@@ -152,8 +157,8 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     return this.#reader;
   }
 
-  /** Drops what waits; resolves when memory and disk are given back. */
-  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#leave({}));
+  /** Drops the waiting items; resolves when memory and disk are released. */
+  readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#cancel({}));
 
   #text(item: T): string {
     let text: unknown;
@@ -164,15 +169,15 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
       cause = error;
     }
     if (typeof text === 'string') return text;
-    const message = 'an item has no text and cannot be queued; give JSON values, or set encode';
+    const message = 'cannot queue an item: it has no JSON form; offer JSON values, or set encode';
     throw new DuolaneError('invalid', message, { cause });
   }
 
   #take(): IteratorResult<T, void> | undefined {
     if (this.#items.length > 0) return { done: false, value: this.take() as T };
-    if (this.#spill.items > 0 && !this.#left) {
+    if (this.#disk.items > 0 && !this.#canceled) {
       if (this.#loading) return undefined;
-      const text = this.#spill.take();
+      const text = this.#disk.take();
       if (text !== undefined) return { done: false, value: this.#decode(text) };
       this.#loading = this.#load();
       return undefined;
@@ -180,13 +185,13 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     if (!this.#end) return undefined;
     if (!('error' in this.#end)) return DONE;
     const { error } = this.#end;
-    this.#end = {}; // the error is thrown once; after it there is only the end
+    this.#end = {}; // The error is thrown once; later reads get the regular end.
     throw error;
   }
 
   async #load(): Promise<void> {
     try {
-      await this.#spill.load();
+      await this.#disk.load();
     } catch (error) {
       this.#abort(error);
     }
@@ -199,26 +204,29 @@ export class OverflowQueue<T> implements AsyncIterable<T>, AsyncDisposable {
     this.#reader?.wake();
   }
 
-  /** Ends with an error now: what waits is dropped, also when a regular end came before. */
+  /**
+   * Ends the queue with an error immediately: waiting items are dropped, even if it was closed
+   * before.
+   */
   #abort(error: unknown): void {
-    // The reader throws the error of the abort; a file that cannot be closed is reported.
-    if (!this.#left) this.#leave({ error }).catch(reportUnexpected);
+    // The reader throws the error of the abort, so a file that cannot be closed is only reported.
+    if (!this.#canceled) this.#cancel({ error }).catch(reportUnexpected);
   }
 
-  #leave(end: { readonly error?: unknown }): Promise<void> {
-    if (this.#left) return this.#left;
+  #cancel(end: { readonly error?: unknown }): Promise<void> {
+    if (this.#canceled) return this.#canceled;
     this.#end = end;
     this.#unlisten();
     this.#items.clear();
     this.#sizes.clear();
     this.#bytes = 0;
-    this.#left = this.#release();
+    this.#canceled = this.#release();
     this.#reader?.wake();
-    return this.#left;
+    return this.#canceled;
   }
 
   async #release(): Promise<void> {
-    await this.#loading; // a file is not closed under a read
-    await this.#spill.close();
+    await this.#loading; // A pending read needs its file open.
+    await this.#disk.close();
   }
 }

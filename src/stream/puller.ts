@@ -3,55 +3,61 @@ type Settled<T> =
   | { readonly result?: undefined; readonly error: unknown };
 
 /**
- * A source that is asked for one item at a time without waiting for it, for those who wait for
- * several things at once. The promise of the source never becomes part of a race, so one that is
- * slow for hours collects nothing.
+ * Requests one item at a time from a source without waiting for it, for readers that wait for
+ * several events. The promise of the source never takes part in a race: a race on a promise that
+ * stays pending for hours would add a reaction to it each time.
  */
 export class Puller<T> {
   readonly #iterator: AsyncIterator<T>;
-  readonly #settledOne: () => void;
-  #asked = false;
+  readonly #onSettled: () => void;
+  #requested = false;
   #settled: Settled<T> | undefined;
-  #over = false;
+  #ended = false;
 
-  /** `settledOne` is called when `take` has something new to say. */
-  constructor(source: AsyncIterable<T>, settledOne: () => void) {
+  /** `onSettled` is called when `take` has a new result. */
+  constructor(source: AsyncIterable<T>, onSettled: () => void) {
     this.#iterator = source[Symbol.asyncIterator]();
-    this.#settledOne = settledOne;
+    this.#onSettled = onSettled;
   }
 
-  /** What came, the end included, or `undefined` after asking for it. Throws what the source threw. */
+  /**
+   * Returns the next item or the end; if there is neither yet, requests it and returns `undefined`.
+   * Throws the error of the source.
+   */
   take(): IteratorResult<T, void> | undefined {
-    if (this.#over) return { done: true, value: undefined };
+    if (this.#ended) return { done: true, value: undefined };
     const settled = this.#settled;
     if (!settled) {
-      this.#ask();
+      this.#request();
       return undefined;
     }
     this.#settled = undefined;
     if (settled.result && !settled.result.done) return settled.result;
-    this.#over = true;
+    this.#ended = true;
     if (settled.result) return { done: true, value: undefined };
     throw settled.error;
   }
 
-  /** Closes the source, and waits for that only if it is not busy: a deaf one would keep us. */
+  /**
+   * Closes the source. Waits for that only if no item is requested: a source that ignores its
+   * signal may never settle a pending request.
+   */
   async cancel(): Promise<void> {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     const closed = this.#iterator.return?.();
-    // A busy source closes when its read ends; its failure has no reader any more.
-    if (this.#asked) closed?.catch(() => {});
+    // A source with a pending request closes when that settles; its failure has no reader any more.
+    if (this.#requested) closed?.catch(() => {});
     else await closed;
   }
 
-  #ask(): void {
-    if (this.#asked) return;
-    this.#asked = true;
+  #request(): void {
+    if (this.#requested) return;
+    this.#requested = true;
     const settle = (settled: Settled<T>): void => {
-      this.#asked = false;
+      this.#requested = false;
       this.#settled = settled;
-      this.#settledOne();
+      this.#onSettled();
     };
     try {
       this.#iterator.next().then(
@@ -59,8 +65,8 @@ export class Puller<T> {
         (error: unknown) => settle({ error }),
       );
     } catch (error) {
-      this.#asked = false;
-      this.#over = true;
+      this.#requested = false;
+      this.#ended = true;
       throw error;
     }
   }

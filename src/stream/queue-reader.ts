@@ -1,56 +1,62 @@
 import { DuolaneError } from '../errors.ts';
 
-/** What a queue is to its one reader. */
+/** The queue behind a `QueueReader`. */
 export interface QueueSource<T> {
-  /** The next item or the end, at once; `undefined` while there is neither. Throws the failure. */
+  /**
+   * Returns the next item or the end without waiting; `undefined` if there is neither yet. Throws
+   * the failure of the queue.
+   */
   take(): IteratorResult<T, void> | undefined;
   /**
-   * The reader is gone, by the end, an error or its own will: release everything, and wake a read
-   * that waits. Called any number of times; after the first, `take` gives nothing but the end.
+   * Called when the reader ends: by the end of the queue, an error or `return`. Releases all
+   * resources and wakes a pending read. May be called several times; after the first call, `take`
+   * returns the end only.
    */
   cancel(): void | Promise<void>;
 }
 
-interface Waiting<T> {
+interface PendingRead<T> {
   readonly resolve: (result: IteratorResult<T, void>) => void;
   readonly reject: (error: unknown) => void;
 }
 
+/** The result that ends an iteration. */
 export const DONE: IteratorReturnResult<void> = { done: true, value: undefined };
 
 /**
- * The reading side of a queue. Written by hand and not as an async generator: an item that is there
- * costs one promise, and `return` also ends a `next` that waits.
+ * The reading side of a queue. It is not an async generator for two reasons: an available item
+ * costs one promise only, and `return` also ends a pending `next`.
  */
 export class QueueReader<T> implements AsyncIterableIterator<T, void, undefined> {
   readonly #source: QueueSource<T>;
-  #waiting: Waiting<T> | undefined;
+  #waiting: PendingRead<T> | undefined;
 
   constructor(source: QueueSource<T>) {
     this.#source = source;
   }
 
+  /** Whether a `next` is pending. */
   get waits(): boolean {
     return this.#waiting !== undefined;
   }
 
   next(): Promise<IteratorResult<T, void>> {
     if (this.#waiting) {
-      const message = 'a read of this queue is already waiting; await next() before the next one';
+      const message = 'cannot read: another next() is pending; await it first';
       return Promise.reject(new DuolaneError('invalid', message));
     }
     try {
       const result = this.#source.take();
       if (result) return result.done ? this.return() : Promise.resolve(result);
     } catch (error) {
-      return this.#leaveWith(error);
+      return this.#cancelWith(error);
     }
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
     });
   }
 
-  /** The source has something new: a `next` that waits looks again. */
+  /** Retries a pending `next`, because the source has something new. */
   wake(): void {
     const waiting = this.#waiting;
     if (!waiting) return;
@@ -62,11 +68,11 @@ export class QueueReader<T> implements AsyncIterableIterator<T, void, undefined>
       else waiting.resolve(result);
     } catch (error) {
       this.#waiting = undefined;
-      this.#leaveWith(error).catch(waiting.reject);
+      this.#cancelWith(error).catch(waiting.reject);
     }
   }
 
-  /** Gives an item straight to the `next` that waits; only where `waits` holds. */
+  /** Resolves the pending `next` with the item. Call it only while `waits` is true. */
   deliver(item: T): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;
@@ -78,10 +84,9 @@ export class QueueReader<T> implements AsyncIterableIterator<T, void, undefined>
     return DONE;
   }
 
-  // A loop whose next() rejects does not call return(), so the queue is left here. As in a loop
-  // that throws, the first error is the one that counts.
-  async #leaveWith(error: unknown): Promise<never> {
-    // The first error is the one that counts.
+  // A loop whose `next` rejects does not call `return`, so the queue is cancelled here.
+  async #cancelWith(error: unknown): Promise<never> {
+    // The reader gets the first error, as in a loop that throws.
     await Promise.resolve(this.#source.cancel()).catch(() => {});
     throw error;
   }
@@ -91,9 +96,9 @@ export class QueueReader<T> implements AsyncIterableIterator<T, void, undefined>
   }
 }
 
-/** Fails the second time: a queue has one reader, or each of two would see half of the items. */
+/** The error for a second reader: each of two readers would get a part of the items. */
 export const secondReaderError = (name: string): DuolaneError =>
   new DuolaneError(
     'invalid',
-    `this ${name} already has a reader; read it in one place, and give each further reader its own`,
+    `cannot read: this ${name} already has a reader; read it in one place only`,
   );

@@ -50,8 +50,8 @@ class Both {
   }
 }
 
-describe('a register', () => {
-  test('is a map, whatever is done to it', () => {
+describe('a releasing map', () => {
+  test('behaves like a Map under any sequence of operations', () => {
     fc.assert(
       fc.property(steps, (all) => {
         const both = new Both();
@@ -64,7 +64,7 @@ describe('a register', () => {
   });
 
   test.each(['keys', 'values'] as const)(
-    'is a map to whoever changes it while going through its %s',
+    'behaves like a Map that changes during an iteration over its %s',
     (what) => {
       fc.assert(
         fc.property(steps, fc.array(steps, { maxLength: 12 }), (before, meanwhile) => {
@@ -81,7 +81,7 @@ describe('a register', () => {
     },
   );
 
-  test('has each value once when each is taken as it is seen', () => {
+  test('yields each value once if each is removed when it is seen', () => {
     const register = new ReleasingMap<string, object>();
     const values = Array.from({ length: 1000 }, (_, index) => ({ index }));
     for (const value of values) register.set(`k${value.index}`, value);

@@ -1,7 +1,10 @@
 /**
- * A map for values that come and go while the map stays. A Map cannot do that cheaply: each table that it has
- * outgrown points to the next one, and once V8 has put one of them among the old objects, every value that was ever
- * in the map is kept until the next full collection. Here a value that is taken out is let go at once.
+ * A map for values that are added and removed while the map lives on. A removed value can be
+ * collected immediately.
+ *
+ * A plain Map does not ensure that: each table that it has outgrown points to the next one, and
+ * once V8 has moved one of them to the old generation, every value that was ever in the map is
+ * retained until the next full collection.
  */
 export class ReleasingMap<K extends string | number, V> {
   readonly #boxes = new Map<K, { value: V | undefined }>();
@@ -24,7 +27,7 @@ export class ReleasingMap<K extends string | number, V> {
     else this.#boxes.set(key, { value });
   }
 
-  /** Returns what was there. */
+  /** Removes the key and returns its value. */
   take(key: K): V | undefined {
     const box = this.#boxes.get(key);
     if (!box) return undefined;
@@ -42,7 +45,7 @@ export class ReleasingMap<K extends string | number, V> {
     return this.#boxes.keys();
   }
 
-  /** In the order in which they came; one that is taken out meanwhile does not appear. */
+  /** Yields the values in insertion order; a value that is removed meanwhile is skipped. */
   *values(): Generator<V, void> {
     for (const { value } of this.#boxes.values()) yield value as V;
   }

@@ -85,7 +85,7 @@ function answered(effect: ControlEffect): string | undefined {
 
 const steps = fc.array(step, { maxLength: 60, size: 'max' });
 
-test('every request of ours is settled exactly once, whatever comes in whatever order', () => {
+test('every request of ours is settled exactly once, for any frames in any order', () => {
   fc.assert(
     fc.property(steps, (all) => {
       const peer = new ControlPeer('p');
@@ -102,7 +102,7 @@ test('every request of ours is settled exactly once, whatever comes in whatever 
   );
 }, 60_000);
 
-test('while a request of the peer is served its id is answered by our handler or by nobody', () => {
+test('while a request of the peer is served, only our handler responds under its id', () => {
   fc.assert(
     fc.property(steps, (all) => {
       const peer = new ControlPeer('p');
@@ -133,7 +133,7 @@ test('while a request of the peer is served its id is answered by our handler or
   );
 }, 60_000);
 
-test('after our end of the pipe is closed nothing is written, and no answer is silent', () => {
+test('after closeWrite nothing is written, and every lost response is reported', () => {
   fc.assert(
     fc.property(steps, steps, fc.boolean(), (before, after, ended) => {
       const peer = new ControlPeer('p');
@@ -153,7 +153,7 @@ test('after our end of the pipe is closed nothing is written, and no answer is s
   );
 }, 60_000);
 
-test('an answer in either envelope settles the request it names, and no other', () => {
+test('a response in either envelope settles the request that it names, and no other', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.boolean(), (response, isFlat) => {
       const peer = new ControlPeer('p');

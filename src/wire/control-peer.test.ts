@@ -62,7 +62,7 @@ describe('ControlPeer', () => {
     expect(peer.receive(frame)).toMatchObject({ do: 'resolve', id, response: { commands: [] } });
   });
 
-  test('a flat answer is read by the id outside, though its payload has a request_id too', () => {
+  test('a flat response is matched by its outer id, although its payload has a request_id too', () => {
     const peer = new ControlPeer();
     const first = peer.request({ subtype: 'x' });
     const second = peer.request({ subtype: 'x' });
@@ -83,7 +83,7 @@ describe('ControlPeer', () => {
     expect(peer.receive(stray)).toMatchObject({ do: 'resolve', id: third.id, response: 'yes' });
   });
 
-  test('what rides beside an answer cannot stand in its place', () => {
+  test('members beside a response cannot replace it', () => {
     const peer = new ControlPeer();
     peer.receive(ask('c1'));
     const envelope = { pending_permission_requests: [1], subtype: 'error', request_id: 'c2' };
@@ -129,7 +129,7 @@ describe('ControlPeer', () => {
 
   verifies(
     'S38',
-    'an answer to nothing, a second answer and a second request are ignored, with a word',
+    'an unknown response, a second response and a second request are ignored, with a reason',
     () => {
       const peer = new ControlPeer();
       expect(peer.receive(nested('nobody'))).toMatchObject({ do: 'ignore' });
@@ -155,7 +155,7 @@ describe('ControlPeer', () => {
     expect(peer.receive(nested(id))).toMatchObject({ do: 'resolve', id });
   });
 
-  test('an answer after the peer withdrew its request is dropped without a word', () => {
+  test('a response after the peer withdrew its request is dropped without a report', () => {
     const peer = new ControlPeer();
     peer.receive(ask('c1'));
     expect(peer.receive({ type: 'control_cancel_request', request_id: 'c1' })).toMatchObject({
@@ -174,7 +174,7 @@ describe('ControlPeer', () => {
     expect(peer.answer('c1', { ok: true })).toBeUndefined();
   });
 
-  test('knows its lane', () => {
+  test('isControl recognizes the control lane', () => {
     expect(isControl(ask('a'))).toBe(true);
     expect(isControl({ type: 'assistant' })).toBe(false);
     expect(isControl({ type: 7 })).toBe(false);

@@ -1,29 +1,36 @@
 import { DuolaneError } from '../errors.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { asObject, isObject, type JsonObject } from '../json.ts';
 
-/** The body of a control request: what is asked, and the fields of that subtype. */
+/** The body of a control request: its subtype, and the fields of that subtype. */
 export interface ControlRequest extends JsonObject {
   readonly subtype: string;
 }
 
+/** The outcome of a control request: a response, or an error text with an optional code. */
 export type ControlResponse =
   | {
       readonly ok: true;
       readonly response?: unknown;
-      /** What rides beside the answer, as `pending_permission_requests` does. */
+      /** Members that stand beside the response, such as `pending_permission_requests`. */
       readonly envelope?: JsonObject;
     }
   | { readonly ok: false; readonly error: string; readonly errorCode?: string };
 
-/** What the driver around the machine has to do next. */
+/** What the caller of the machine has to do next. */
 export type ControlEffect =
   /** Write this frame to the peer. */
   | { readonly do: 'write'; readonly frame: JsonObject }
-  /** The peer asks: handle it in the background, then call `answer(id, …)` or `drop(id)` once. */
+  /**
+   * The peer sent a request: handle it in the background, then call `answer(id, …)` or `drop(id)`
+   * once.
+   */
   | { readonly do: 'serve'; readonly id: string; readonly request: ControlRequest }
-  /** The peer withdrew its request or is gone: stop the handler, nobody waits for its answer. */
+  /**
+   * The peer withdrew its request or is gone: abort the handler, because its response is not
+   * awaited.
+   */
   | { readonly do: 'abort'; readonly id: string; readonly reason: DuolaneError }
-  /** Our request was answered; `envelope` holds what rides beside the answer. */
+  /** The peer responded to our request; `envelope` has the members beside the response. */
   | {
       readonly do: 'resolve';
       readonly id: string;
@@ -31,7 +38,7 @@ export type ControlEffect =
       readonly envelope: JsonObject;
     }
   | { readonly do: 'reject'; readonly id: string; readonly error: DuolaneError }
-  /** Our answer has nowhere to go, and the peer had not withdrawn its request. Never silence. */
+  /** Our response cannot be sent although the peer still waits for it: report the loss. */
   | {
       readonly do: 'lost';
       readonly id: string;
@@ -39,8 +46,8 @@ export type ControlEffect =
       readonly frame: JsonObject;
     }
   /**
-   * Nothing to do but to log it: an answer to nothing, a second request under one id. With
-   * `unanswerable` the peer asked something and will wait in vain.
+   * Log the frame and do nothing else: a response to an unknown request, a second request with the
+   * same id. With `unanswerable` the peer sent a request that can never get a response.
    */
   | {
       readonly do: 'ignore';
@@ -51,95 +58,108 @@ export type ControlEffect =
 
 const CONTROL = 'control_';
 
-/** Whether a frame belongs to the control lane; every other frame is the message lane's. */
+/** Whether a frame belongs to the control lane. Every other frame belongs to the message lane. */
 export const isControl = (frame: JsonObject): boolean =>
   typeof frame['type'] === 'string' && frame['type'].startsWith(CONTROL);
 
 /**
- * One side of the stream-json control protocol as a pure machine: frames in, effects out; no
- * promise, no timer, no stream. Both sides of the pipe use it.
+ * One side of the stream-json control protocol as a pure state machine: frames in, effects out; no
+ * promises, no timers, no streams. The host and the agent CLI both use it.
  *
- * It promises: every request of ours is settled exactly once, whatever the peer sends; every
- * request of the peer is served once and answered at most once; an answer that cannot be delivered
- * comes out as `lost` unless the peer itself withdrew the request.
+ * It guarantees: every request of ours is settled exactly once, whatever the peer sends; every
+ * request of the peer is served once and gets at most one response; a response that cannot be
+ * delivered becomes a `lost` effect, unless the peer withdrew the request.
  *
- * The pipe has two ends that close apart: after `closeWrite` nothing of ours reaches the peer but
- * answers to what we asked may still come; after `end` there is no peer.
+ * The two directions of the pipe close separately: after `closeWrite` nothing of ours reaches the
+ * peer, but responses to our requests may still arrive; after `end` the peer is gone.
+ *
+ * @example
+ * ```ts
+ * const peer = new ControlPeer();
+ * const { id, effect } = peer.request({ subtype: 'interrupt' });
+ * if (effect.do === 'write') pipe.write(encodeLine(effect.frame));
+ * ```
  */
 export class ControlPeer {
   readonly #prefix: string;
-  readonly #asked = new Map<string, string>(); // our requests: id to subtype
-  readonly #serving = new Map<string, ControlRequest>();
-  // Ids whose handler still runs although the peer no longer waits: not to be served a second time.
+  readonly #outgoing = new Map<string, string>(); // our pending requests: id to subtype
+  readonly #incoming = new Map<string, ControlRequest>();
+  // Ids whose handler still runs although the peer no longer waits: they must not be served again.
   readonly #withdrawn = new Set<string>();
   #next = 0;
+  /** Why nothing of ours can be written any more, or undefined while it can. */
   writeClosed: DuolaneError | undefined;
   #ended = false;
 
-  /** `prefix` keeps the ids of two peers apart in a trace. */
+  /** `prefix` distinguishes the ids of two peers in a trace. */
   constructor(prefix = 'req') {
     this.#prefix = prefix;
   }
 
-  /** Our requests that wait for an answer: id to subtype. */
+  /** Our requests that wait for a response: id to subtype. */
   get outgoing(): ReadonlyMap<string, string> {
-    return this.#asked;
+    return this.#outgoing;
   }
 
-  /** Requests of the peer that wait for ours. */
+  /** Requests of the peer that wait for a response. */
   get incoming(): ReadonlyMap<string, ControlRequest> {
-    return this.#serving;
+    return this.#incoming;
   }
 
+  /** Starts a request. The effect writes it, or rejects it with `closed` after `closeWrite`. */
   request(request: ControlRequest): { readonly id: string; readonly effect: ControlEffect } {
     const id = `${this.#prefix}_${++this.#next}`;
     if (this.writeClosed) {
       const error = new DuolaneError(
         'closed',
-        `cannot ask ${request.subtype}: ${this.writeClosed.message}`,
+        `cannot send ${request.subtype}: ${this.writeClosed.message}`,
         { cause: this.writeClosed },
       );
       return { id, effect: { do: 'reject', id, error } };
     }
-    this.#asked.set(id, request.subtype);
+    this.#outgoing.set(id, request.subtype);
     return {
       id,
       effect: { do: 'write', frame: { type: 'control_request', request_id: id, request } },
     };
   }
 
-  /** A request of ours that never left: nobody answers it, and nothing is withdrawn. */
+  /**
+   * Removes a request of ours that was never written: no response will come, and no cancel is sent.
+   */
   forget(id: string): void {
-    this.#asked.delete(id);
+    this.#outgoing.delete(id);
   }
 
-  /** Withdraws a request of ours; it is rejected with `reason` and a late answer is ignored. */
+  /** Withdraws a request of ours: it is rejected with `reason`, and a later response is ignored. */
   cancel(id: string, reason: DuolaneError): readonly ControlEffect[] {
-    if (!this.#asked.delete(id)) return [];
+    if (!this.#outgoing.delete(id)) return [];
     const rejected = { do: 'reject', id, error: reason } as const;
     if (this.writeClosed) return [rejected];
     return [{ do: 'write', frame: { type: 'control_cancel_request', request_id: id } }, rejected];
   }
 
-  /** The answer of our own handler to the peer's request `id`. */
+  /** Sends the response of our handler to the peer's request `id`. */
   answer(id: string, answer: ControlResponse): ControlEffect | undefined {
-    const request = this.#serving.get(id);
+    const request = this.#incoming.get(id);
     if (!request) {
       this.#withdrawn.delete(id);
       return undefined;
     }
-    this.#serving.delete(id);
+    this.#incoming.delete(id);
     const frame = { type: 'control_response', response: envelope(id, answer) };
     return this.writeClosed ? { do: 'lost', id, request, frame } : { do: 'write', frame };
   }
 
-  /** The peer's request `id` is left unanswered on purpose: it was cancelled inside its payload. */
+  /**
+   * Leaves the peer's request `id` without a response, because it was cancelled inside its payload.
+   */
   drop(id: string): void {
-    this.#serving.delete(id);
+    this.#incoming.delete(id);
     this.#withdrawn.delete(id);
   }
 
-  /** Takes a frame for which `isControl` holds. */
+  /** Processes a frame for which `isControl` is true. */
   receive(frame: JsonObject): ControlEffect {
     switch (frame['type']) {
       case 'control_request':
@@ -149,13 +169,13 @@ export class ControlPeer {
       case 'control_cancel_request':
         return this.#receiveCancel(frame);
       default:
-        return { do: 'ignore', why: `unknown control frame ${String(frame['type'])}`, frame };
+        return { do: 'ignore', why: `unknown control frame "${String(frame['type'])}"`, frame };
     }
   }
 
   /**
-   * Nothing of ours reaches the peer from now on. With `abandon` we left by our own will: what the
-   * peer asked is aborted, and the answers are dropped without a word.
+   * From now on nothing of ours reaches the peer. `abandon` means that we close on purpose:
+   * handlers of the peer's requests are aborted, and their responses are dropped without a report.
    */
   closeWrite(
     reason: DuolaneError,
@@ -164,91 +184,98 @@ export class ControlPeer {
     this.writeClosed ??= reason;
     if (!abandon) return [];
     const aborted = this.#abortServing(reason);
-    for (const id of this.#serving.keys()) this.#withdrawn.add(id);
-    this.#serving.clear();
+    for (const id of this.#incoming.keys()) this.#withdrawn.add(id);
+    this.#incoming.clear();
     return aborted;
   }
 
-  /** The peer is gone: what we asked is rejected, what it asked is aborted. */
+  /**
+   * Ends the machine because the peer is gone: our requests are rejected, its requests are aborted.
+   */
   end(reason: DuolaneError): readonly ControlEffect[] {
     if (this.#ended) return [];
     this.#ended = true;
     this.writeClosed ??= reason;
-    const rejected = [...this.#asked.keys()].map(
+    const rejected = [...this.#outgoing.keys()].map(
       (id) => ({ do: 'reject', id, error: reason }) as const,
     );
-    this.#asked.clear();
+    this.#outgoing.clear();
     return [...rejected, ...this.#abortServing(reason)];
   }
 
   #abortServing(reason: DuolaneError): readonly ControlEffect[] {
-    return [...this.#serving.keys()].map((id) => ({ do: 'abort', id, reason }) as const);
+    return [...this.#incoming.keys()].map((id) => ({ do: 'abort', id, reason }) as const);
   }
 
   #receiveRequest(frame: JsonObject): ControlEffect {
     const { request_id, request } = frame;
     const id = keyOf(request_id);
     if (id === undefined) {
-      const why = `a control request with request_id ${JSON.stringify(request_id)}: expected a string or a number`;
+      const why = `control request with request_id ${JSON.stringify(request_id)}: expected a string or a number`;
       return { do: 'ignore', why, frame, unanswerable: true };
     }
-    // First of all, or a malformed second request would answer the one that is served.
-    if (this.#serving.has(id) || this.#withdrawn.has(id)) {
-      return { do: 'ignore', why: `a second control request under the id ${id}`, frame };
+    // Check this first: the error response to a malformed second request would settle the first
+    // one.
+    if (this.#incoming.has(id) || this.#withdrawn.has(id)) {
+      return { do: 'ignore', why: `second control request with the id "${id}"`, frame };
     }
     if (!isObject(request) || typeof request['subtype'] !== 'string') {
-      if (this.writeClosed)
-        return { do: 'ignore', why: 'a control request without subtype', frame };
-      const answer = envelope(id, { ok: false, error: 'a control request needs request.subtype' });
+      if (this.writeClosed) return { do: 'ignore', why: 'control request without subtype', frame };
+      const answer = envelope(id, {
+        ok: false,
+        error: 'invalid control request: expected request.subtype',
+      });
       return { do: 'write', frame: { type: 'control_response', response: answer } };
     }
-    this.#serving.set(id, request as ControlRequest);
+    this.#incoming.set(id, request as ControlRequest);
     return { do: 'serve', id, request: request as ControlRequest };
   }
 
   #receiveResponse(frame: JsonObject): ControlEffect {
-    const nested = isObject(frame['response']) ? frame['response'] : {};
-    // The flat form of older peers has the id outside and the payload bare, whatever members it has.
+    const nested = asObject(frame['response']);
+    // Older peers send the flat form: the id stands outside and the payload is bare. The payload
+    // may have a request_id of its own, so the outer id wins if it is one of ours.
     const outer = frame['request_id'];
     const inner = nested['request_id'];
     const flat =
       typeof inner !== 'string' ||
-      (typeof outer === 'string' && outer !== inner && this.#asked.has(outer));
+      (typeof outer === 'string' && outer !== inner && this.#outgoing.has(outer));
     const id = flat ? outer : inner;
-    const subtype = typeof id === 'string' ? this.#asked.get(id) : undefined;
+    const subtype = typeof id === 'string' ? this.#outgoing.get(id) : undefined;
     if (typeof id !== 'string' || subtype === undefined) {
-      return { do: 'ignore', why: `an answer to nothing that waits: ${JSON.stringify(id)}`, frame };
+      return { do: 'ignore', why: `response to an unknown request: ${JSON.stringify(id)}`, frame };
     }
-    this.#asked.delete(id);
+    this.#outgoing.delete(id);
     if (flat) return { do: 'resolve', id, response: frame['response'], envelope: frame };
-    if (nested['subtype'] === 'error') return { do: 'reject', id, error: refusal(subtype, nested) };
+    if (nested['subtype'] === 'error')
+      return { do: 'reject', id, error: responseError(subtype, nested) };
     return { do: 'resolve', id, response: nested['response'], envelope: nested };
   }
 
   #receiveCancel(frame: JsonObject): ControlEffect {
     const id = keyOf(frame['request_id']);
-    if (id === undefined || !this.#serving.delete(id)) {
-      const asked = JSON.stringify(frame['request_id']);
-      return { do: 'ignore', why: `a cancel of nothing that runs: ${asked}`, frame };
+    if (id === undefined || !this.#incoming.delete(id)) {
+      const requested = JSON.stringify(frame['request_id']);
+      return { do: 'ignore', why: `cancel of an unknown request: ${requested}`, frame };
     }
     this.#withdrawn.add(id);
     return {
       do: 'abort',
       id,
-      reason: new DuolaneError('canceled', 'the peer withdrew its request'),
+      reason: new DuolaneError('canceled', 'the peer canceled its request'),
     };
   }
 }
 
-/** The frame that refuses a request of the peer. */
+/** The effect that writes an error response to a request of the peer. */
 export const errorResponse = (id: string, error: string): ControlEffect => ({
   do: 'write',
   frame: { type: 'control_response', response: envelope(id, { ok: false, error }) },
 });
 
 /**
- * The id of a peer's request as a key. Ids are strings, but some peers send numbers; such a key
- * begins with a NUL, which keeps 1 and "1" apart.
+ * Converts the id of a peer's request to a key. Ids are strings, but some peers send numbers; the
+ * key of a number begins with NUL, so that 1 and "1" are different.
  */
 function keyOf(id: unknown): string | undefined {
   if (typeof id === 'number') return `\0${id}`;
@@ -276,14 +303,17 @@ function envelope(key: string, answer: ControlResponse): JsonObject {
   return rest ? { ...rest, ...success } : success;
 }
 
-/** Why the peer said no; its own `error_code` is there as `errorCode`, as in the official SDK. */
-function refusal(subtype: string, response: JsonObject): DuolaneError {
+/**
+ * The error for an error response. The peer's `error_code` becomes `errorCode`, as in the official
+ * SDK.
+ */
+function responseError(subtype: string, response: JsonObject): DuolaneError {
   const { error, error_code: errorCode } = response;
   const text = typeof error === 'string' ? error : 'no reason given';
-  const refused = new DuolaneError(
+  const failure = new DuolaneError(
     errorCode === 'unsupported_request' ? 'unsupported' : 'invalid',
     `the peer refused ${subtype}: ${text}`,
     { cause: response },
   );
-  return typeof errorCode === 'string' ? Object.assign(refused, { errorCode }) : refused;
+  return typeof errorCode === 'string' ? Object.assign(failure, { errorCode }) : failure;
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeHeader, encodeHeaderText } from './encoded-header.ts';
 
-test('any text comes out as it went in, and is what a header can carry', () => {
+test('any text is decoded unchanged, and its encoding is valid in a header', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.string({ unit: 'grapheme' })), (text) => {
       for (const given of [text, encodeHeaderText(text)]) {
@@ -13,7 +13,7 @@ test('any text comes out as it went in, and is what a header can carry', () => {
   );
 });
 
-test('what says that it is base64 and is not is undefined', () => {
+test('invalid base64 is decoded to undefined', () => {
   expect(decodeHeader('=?base64?%%?=')).toBeUndefined();
   expect(decodeHeader('plain')).toBe('plain');
 });

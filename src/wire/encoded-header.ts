@@ -1,10 +1,10 @@
-/** Text that a header cannot carry as it is goes in base64 between two marks. */
+/** Encodes text for a header. Text that a header cannot carry unchanged becomes `=?base64?…?=`. */
 export const encodeHeaderText = (text: string): string =>
   /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?.*\?=$/.test(text)
     ? text
     : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`;
 
-/** Undefined for what is no valid encoding. */
+/** Decodes the text of a header; `undefined` if its base64 is invalid. */
 export function decodeHeader(value: string): string | undefined {
   const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(value) ?? [];
   if (encoded === undefined) return value;

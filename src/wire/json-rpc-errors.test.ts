@@ -4,7 +4,7 @@ import { RPC, rpcError } from './json-rpc.ts';
 import { fromRpcError, RPC_CODE, toRpcError } from './json-rpc-errors.ts';
 
 describe('toRpcError', () => {
-  test('of what went wrong inside nothing leaves the process', () => {
+  test('the message of an internal error does not leave the process', () => {
     const secrets = [
       new Error('secret'),
       new DuolaneError('internal', 'secret'),
@@ -16,7 +16,7 @@ describe('toRpcError', () => {
     }
   });
 
-  test('every other code keeps its words and has its number', () => {
+  test('every other code keeps its message and has its number', () => {
     for (const code of Object.keys(RETRYABLE) as ErrorCode[]) {
       const { error } = toRpcError('', new DuolaneError(code, 'the words'));
       expect(error.code).toBe(RPC_CODE[code]);
@@ -24,7 +24,7 @@ describe('toRpcError', () => {
     }
   });
 
-  test('the numbers a peer acts upon are those of the specification', () => {
+  test('the numbers that peers depend on are those of the specification', () => {
     expect(RPC_CODE).toMatchObject({ unsupported: -32601, invalid: -32602, internal: -32603 });
   });
 
@@ -52,13 +52,13 @@ describe('fromRpcError', () => {
     });
   });
 
-  test('what is no error object is malformed', () => {
+  test('a value that is not an error object is malformed', () => {
     for (const error of [null, 'no', {}, { code: 1 }, { code: '1', message: '' }]) {
       expect(fromRpcError(error).code).toBe('malformed');
     }
   });
 
-  test("a peer's error passes on unchanged, its data included", () => {
+  test("a peer's error is forwarded unchanged, including its data", () => {
     const error = { code: 4711, message: 'secret of theirs', data: { url: 'x' } };
     expect(toRpcError(9, fromRpcError(error))).toEqual({ jsonrpc: '2.0', id: 9, error });
   });

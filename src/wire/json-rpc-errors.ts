@@ -1,8 +1,8 @@
 import { DuolaneError, type ErrorCode } from '../errors.ts';
-import { isObject } from '../json.ts';
+import { asObject } from '../json.ts';
 import { RPC, rpcError, type RpcError, type RpcId } from './json-rpc.ts';
 
-/** The number of each of our codes on the wire; those from -32000 as the MCP SDKs use them. */
+/** The JSON-RPC error code of each `ErrorCode`. Codes from -32000 on are those of the MCP SDKs. */
 export const RPC_CODE: Readonly<Record<ErrorCode, number>> = {
   canceled: -32000,
   timeout: -32001,
@@ -39,7 +39,9 @@ const CODES: ReadonlyMap<unknown, ErrorCode> = new Map([
   [-32002, 'not_found'],
 ]);
 
-/** What a peer said, word for word, so that whoever stands between two peers can pass it on. */
+/**
+ * The error object that a peer sent, unchanged, so that a program between two peers can forward it.
+ */
 class PeerError extends Error {
   override readonly name = 'PeerError';
   readonly error: RpcError['error'];
@@ -51,8 +53,8 @@ class PeerError extends Error {
 }
 
 /**
- * Any failure as the answer to a request. The error of another peer passes on unchanged; of what
- * went wrong inside (`internal`) only that it did leaves the process.
+ * Converts any failure to an error response. The error of another peer is forwarded unchanged; the
+ * message of an `internal` error never leaves the process.
  */
 export function toRpcError(id: RpcId | null, reason: unknown): RpcError {
   const error = DuolaneError.from(reason);
@@ -61,11 +63,16 @@ export function toRpcError(id: RpcId | null, reason: unknown): RpcError {
   return rpcError(id, RPC_CODE[error.code], message);
 }
 
-/** The `error` member of an answer as what we throw: `server` for a number that we do not know. */
+/**
+ * Converts the `error` member of a response to the error to throw: `server` for an unknown code.
+ */
 export function fromRpcError(error: unknown): DuolaneError {
-  const { code, message } = isObject(error) ? error : {};
+  const { code, message } = asObject(error);
   if (typeof code !== 'number' || typeof message !== 'string') {
-    return new DuolaneError('malformed', 'the peer sent an error without code or message');
+    return new DuolaneError(
+      'malformed',
+      'the peer sent an error without code or message: expected both',
+    );
   }
   const cause = new PeerError(error as RpcError['error']);
   return new DuolaneError(CODES.get(code) ?? 'server', message, { cause });

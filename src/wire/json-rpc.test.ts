@@ -25,16 +25,16 @@ describe('guards', () => {
     expect(kinds(rpcError(id, -1, 'no'))).toEqual(['isResponse']);
   });
 
-  test('a null id is neither a request nor a notification, but may be an error answer', () => {
+  test('a null id is neither a request nor a notification, but may be an error response', () => {
     expect(kinds({ jsonrpc: '2.0', id: null, method: 'm' })).toEqual([]);
     expect(kinds(rpcError(null, RPC.parseError, 'no'))).toEqual(['isResponse']);
   });
 
-  test('a request that carries a result is not taken for an answer', () => {
+  test('a request that has a result is not a response', () => {
     expect(kinds({ ...rpcRequest(1, 'm'), result: {} })).toEqual(['isRequest']);
   });
 
-  test('no object is of two kinds', () => {
+  test('no object is of two kinds of message', () => {
     const member = fc.option(fc.oneof(fc.jsonValue(), fc.constantFrom('m', 0, '')), {
       nil: undefined,
     });
@@ -47,7 +47,7 @@ describe('guards', () => {
 });
 
 describe('readRpc', () => {
-  test('what the builders make is read as it is', () => {
+  test('messages of the builders are read unchanged', () => {
     const messages = [
       rpcRequest(0, 'm', { a: 1 }),
       rpcRequest('', 'm'),
@@ -80,7 +80,7 @@ describe('readRpc', () => {
     expect(readRpc(value)).toMatchObject({ refuse: { jsonrpc: '2.0', id, error: { code } } });
   });
 
-  test('any value is a message of one kind, or refused', () => {
+  test('any value is a message of one kind, or gets an error response', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const read = readRpc(value);

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../errors.ts';
 import { isObject, type JsonObject } from '../json.ts';
 
-/** `0` and `''` are legal: compare with `undefined`, never by truth. */
+/** The id of a request. `0` and `''` are valid: compare with `undefined`, not by truthiness. */
 export type RpcId = string | number;
 
 export interface RpcRequest extends JsonObject {
@@ -22,12 +22,13 @@ export interface RpcSuccess extends JsonObject {
 }
 export interface RpcError extends JsonObject {
   readonly jsonrpc: '2.0';
-  /** Null where the request could not be read so far. */
+  /** Null if the id of the request could not be read. */
   readonly id: RpcId | null;
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 export type RpcMessage = RpcRequest | RpcNotification | RpcSuccess | RpcError;
 
+/** The error codes of JSON-RPC 2.0. */
 export const RPC = {
   parseError: -32700,
   invalidRequest: -32600,
@@ -42,34 +43,42 @@ export const isRpcId = (value: unknown): value is RpcId =>
 export const isRpcRequest = (message: JsonObject): message is RpcRequest =>
   typeof message['method'] === 'string' && isRpcId(message['id']);
 
-/** Without the member `id`: a null id is a request that cannot be answered, not a notification. */
+/**
+ * Whether the message has a method and no member `id`. A message with a null id is an invalid
+ * request, not a notification.
+ */
 export const isNotification = (message: JsonObject): message is RpcNotification =>
   typeof message['method'] === 'string' && message['id'] === undefined;
 
-/** Only an object with `result` or `error` and no `method` answers anything, whatever its id. */
+/** Whether the message is a response: an object with `result` or `error` and without `method`. */
 export const isResponse = (message: JsonObject): message is RpcSuccess | RpcError =>
   message['method'] === undefined && ('result' in message || 'error' in message);
 
 /**
- * Any JSON value as a message, or as the error to answer it with: a batch, another version, a null
- * id, `params` that are not an object, an answer with both a result and an error. The answer bears
- * the id if there is one, so that a peer learns which of its requests was bad.
+ * Reads any JSON value as a message, or returns the error response for it: a batch, another
+ * version, a null id, `params` that are not an object, a response with both a result and an error.
+ * The error has the id of the message if there is one, so that the peer knows which of its requests
+ * was invalid.
  */
 export function readRpc(value: unknown): RpcMessage | { readonly refuse: RpcError } {
-  if (Array.isArray(value)) return refuse(null, 'batches are not supported; send one by one');
-  if (!isObject(value)) return refuse(null, 'a message is a JSON object');
+  if (Array.isArray(value))
+    return refuse(null, 'batches are not supported; send one message at a time');
+  if (!isObject(value)) return refuse(null, 'invalid message: expected a JSON object');
   const id = isRpcId(value['id']) ? value['id'] : null;
-  if (value['jsonrpc'] !== '2.0') return refuse(id, 'a message has "jsonrpc": "2.0"');
+  if (value['jsonrpc'] !== '2.0') return refuse(id, 'invalid message: expected "jsonrpc": "2.0"');
   if (isResponse(value)) {
     const one = 'result' in value ? !('error' in value) : isErrorObject(value['error']);
-    return one ? value : refuse(id, 'an answer has a result, or an error with code and message');
+    return one
+      ? value
+      : refuse(id, 'invalid response: expected a result, or an error with code and message');
   }
-  if (typeof value['method'] !== 'string') return refuse(id, 'a message has a method or a result');
+  if (typeof value['method'] !== 'string')
+    return refuse(id, 'invalid message: expected a method or a result');
   if (value['id'] !== undefined && id === null) {
-    return refuse(null, 'the id of a request is a string or a number');
+    return refuse(null, 'invalid id of a request: expected a string or a number');
   }
   if (value['params'] !== undefined && !isObject(value['params'])) {
-    return refuse(id, 'params are an object', RPC.invalidParams);
+    return refuse(id, 'invalid params: expected an object', RPC.invalidParams);
   }
   return value as RpcRequest | RpcNotification;
 }
@@ -113,18 +122,18 @@ export const rpcError = (
   error: { code, message, ...(data !== undefined && { data }) },
 });
 
-/** The error response in place of one that JSON cannot hold. */
+/** The error response that replaces a response which JSON cannot represent. */
 export const unwritable = (id: RpcId | null): RpcError =>
   rpcError(
     id,
     RPC.internalError,
-    'Internal error: the response cannot be written as JSON (a BigInt, a cycle, too deep or too long)',
+    'internal error: the response cannot be encoded as JSON; it has a BigInt or a cycle, or is too deep or too long',
   );
 
 /**
- * A message as JSON text. A tool may return what JSON cannot hold; such a response becomes the error
- * response to the same request, because a client that gets nothing waits for ever. Any other message
- * that cannot be written throws `invalid`.
+ * Encodes a message as JSON text. A tool may return a value that JSON cannot represent; the
+ * response then becomes an error response to the same request, because a client that gets no
+ * response waits forever. Any other message that cannot be encoded throws `invalid`.
  */
 export function encodeRpc(message: JsonObject): string {
   try {
@@ -132,6 +141,8 @@ export function encodeRpc(message: JsonObject): string {
   } catch (cause) {
     const { id } = message;
     if (isResponse(message) && isRpcId(id)) return JSON.stringify(unwritable(id));
-    throw new DuolaneError('invalid', 'a JSON-RPC message cannot be written as JSON', { cause });
+    throw new DuolaneError('invalid', 'cannot encode a JSON-RPC message: it has no JSON form', {
+      cause,
+    });
   }
 }

@@ -36,7 +36,7 @@ const message: fc.Arbitrary<JsonObject> = fc.dictionary(
 );
 
 describe('any stream', () => {
-  test('sifting gives the lines of decode, in order, taken as bytes or not', () => {
+  test('filterLines gives the lines of decode, in order, as bytes or as text', () => {
     const piece = fc.oneof(text, fc.constantFrom('\n', '\r\n', '\n\n', 'é€😀', '\uFEFF'));
     fc.assert(
       fc.property(fc.array(piece), cuts, fc.nat(3), fc.nat(60), (pieces, at, modulus, maxBytes) => {
@@ -86,7 +86,7 @@ describe('any stream', () => {
     );
   });
 
-  verifies('S2', 'byte by byte is the same as all at once', () => {
+  verifies('S2', 'byte by byte gives the same lines as one chunk', () => {
     const bytes = utf8('{"a":"é\u2028😀"}\r\n\n  \r\nnoise é\n[1]\n{"b":2}');
     const whole = decodeAll(new JsonlDecoder(), [bytes]);
     expect(whole).toMatchObject([
@@ -99,7 +99,7 @@ describe('any stream', () => {
     expect(decodeAll(new JsonlDecoder(), single)).toEqual(whole);
   });
 
-  test('arbitrary bytes never throw, and every object among them survives', () => {
+  test('arbitrary bytes never throw, and every object among them is decoded', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array()), cuts, (garbage, at) => {
         const parts = garbage.flatMap((bytes, n) => [
@@ -113,7 +113,7 @@ describe('any stream', () => {
     );
   });
 
-  test('the limit is one of bytes, exact, for any cut; the stream survives behind it', () => {
+  test('the limit counts bytes exactly, for any chunks, and decoding continues after it', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: fc.constantFrom('a', 'é', '€', '😀'), minLength: 1 })),
@@ -135,15 +135,15 @@ describe('any stream', () => {
 });
 
 describe('a line', () => {
-  test('over the limit is named with its size, the limit and its beginning', () => {
+  test('over the limit is reported with its size, the limit and its beginning', () => {
     const [noise, next] = lines(`{"a":"${'x'.repeat(5000)}"}\nok`, 4000) as [InvalidLine, string];
     expect(noise).toMatchObject({ error: { code: 'too_large' } });
-    expect(noise.error.message).toMatch(/5008 bytes.*limit of 4000.*maxBytes/);
+    expect(noise.error.message).toMatch(/exceeds maxBytes \(4000\): 5008 bytes; increase maxBytes/);
     expect(noise.text).toBe(`{"a":"${'x'.repeat(994)}`);
     expect(next).toBe('ok');
   });
 
-  test('over the limit costs no memory beyond its beginning', () => {
+  test('over the limit uses no memory beyond its beginning', () => {
     const decoder = new LineDecoder({ maxBytes: 10_000 });
     const chunk = Buffer.alloc(1024 * 1024, 'x');
     const before = process.memoryUsage().arrayBuffers;
@@ -167,7 +167,8 @@ describe('a line', () => {
       }
       expect(out).toHaveLength(1);
       expect(String((out[0] as JsonObject)['text'])).toHaveLength(20_000_000);
-      // Of this process, so that a busy machine is no reason to fail; quadratic would take minutes.
+      // CPU time of this process, so that a busy machine does not fail the test; quadratic time would
+      // be minutes.
       expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
     },
     60_000,
@@ -177,25 +178,25 @@ describe('a line', () => {
     expect(lines('{"a":"\u2028\u2029\u0085\v\f"}\n')).toHaveLength(1);
   });
 
-  test('that is JSON but no object is noise', () => {
+  test('that is JSON but not an object is invalid', () => {
     for (const value of ['null', '[]', '[{}]', '1', '"{}"', 'true']) {
       expect(parseLine(value)).toMatchObject({ text: value, error: { code: 'malformed' } });
     }
   });
 
-  test('of noise is kept up to a thousand characters', () => {
+  test('that is invalid is kept up to a thousand characters', () => {
     expect((parseLine('x'.repeat(5000)) as InvalidLine).text).toBe('x'.repeat(1000));
   });
 
-  test('with a byte order mark is only freed of it at the beginning of the stream', () => {
+  test('loses a byte order mark only at the beginning of the stream', () => {
     expect(lines('\uFEFFa\n\uFEFFb')).toEqual(['a', '\uFEFFb']);
   });
 
-  test('is given without its CR, also when that is the last byte of all', () => {
+  test('is returned without its CR, also if that is the last byte of the stream', () => {
     expect(lines('a\r\nb\rc\r\n\r\nd\r')).toEqual(['a', 'b\rc', 'd']);
   });
 
-  test('of a chunk that is written over afterwards keeps its text', () => {
+  test('keeps its text when its chunk is overwritten afterwards', () => {
     const decoder = new LineDecoder();
     const chunk = Buffer.from('abc\ndef');
     const first = decoder.decode(chunk);

@@ -6,11 +6,15 @@ const CR = 0x0d;
 const SPACE = 0x20;
 const BOM = 0xfeff;
 const MIB = 1024 * 1024;
+/** How many characters of an invalid line are kept. */
 const EXCERPT = 1000;
 
-/** A line that is not protocol: reported, then forgotten; the stream goes on behind it. */
+/**
+ * A line that is not a JSON object, or is too long. It is reported, and decoding continues after
+ * it.
+ */
 export class InvalidLine {
-  /** `malformed`: not JSON, or not an object. `too_large`: over the byte limit. */
+  /** `malformed`: not JSON, or not an object. `too_large`: longer than `maxBytes`. */
   readonly error: DuolaneError;
   /** The line, or its first thousand characters. */
   readonly text: string;
@@ -21,21 +25,23 @@ export class InvalidLine {
   }
 }
 
+/** The limit of a decoder. */
 export interface LineOptions {
-  /** The longest line that is read, 64 MiB by default; a longer one becomes `InvalidLine`. */
+  /** The longest accepted line, 64 MiB by default; a longer one becomes an `InvalidLine`. */
   readonly maxBytes?: number;
 }
 
 /**
- * Bytes, cut anywhere, to lines of text. No I/O: feed it, take what it returns, `flush` at the end.
+ * Splits bytes, in chunks of any size, into lines of text. It does no I/O: pass it chunks, use what
+ * it returns, and call `flush` at the end.
  *
  * A line ends with `\n` or `\r\n` and nothing else; blank lines and a byte order mark at the
  * beginning are dropped. Time is linear in the bytes, whatever the chunks; memory is that of one
- * line, at most `maxBytes`. A chunk is not kept: its owner may write over it afterwards.
+ * line, at most `maxBytes`. A chunk is not kept, so its owner may overwrite it afterwards.
  */
 export class LineDecoder {
   readonly #maxBytes: number;
-  #rest: Buffer = Buffer.alloc(0); // room for the beginning of a line that is not yet complete
+  #rest: Buffer = Buffer.alloc(0); // the beginning of a line that is not yet complete
   #length = 0;
   #begun = false;
 
@@ -43,6 +49,7 @@ export class LineDecoder {
     this.#maxBytes = maxBytes;
   }
 
+  /** Returns the lines that the chunk completes. */
   decode(chunk: Uint8Array): (string | InvalidLine)[] {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     const out: (string | InvalidLine)[] = [];
@@ -50,7 +57,8 @@ export class LineDecoder {
     const last = bytes.lastIndexOf(NEWLINE);
     while (start <= last) {
       if (this.#length === 0 && last - start <= this.#maxBytes) {
-        // No line among these can be over the limit; a newline is never part of another character.
+        // None of these lines can exceed the limit, and in UTF-8 a newline byte is never part of
+        // another character, so the complete range is decoded in one step.
         for (const line of bytes.toString('utf8', start, last).split('\n')) this.#emit(out, line);
         start = last + 1;
       } else {
@@ -65,8 +73,9 @@ export class LineDecoder {
   }
 
   /**
-   * As `decode`, line by line and in order: each line is offered to `take` as bytes from `start` to
-   * `end`, not to be kept, and becomes text, for `onLine`, only if it is not taken.
+   * Same as `decode`, line by line and in order. Each line is first passed to `take` as bytes from
+   * `start` to `end`, which it must not keep. Only if `take` returns false, the line is decoded and
+   * passed to `onLine`.
    */
   filterLines(
     chunk: Uint8Array,
@@ -92,7 +101,7 @@ export class LineDecoder {
     if (start < bytes.length) this.#keep(bytes.subarray(start));
   }
 
-  /** What stood behind the last newline when the stream ended. */
+  /** Returns the text after the last newline. Call it when the stream has ended. */
   flush(): (string | InvalidLine)[] {
     const out: (string | InvalidLine)[] = [];
     if (this.#length > 0) this.#take(out);
@@ -101,7 +110,7 @@ export class LineDecoder {
 
   #keep(part: Buffer): void {
     const length = this.#length + part.length;
-    // Of a line over the limit only the beginning is kept, to name it.
+    // Of a line that exceeds the limit only the beginning is kept, for the error.
     const kept = Math.min(length, length > this.#maxBytes ? EXCERPT : this.#maxBytes);
     if (kept > this.#rest.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(kept, this.#rest.length * 2, 1024));
@@ -123,7 +132,7 @@ export class LineDecoder {
     this.#length = 0;
     if (length > this.#maxBytes) {
       this.#begun = true;
-      const message = `a line of ${length} bytes is over the limit of ${this.#maxBytes}; raise maxBytes if it is meant`;
+      const message = `line exceeds maxBytes (${this.#maxBytes}): ${length} bytes; increase maxBytes to accept it`;
       const text = this.#rest.toString('utf8', 0, Math.min(length, EXCERPT, this.#rest.length));
       out.push(new InvalidLine(new DuolaneError('too_large', message), text));
     } else {
@@ -144,9 +153,16 @@ export class LineDecoder {
 }
 
 /**
- * Bytes, cut anywhere, to the JSON objects of their lines, by the rules of `LineDecoder`. Objects
- * come out as they are, unknown types and members included; anything else is `InvalidLine` and costs
- * nothing but itself.
+ * Decodes bytes, in chunks of any size, to the JSON objects of their lines, by the rules of
+ * `LineDecoder`. Objects are returned unchanged, including unknown types and members. Every other
+ * line becomes an `InvalidLine` and does not affect the lines around it.
+ *
+ * @example
+ * ```ts
+ * const decoder = new JsonlDecoder();
+ * for await (const chunk of child.stdout) for (const item of decoder.decode(chunk)) handle(item);
+ * for (const item of decoder.flush()) handle(item);
+ * ```
  */
 export class JsonlDecoder {
   readonly #lines: LineDecoder;
@@ -155,11 +171,12 @@ export class JsonlDecoder {
     this.#lines = new LineDecoder(options);
   }
 
+  /** Returns the objects and invalid lines that the chunk completes. */
   decode(chunk: Uint8Array): (JsonObject | InvalidLine)[] {
     return this.#lines.decode(chunk).map(parsed);
   }
 
-  /** What stood behind the last newline when the stream ended. */
+  /** Returns the object after the last newline. Call it when the stream has ended. */
   flush(): (JsonObject | InvalidLine)[] {
     return this.#lines.flush().map(parsed);
   }
@@ -168,22 +185,29 @@ export class JsonlDecoder {
 const parsed = (line: string | InvalidLine): JsonObject | InvalidLine =>
   typeof line === 'string' ? parseLine(line) : line;
 
-/** One line as an object, or as noise that says why not. */
+/** Parses one line to an object, or to an `InvalidLine` with the reason why it is not an object. */
 export function parseLine(text: string): JsonObject | InvalidLine {
   try {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
-    return noise('a line is JSON but not an object', text);
+    return invalidLine('line is JSON but not an object', text);
   } catch (cause) {
-    return noise('a line is not JSON', text, cause);
+    return invalidLine('line is not JSON', text, cause);
   }
 }
 
-function noise(message: string, text: string, cause?: unknown): InvalidLine {
-  // Through bytes, because a slice would keep the whole chunk in memory.
+function invalidLine(message: string, text: string, cause?: unknown): InvalidLine {
+  // Copy through bytes: a slice of a string keeps the complete string of the chunk in memory.
   const excerpt = Buffer.from(text.slice(0, EXCERPT)).toString();
   return new InvalidLine(new DuolaneError('malformed', message, { cause }), excerpt);
 }
 
-/** One JSON object as one line. JSON.stringify never emits a raw newline. */
+/**
+ * Encodes one JSON object as one line. JSON.stringify never emits a raw newline.
+ *
+ * @example
+ * ```ts
+ * stdin.write(encodeLine({ type: 'user', message: { role: 'user', content: 'hello' } }));
+ * ```
+ */
 export const encodeLine = (message: JsonObject): string => `${JSON.stringify(message)}\n`;

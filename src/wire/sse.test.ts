@@ -46,7 +46,7 @@ const piece = fc.oneof(
 );
 
 describe('SseDecoder', () => {
-  test('agrees with the algorithm of the standard on any text, however it is cut', () => {
+  test('agrees with the algorithm of the standard on any text, in any chunks', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 60, size: 'max' }), cuts, (pieces, at) => {
         const stream = pieces.join('');
@@ -58,7 +58,7 @@ describe('SseDecoder', () => {
     );
   });
 
-  test('gives back what encodeSse wrote, however it is cut', () => {
+  test('returns what encodeSse wrote, in any chunks', () => {
     const word = fc.string({ unit: 'grapheme' }).filter((text) => !/[\r\n\0]/.test(text));
     const event = fc.record(
       { data: fc.string({ unit: 'grapheme' }), id: word, event: word, retry: fc.nat() },
@@ -96,7 +96,7 @@ describe('SseDecoder', () => {
     expect(dataOf(stream)).toEqual(expected);
   });
 
-  test('keeps the last id over events and over a blank line without data; NUL makes it no id', () => {
+  test('keeps the last id over events and blank lines without data; ignores an id with NUL', () => {
     const decoder = new SseDecoder();
     const out = decodeAll('id: 1\ndata: a\n\ndata: b\n\nid: 2\0\ndata: c\n\nid: 3\n', decoder);
     expect(out).toMatchObject([{ lastEventId: '1' }, { lastEventId: '1' }, { lastEventId: '1' }]);
@@ -115,7 +115,7 @@ describe('SseDecoder', () => {
     expect(out).toMatchObject([{ data: 'a\nb' }]);
   });
 
-  test('retry is digits and nothing else', () => {
+  test('retry accepts digits only', () => {
     const decoder = new SseDecoder();
     decodeAll('retry: 12x\nretry: -1\nretry: 1.5\nretry:\n\n', decoder);
     expect(decoder.retryMs).toBeUndefined();
@@ -123,7 +123,7 @@ describe('SseDecoder', () => {
     expect(decoder.retryMs).toBe(150);
   });
 
-  test('an event over the limit is reported and survived, in one line or in many', () => {
+  test('an event over the limit is reported, in one line or in many, and decoding continues', () => {
     const long = `data: ${'x'.repeat(3000)}\n\n`;
     const many = `${'data: xxxxxxxxxx\n'.repeat(100)}\n`;
     for (const size of [1, 7, 100_000]) {
@@ -134,7 +134,9 @@ describe('SseDecoder', () => {
         out.push(...decoder.decode(bytes.subarray(at, at + size)));
       }
       expect(out).toMatchObject([
-        { error: { code: 'too_large', message: expect.stringMatching(/limit of 1000.*maxBytes/) } },
+        {
+          error: { code: 'too_large', message: expect.stringMatching(/exceeds maxBytes \(1000\)/) },
+        },
         { data: 'a' },
         { error: { code: 'too_large' } },
         { data: 'b', lastEventId: '4' },
@@ -142,7 +144,7 @@ describe('SseDecoder', () => {
     }
   });
 
-  test('comments and repeated ids never add up to the limit', () => {
+  test('comments and repeated ids do not count against the limit', () => {
     const decoder = new SseDecoder({ maxBytes: 100 });
     expect(decodeAll(': keep-alive\n'.repeat(1000), decoder)).toEqual([]);
     expect(decodeAll('id: 1\n'.repeat(1000), decoder)).toEqual([]);
@@ -158,20 +160,21 @@ describe('SseDecoder', () => {
       out.push(...decoder.decode(bytes.subarray(at, at + 1000)));
     }
     expect((out[0] as SseMessage).data).toHaveLength(20_000_000);
-    // Of this process, so that a busy machine is no reason to fail; quadratic would take minutes.
+    // CPU time of this process, so that a busy machine does not fail the test; quadratic time would
+    // be minutes.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   }, 60_000);
 });
 
 describe('encodeSse', () => {
-  test('JSON is one data line, whatever its strings hold', () => {
+  test('JSON is one data line, whatever its strings contain', () => {
     const data = JSON.stringify({ text: 'a\nb\r\u2028' });
     expect(encodeSse({ id: '0', event: 'e', retry: 10, data })).toBe(
       `event: e\nid: 0\nretry: 10\ndata: ${data}\n\n`,
     );
   });
 
-  test('refuses what the format cannot say', () => {
+  test('throws for values that the format cannot express', () => {
     const data = '';
     const bad = [{ id: 'a\nb' }, { id: '\0' }, { event: 'a\rb' }, { retry: 1.5 }, { retry: -1 }];
     for (const each of bad) {

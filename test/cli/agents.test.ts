@@ -204,7 +204,7 @@ describe('duolane tools', () => {
     [
       'a server that is not there',
       ['tools', 'stdio:no-such-server'],
-      /no executable no-such-server/,
+      /command "no-such-server" not found/,
     ],
     ['arguments that are none', ['tools', 'stdio:true', 'add', '[1]'], /are a JSON object/],
     ['a server that says nothing', ['tools', 'stdio:true'], /the tool server ended with code 0/],

@@ -164,7 +164,7 @@ test('ends a CLI that ignores the end of its input when the host has gone', asyn
 test('says in one line that the command is not there', async () => {
   const ended = await place.run(['wrap', '--', 'no-such-cli']);
   expect(ended.code).toBe(2);
-  expect(ended.stderr).toMatch(/^duolane: no executable no-such-cli/m);
+  expect(ended.stderr).toMatch(/^duolane: command "no-such-cli" not found/m);
   expectNoStack(ended);
 });
 

@@ -42,9 +42,9 @@ describe('a start that fails', () => {
     ['an unknown name', { command: 'no-such-program' }, 'not_found', /no-such-program.*PATH=/],
     ['a missing file', { command: '/no/such/program' }, 'not_found', /\/no\/such\/program/],
     ['a missing script', { command: './no/such.mjs' }, 'not_found', /no\/such\.mjs/],
-    ['a missing cwd', { cwd: '/no/such/place' }, 'not_found', /cwd \/no\/such\/place/],
-    ['a cwd that is a file', { cwd: process.execPath }, 'invalid', /not a directory/],
-    ['a directory as command', { command: '/' }, 'invalid', /may not be executed/],
+    ['a missing cwd', { cwd: '/no/such/place' }, 'not_found', /cwd "\/no\/such\/place" not found/],
+    ['a cwd that is a file', { cwd: process.execPath }, 'invalid', /expected a directory/],
+    ['a directory as command', { command: '/' }, 'invalid', /cannot execute "\/"/],
     ['a zero byte in an argument', { args: ['a\0b'] }, 'invalid', /null bytes/],
   ];
   for (const [name, options, code, text] of cases) {

@@ -94,7 +94,7 @@ export class A2AError extends DuolaneError {
     const { code, message, retryAfterMs = RETRY_AFTER_MS } = DuolaneError.from(error);
     const reason = REASON_OF[code] ?? 'INTERNAL_ERROR';
     if (reason === 'INTERNAL_ERROR')
-      return new A2AError(reason, 'The server failed; its log says why.', { cause: error });
+      return new A2AError(reason, 'the server failed; its log has the cause', { cause: error });
     if (reason !== 'UNAVAILABLE') return new A2AError(reason, message, { cause: error });
     const wait = Math.ceil(retryAfterMs / 1000);
     const text = `the server cannot answer now; try again in ${wait} s`;

@@ -209,7 +209,7 @@ test('diskBytes limits what waits on disk for a reader that does not read', asyn
   for (let n = 0; n < 1000; n++) cli.say(cli.assistant('x'.repeat(1000)));
   await expect(collect(session.messages())).rejects.toMatchObject({
     code: 'too_large',
-    message: expect.stringContaining('diskBytes is 50000') as string,
+    message: expect.stringContaining('exceeds diskBytes (50000)') as string,
   });
 });
 

@@ -158,7 +158,7 @@ test('a process of the app that has no pipes is refused', async () => {
   const options = { spawnClaudeCodeProcess: (() => undefined) as never };
   await expect(query({ prompt: 'x', options }).next()).rejects.toMatchObject({
     code: 'invalid',
-    message: expect.stringContaining('stdin and stdout') as string,
+    message: expect.stringContaining('without stdin or stdout') as string,
   });
 });
 

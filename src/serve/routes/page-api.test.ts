@@ -225,7 +225,11 @@ test('what a route or the check of a caller throws is masked and logged, too', a
   const response = await fetch(`${served.url}/api/tasks`);
   expect(response.status).toBe(500);
   expect(await response.json()).toEqual({
-    error: { code: 'internal', message: 'The server failed; its log says why.', retryable: false },
+    error: {
+      code: 'internal',
+      message: 'the server failed; its log has the cause',
+      retryable: false,
+    },
   });
   expect(JSON.stringify(logged)).toContain('10.0.0.6');
 });
