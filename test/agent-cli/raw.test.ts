@@ -102,8 +102,8 @@ test.each([
   [['--mcp-config', '{"mcpServers":'], 'invalid --mcp-config: expected a JSON object'],
   [['--settings', '{}', '--mcp-config', '{bad'], 'invalid --mcp-config: expected a JSON object'],
   [['--output-format', 'stream-json'], 'must be given together with --verbose'],
-  [['--model', 'script:./missing.json'], 'could not be read'],
-  [['--model', 'claude-sonnet-5'], 'no provider for the model'],
+  [['--model', 'script:./missing.json'], 'cannot read script'],
+  [['--model', 'claude-sonnet-5'], 'unknown model "claude-sonnet-5"'],
 ])('a bad value ends the process with 1: %j', async (args, text) => {
   await using ws = await Workspace.open();
   const model = args.includes('--model') ? [] : ['--model', await ws.script([])];
