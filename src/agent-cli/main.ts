@@ -17,25 +17,26 @@ import { jsonArgument, readSettings } from './command-line/settings.ts';
 import { BUILTIN_NAMES } from './tools/builtin/builtin-tools.ts';
 import { VERSION } from './version.ts';
 
-const USAGE = `duolane-agent ${VERSION}: an agent behind the stream-json protocol, with any model
+const USAGE = `duolane-agent ${VERSION}: an agent CLI for any model that speaks the stream-json protocol
 
   duolane-agent -p "question" --model <model>
   duolane-agent --input-format stream-json --output-format stream-json --verbose --model <model>
 
 Models: script:<file>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>;
-DUOLANE_MODEL is the default. Tools: --tools Read,Write,Edit,Glob,Grep,Bash; --mcp-config <json>.
+DUOLANE_MODEL sets the default. Tools: --tools Read,Write,Edit,Glob,Grep,Bash; --mcp-config <json>.
 Output of -p: --output-format text, json or stream-json (with --verbose).
-Compaction is not supported: a conversation that outgrows its model ends with the model's error.
+Compaction is not supported: a history that exceeds the model's context ends with the model's error.
 `;
 
-/** How long stdout may take to empty after a signal. */
+/** How long the process waits, after a signal, for stdout to be flushed. */
 const FLUSH_MS = 1000;
 
+/** Writes a line for people to stderr. */
 const note = (text: string): void => {
   process.stderr.write(`duolane-agent: ${text}\n`);
 };
 
-/** Ends the process once stdout has taken everything. */
+/** Ends the process as soon as stdout is flushed. */
 function exit(code: number): void {
   process.exitCode = code;
   process.stdin.destroy();
@@ -51,11 +52,11 @@ async function main(): Promise<void> {
   for (const text of flags.notes) note(text);
   const output = new LineOutput(process.stdout);
   const print = flags.inputFormat === 'text';
-  // A person reads the answer as it grows; the other formats show only what was asked for.
+  // The text format prints the model's text while it is streamed, so it always needs partial messages.
   const partialMessages = flags.partialMessages || flags.outputFormat === 'text';
   const agent = await openAgent({ ...flags, partialMessages }, output).catch((reason: unknown) => {
     if (!(reason instanceof DuolaneError) || reason.code !== 'unsupported') throw reason;
-    // The host learns on the message lane which guard it cannot have.
+    // The host reads the message lane, not stderr: it must learn which guard is not supported.
     if (flags.outputFormat !== 'text')
       printer(flags.outputFormat, output)(failedStart(reason.message, 'unsupported'));
     note(reason.message);
@@ -63,7 +64,7 @@ async function main(): Promise<void> {
   });
   if (!agent) return exit(1);
   onAbort(output.gone, () => {
-    agent.terminate('nobody reads stdout any more').catch(reportUnexpected);
+    agent.terminate('the reader of stdout closed it').catch(reportUnexpected);
   });
   let bySignal: number | undefined;
   for (const [signal, code] of [
@@ -74,7 +75,7 @@ async function main(): Promise<void> {
       bySignal = code;
       const end = (): void => {
         exit(code);
-        // A host that does not read must not keep us from ending when we are told to.
+        // A host that does not read stdout must not prevent the exit after a signal.
         setTimeout(() => process.exit(code), FLUSH_MS).unref();
       };
       agent.terminate(`ended by ${signal}`).catch(reportUnexpected).then(end, end);
@@ -85,6 +86,7 @@ async function main(): Promise<void> {
   else await serve(agent);
 }
 
+/** Reads all settings and creates the loop. Undefined: the session to resume was not found. */
 async function openAgent(flags: AgentFlags, output: LineOutput): Promise<AgentLoop | undefined> {
   const { env } = process;
   const cwd = process.cwd();
@@ -102,7 +104,7 @@ async function openAgent(flags: AgentFlags, output: LineOutput): Promise<AgentLo
     !(settings.prices[model.id] ?? settings.prices[model.model.name])
   ) {
     notices.push(
-      `--max-budget-usd has no effect: no price is known for ${model.model.name}; set DUOLANE_PRICES`,
+      `--max-budget-usd has no effect: the price of model "${model.model.name}" is unknown; set DUOLANE_PRICES`,
     );
   }
   for (const text of notices) note(text);
@@ -133,13 +135,16 @@ async function openAgent(flags: AgentFlags, output: LineOutput): Promise<AgentLo
   }
 }
 
-/** Deny and ask rules that guard nothing, such as one with a misspelt name. */
+/** Notices about deny and ask rules that match no tool, e.g. because the name is misspelt. */
 const rulesWithoutTool = ({ deny, ask }: Policy): string[] =>
   [...deny, ...ask]
     .filter(({ tool }) => !/^mcp__|\*/.test(tool) && !BUILTIN_NAMES.some((name) => name === tool))
-    .map((rule) => `the rule ${formatRule(rule)} has no effect: this CLI has no such tool`);
+    .map((rule) => `the rule "${formatRule(rule)}" has no effect: unknown tool "${rule.tool}"`);
 
-/** The sandbox that the settings ask for. Throws where it cannot be had: nothing runs without it then. */
+/**
+ * Opens the sandbox of the settings, if they have one. Throws where it is not available: commands
+ * must not run without a sandbox that the user configured.
+ */
 async function openSandbox(
   given: JsonObject,
   flags: AgentFlags,
@@ -164,8 +169,8 @@ async function openSandbox(
 }
 
 /**
- * The settings besides `--settings`, and what has no effect in any of them. Throws `unsupported` for
- * a guard that would not be in force.
+ * Reads the settings besides `--settings`, and collects notices about options without effect in any
+ * of them. Throws `unsupported` for a guard that this CLI does not enforce.
  */
 async function furtherSettings(
   given: JsonObject,
@@ -199,7 +204,10 @@ async function furtherSettings(
   return { others, notices: ignored.map((what) => `${what} is not supported and was ignored`) };
 }
 
-/** A model that cannot be set up gives way at once; one that fails later, in its step. */
+/**
+ * The model of the session. Uses `--fallback-model` if the first cannot be created; a failure of a
+ * later request is handled by its `ModelStep`.
+ */
 async function firstModel(
   flags: AgentFlags,
   place: Parameters<typeof chooseModel>[1],
@@ -213,6 +221,7 @@ async function firstModel(
   }
 }
 
+/** The `result` line of a session that could not be started. */
 const failedStart = (message: string, reason: string): Record<string, unknown> => ({
   type: 'result',
   subtype: 'error_during_execution',
@@ -233,7 +242,7 @@ const failedStart = (message: string, reason: string): Record<string, unknown> =
   uuid: crypto.randomUUID(),
 });
 
-/** Frames from stdin, each as soon as its line is there. */
+/** Passes each frame of stdin to the loop as soon as its line is complete. */
 async function serve(agent: AgentLoop): Promise<void> {
   const decoder = new JsonlDecoder();
   const take = (frames: ReturnType<JsonlDecoder['decode']>): void => {
@@ -251,21 +260,24 @@ async function serve(agent: AgentLoop): Promise<void> {
   agent.endInput();
 }
 
-/** One question, from the words of the command line or from stdin. */
-async function ask(agent: AgentLoop, words: string | undefined): Promise<void> {
-  let question = words ?? '';
-  if (words === undefined) {
+/** Submits one prompt: the argument of `-p`, or everything on stdin. */
+async function ask(agent: AgentLoop, argument: string | undefined): Promise<void> {
+  let prompt = argument ?? '';
+  if (argument === undefined) {
     process.stdin.setEncoding('utf8');
-    for await (const chunk of process.stdin) question += String(chunk);
+    for await (const chunk of process.stdin) prompt += String(chunk);
   }
-  if (question.trim() === '')
-    throw new DuolaneError('invalid', 'there is no question: duolane-agent -p "question"');
-  agent.submit({ uuid: undefined, content: question, priority: 'next', query: true });
+  if (prompt.trim() === '')
+    throw new DuolaneError(
+      'invalid',
+      'missing argument <prompt>: expected duolane-agent -p "question", or the question on stdin',
+    );
+  agent.submit({ uuid: undefined, content: prompt, priority: 'next', query: true });
   agent.endInput();
 }
 
 main().catch((reason: unknown) => {
-  // The iteration over stdin fails when it is destroyed at the end: that is no error of the session.
+  // `exit` destroys stdin, which rejects the iteration over it. That is the normal end of a session.
   if (process.exitCode !== undefined) return;
   note(
     reason instanceof DuolaneError

@@ -1,2 +1,2 @@
-/** Of the agent; also told as `claude_code_version`, where hosts look for one. */
+/** The version of `duolane-agent`. Hosts read it from `claude_code_version`. */
 export const VERSION = '0.1.0';

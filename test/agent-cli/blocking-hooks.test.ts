@@ -37,7 +37,7 @@ const called = (host: RawHost): boolean =>
   host.seen.some(({ request }) => JSON.stringify(request ?? {}).includes('"tools/call"'));
 
 describe.each(['throws', 'times out'] as const)('a blocking hook that %s', (failure) => {
-  const why = failure === 'throws' ? 'the policy service is down' : 'did not answer within';
+  const why = failure === 'throws' ? 'the policy service is down' : 'timed out after';
 
   test('on UserPromptSubmit keeps the prompt from the model', async () => {
     await using run = await turnWith('UserPromptSubmit', failure);
@@ -92,7 +92,7 @@ test('a hook without onFailure that times out is reported, and the turn goes on'
   host.prompt('go');
   expect(requestOf(await host.asked('hook_callback'))).toMatchObject({ callback_id: 'h' });
   expect(await host.type('system', 'informational')).toMatchObject({
-    content: 'UserPromptSubmit hook did not answer within 0.05 s',
+    content: 'UserPromptSubmit hook timed out after 50 ms: no response of the host',
     tag: 'hook_callback_failed',
   });
   expect(await host.result()).toMatchObject({ result: 'ran' });

@@ -50,7 +50,7 @@ test('a server with a bad address is failed with a reason that names it', async 
   const { mcpServers } = (await host.answered('s'))['response'] as { mcpServers: JsonObject[] };
   expect(mcpServers.map(({ name, status, error }) => [name, status, error])).toEqual([
     ['away', 'failed', expect.stringContaining('http://127.0.0.1:9')],
-    ['bad', 'failed', 'the server bad has no valid url'],
-    ['odd', 'failed', 'unknown type of server: pigeon; use stdio, http or sse'],
+    ['bad', 'failed', 'invalid url "nowhere" of MCP server "bad": expected a URL'],
+    ['odd', 'failed', 'unknown server type "pigeon"; available: stdio, http, sse'],
   ]);
 });

@@ -97,13 +97,13 @@ test.each([
 
 test.each([
   [['--max-turns', 'many'], '--max-turns must be a whole number'],
-  [['--permission-mode=bogus'], '--permission-mode must be one of'],
-  [['--json-schema', '{'], '--json-schema must be a JSON object'],
-  [['--mcp-config', '{"mcpServers":'], '--mcp-config must be a JSON object'],
-  [['--settings', '{}', '--mcp-config', '{bad'], '--mcp-config must be a JSON object'],
-  [['--output-format', 'stream-json'], 'needs --verbose'],
-  [['--model', 'script:./missing.json'], 'could not be read'],
-  [['--model', 'claude-sonnet-5'], 'no provider for the model'],
+  [['--permission-mode=bogus'], 'invalid --permission-mode "bogus": expected default'],
+  [['--json-schema', '{'], 'invalid --json-schema "{": expected a JSON object'],
+  [['--mcp-config', '{"mcpServers":'], 'invalid --mcp-config: expected a JSON object'],
+  [['--settings', '{}', '--mcp-config', '{bad'], 'invalid --mcp-config: expected a JSON object'],
+  [['--output-format', 'stream-json'], 'must be given together with --verbose'],
+  [['--model', 'script:./missing.json'], 'cannot read script'],
+  [['--model', 'claude-sonnet-5'], 'unknown model "claude-sonnet-5"'],
 ])('a bad value ends the process with 1: %j', async (args, text) => {
   await using ws = await Workspace.open();
   const model = args.includes('--model') ? [] : ['--model', await ws.script([])];

@@ -134,7 +134,7 @@ suite('a way out of the sandbox', missing(), () => {
     await using host = new RawHost(ws, ['--settings', settings, '--model', model]);
     const { code, stderr } = await host.transport.exited;
     expect(code).toBe(1);
-    expect(stderr).toContain(`"${join(ws.cwd, 'lock.json')}" cannot be found; make it first`);
+    expect(stderr).toContain(`"${join(ws.cwd, 'lock.json')}" was not found; create it first`);
   }, 60_000);
 
   test('the file tools keep hooks and settings of every working directory', async () => {

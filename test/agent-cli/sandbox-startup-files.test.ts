@@ -295,7 +295,7 @@ suite('what other programs run later', missing(), () => {
     await using host = new RawHost(ws, ['--settings', settings, '--model', model]);
     const { code, stderr } = await host.transport.exited;
     expect(code).toBe(1);
-    expect(stderr).toContain('is a link, so it cannot be protected');
+    expect(stderr).toContain('cannot be protected, since it is a link');
     expect(await readdir(ws.cwd)).toEqual(['.vscode']);
   }, 60_000);
 });

@@ -360,7 +360,7 @@ test('without bubblewrap nothing runs, and the CLI says why', async () => {
     host.prompt('go');
     const { code, stderr } = await host.transport.exited;
     expect(code).toBe(1);
-    expect(stderr).toContain('the setting "sandbox" is enabled and bubblewrap cannot');
+    expect(stderr).toContain('cannot run commands in the sandbox of the settings: b');
   }
   expect(existsSync(marker)).toBe(false);
 });

@@ -100,7 +100,7 @@ describe('built-in tools', () => {
       ['--permission-mode=bypassPermissions', '--allow-dangerously-skip-permissions'],
     );
     expect(results[0]).toEqual(['out\nerr\n(exit code 3)', true]);
-    expect(results[1]).toEqual([expect.stringContaining('ended after 200 ms'), true]);
+    expect(results[1]).toEqual([expect.stringContaining('timed out after 200 ms'), true]);
     expect(results[2]).toEqual([expect.stringContaining('(200000 more characters)'), false]);
     expect(results[3]).toEqual([expect.stringContaining('work'), false]);
   });

@@ -5,7 +5,7 @@ import { parseFlags, splitList } from './flags.ts';
 
 const SDK = '--output-format stream-json --verbose --input-format stream-json'.split(' ');
 
-test('what the TypeScript SDK passes', () => {
+test('the flags of the TypeScript SDK are parsed', () => {
   const flags = parseFlags([
     ...SDK,
     '--max-turns=3',
@@ -44,7 +44,7 @@ test('what the TypeScript SDK passes', () => {
   });
 });
 
-test('what the Python SDK passes: two words, kebab or camel case', () => {
+test('the flags of the Python SDK are parsed: separate values, kebab or camel case', () => {
   const python = [
     '--system-prompt',
     '',
@@ -92,7 +92,7 @@ test('both spellings of a flag mean the same, whatever its value', () => {
   );
 });
 
-test('flags that mean nothing here are noted, unknown ones too, and nothing else is eaten', () => {
+test('ignored and unknown flags become notices and consume no other argument', () => {
   const flags = parseFlags([
     '--betas=x',
     '--await-initialize',
@@ -107,13 +107,13 @@ test('flags that mean nothing here are noted, unknown ones too, and nothing else
   expect(flags).toMatchObject({ print: true, prompt: 'the question', verbose: true });
 });
 
-test('a mode that only the vendor has is asked for in vain: noted, and people are asked', () => {
+test('the permission mode "auto" becomes "default", with a notice', () => {
   const { permissionMode, notes } = parseFlags(['--permission-mode=auto']);
   expect(permissionMode).toBe('default');
   expect(notes).toEqual([expect.stringContaining('auto is not supported')]);
 });
 
-test('words behind -- are the question', () => {
+test('arguments after -- are the prompt', () => {
   expect(parseFlags(['-p', '--', '--model', 'is what?']).prompt).toBe('--model is what?');
 });
 
@@ -121,13 +121,13 @@ test.each([
   [['--max-turns=0'], 'at least 1'],
   [['--max-turns=1.5'], 'a whole number'],
   [['--max-budget-usd=free'], 'a number'],
-  [['--model'], 'needs a value'],
-  [['--input-format=stream-json'], 'needs --output-format=stream-json'],
+  [['--model'], 'missing value of --model'],
+  [['--input-format=stream-json'], 'invalid --output-format "text": expected "stream-json"'],
   [['--permission-mode=bypassPermissions'], '--allow-dangerously-skip-permissions'],
-  [['--permission-prompt-tool=mcp__x'], 'must be stdio'],
-  [['--session-id=1'], 'must be a UUID'],
-  [['--json-schema=[]'], 'must be a JSON object'],
-])('%j is refused in words', (argv, text) => {
+  [['--permission-prompt-tool=mcp__x'], 'expected "stdio"'],
+  [['--session-id=1'], 'expected a UUID'],
+  [['--json-schema=[]'], 'expected a JSON object'],
+])('%j is refused with an error that names the flag', (argv, text) => {
   expect(() => parseFlags(argv)).toThrow(text);
 });
 
@@ -137,7 +137,7 @@ test('thinking can be switched off or given a budget', () => {
   expect(parseFlags(['--max-thinking-tokens=2048']).maxThinkingTokens).toBe(2048);
 });
 
-test('lists are parted by commas and spaces, but not inside parentheses', () => {
+test('lists are split at commas and spaces, but not inside parentheses', () => {
   expect(splitList('a,b  c , Bash(git log, x y),')).toEqual(['a', 'b', 'c', 'Bash(git log, x y)']);
   expect(splitList('Bash(a (b) c), d(e, f')).toEqual(['Bash(a (b) c)', 'd(e, f']);
   expect(splitList('(((')).toEqual(['(((']);

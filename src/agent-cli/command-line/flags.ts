@@ -15,12 +15,12 @@ export const isPermissionMode = (value: unknown): value is PolicyMode =>
 
 export type PrintFormat = 'text' | 'json' | 'stream-json';
 
-/** What the command line said, checked; nothing in it has been read from disk or network yet. */
+/** The validated command line. Files that it names have not been read yet. */
 export interface AgentFlags {
   readonly help: boolean;
   readonly version: boolean;
   readonly print: boolean;
-  /** Free words: the question of `-p`. */
+  /** The positional arguments: the prompt of `-p`. */
   readonly prompt: string | undefined;
   readonly inputFormat: 'text' | 'stream-json';
   readonly outputFormat: PrintFormat;
@@ -36,18 +36,18 @@ export interface AgentFlags {
   readonly appendSystemPrompt: string | undefined;
   readonly permissionMode: PolicyMode;
   readonly allowBypass: boolean;
-  /** `stdio`: ask the host. */
+  /** `stdio`: permission requests go to the host. */
   readonly permissionPromptTool: string | undefined;
   readonly allowedTools: readonly string[];
   readonly disallowedTools: readonly string[];
   /** Names of built-in tools; `default` is all of them. */
   readonly tools: readonly string[];
-  /** Each is JSON or a path; in the order given. */
+  /** Each item is JSON or a path, in the order of the command line. */
   readonly mcpConfig: readonly string[];
   readonly settings: string | undefined;
-  /** Whose settings files are read: user, project, local. */
+  /** Which settings files are read: user, project, local. */
   readonly settingSources: readonly string[];
-  /** Rules of the operator, JSON or a path. */
+  /** Settings of the operator: JSON or a path. */
   readonly managedSettings: string | undefined;
   readonly addDirs: readonly string[];
   readonly resume: string | undefined;
@@ -59,13 +59,16 @@ export interface AgentFlags {
   readonly mirror: boolean;
   readonly partialMessages: boolean;
   readonly replayUserMessages: boolean;
-  /** What guards something and is not in force: nothing may run. One sentence each. */
+  /** Errors about flags that would guard something and are not supported: nothing may run. */
   readonly refused: readonly string[];
-  /** What was asked for and is not done, one sentence each, for stderr and the message lane. */
+  /** Notices about flags without effect, for stderr and the message lane. */
   readonly notes: readonly string[];
 }
 
-/** How many words a flag takes: none, one, as many as follow, or one if it does not look like a flag. */
+/**
+ * How many arguments a flag takes: `none`, `one`, `many` (all up to the next flag), or `optional`
+ * (the next argument, unless it is a flag).
+ */
 type Arity = 'none' | 'one' | 'many' | 'optional';
 
 const SUPPORTED: Readonly<Record<string, Arity>> = {
@@ -110,7 +113,10 @@ const SUPPORTED: Readonly<Record<string, Arity>> = {
   'replay-user-messages': 'none',
 };
 
-/** Flags of the official SDKs that mean nothing here: taken, so that the SDK can drive us, and noted. */
+/**
+ * Flags of the official SDKs without effect here. They are accepted, so that those SDKs can drive
+ * this CLI, and a notice reports each.
+ */
 const IGNORED: Readonly<Record<string, Arity>> = {
   'thinking-display': 'one',
   'task-budget': 'one',
@@ -131,7 +137,7 @@ const IGNORED: Readonly<Record<string, Arity>> = {
   'enable-auth-status': 'none',
 };
 
-/** Flags without which the run would be another than was asked for; with the reason and the fix. */
+/** Flags that cannot be ignored: without their effect the session would have a different history. */
 const REFUSED: Readonly<Record<string, Arity>> = { 'resume-drops-turn': 'one' };
 
 const SHORT: Readonly<Record<string, string>> = {
@@ -142,37 +148,38 @@ const SHORT: Readonly<Record<string, string>> = {
   v: 'version',
 };
 
-interface Words {
+interface Arguments {
   readonly values: ReadonlyMap<string, readonly string[]>;
-  readonly free: readonly string[];
+  readonly positional: readonly string[];
   readonly unknown: readonly string[];
 }
 
-/** `--flag=value`, `--flag value`, camel or kebab case, `-p`; `--` ends the flags. */
-function readWords(argv: readonly string[]): Words {
+/** Reads `--flag=value`, `--flag value`, camel or kebab case, and `-p`; `--` ends the flags. */
+function readArguments(argv: readonly string[]): Arguments {
   const values = new Map<string, string[]>();
-  const free: string[] = [];
+  const positional: string[] = [];
   const unknown: string[] = [];
-  const words = [...argv];
-  for (let word = words.shift(); word !== undefined; word = words.shift()) {
-    const match = /^--?([A-Za-z][\w-]*)(?:=([\s\S]*))?$/.exec(word);
-    if (word === '--') {
-      free.push(...words.splice(0));
+  const rest = [...argv];
+  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    const match = /^--?([A-Za-z][\w-]*)(?:=([\s\S]*))?$/.exec(arg);
+    if (arg === '--') {
+      positional.push(...rest.splice(0));
     } else if (!match) {
-      free.push(word);
+      positional.push(arg);
     } else {
-      const name = flagName(match[1] ?? '', word.startsWith('--'));
+      const name = flagName(match[1] ?? '', arg.startsWith('--'));
       const arity = SUPPORTED[name] ?? IGNORED[name] ?? REFUSED[name];
       const taken = values.get(name) ?? [];
       values.set(name, taken);
       if (arity === undefined) {
-        unknown.push(word);
-        if (match[2] === undefined && words[0]?.startsWith('-') === false) words.shift();
+        unknown.push(arg);
+        // The argument after an unknown flag is most likely its value, not the prompt.
+        if (match[2] === undefined && rest[0]?.startsWith('-') === false) rest.shift();
       } else if (match[2] !== undefined) taken.push(match[2]);
-      else taken.push(...takeValues(name, arity, words));
+      else taken.push(...takeValues(name, arity, rest));
     }
   }
-  return { values, free, unknown };
+  return { values, positional, unknown };
 }
 
 function flagName(written: string, long: boolean): string {
@@ -180,29 +187,26 @@ function flagName(written: string, long: boolean): string {
   return written.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-function takeValues(name: string, arity: Arity, words: string[]): string[] {
-  const isValue = (word: string | undefined): boolean =>
-    word !== undefined && !/^--?[A-Za-z]/.test(word);
+/** Removes the values of a flag from the front of `rest` and returns them. */
+function takeValues(name: string, arity: Arity, rest: string[]): string[] {
+  const isValue = (arg: string | undefined): boolean =>
+    arg !== undefined && !/^--?[A-Za-z]/.test(arg);
   if (arity === 'none') return [''];
-  if (arity === 'optional') return isValue(words[0]) ? [words.shift() as string] : [''];
-  if (arity === 'one') {
-    const value = words.shift();
-    if (value === undefined) throw new DuolaneError('invalid', `--${name} needs a value`);
-    return [value];
-  }
+  if (arity === 'optional') return isValue(rest[0]) ? [rest.shift() as string] : [''];
   const taken: string[] = [];
-  while (isValue(words[0])) taken.push(words.shift() as string);
-  if (taken.length === 0) throw new DuolaneError('invalid', `--${name} needs a value`);
+  if (arity === 'one') taken.push(...rest.splice(0, 1));
+  else while (isValue(rest[0])) taken.push(rest.shift() as string);
+  if (taken.length === 0) throw new DuolaneError('invalid', `missing value of --${name}`);
   return taken;
 }
 
 /**
- * The command line, both spellings, as the official TypeScript and Python SDKs write it. A flag
- * that we do not support is noted, never refused; a value that makes no sense throws `invalid`
- * with a sentence for the person who typed it.
+ * Parses the command line in both spellings, as the official TypeScript and Python SDKs write it. A
+ * flag without effect becomes a notice, except for those of `REFUSED`. Throws `invalid` for an
+ * invalid value.
  */
 export function parseFlags(argv: readonly string[]): AgentFlags {
-  const { values, free, unknown } = readWords(argv);
+  const { values, positional, unknown } = readArguments(argv);
   const has = (name: string): boolean => values.has(name);
   const last = (name: string): string | undefined => values.get(name)?.at(-1);
   const list = (name: string): string[] =>
@@ -211,22 +215,22 @@ export function parseFlags(argv: readonly string[]): AgentFlags {
     ...[...values.keys()]
       .filter((name) => name in IGNORED)
       .map((name) => `--${name} is not supported and was ignored`),
-    ...unknown.map((word) => `${word} is not a flag of this program and was ignored`),
+    ...unknown.map((flag) => `unknown flag "${flag}" was ignored`),
   ];
   const bypass = has('dangerously-skip-permissions');
-  const asked = bypass ? 'bypassPermissions' : (last('permission-mode') ?? 'default');
-  // A model that judges calls is the vendor's; to ask is the safe way to do without.
-  const mode = asked === 'auto' ? 'default' : asked;
-  if (asked === 'auto')
+  const wanted = bypass ? 'bypassPermissions' : (last('permission-mode') ?? 'default');
+  // In mode `auto` a model of the vendor decides about calls. Asking the user is the safe substitute.
+  const mode = wanted === 'auto' ? 'default' : wanted;
+  if (wanted === 'auto')
     notes.push(
-      '--permission-mode=auto is not supported: as default, calls that no rule allows are asked about',
+      '--permission-mode=auto is not supported; mode "default" is used, which asks before each call that no rule allows',
     );
   const allowBypass = bypass || has('allow-dangerously-skip-permissions');
   if (!isPermissionMode(mode)) throw badChoice('permission-mode', mode, PERMISSION_MODES);
   if (mode === 'bypassPermissions' && !allowBypass) {
     throw new DuolaneError(
       'invalid',
-      '--permission-mode=bypassPermissions also needs --allow-dangerously-skip-permissions',
+      '--permission-mode=bypassPermissions must be given together with --allow-dangerously-skip-permissions',
     );
   }
   const outputFormat = choice('output-format', last('output-format') ?? 'text', [
@@ -238,7 +242,7 @@ export function parseFlags(argv: readonly string[]): AgentFlags {
     help: has('help'),
     version: has('version'),
     print: has('print'),
-    prompt: free.length > 0 ? free.join(' ') : undefined,
+    prompt: positional.length > 0 ? positional.join(' ') : undefined,
     inputFormat: choice('input-format', last('input-format') ?? 'text', [
       'text',
       'stream-json',
@@ -280,37 +284,41 @@ export function parseFlags(argv: readonly string[]): AgentFlags {
     replayUserMessages: has('replay-user-messages'),
     refused: [...values.keys()]
       .filter((name) => name in REFUSED)
-      .map((name) => `--${name} is not supported by duolane-agent; leave it out`),
+      .map((name) => `--${name} is not supported by duolane-agent; remove it`),
     notes,
   };
   check(flags);
   return flags;
 }
 
+/** Throws `invalid` for flags that contradict each other. */
 function check(flags: AgentFlags): void {
   const { inputFormat, outputFormat, permissionPromptTool, sessionId } = flags;
   if (inputFormat === 'stream-json' && outputFormat !== 'stream-json') {
     throw new DuolaneError(
       'invalid',
-      `--input-format=stream-json needs --output-format=stream-json, got ${outputFormat}`,
+      `invalid --output-format "${outputFormat}": expected "stream-json" together with --input-format=stream-json`,
     );
   }
   if (outputFormat === 'stream-json' && !flags.verbose) {
-    throw new DuolaneError('invalid', '--output-format=stream-json needs --verbose');
+    throw new DuolaneError(
+      'invalid',
+      '--output-format=stream-json must be given together with --verbose',
+    );
   }
   if (permissionPromptTool !== undefined && permissionPromptTool !== 'stdio') {
     throw new DuolaneError(
       'invalid',
-      `--permission-prompt-tool must be stdio (ask the host), got ${permissionPromptTool}`,
+      `invalid --permission-prompt-tool "${permissionPromptTool}": expected "stdio", which asks the host`,
     );
   }
   if (sessionId !== undefined && !UUID.test(sessionId)) {
-    throw new DuolaneError('invalid', `--session-id must be a UUID, got ${sessionId}`);
+    throw new DuolaneError('invalid', `invalid --session-id "${sessionId}": expected a UUID`);
   }
   if (sessionId !== undefined && (flags.resume || flags.continue) && !flags.forkSession) {
     throw new DuolaneError(
       'invalid',
-      '--session-id with --resume or --continue also needs --fork-session',
+      '--session-id with --resume or --continue must be given together with --fork-session',
     );
   }
 }
@@ -318,9 +326,9 @@ function check(flags: AgentFlags): void {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * `a,b c(d, e)`: commas and spaces part the items, but not inside parentheses. A parenthesis that is
- * never closed keeps the rest of the text: `Bash(git *` parted at its space would be the rule `Bash`,
- * for every command. `parseRule` refuses it.
+ * Splits `a,b c(d, e)` at commas and spaces outside of parentheses. An unclosed parenthesis keeps the
+ * rest of the text in its item, and `parseRule` refuses that item. Split at its space, `Bash(git *`
+ * would become the rule `Bash`, which applies to every command.
  */
 export function splitList(text: string): string[] {
   const items: string[] = [];
@@ -348,7 +356,7 @@ function choice<T extends string>(name: string, value: string, choices: readonly
 }
 
 const badChoice = (name: string, value: string, choices: readonly string[]): DuolaneError =>
-  new DuolaneError('invalid', `--${name} must be one of ${choices.join(', ')}, got ${value}`);
+  new DuolaneError('invalid', `invalid --${name} "${value}": expected ${choices.join(', ')}`);
 
 function number(
   name: string,
@@ -359,7 +367,10 @@ function number(
   const value = Number(text);
   if (!Number.isFinite(value) || value < min || (integer && !Number.isInteger(value))) {
     const kind = integer ? 'a whole number' : 'a number';
-    throw new DuolaneError('invalid', `--${name} must be ${kind} of at least ${min}, got ${text}`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid --${name} "${text}": expected ${kind} of at least ${min}`,
+    );
   }
   return value;
 }
@@ -370,10 +381,10 @@ function schema(text: string | undefined): JsonObject | undefined {
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
   } catch {
-    // Said below.
+    // Text that is not JSON gets the same error as JSON that is not an object.
   }
   throw new DuolaneError(
     'invalid',
-    `--json-schema must be a JSON object, got ${text.slice(0, 60)}`,
+    `invalid --json-schema "${text.slice(0, 60)}": expected a JSON object`,
   );
 }

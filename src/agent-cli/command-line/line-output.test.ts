@@ -27,7 +27,7 @@ test('write never waits; drained() does while the pipe is full', async () => {
   expect(pipe.listenerCount('drain')).toBe(0);
 });
 
-test('a reader that left is told once, ends the wait, and gets nothing more', async () => {
+test('a closed pipe aborts `gone`, ends the wait and drops later writes', async () => {
   const pipe = new Pipe();
   const output = new LineOutput(pipe);
   pipe.full = true;

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
 
-/** Something to write lines to: stdout, or a list in a test. */
+/** The part of a writable stream that `LineOutput` uses. */
 export interface Sink {
   write(text: string): boolean;
   once(event: 'drain', listener: () => void): unknown;
@@ -11,9 +11,9 @@ export interface Sink {
 }
 
 /**
- * The one way to stdout: whole lines, in the order of the calls. `write` never waits, so control
- * answers always get through; whoever produces much awaits `drained()` between lines. A reader that
- * left (EPIPE) is told once, and what is written after that goes nowhere.
+ * The only writer of stdout: complete lines, in the order of the calls. `write` never waits, so that
+ * control responses are not delayed; code that writes many lines awaits `drained()` between them.
+ * When the reader closes the pipe (EPIPE), `gone` aborts and later writes are dropped.
  */
 export class LineOutput {
   readonly #sink: Sink;
@@ -25,7 +25,7 @@ export class LineOutput {
     sink.on('error', (error) => this.#gone.abort(error));
   }
 
-  /** Aborts when nobody reads any more. */
+  /** Aborts when the reader closes the pipe. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
@@ -34,13 +34,13 @@ export class LineOutput {
     this.text(encodeLine(message));
   }
 
-  /** Plain text, for the formats that are no protocol. */
+  /** Writes text as it is, for `--output-format text`. */
   text(text: string): void {
     if (this.#gone.signal.aborted) return;
     this.#full = !this.#sink.write(text);
   }
 
-  /** Resolves when the pipe has room again, or when nobody reads. */
+  /** Resolves when the pipe accepts more, or when its reader closed it. */
   async drained(): Promise<void> {
     if (!this.#full || this.#gone.signal.aborted) return;
     await new Promise<void>((resolve) => {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -19,8 +19,8 @@ export interface SettingsFile {
 }
 
 /**
- * The settings files of `--setting-sources`, those that there are. Throws `invalid` for one that
- * cannot be read: it may hold a rule that denies something.
+ * Reads the settings files of `--setting-sources`; a file that does not exist is left out. Throws
+ * `invalid` for a file that cannot be read, since it may contain a deny rule.
  */
 export async function readSettingsFiles(
   sources: readonly string[],
@@ -44,11 +44,12 @@ export async function readSettingsFiles(
 async function readOne(path: string): Promise<SettingsFile | undefined> {
   try {
     const settings: unknown = JSON.parse(await readFile(path, 'utf8'));
-    if (!isObject(settings)) throw new Error('it is no JSON object');
+    if (!isObject(settings)) throw new Error('expected a JSON object');
     return { path, settings };
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `invalid settings file ${path}: ${why}`, { cause });
+    throw new DuolaneError('invalid', `invalid settings file "${path}": ${errorMessage(cause)}`, {
+      cause,
+    });
   }
 }

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { asObject, isObject, type JsonObject } from '../../json.ts';
 import { type AgentFlags, isPermissionMode } from './flags.ts';
 import { DEFAULT_RETRY, type RetryPolicy } from '../../event/retry/retry-policy.ts';
@@ -12,34 +12,33 @@ export interface Price {
   readonly output: number;
 }
 
-/** What `--settings`, the flags and the environment say together. */
+/** The settings of a session, merged from `--settings`, the flags and the environment. */
 export interface Settings {
   readonly policy: Policy;
   readonly directories: readonly string[];
-  /** By model name; a model without one costs nothing that we know of. */
+  /** By model name. The cost of a model without a price counts as 0. */
   readonly prices: Readonly<Record<string, Price>>;
   readonly retry: RetryPolicy;
-  /** Names of secrets in the environment that Bash and stdio servers get; `*` for any ending. */
+  /** Names of secrets in the environment that Bash and stdio servers get; a final `*` is a wildcard. */
   readonly passEnv: readonly string[];
-  /** The settings object as it was given. */
+  /** The object of `--settings`, unchanged. */
   readonly given: JsonObject;
 }
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** JSON text, or the path of a file with it. Throws `invalid`, naming `flag`. */
+/** Reads the value of `flag`: JSON text, or the path of a JSON file. Throws `invalid` otherwise. */
 export async function jsonArgument(flag: string, value: string, cwd: string): Promise<JsonObject> {
   const inline = value.trim().startsWith('{');
   try {
     const text = inline ? value : await readText(value, cwd);
     const parsed: unknown = JSON.parse(text);
     if (isObject(parsed)) return parsed;
-    throw new Error('not an object');
+    throw new Error('the JSON is not an object');
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
     throw new DuolaneError(
       'invalid',
-      `--${flag} must be a JSON object or the path of one: ${why}`,
+      `invalid --${flag}: expected a JSON object or the path of one: ${errorMessage(cause)}`,
       { cause },
     );
   }
@@ -53,7 +52,10 @@ async function readText(path: string, cwd: string): Promise<string> {
   return readFile(paths.resolve(cwd, path), 'utf8');
 }
 
-/** `others` are further settings, of files or of the operator: their permissions are added. */
+/**
+ * Merges the settings of a session. `others` are those of settings files and of the operator: only
+ * their permissions count.
+ */
 export function readSettings(
   given: JsonObject,
   flags: AgentFlags,
@@ -66,6 +68,7 @@ export function readSettings(
   const defaultMode = permissions
     .map((each) => each['defaultMode'])
     .find((mode) => isPermissionMode(mode));
+  // Settings never start the mode `bypassPermissions`: it needs its own flag.
   const mode =
     flags.permissionMode === 'default' &&
     isPermissionMode(defaultMode) &&
@@ -87,14 +90,14 @@ export function readSettings(
   };
 }
 
-/** Throws `invalid` for what is no object: a rule in it that denies something would be lost. */
+/** The `permissions` of settings. Throws `invalid` for another type: a deny rule could get lost. */
 export function permissionsOf(settings: JsonObject): JsonObject {
   const { permissions = {} } = settings;
   if (isObject(permissions)) return permissions;
   throw new DuolaneError('invalid', 'invalid setting "permissions": expected an object');
 }
 
-/** A list of texts, or none. Throws `invalid` for anything else. */
+/** Reads a list of strings; undefined is an empty list. Throws `invalid` for anything else. */
 export function readNames(name: string, value: unknown): readonly string[] {
   if (value === undefined) return [];
   if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
@@ -109,7 +112,7 @@ function readPrices(given: JsonObject, env: Env): Record<string, Price> {
     } catch (cause) {
       throw new DuolaneError(
         'invalid',
-        'DUOLANE_PRICES must be JSON: {"model": {"input": 1, "output": 5}}',
+        'invalid DUOLANE_PRICES: expected JSON, e.g. {"model": {"input": 1, "output": 5}}',
         { cause },
       );
     }
@@ -120,7 +123,7 @@ function readPrices(given: JsonObject, env: Env): Record<string, Price> {
     if (typeof input !== 'number' || typeof output !== 'number') {
       throw new DuolaneError(
         'invalid',
-        `the price of ${model} must be {"input": n, "output": n}, in USD per million tokens`,
+        `invalid price of model "${model}": expected {"input": n, "output": n}, in USD per million tokens`,
       );
     }
     prices[model] = { input, output };
@@ -129,6 +132,7 @@ function readPrices(given: JsonObject, env: Env): Record<string, Price> {
 }
 
 function readRetry(given: JsonObject, env: Env): RetryPolicy {
+  /** A number of at least 0, or the default. */
   const pick = (value: unknown, otherwise: number): number => {
     const number = typeof value === 'string' && value !== '' ? Number(value) : value;
     return typeof number === 'number' && number >= 0 ? number : otherwise;
@@ -143,7 +147,7 @@ function readRetry(given: JsonObject, env: Env): RetryPolicy {
   };
 }
 
-/** What some tokens cost; 0 without a price. */
+/** The cost of these tokens in USD; 0 without a price. */
 export const costOf = (usage: TokenUsage, price: Price | undefined): number =>
   price === undefined
     ? 0

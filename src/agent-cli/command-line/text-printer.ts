@@ -4,9 +4,9 @@ import type { LineOutput } from './line-output.ts';
 import { asObject, asString } from '../../json.ts';
 
 /**
- * What a person sees of the messages: with `text` the answer as it is streamed, with `json` the
- * result, with `stream-json` every message. An answer that is withdrawn for a retry cannot be taken
- * back from a terminal: a line says so.
+ * Returns the writer of an output format: `text` prints the model's text while it is streamed, `json`
+ * the result, `stream-json` every message. Text of an attempt that is retried cannot be removed from
+ * a terminal, so a line marks where the message starts again.
  */
 export function printer(format: PrintFormat, output: LineOutput): (message: JsonObject) => void {
   if (format === 'stream-json') return (message) => output.write(message);
@@ -16,25 +16,26 @@ export function printer(format: PrintFormat, output: LineOutput): (message: Json
     };
   }
   let line = '';
-  const say = (text: string): void => {
+  const print = (text: string): void => {
     output.text(text);
     line = text.slice(-1) === '\n' ? '' : 'open';
   };
   const endLine = (): void => {
-    if (line !== '') say('\n');
+    if (line !== '') print('\n');
   };
   return (message) => {
     const event = asObject(message['event']);
     const delta = asObject(event['delta']);
-    if (delta['type'] === 'text_delta') say(asString(delta['text']));
+    if (delta['type'] === 'text_delta') print(asString(delta['text']));
     else if (event['type'] === 'content_block_stop') endLine();
     else if (message['subtype'] === 'api_retry' && message['discard'] === true) {
-      say('[the connection broke; the answer starts again]\n');
+      print('[the connection was lost; the message starts again]\n');
     } else if (message['type'] === 'result' && message['is_error'] === true) {
       const errors = message['errors'];
-      say(`${asString(message['result'], Array.isArray(errors) ? errors.join('\n') : 'failed')}\n`);
+      const text = Array.isArray(errors) ? errors.join('\n') : 'failed';
+      print(`${asString(message['result'], text)}\n`);
     } else if (message['type'] === 'result' && 'structured_output' in message) {
-      say(`${JSON.stringify(message['structured_output'])}\n`);
+      print(`${JSON.stringify(message['structured_output'])}\n`);
     }
   };
 }

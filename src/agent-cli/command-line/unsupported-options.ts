@@ -3,19 +3,20 @@ import { asArray, asObject, isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from './flags.ts';
 
 /**
- * What a host may ask for and this CLI does not do. A guard (hooks, deny rules, a policy) that would
- * not be in force is refused, and nothing runs; anything else is announced on the message lane.
+ * Options that a host may set and this CLI does not support. A guard (hooks, deny rules, a policy)
+ * that would have no effect is refused, and nothing runs: the user relies on it. Any other option
+ * without effect becomes a notice on the message lane.
  */
 
-/** Settings that are in force here. */
+/** Supported settings of `--settings`. */
 const SETTINGS = new Set(['passEnv', 'permissions', 'prices', 'retry', 'sandbox']);
-/** And those that are in force in other settings than `--settings`. */
+/** Supported settings of every other source. */
 const SETTINGS_ELSEWHERE = new Set(['permissions']);
 const PERMISSIONS = new Set(['allow', 'deny', 'ask', 'defaultMode', 'additionalDirectories']);
-/** Settings that guard something and are not in force. */
+/** Settings that guard something and are not supported. */
 const GUARDS = new Set(['hooks']);
 
-/** Fields of `initialize` that are in force here. */
+/** Supported fields of `initialize`. */
 const INITIALIZE = new Set([
   'subtype',
   'hooks',
@@ -27,7 +28,7 @@ const INITIALIZE = new Set([
   'sdkMcpServerManifests',
 ]);
 
-/** Hooks that could prevent something which does happen here, and are not called. */
+/** Hooks that this CLI never calls, although they could prevent something that it does. */
 const UNCALLED_GUARDS = new Set([
   'PermissionRequest',
   'Elicitation',
@@ -46,22 +47,22 @@ const isSet = (value: unknown): boolean =>
 export const refuseOptions = (what: string, fix: string): DuolaneError =>
   new DuolaneError('unsupported', `${what} is not supported by duolane-agent; ${fix}`);
 
-/** Where settings come from, which decides what of them is in force. */
+/** The source of settings, which decides which of them take effect. */
 interface SettingsKind {
-  /** `--settings`: all that this CLI knows, the sandbox included. Elsewhere, permissions alone. */
+  /** `--settings`: all supported settings, including the sandbox. Otherwise only permissions. */
   readonly main?: boolean;
-  /** `apply_flag_settings`: of the permissions, the rules alone. */
+  /** `apply_flag_settings`: only the rules of the permissions. */
   readonly rulesOnly?: boolean;
 }
 
-/** Throws `unsupported` for a guard; returns the names of the other settings without effect. */
+/** Returns the names of settings without effect. Throws `unsupported` if one of them is a guard. */
 export function ignoredSettings(
   given: JsonObject,
   where: string,
   { main = false, rulesOnly = false }: SettingsKind = {},
 ): readonly string[] {
   if (!main && isSet(given['sandbox']))
-    throw refuseOptions(`sandbox of ${where}`, 'give it as the option sandbox, or with --settings');
+    throw refuseOptions(`sandbox of ${where}`, 'set the option sandbox, or use --settings');
   for (const [name, value] of Object.entries(asObject(given['permissions'])))
     if (!PERMISSIONS.has(name) && isSet(value))
       throw refuseOptions(`permissions.${name} of ${where}`, "remove it, or use the vendor's CLI");
@@ -83,13 +84,16 @@ export function ignoredSettings(
   ];
 }
 
-/** The fields of `initialize` without effect here. */
+/** The fields of an `initialize` request without effect. */
 export const ignoredFields = (request: JsonObject): readonly string[] =>
   Object.entries(request)
     .filter(([name, value]) => !INITIALIZE.has(name) && isSet(value))
     .map(([name]) => name);
 
-/** Which of these hook events this CLI never fires: those that must be refused, and the others. */
+/**
+ * The hook events that this CLI never fires. `guards` must be refused: such a hook could prevent
+ * something, and the user relies on it.
+ */
 export function uncalledHooks(
   hooks: unknown,
   fired: readonly string[],

@@ -295,7 +295,7 @@ export class AgentLoop implements LoopControls {
 
   async #end(): Promise<void> {
     // A host that has closed our input can still hear it, though not answer.
-    if (!this.#saidGoodbye) this.session.hooks.tell('SessionEnd', { reason: 'other' });
+    if (!this.#saidGoodbye) this.session.hooks.notify('SessionEnd', { reason: 'other' });
     this.#saidGoodbye = true;
     this.#ended.abort(new DuolaneError('closed', 'the session is over'));
     const closed = await Promise.allSettled([

@@ -21,14 +21,14 @@ interface LanguageModel {
 }
 
 /**
- * Any provider model of the AI SDK (specification v2, v3 or v4), called directly: its module is
- * enough, the `ai` package is not needed. The parts are read structurally.
+ * A provider model of the AI SDK (specification v2, v3 or v4). It is called directly, so only the
+ * provider's module is needed, not the package `ai`.
  */
 export function aiSdkModel(name: string, exported: unknown): Model {
   if (!isLanguageModel(exported)) {
     throw new DuolaneError(
       'invalid',
-      `${name} must export an AI SDK language model by default (an object with doStream)`,
+      `invalid model "${name}": expected an AI SDK language model, an object with doStream, as default export`,
     );
   }
   return {
@@ -54,7 +54,7 @@ function toOptions(request: ModelRequest): JsonObject {
       ...messages.flatMap(toPrompt),
     ],
     maxOutputTokens: maxTokens,
-    // Of specification v4; models of earlier ones do not look at it.
+    // Specification v4 defines it; models of earlier versions ignore it.
     ...(reasoning !== undefined && { reasoning }),
     includeRawChunks: false,
     ...(tools.length > 0 && {
@@ -108,7 +108,7 @@ function toResult(block: Block): JsonObject {
   };
 }
 
-/** The parts of `doStream` as our events. */
+/** Converts the parts of `doStream` to model events. */
 export async function* readParts(
   stream: AsyncIterable<unknown>,
 ): AsyncGenerator<ModelEvent, void, undefined> {
@@ -140,7 +140,7 @@ export async function* readParts(
         break;
       case 'tool-call': {
         called = true;
-        // With or without its arguments streamed before: told once.
+        // Some providers stream the arguments first and then repeat the call: report it once.
         if (part['toolCallId'] === streamed) break;
         const { input } = part;
         yield {
@@ -166,19 +166,19 @@ export async function* readParts(
       default: // stream-start, raw, sources and files
     }
   }
-  throw new DuolaneError('network', 'the answer of the model was cut off');
+  throw new DuolaneError('network', 'the stream of the model ended early: expected a finish part');
 }
 
-// v4 has {unified, raw}, earlier ones a bare word.
+/** Reads the finish reason: `{unified, raw}` in v4, a string before. */
 function stopReason(value: unknown, called: boolean): ModelStopReason {
-  const word = isObject(value) ? value['unified'] : value;
-  if (word === 'error') throw new DuolaneError('server', 'the model ended with an error');
+  const reason = isObject(value) ? value['unified'] : value;
+  if (reason === 'error') throw new DuolaneError('server', 'the model ended with an error');
   if (called) return 'tool_use';
-  if (word === 'length') return 'max_tokens';
-  return word === 'content-filter' ? 'refusal' : 'end_turn';
+  if (reason === 'length') return 'max_tokens';
+  return reason === 'content-filter' ? 'refusal' : 'end_turn';
 }
 
-// v2 has numbers, v3 and v4 nested totals.
+/** Reads the token counts: numbers in v2, objects with totals in v3 and v4. */
 function toUsage(value: unknown): TokenUsage {
   if (!isObject(value)) return NO_USAGE;
   const total = (entry: unknown): number => Number((isObject(entry) ? entry['total'] : entry) ?? 0);

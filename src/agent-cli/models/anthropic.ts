@@ -18,7 +18,7 @@ export interface AnthropicModelOptions {
   readonly authToken?: string | undefined;
 }
 
-/** The Messages API, streamed, over fetch. */
+/** A model of the Messages API, streamed over fetch. */
 export function anthropicModel({ name, baseUrl, apiKey, authToken }: AnthropicModelOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/v1/messages`;
   const headers = {
@@ -67,7 +67,7 @@ function toBody({
   };
 }
 
-/** The events of a Messages API stream as ours; ends in `stop` or throws, never quietly. */
+/** Converts a stream of the Messages API to model events. Throws if it ends without `message_stop`. */
 export async function* readEvents(
   data: AsyncIterable<string>,
 ): AsyncGenerator<ModelEvent, void, undefined> {
@@ -111,10 +111,11 @@ export async function* readEvents(
         break;
       case 'error':
         throw streamedError(event['error']);
-      default: // ping, and what is yet to come
+      default: // ping, and event types of later versions
     }
   }
-  if (!stopped) throw new DuolaneError('network', 'the answer of the model was cut off');
+  if (!stopped)
+    throw new DuolaneError('network', 'the stream of the model ended early: expected message_stop');
 }
 
 function* blockStart(value: unknown): Generator<ModelEvent> {
@@ -143,7 +144,7 @@ function* blockDelta(value: unknown): Generator<ModelEvent> {
     case 'input_json_delta':
       yield { type: 'tool_input', json: asString(delta['partial_json']) };
       break;
-    default: // kinds of blocks that we do not offer tools for
+    default: // deltas of block types that this driver does not use, such as server tools
   }
 }
 

@@ -1,16 +1,16 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Model } from './types.ts';
 
 export interface ModelPlace {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where `script:`, `module:` and `ai-sdk:` paths start. */
+  /** The directory at which relative paths of `script:`, `module:` and `ai-sdk:` start. */
   readonly cwd: string;
 }
 
-/** A model and the name under which its provider knows it. */
+/** A model and its id at the provider. */
 export interface ChosenModel {
   readonly model: Model;
-  /** What goes into the request. */
+  /** The model id of the request, without the prefix of the driver. */
   readonly id: string;
 }
 
@@ -18,10 +18,11 @@ const DRIVERS =
   'script:<file>, module:<file>, ai-sdk:<module>, openai:<model>[@<url>], anthropic:<model>';
 
 /**
- * The model that a name stands for: `script:./x.json`, `module:./m.js`, `ai-sdk:./provider.js`,
- * `openai:llama3@http://localhost:11434/v1`, `anthropic:<model>`; a bare name is Anthropic's when a key
- * or a base URL for it is there. `DUOLANE_MODEL` is the default and also what a bare name is given
- * to when it has a driver. Drivers are loaded when they are chosen. Throws `invalid` in words.
+ * Creates the model of a name: `script:./x.json`, `module:./m.js`, `ai-sdk:./provider.js`,
+ * `openai:llama3@http://localhost:11434/v1` or `anthropic:<model>`. A name without a driver is one of
+ * Anthropic if the environment has a key or a base URL for it; otherwise `DUOLANE_MODEL` replaces it
+ * if that names a driver. `DUOLANE_MODEL` is also the default. A driver is loaded when it is chosen.
+ * Throws `invalid` if no driver fits.
  */
 export async function chooseModel(
   name: string | undefined,
@@ -32,7 +33,7 @@ export async function chooseModel(
   if (wanted === undefined || wanted === '') {
     throw new DuolaneError(
       'invalid',
-      `no model was chosen: give --model, or set DUOLANE_MODEL, to one of ${DRIVERS}`,
+      `missing model; set --model or DUOLANE_MODEL to one of ${DRIVERS}`,
     );
   }
   const [, driver, rest = ''] =
@@ -64,12 +65,12 @@ async function bare(name: string, place: ModelPlace): Promise<ChosenModel> {
   if (env['ANTHROPIC_API_KEY'] || env['ANTHROPIC_AUTH_TOKEN'] || env['ANTHROPIC_BASE_URL']) {
     return anthropic(name, name, env);
   }
-  // A host that always names a model of its own still gets the one that was set up here.
+  // Some hosts always pass a model name of their vendor. The model of this machine replaces it.
   const preset = env['DUOLANE_MODEL'];
   if (preset && preset !== name && /^[a-z-]+:/.test(preset)) return chooseModel(preset, place);
   throw new DuolaneError(
     'invalid',
-    `no provider for the model ${name}: set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL, or choose one of ${DRIVERS}`,
+    `unknown model "${name}"; set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL, or use one of ${DRIVERS}`,
   );
 }
 
@@ -79,7 +80,7 @@ async function openAi(name: string, rest: string, env: ModelPlace['env']): Promi
   if (!baseUrl) {
     throw new DuolaneError(
       'invalid',
-      `${name} needs an address: openai:<model>@<url>, or OPENAI_BASE_URL`,
+      `missing URL of model "${name}": expected openai:<model>@<url>, or set OPENAI_BASE_URL`,
     );
   }
   const { openAiModel } = await import('./openai.ts');
@@ -91,11 +92,11 @@ async function anthropic(name: string, id: string, env: ModelPlace['env']): Prom
   const apiKey = env['ANTHROPIC_API_KEY'];
   const authToken = env['ANTHROPIC_AUTH_TOKEN'];
   const baseUrl = env['ANTHROPIC_BASE_URL'];
-  // Another address may want none; the provider's own always does.
+  // A server at another base URL may need no key; the provider's own server always does.
   if (!apiKey && !authToken && !baseUrl) {
     throw new DuolaneError(
       'invalid',
-      `${name} needs a key: set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server that wants none`,
+      `missing key for model "${name}"; set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server without keys`,
     );
   }
   const { anthropicModel } = await import('./anthropic.ts');
@@ -113,27 +114,28 @@ async function fileUrl(path: string, cwd: string): Promise<string> {
   return url.pathToFileURL(paths.resolve(cwd, path)).href;
 }
 
+/** The default export of a module: a path, or the name of an installed package. */
 async function loadDefault(path: string, cwd: string): Promise<unknown> {
-  // A path, or the name of an installed package.
-  const place = /^(\.|\/|[A-Za-z]:[\\/])/.test(path) ? await fileUrl(path, cwd) : path;
+  const specifier = /^(\.|\/|[A-Za-z]:[\\/])/.test(path) ? await fileUrl(path, cwd) : path;
   try {
-    const loaded = (await import(place)) as { readonly default?: unknown };
+    const loaded = (await import(specifier)) as { readonly default?: unknown };
     return loaded.default;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `the model's module ${path} could not be loaded: ${why}`, {
+    throw new DuolaneError('invalid', `cannot load module "${path}": ${errorMessage(cause)}`, {
       cause,
     });
   }
 }
 
+/** The content of a JSON file, or the default export of a module. */
 async function loadData(path: string, cwd: string): Promise<unknown> {
   if (!path.endsWith('.json')) return loadDefault(path, cwd);
   const [{ readFile }, url] = await Promise.all([import('node:fs/promises'), fileUrl(path, cwd)]);
   try {
     return JSON.parse(await readFile(new URL(url), 'utf8')) as unknown;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `the script ${path} could not be read: ${why}`, { cause });
+    throw new DuolaneError('invalid', `cannot read script "${path}": ${errorMessage(cause)}`, {
+      cause,
+    });
   }
 }

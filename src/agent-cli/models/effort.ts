@@ -1,6 +1,6 @@
 import type { ModelRequest } from './types.ts';
 
-/** How hard the model shall think, as a word: `none` when thinking is off, undefined when it decides. */
+/** The reasoning effort of a request: `none` if thinking is off, undefined if the model decides. */
 export const effortOf = ({
   effort,
   thinkingTokens,

@@ -67,7 +67,7 @@ test('chat completions: text, reasoning under both names, usage from the last ch
   });
 });
 
-test('chat completions: calls in pieces, and finish_reason stop although calls came', async () => {
+test('chat completions: calls in pieces, with finish_reason stop', async () => {
   const events = await collect(
     readChunks(
       feed(
@@ -82,7 +82,7 @@ test('chat completions: calls in pieces, and finish_reason stop although calls c
   expect(short(events)).toEqual(['call:add', 'args:{"x":', 'args:1}', 'stop:tool_use']);
 });
 
-test('chat completions: parallel calls whose headers come first keep their own arguments', async () => {
+test('chat completions: parallel calls whose names come first keep their own arguments', async () => {
   const piece = (index: number, args: string): JsonObject =>
     chunk({ tool_calls: [{ index, function: { arguments: args } }] });
   const header = (index: number, name: string): JsonObject =>
@@ -112,7 +112,7 @@ test('chat completions: parallel calls whose headers come first keep their own a
   expect(calls).toEqual({ first: '{"x":1} ', second: '{"y":2}', third: '' });
 });
 
-test('chat completions: parallel calls that all claim index 0, without ids, with objects as arguments', async () => {
+test('chat completions: parallel calls with index 0, without ids, with objects as arguments', async () => {
   const events = await collect(
     readChunks(
       feed(
@@ -133,7 +133,7 @@ test('chat completions: parallel calls that all claim index 0, without ids, with
   expect(new Set(ids).size).toBe(2);
 });
 
-test('chat completions: pieces of two calls that alternate come out one after the other', async () => {
+test('chat completions: alternating pieces of two calls are emitted one call after the other', async () => {
   const events = await collect(
     readChunks(
       feed(
@@ -155,7 +155,7 @@ test('chat completions: pieces of two calls that alternate come out one after th
   ]);
 });
 
-test('chat completions: an error inside a 200 is a failure, and so is an end without an end', async () => {
+test('chat completions: an error with status 200, and a stream without an end, fail', async () => {
   await expect(
     collect(
       readChunks(feed(chunk({ content: 'x' }), { error: { code: 503, message: 'no slot' } })),
@@ -167,7 +167,7 @@ test('chat completions: an error inside a 200 is a failure, and so is an end wit
   });
 });
 
-test('chat completions: our conversation in their words', () => {
+test('chat completions: messages are converted', () => {
   expect(
     toMessages({
       role: 'user',
@@ -197,7 +197,7 @@ test('chat completions: our conversation in their words', () => {
   ]);
 });
 
-test('Messages API: blocks, usage in two parts, and a cut', async () => {
+test('Messages API: blocks, usage in two parts, and a stream without an end', async () => {
   const start = {
     type: 'message_start',
     message: { id: 'msg_1', model: 'm', usage: { input_tokens: 7, output_tokens: 1 } },
@@ -248,7 +248,7 @@ const finish = {
   },
 };
 
-test.each(['v2', 'v4'] as const)('AI SDK models of the specification %s', async (version) => {
+test.each(['v2', 'v4'] as const)('AI SDK: models of specification %s', async (version) => {
   let asked: JsonObject = {};
   async function* stream(): AsyncGenerator<JsonObject> {
     yield { type: 'stream-start', warnings: [] };
@@ -292,7 +292,7 @@ test.each(['v2', 'v4'] as const)('AI SDK models of the specification %s', async 
   });
 });
 
-test('AI SDK models: an error part is thrown with its status, an end without finish is a cut', async () => {
+test('AI SDK: an error part is thrown with its status, and a stream without finish fails', async () => {
   const failing = (parts: JsonObject[]): Model =>
     aiSdkModel('ai-sdk:x', {
       specificationVersion: 'v3',
@@ -313,7 +313,7 @@ test('AI SDK models: an error part is thrown with its status, an end without fin
   expect(() => aiSdkModel('ai-sdk:x', {})).toThrow('doStream');
 });
 
-test('a script: each answer once, those that fit, with the last message in them', async () => {
+test('a script uses each matching answer once and fills in the last message', async () => {
   const model = scriptModel('script:x', {
     answers: [
       { when: '^b', text: 'to b' },
@@ -333,13 +333,13 @@ test('a script: each answer once, those that fit, with the last message in them'
   ]);
   const empty = scriptModel('script:y', []);
   await expect(collect(empty.stream(request(said('hello')), { signal }))).rejects.toThrow(
-    'no answer left for: hello',
+    'has no unused answer that matches "hello"',
   );
-  expect(() => scriptModel('script:z', [{ when: '(' }])).toThrow('no regular expression');
+  expect(() => scriptModel('script:z', [{ when: '(' }])).toThrow('expected a regular expression');
   expect(() => scriptModel('script:z', 'x')).toThrow('list of answers');
 });
 
-test('a module: text, a scripted answer, or a stream of pieces and events', async () => {
+test('a module returns text, a scripted answer, or a stream of texts and events', async () => {
   const ask = async (answer: unknown): Promise<string[]> =>
     short(
       await collect(moduleModel('module:x', () => answer).stream(request(said('x')), { signal })),
@@ -357,20 +357,20 @@ test('a module: text, a scripted answer, or a stream of pieces and events', asyn
     yield { type: 'tool_use', id: '1', name: 'add' };
   })();
   expect(await ask(pieces)).toEqual(['text:a', 'call:add', 'stop:tool_use']);
-  await expect(ask(7)).rejects.toThrow('answered number');
+  await expect(ask(7)).rejects.toThrow('returned number');
 });
 
 test.each([
-  [undefined, {}, 'no model was chosen'],
-  ['claude-x', {}, 'no provider for the model claude-x'],
-  ['openai:llama3', {}, 'needs an address'],
-  ['anthropic:claude-x', {}, 'anthropic:claude-x needs a key: set ANTHROPIC_API_KEY'],
-  ['module:./missing.js', {}, 'could not be loaded'],
-])('a model that cannot be had is refused in words: %s', async (name, env, text) => {
+  [undefined, {}, 'missing model'],
+  ['claude-x', {}, 'unknown model "claude-x"'],
+  ['openai:llama3', {}, 'missing URL of model'],
+  ['anthropic:claude-x', {}, 'missing key for model "anthropic:claude-x"; set ANTHROPIC_API_KEY'],
+  ['module:./missing.js', {}, 'cannot load module'],
+])('a model that cannot be created is refused with a fix: %s', async (name, env, text) => {
   await expect(chooseModel(name, { env, cwd: '/' })).rejects.toThrow(text);
 });
 
-test('a model is chosen by its prefix, a bare name by the environment', async () => {
+test('a prefix chooses the driver, and the environment chooses it for a name without one', async () => {
   const choose = async (
     name: string | undefined,
     env: Record<string, string>,

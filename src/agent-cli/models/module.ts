@@ -4,8 +4,8 @@ import { play, type ScriptAnswer } from './script.ts';
 import { type Model, type ModelEvent, type ModelRequest, NO_USAGE } from './types.ts';
 
 /**
- * What a `module:` file exports by default: the answer to a conversation, as text, as a scripted
- * answer, or as a stream of text pieces and events.
+ * The default export of a `module:` file. It gets the messages and returns the model's message: as
+ * text, as a scripted answer, or as a stream of texts and events.
  */
 export type ModelFunction = (
   request: ModelRequest,
@@ -16,27 +16,34 @@ export type ModelFunction = (
   | AsyncIterable<string | ModelEvent>
   | Promise<string | ScriptAnswer | AsyncIterable<string | ModelEvent>>;
 
-/** A function of the conversation as a model. */
+/** A model that calls the function of a module. */
 export function moduleModel(name: string, exported: unknown): Model {
   if (typeof exported !== 'function') {
-    throw new DuolaneError('invalid', `${name} must export a function by default`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid model "${name}": expected a function as default export`,
+    );
   }
   const answer = exported as ModelFunction;
   return {
     name,
     keySource: 'none',
     async *stream(request, { signal }) {
-      const said = await answer(request, { signal });
-      if (typeof said === 'string') yield* play({ text: said }, request, signal);
-      else if (isStream(said)) yield* spoken(said, signal);
-      else if (isObject(said)) yield* play(said, request, signal);
+      const returned = await answer(request, { signal });
+      if (typeof returned === 'string') yield* play({ text: returned }, request, signal);
+      else if (isStream(returned)) yield* readPieces(returned, signal);
+      else if (isObject(returned)) yield* play(returned, request, signal);
       else
-        throw new DuolaneError('invalid', `${name} answered ${typeof said}, not text or a stream`);
+        throw new DuolaneError(
+          'invalid',
+          `model "${name}" returned ${typeof returned}: expected text, an object or a stream`,
+        );
     },
   };
 }
 
-async function* spoken(
+/** Converts pieces of text to model events, and adds the `stop` event if the stream has none. */
+async function* readPieces(
   stream: AsyncIterable<string | ModelEvent>,
   signal: AbortSignal,
 ): AsyncGenerator<ModelEvent, void, undefined> {

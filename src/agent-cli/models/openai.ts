@@ -17,12 +17,12 @@ import {
 
 export interface OpenAiOptions {
   readonly name: string;
-  /** Up to and including `/v1`. */
+  /** The URL up to and including `/v1`. */
   readonly baseUrl: string;
   readonly apiKey?: string | undefined;
 }
 
-/** Any server with an OpenAI-compatible `/chat/completions`: Ollama, llama.cpp, vLLM, OpenRouter. */
+/** A model behind an OpenAI-compatible `/chat/completions`: Ollama, llama.cpp, vLLM, OpenRouter. */
 export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
   const url = `${baseUrl.replace(/\/$/, '')}/chat/completions`;
   const headers = {
@@ -45,7 +45,7 @@ export function openAiModel({ name, baseUrl, apiKey }: OpenAiOptions): Model {
   };
 }
 
-/** These endpoints know no effort beyond `high`. */
+/** These endpoints accept no effort above `high`. */
 const HIGHEST: Readonly<Record<string, string>> = { xhigh: 'high', max: 'high' };
 
 function toBody(request: ModelRequest): JsonObject {
@@ -70,7 +70,7 @@ function toBody(request: ModelRequest): JsonObject {
   };
 }
 
-/** One of our messages as theirs: tool results become messages of their own. */
+/** Converts a message. Each tool result becomes a separate message. */
 export function toMessages({ role, content }: ChatMessage): JsonObject[] {
   const blocks = blocksOf(content);
   const results = blocks.filter(({ type }) => type === 'tool_result');
@@ -82,11 +82,11 @@ export function toMessages({ role, content }: ChatMessage): JsonObject[] {
     content: resultText(block),
   }));
   if (rest.length === 0 && calls.length === 0) return out;
-  const plain = rest.every(({ type }) => type === 'text');
+  const isText = rest.every(({ type }) => type === 'text');
   const text = rest.map((block) => asString(block['text'])).join('\n');
   out.push({
     role,
-    content: plain ? text : rest.map(toPart),
+    content: isText ? text : rest.map(toPart),
     ...(calls.length > 0 && {
       tool_calls: calls.map((call) => ({
         id: call['id'],
@@ -120,9 +120,10 @@ function toPart(block: Block): JsonObject {
 }
 
 /**
- * Chat completion chunks as our events. Servers differ, so: reasoning has two names; calls come
- * with the same index, without ids, with arguments as objects; `finish_reason` says `stop` although
- * calls came; an error may be inside a 200; and an end without `finish_reason` or `[DONE]` is a cut.
+ * Converts chat completion chunks to model events. Servers differ in several ways: the member for
+ * reasoning has two names; parallel calls may have the same index, no ids, or arguments as objects;
+ * `finish_reason` may be `stop` although there are calls; an error may arrive with status 200. Throws
+ * if the stream ends without `finish_reason` and `[DONE]`: the message is incomplete then.
  */
 export async function* readChunks(
   data: AsyncIterable<string>,
@@ -134,7 +135,7 @@ export async function* readChunks(
   for await (const text of data) {
     if (text === '[DONE]') {
       done = true;
-      continue; // the body is read to its end, so that the connection can be used again
+      continue; // read the body to its end, so that the connection can be reused
     }
     const chunk: unknown = JSON.parse(text);
     if (!isObject(chunk)) continue;
@@ -154,20 +155,23 @@ export async function* readChunks(
     if (typeof choice['finish_reason'] === 'string') reason = choice['finish_reason'];
   }
   if (reason === undefined && !done) {
-    throw new DuolaneError('network', 'the answer of the model was cut off');
+    throw new DuolaneError(
+      'network',
+      'the stream of the model ended early: expected finish_reason or [DONE]',
+    );
   }
   yield* calls.rest();
   yield { type: 'stop', reason: calls.count > 0 ? 'tool_use' : stopReason(reason), usage };
 }
 
 /**
- * Calls as they come, in one stream of blocks, where pieces of arguments belong to the block before
- * them: one call streams its arguments, and the next does once those are complete. A call that comes
- * while another is incomplete waits until the end. A call without any arguments yet is incomplete:
- * some servers send the names of all parallel calls first.
+ * Converts parallel calls to a sequence of blocks, in which `tool_input` belongs to the last
+ * `tool_use`. A call is streamed if the call before it is complete. A call that arrives while another
+ * is incomplete is kept and emitted at the end (`rest`). A call without any arguments so far counts
+ * as incomplete: some servers send the names of all parallel calls first.
  */
 class Calls {
-  readonly #byKey = new Map<string, { id: string; name: string; json: string; told: boolean }>();
+  readonly #byKey = new Map<string, { id: string; name: string; json: string; emitted: boolean }>();
   #open: string | undefined;
 
   get count(): number {
@@ -187,11 +191,11 @@ class Calls {
         id: id ?? `call_${this.#byKey.size}_${Date.now()}`,
         name: name ?? '',
         json: '',
-        told: false,
+        emitted: false,
       };
       this.#byKey.set(key, known);
       if (this.#open === undefined || this.#isComplete(this.#open)) {
-        known.told = true;
+        known.emitted = true;
         this.#open = key;
         yield { type: 'tool_use', id: known.id, name: known.name };
       }
@@ -200,15 +204,16 @@ class Calls {
     if (key === this.#open && json !== '') yield { type: 'tool_input', json };
   }
 
+  /** The calls that were kept. */
   *rest(): Generator<ModelEvent> {
     for (const call of this.#byKey.values()) {
-      if (call.told) continue;
+      if (call.emitted) continue;
       yield { type: 'tool_use', id: call.id, name: call.name };
       if (call.json !== '') yield { type: 'tool_input', json: call.json };
     }
   }
 
-  // A new id, or a name without an id, under an index that is taken is another call.
+  /** A new id, or a name without an id, under an index that is in use belongs to a new call. */
   #keyOf(index: unknown, id: string | undefined, name: string | undefined): string {
     const slot = typeof index === 'number' ? String(index) : '0';
     const candidates = [...this.#byKey.keys()].filter((key) => key.split('#')[0] === slot);
@@ -224,7 +229,7 @@ class Calls {
       JSON.parse(this.#byKey.get(key)?.json ?? '');
       return true;
     } catch {
-      // Not JSON yet: more pieces of the arguments will come.
+      // The arguments are not complete yet.
       return false;
     }
   }

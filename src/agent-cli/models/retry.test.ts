@@ -63,7 +63,7 @@ const status = (code: number, retryAfter?: string): Error =>
 
 verifies(
   ['S199', 'S201', 'S202'],
-  'a failure is tried again twice, after 2 s and 4 s, then it is thrown',
+  'a failed attempt is retried after 2 s and 4 s, then the error is thrown',
   async () => {
     const model = attempts([status(500)], [status(500)], [status(503)]);
     const { seen, failure } = await collect(model);
@@ -100,7 +100,7 @@ verifies('S204', 'a success ends the attempts', async () => {
 
 verifies(
   'S206',
-  'after a failure in the middle, `retry` stands between the void text and the new one',
+  'after a failure in the middle, `retry` separates the void text from the new one',
   async () => {
     const cut = new DuolaneError('network', 'cut');
     const { seen } = await collect(
@@ -119,7 +119,7 @@ verifies(
   },
 );
 
-verifies('S207', 'an abort ends the wait between two attempts at once', async () => {
+verifies('S207', 'an abort ends the wait between two attempts immediately', async () => {
   const controller = new AbortController();
   setTimeout(() => controller.abort(new DuolaneError('canceled', 'enough')), 500);
   const model = attempts([status(500)], [text('never')]);
@@ -130,7 +130,7 @@ verifies('S207', 'an abort ends the wait between two attempts at once', async ()
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a longer Retry-After is honoured, up to the cap; a shorter one does not hurry us', () => {
+test('a longer Retry-After is respected up to the limit; a shorter one is ignored', () => {
   const after = (seconds: string): number | undefined =>
     retryDelay(DEFAULT_RETRY, httpStatusError(429, '', { retryAfter: seconds }), 1);
   expect(after('7')).toBe(7000);
@@ -140,13 +140,13 @@ test('a longer Retry-After is honoured, up to the cap; a shorter one does not hu
   expect(retryAfterMs('soon', 0)).toBeUndefined();
 });
 
-test('an answer that had effects is not asked for twice', async () => {
+test('a message that had effects is not requested twice', async () => {
   const model = attempts([text('x'), status(500)], [text('never')]);
   expect((await collect(model, { mayRetry: () => false })).failure).toMatchObject({ status: 500 });
   expect(model.calls).toBe(1);
 });
 
-test('a model that does not hear the signal is left all the same', async () => {
+test('a driver that ignores the signal is abandoned', async () => {
   const controller = new AbortController();
   const deaf: Model = {
     name: 'deaf',
@@ -167,7 +167,7 @@ test.each([
   [{ code: 429, message: 'slow down' }, 429, true],
   [{ code: 'invalid_request_error', message: 'no' }, 400, false],
   [{ message: 'something' }, 500, true],
-])('an error inside a stream is named by what it says: %j', (error, expected, retryable) => {
+])('an error inside a stream is mapped to a code: %j', (error, expected, retryable) => {
   expect(streamedError(error)).toMatchObject({ status: expected, retryable });
 });
 
@@ -185,6 +185,6 @@ test.each([
   ],
   [new TypeError('terminated'), { code: 'network', retryable: true }],
   [new Error('who knows'), { code: 'server', retryable: false }],
-])('what a client of a provider threw becomes ours: %s', (error, expected) => {
+])('an error of a provider client is mapped to a code: %s', (error, expected) => {
   expect(modelError(error)).toMatchObject(expected);
 });

@@ -4,7 +4,7 @@ import { modelError } from '../../event/retry/model-error.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from '../../event/retry/retry-policy.ts';
 import type { Model, ModelEvent, ModelRequest } from './types.ts';
 
-/** An attempt failed and another follows after `delayMs`; all events of this answer so far are void. */
+/** An attempt failed; the next one starts after `delayMs`. All events of the attempt are void. */
 export interface Retry {
   readonly type: 'retry';
   readonly attempt: number;
@@ -13,16 +13,16 @@ export interface Retry {
   readonly error: DuolaneError;
 }
 
-/** When each attempt was sent, for the time to the first token. */
+/** An attempt starts. Its time is needed for the time to the first token. */
 export interface Attempt {
   readonly type: 'attempt';
   readonly attempt: number;
 }
 
 /**
- * One answer of the model, with retries. Every attempt is announced, every failed one that is tried
- * again ends in `retry`, and the last failure is thrown. Aborting ends a wait at once. `mayRetry`
- * can veto: an answer that already had effects must not be asked for twice.
+ * Streams one message of the model, with retries. Each attempt begins with `attempt`; one that fails
+ * and is retried ends with `retry`, and the last failure is thrown. An abort ends a wait immediately.
+ * `mayRetry` returns false if the message has had effects already: it must not be requested twice.
  */
 export async function* streamWithRetry(
   model: Model,
@@ -41,7 +41,7 @@ export async function* streamWithRetry(
     signal.throwIfAborted();
     yield { type: 'attempt', attempt };
     try {
-      // A model that does not hear the signal is left all the same.
+      // A driver that ignores its signal is abandoned on an abort.
       yield* abortable(model.stream(request, { signal }), signal);
       return;
     } catch (reason) {

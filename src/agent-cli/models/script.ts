@@ -13,13 +13,13 @@ import {
 } from './types.ts';
 
 /**
- * One scripted answer. Its blocks come in the order thinking, text, tools; then `error` or `cut`
- * fails the attempt, after whatever was said.
+ * One scripted message of the model. Its blocks are streamed in the order thinking, text, tools; then
+ * `error` or `cut` fails the attempt.
  */
 export interface ScriptAnswer {
-  /** A regular expression that the last message must match; without it the answer always fits. */
+  /** A regular expression that the last message must match; without it the answer always matches. */
   readonly when?: string;
-  /** May be given any number of times; without it an answer is used once. */
+  /** The answer may be used any number of times; by default it is used once. */
   readonly repeat?: boolean;
   readonly thinking?: string;
   /** `{{last}}` stands for the text of the last message. */
@@ -29,47 +29,49 @@ export interface ScriptAnswer {
     readonly input?: JsonObject;
     readonly id?: string;
   }[];
-  /** Into how many pieces the text is cut; one piece per word by default. */
+  /** The number of pieces of the text; by default one piece per word. */
   readonly chunks?: number;
-  /** Between the pieces. */
+  /** The delay between pieces. */
   readonly delayMs?: number;
-  /** Before the first. */
+  /** The delay before the first piece. */
   readonly waitMs?: number;
   readonly error?: {
     readonly status: number;
     readonly message?: string;
     readonly retryAfter?: number;
   };
-  /** The connection breaks. */
+  /** The connection is lost after the blocks. */
   readonly cut?: boolean;
   readonly stop?: ModelStopReason;
   readonly usage?: Partial<TokenUsage>;
 }
 
 /**
- * A model that reads its lines from a list: deterministic, without a network, for tests and demos.
- * Each call takes the first answer left whose `when` fits the last message; none left is an error
- * that says so.
+ * A deterministic model without a network, for tests and demos. Each request takes the first unused
+ * answer whose `when` matches the last message, and fails if there is none.
  */
 export function scriptModel(name: string, script: unknown): Model {
-  const left = answersOf(name, script);
+  const unused = answersOf(name, script);
   return {
     name,
     keySource: 'none',
     async *stream(request, { signal }) {
       const last = lastText(request.messages);
-      const at = left.findIndex(({ when }) => when === undefined || new RegExp(when).test(last));
-      const answer = left[at];
+      const at = unused.findIndex(({ when }) => when === undefined || new RegExp(when).test(last));
+      const answer = unused[at];
       if (!answer) {
-        throw new DuolaneError('invalid', `${name} has no answer left for: ${last.slice(0, 200)}`);
+        throw new DuolaneError(
+          'invalid',
+          `script "${name}" has no unused answer that matches "${last.slice(0, 200)}"; add one`,
+        );
       }
-      if (!answer.repeat) left.splice(at, 1);
+      if (!answer.repeat) unused.splice(at, 1);
       yield* play(answer, request, signal);
     },
   };
 }
 
-/** Says a scripted answer, in the request's conversation. */
+/** Streams a scripted answer to a request. */
 export async function* play(
   answer: ScriptAnswer,
   request: ModelRequest,
@@ -87,8 +89,8 @@ export async function* play(
     yield { type: 'thinking', text };
   }
   if (answer.thinking) yield { type: 'signature', signature: 'c2NyaXB0' };
-  const spoken = (answer.text ?? '').replaceAll('{{last}}', () => lastText(request.messages));
-  for (const text of pieces(spoken, answer.chunks)) {
+  const fullText = (answer.text ?? '').replaceAll('{{last}}', () => lastText(request.messages));
+  for (const text of pieces(fullText, answer.chunks)) {
     await pause();
     yield { type: 'text', text };
   }
@@ -104,13 +106,14 @@ export async function* play(
     const retryAfter = error.retryAfter === undefined ? null : String(error.retryAfter);
     throw httpStatusError(error.status, error.message ?? 'scripted error', { retryAfter });
   }
-  if (answer.cut) throw new DuolaneError('network', 'the connection to the model broke (scripted)');
+  if (answer.cut)
+    throw new DuolaneError('network', 'the connection to the model was lost (scripted)');
   yield {
     type: 'stop',
     reason: answer.stop ?? (answer.tools?.length ? 'tool_use' : 'end_turn'),
     usage: {
       input_tokens: Math.ceil(JSON.stringify(request.messages).length / 4),
-      output_tokens: Math.ceil((spoken.length + JSON.stringify(answer.tools ?? []).length) / 4),
+      output_tokens: Math.ceil((fullText.length + JSON.stringify(answer.tools ?? []).length) / 4),
       cache_creation_input_tokens: 0,
       cache_read_input_tokens: 0,
       ...answer.usage,
@@ -118,7 +121,7 @@ export async function* play(
   };
 }
 
-/** What a script is matched against: the text of the last message, tool results included. */
+/** The text of the last message, including tool results. A script is matched with it. */
 export function lastText(messages: readonly ChatMessage[]): string {
   return blocksOf(messages.at(-1)?.content ?? '')
     .map((block) => {
@@ -152,7 +155,7 @@ function answersOf(name: string, script: unknown): ScriptAnswer[] {
   if (!Array.isArray(list) || !list.every(isObject)) {
     throw new DuolaneError(
       'invalid',
-      `${name} must be a list of answers, or an object with the list in "answers"`,
+      `invalid script "${name}": expected a list of answers, or an object with the list in "answers"`,
     );
   }
   for (const { when } of list) {
@@ -162,7 +165,7 @@ function answersOf(name: string, script: unknown): ScriptAnswer[] {
     } catch (cause) {
       throw new DuolaneError(
         'invalid',
-        `${name}: "when" is no regular expression: ${asString(when)}`,
+        `invalid "when" in script "${name}": expected a regular expression, not "${asString(when)}"`,
         {
           cause,
         },

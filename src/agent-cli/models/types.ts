@@ -1,12 +1,12 @@
 import type { JsonObject } from '../../json.ts';
 import { asString } from '../../json.ts';
 
-/** A block of a conversation, in the spelling of the Messages API; unknown kinds are passed on. */
+/** A content block in the form of the Messages API. Unknown types are passed on. */
 export interface Block extends JsonObject {
   readonly type: string;
 }
 
-/** One side's contribution. `content` as text is the same as one text block. */
+/** One message of the history. A string as `content` means one text block. */
 export interface ChatMessage {
   readonly role: 'user' | 'assistant';
   readonly content: string | readonly Block[];
@@ -19,7 +19,7 @@ export interface ToolSpec {
 }
 
 export interface ModelRequest {
-  /** Without the driver's prefix: what the provider knows. */
+  /** The model id of the provider, without the prefix of the driver. */
   readonly model: string;
   readonly system: string;
   readonly messages: readonly ChatMessage[];
@@ -47,9 +47,9 @@ export const NO_USAGE: TokenUsage = {
 export type ModelStopReason = 'end_turn' | 'tool_use' | 'max_tokens' | 'stop_sequence' | 'refusal';
 
 /**
- * What a model says while it answers. Blocks follow each other: `text`, `thinking` and `tool_use`
- * open one, and so close the one before; `block_end` closes without opening. `stop` is last, and a
- * stream that ends without it was cut.
+ * An event of a model's stream. Blocks do not overlap: `text`, `thinking` and `tool_use` open a block
+ * and close the one before, `block_end` only closes. `stop` is the last event; a stream without it is
+ * incomplete.
  */
 export type ModelEvent =
   | {
@@ -67,14 +67,14 @@ export type ModelEvent =
   | { readonly type: 'stop'; readonly reason: ModelStopReason; readonly usage: TokenUsage };
 
 /**
- * A model behind any provider. `stream` makes one attempt: no retry, and it throws a `DuolaneError`
- * whose code, `status` and `retryAfterMs` say what kind of failure it was. Aborting stops the
- * request; leaving the loop does too.
+ * A model of any provider. `stream` makes one attempt without retries. It throws a `DuolaneError`
+ * whose `code`, `status` and `retryAfterMs` describe the failure. Aborting the signal, or breaking
+ * out of the loop, ends the request.
  */
 export interface Model {
-  /** As it stands in `system/init`, prefix included. */
+  /** The name with the prefix of the driver, as in `system/init`. */
   readonly name: string;
-  /** Where the key came from, for `apiKeySource`; `none` without one. */
+  /** The source of the API key, for `apiKeySource`; `none` without a key. */
   readonly keySource: string;
   stream(
     request: ModelRequest,
@@ -82,11 +82,11 @@ export interface Model {
   ): AsyncIterable<ModelEvent>;
 }
 
-/** The blocks of a message, whichever way its content was written. */
+/** The content of a message as blocks. */
 export const blocksOf = (content: string | readonly Block[]): readonly Block[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : content;
 
-/** The readable text of some blocks, joined. */
+/** The text of all text blocks, joined by new lines. */
 export const blocksText = (content: string | readonly Block[]): string =>
   blocksOf(content)
     .map((block) => (block.type === 'text' ? asString(block['text']) : ''))

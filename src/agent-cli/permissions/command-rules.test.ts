@@ -106,7 +106,7 @@ const SPELLINGS: readonly string[] = [
   'cd . && (cd . && { touch made; })',
 ];
 
-/** Of bash alone: not run here, but a deny rule must hold where `sh` is bash. */
+/** Only bash understands these. They are not run here, but a deny rule must cover them: `sh` may be bash. */
 const OF_BASH: readonly string[] = [
   "$'touch' made",
   "$'\\x74ouch' made",
@@ -139,7 +139,7 @@ const OF_BASH: readonly string[] = [
   "fish -c 'touch made'",
 ];
 
-/** Where names of files have no case: macOS, and Linux on a folder of such a system. */
+/** Names in another case, for file systems that ignore case: macOS, and such folders on Linux. */
 const WITHOUT_CASE: readonly string[] = [
   'TOUCH made',
   '/usr/bin/Touch made',
@@ -149,7 +149,7 @@ const WITHOUT_CASE: readonly string[] = [
 ];
 
 describe('a deny rule for touch', () => {
-  test.each(SPELLINGS)('%j runs touch, and is covered', (command) => {
+  test.each(SPELLINGS)('%j runs touch and is covered', (command) => {
     const folder = mkdtempSync(join(tmpdir(), 'duolane-spelling-'));
     try {
       spawnSync('/bin/sh', ['-c', command], { cwd: folder, stdio: 'ignore' });
@@ -194,7 +194,7 @@ describe('a deny rule for touch', () => {
     'env -a '.repeat(30_000),
     `env ${'env '.repeat(60)} ${"'env sh -c x' ".repeat(15_000)}`,
     'eval '.repeat(50_000),
-  ])('holds for what cannot be read, or not in bounded time', (command) => {
+  ])('covers a text that cannot be parsed, or not in bounded time', (command) => {
     expect(forbidsCommand('touch *', command)).toBe(true);
   });
 
@@ -304,11 +304,11 @@ describe('an allow rule for git', () => {
     ['printf *', "printf -v 'a[$(rm x)]' y"],
     ['printf *', "printf -v 'a['\\`'rm x'\\`']' y"],
     ['read *', 'read "a[\\$(rm x)]"'],
-  ])('a text that bash runs as the index of an array is not covered: %s, %s', (rule, command) => {
+  ])('the rule %s does not allow %s, whose array index bash runs', (rule, command) => {
     expect(allowsCommand(rule, command)).toBe(false);
   });
 
-  test('a rule that is the very text covers it, whatever it is', () => {
+  test('a rule with exactly the text of a command covers it', () => {
     for (const command of ['echo $(date)', '(ls)', 'ls > out'])
       expect(allowsCommand(command, command)).toBe(true);
   });

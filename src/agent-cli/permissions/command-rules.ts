@@ -2,7 +2,7 @@ import { wildcardFits } from './glob-pattern.ts';
 import { parseShell, type SimpleCommand } from './shell-command.ts';
 import { ANY, type ShellWord } from './shell-reader.ts';
 
-/** `git *` and `git:*` also stand for `git` alone. */
+/** Matches a pattern with a command. `git *` and `git:*` also match `git` without arguments. */
 function fits(pattern: string, text: string, some: boolean): boolean {
   if (wildcardFits(pattern, text, ANY, some)) return true;
   return pattern.endsWith(' *') && wildcardFits(pattern.slice(0, -2), text, ANY, some);
@@ -12,14 +12,14 @@ const patternOf = (content: string): string =>
   content.endsWith(':*') ? `${content.slice(0, -2)} *` : content;
 
 /**
- * Whether an allow rule covers a command: every part of it must fit, and it has no other parts than
- * plain commands. Anything else, a substitution, a redirection, a group, an assignment, a text that
- * we cannot read, is covered only by a rule that is that very text.
+ * Whether an allow rule covers a command: the command consists of simple commands only, and each of
+ * them matches. A command with a substitution, a redirection, a group or an assignment, and a text
+ * that the parser does not understand, is covered only by a rule with exactly the same text.
  */
 export function allowsCommand(content: string, command: string): boolean {
   if (command.trim() === content) return true;
   const script = parseShell(command);
-  if (!script?.plain || script.commands.length === 0) return false;
+  if (!script?.isSimple || script.commands.length === 0) return false;
   const pattern = patternOf(content);
   return script.commands.every(
     ({ words, assigns, source }) =>
@@ -31,44 +31,47 @@ export function allowsCommand(content: string, command: string): boolean {
 }
 
 /**
- * Bash evaluates the index of an array in a name that a builtin is given, quoted or not:
- * `test -v 'a[$(rm x)]'` runs `rm`.
+ * Whether a text contains an array index with a substitution. Bash evaluates the index in a variable
+ * name that a builtin gets, even if the name is quoted: `test -v 'a[$(rm x)]'` runs `rm`.
  */
 function runsIndex(text: string): boolean {
-  // Not one expression for all: it would take the square of the length of a hostile text.
+  // A single regular expression for the whole text would take quadratic time for a hostile text.
   return text.split(/\s/).some((part) => {
     const at = part.search(/\w\[/);
     return at >= 0 && /\$\(|`/.test(part.slice(at));
   });
 }
 
-/** A word that could be read as two, or as a sign, keeps quotes. */
+/** Writes a word, in quotes if it could be read as several words or as an operator. */
 const quote = ({ text, literal }: ShellWord): string =>
   !literal || /^[\w@%+=:,./~^!{}#-]+$/.test(text) ? text : `'${text}'`;
 
 /**
- * Whether a deny or ask rule covers a command: one command anywhere in it is enough. What we cannot
- * read, and a command whose name only the shell knows, is covered by every such rule.
+ * Whether a deny or ask rule covers a command: one matching command anywhere in it is enough. Every
+ * such rule covers a text that the parser does not understand, and a command whose name is the
+ * result of an expansion: it may be the command that the rule guards against.
  */
 export function forbidsCommand(content: string, command: string): boolean {
   const pattern = patternOf(content);
-  return fits(pattern, command.trim(), false) || forbids({ pattern, left: MAX_CHARS }, command);
+  return (
+    fits(pattern, command.trim(), false) || forbids({ pattern, remaining: MAX_CHARS }, command)
+  );
 }
 
-/** How many characters are read for one command, the texts that it runs included. */
+/** The number of characters that are parsed for one command, including texts that it runs. */
 const MAX_CHARS = 1024 * 1024;
-/** How many ways to read the wrappers of one command are followed. */
+/** The number of commands that are tried for one command with wrappers. */
 const MAX_STARTS = 16;
 
 interface Search {
   readonly pattern: string;
-  /** Characters that may still be read: beyond them, the rule covers what is left. */
-  left: number;
+  /** How many characters may still be parsed. When none remain, the rule covers the command. */
+  remaining: number;
 }
 
 function forbids(search: Search, text: string): boolean {
-  search.left -= text.length + 1;
-  const script = search.left < 0 ? undefined : parseShell(text);
+  search.remaining -= text.length + 1;
+  const script = search.remaining < 0 ? undefined : parseShell(text);
   return !script || script.commands.some((command) => forbidsOne(search, command));
 }
 
@@ -88,19 +91,19 @@ function forbidsOne(search: Search, { words, source }: SimpleCommand): boolean {
         [pattern, name.text.slice(name.text.lastIndexOf('/') + 1)],
         [pattern.replace(/^\S+/, (first) => first.toLowerCase()), base],
       ].some(([rule = '', text = '']) =>
-        [plain, quote].some((write) => fits(rule, [text, ...args.map(write)].join(' '), true)),
+        [valueOf, quote].some((write) => fits(rule, [text, ...args.map(write)].join(' '), true)),
       );
       return named || runsText(search, base, args);
     })
   );
 }
 
-/** The name of a program without its folder; in some file systems, case makes no difference. */
+/** The lower-case name of a program without its folder: some file systems ignore case. */
 const baseOf = ({ text }: ShellWord): string => text.slice(text.lastIndexOf('/') + 1).toLowerCase();
 
-const plain = ({ text }: ShellWord): string => text;
+const valueOf = ({ text }: ShellWord): string => text;
 
-/** Programs that start the command in their arguments, with how many words stand in front of it. */
+/** Programs that run the command in their arguments, and how many arguments precede that command. */
 const WRAPPERS: ReadonlyMap<string, number> = new Map([
   ...[
     'builtin',
@@ -149,8 +152,8 @@ const WRAPPERS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * A command, and the commands that it starts through a wrapper: `sudo nice rm x`, `nice rm x`, `rm x`.
- * More than {@link MAX_STARTS}: there are too many to follow.
+ * A command, and the commands that it starts through wrappers: for `sudo nice rm x` also `nice rm x`
+ * and `rm x`. A result longer than {@link MAX_STARTS} is incomplete.
  */
 function startsOf(written: readonly ShellWord[]): (readonly ShellWord[])[] {
   const words = withPlaceholders(written);
@@ -164,7 +167,10 @@ function startsOf(written: readonly ShellWord[]): (readonly ShellWord[])[] {
 
 const FILLED = new Set(['find', 'parallel', 'xargs']);
 
-/** Programs that put words of their own into a command: `{}`, the sign of `-I`, and more at its end. */
+/**
+ * Replaces the words that `find`, `parallel` and `xargs` fill in by {@link ANY}: `{}`, the
+ * placeholder of `-I`, and the arguments that they append.
+ */
 function withPlaceholders(words: readonly ShellWord[]): readonly ShellWord[] {
   if (!words.some((word) => FILLED.has(baseOf(word)))) return words;
   const signs = new Set(['{}']);
@@ -180,7 +186,7 @@ function withPlaceholders(words: readonly ShellWord[]): readonly ShellWord[] {
   return [...filled, { text: ANY, literal: false, quoted: false }];
 }
 
-/** Where the command of a wrapper may begin. */
+/** The positions at which the command of a wrapper may begin. */
 function startedBy(words: readonly ShellWord[], start: number): number[] {
   const found: number[] = [];
   const name = words[start];
@@ -194,10 +200,10 @@ function startedBy(words: readonly ShellWord[], start: number): number[] {
       continue;
     }
     if (ahead === undefined) break;
-    // `env` takes any text in front of the `=` for a name.
+    // `env` accepts any text before the `=` as a variable name.
     if (word.literal && (word.text.startsWith('-') || word.text.includes('='))) continue;
     found.push(i);
-    // Which options take a word is not known: behind an option, both readings count.
+    // The word after an option may be its value or the command, so both readings are followed.
     if (words[i - 1]?.text.startsWith('-')) continue;
     if (ahead-- === 0) break;
   }
@@ -208,7 +214,7 @@ const SHELLS = new Set(
   'sh ash bash csh dash fish hush ksh lksh mksh oksh posh rbash tcsh yash zsh'.split(' '),
 );
 const RENAMING = new Set(['alias', 'enable', 'hash', 'unalias']);
-/** They run text that they are given. */
+/** Programs and builtins that run a text in their arguments as a command. */
 const TEXT_RUNNERS = new Set([
   'eval',
   'env',
@@ -223,29 +229,30 @@ const TEXT_RUNNERS = new Set([
   'xargs',
 ]);
 
-/** A command that runs a text: `eval`, `sh -c`, `env -S`. */
+/** Whether a command runs a text (`eval`, `sh -c`, `env -S`) that the rule covers. */
 function runsText(search: Search, name: string, args: readonly ShellWord[]): boolean {
-  // From then on a name may mean anything.
+  // After an alias is defined, a later name in the text may stand for any command.
   if (RENAMING.has(name) && args.length > 0) return true;
   const isShell = SHELLS.has(name);
   if (!isShell && !TEXT_RUNNERS.has(name)) {
-    // `. file` and `source file`: not our text, unless it is what we write to it.
+    // `. file` and `source file` run the content of a file, which is not checked here. A stream
+    // such as /dev/stdin gets its content from this very command.
     return (name === '.' || name === 'source') && args.some(isStream);
   }
   if (isShell) {
     const script = args.find(
       ({ text }, i) => !/^[-+]/.test(text) && !/^(?:--|[-+]\w*[oO]$)/.test(args[i - 1]?.text ?? ''),
     );
-    // It reads commands from its input, or from what is piped to it.
+    // Without a script the shell reads commands from stdin, e.g. from a pipe.
     if (!script || isStream(script)) return true;
     if (args.some(({ text }) => /^-[a-zA-Z]*s/.test(text))) return true;
     if (!args.some(({ text }) => /^[-+]\w*c/.test(text))) return false;
   }
-  // It splits a text by rules of its own.
+  // `env -S` splits its text by rules that differ from those of the shell.
   if (name === 'env' && args.some(({ text }) => /^(?:-[^-]*S|--s)/.test(text))) return true;
   if (name === 'eval') {
     if (args.some(({ literal }) => !literal)) return true;
-    return args.length > 0 && forbids(search, args.map(plain).join(' '));
+    return args.length > 0 && forbids(search, args.map(valueOf).join(' '));
   }
   return args.some(({ text, literal }) => {
     if (!literal) return isShell || name === 'trap';
@@ -259,5 +266,6 @@ function runsText(search: Search, name: string, args: readonly ShellWord[]): boo
   });
 }
 
+/** Whether the word may name stdin or a pipe, so that the content of the file is unknown. */
 const isStream = ({ text, literal }: ShellWord): boolean =>
   !literal || text === '-' || /^\/(?:dev|proc)\//.test(text);

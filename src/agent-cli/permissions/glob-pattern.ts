@@ -1,29 +1,32 @@
-/** `*` stays within a folder, `**` does not, `?` is one character, `{a,b}` a choice. */
+/**
+ * A compiled glob: `*` matches within a folder, `**` across folders, `?` one character, `{a,b}` one
+ * of the alternatives.
+ */
 export type Glob = (path: string) => boolean;
 
 type Token =
   | { readonly type: 'char'; readonly char: string }
-  /** One character, not a slash. */
+  /** Any character except a slash. */
   | { readonly type: 'one' }
-  /** Any number of characters; `slash`: slashes too. */
+  /** Any number of characters; with `slash` including slashes. */
   | { readonly type: 'many'; readonly slash: boolean }
-  /** Any number of whole folders with their slash: `**` and a slash. */
+  /** Any number of complete folder names, each with its slash: `**` followed by a slash. */
   | { readonly type: 'folders' };
 
 const MAX_CHOICES = 256;
 
 /**
- * A pattern as a test of paths. It follows all ways to read the pattern at the same time, so its
- * cost is the length of the pattern times the length of the path, whatever the pattern is: a model
- * writes it, and a regular expression made of it can be made to backtrack for minutes. More than
- * 256 choices throw a RangeError.
+ * Compiles a glob. The matcher follows all readings of the pattern in parallel, so its time is
+ * bounded by the length of the pattern times the length of the path. A regular expression would not
+ * be safe: the model writes the pattern, and could make it backtrack for minutes. Throws a RangeError
+ * for a pattern with more than 256 alternatives.
  */
 export function globMatcher(glob: string): Glob {
   const choices = expand(glob.replace(/^\.\//, '')).map(tokenize);
   return (path) => choices.some((tokens) => matches(tokens, path));
 }
 
-/** Every choice of `{a,b}` written out; a brace without its other one is a character. */
+/** Expands `{a,b}` into all alternatives; an unpaired brace is an ordinary character. */
 function expand(glob: string): string[] {
   let done = [''];
   let rest = glob;
@@ -31,10 +34,12 @@ function expand(glob: string): string[] {
     const found = /\{([^{}]*)\}/.exec(rest);
     if (!found) return done.map((text) => text + rest);
     const before = rest.slice(0, found.index);
-    const words = (found[1] ?? '').split(',');
-    if (done.length * words.length > MAX_CHOICES)
-      throw new RangeError(`a pattern exceeds ${MAX_CHOICES} choices: ${glob.slice(0, 200)}`);
-    done = done.flatMap((text) => words.map((word) => text + before + word));
+    const choices = (found[1] ?? '').split(',');
+    if (done.length * choices.length > MAX_CHOICES)
+      throw new RangeError(
+        `pattern "${glob.slice(0, 200)}" has more than ${MAX_CHOICES} alternatives; use a simpler one`,
+      );
+    done = done.flatMap((text) => choices.map((choice) => text + before + choice));
     rest = rest.slice(found.index + found[0].length);
   }
 }
@@ -56,11 +61,11 @@ function tokenize(glob: string): Token[] {
   return tokens;
 }
 
-/** `reached[i]`: the path up to here can be what the first `i` tokens stand for. */
+/** Simulates the tokens as an automaton. `reached[i]`: the first `i` tokens match the path so far. */
 function matches(tokens: readonly Token[], path: string): boolean {
   const count = tokens.length;
   let [reached, before] = [new Uint8Array(count + 1), new Uint8Array(count + 1)];
-  // Inside the name of a folder that token `i` is taking.
+  // `within[i]`: the path so far ends inside a folder name that token `i` matches.
   let [within, inside] = [new Uint8Array(count + 1), new Uint8Array(count + 1)];
   reached[0] = 1;
   for (let at = 0; ; at++) {
@@ -86,13 +91,13 @@ function matches(tokens: readonly Token[], path: string): boolean {
 }
 
 /**
- * Whether `*` in `pattern` can be filled so that it is `text`. A character `any` in the text stands
- * for any text itself: with `some`, the two fit if there is one text that both can be; without, if
- * the pattern covers all that the text can be.
+ * Whether `pattern`, in which `*` matches any characters, matches `text`. The character `any` in the
+ * text is a wildcard, too: it stands for a value that is not known. With `some`, one value for which
+ * the pattern matches is enough; without, the pattern must match for every value.
  */
 export function wildcardFits(pattern: string, text: string, any = '', some = false): boolean {
   if (!some || any === '' || !text.includes(any)) return covers(pattern, text);
-  // Both sides have wildcards: which beginnings of the pattern fit the text so far.
+  // Both sides have wildcards. `reached[i]`: the first `i` characters of the pattern match so far.
   let [reached, before] = [new Uint8Array(pattern.length + 1), new Uint8Array(pattern.length + 1)];
   reached[0] = 1;
   for (let at = 0; ; at++) {
@@ -114,7 +119,7 @@ export function wildcardFits(pattern: string, text: string, any = '', some = fal
   }
 }
 
-/** Goes back to the last star only: never more than the product of the lengths. */
+/** Backtracks to the last star only, so the time is bounded by the product of the lengths. */
 function covers(pattern: string, text: string): boolean {
   let [at, star, mark] = [0, -1, 0];
   for (let i = 0; i < text.length;) {

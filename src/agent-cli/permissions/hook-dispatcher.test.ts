@@ -30,7 +30,7 @@ function hooksWith(answers: Record<string, unknown>) {
 }
 const options = { signal: new AbortController().signal, toolUseId: 't1', subject: 'Bash' };
 
-test('the strictest word wins, the last change wins, all context is kept', () => {
+test('the strictest decision wins, the last change wins, all context is kept', () => {
   const outcome = combine([
     { decision: 'allow', reason: 'fine', context: ['a'], updatedInput: { x: 1 } },
     { decision: 'deny', reason: 'no', context: ['b'] },
@@ -44,7 +44,7 @@ test('the strictest word wins, the last change wins, all context is kept', () =>
   });
 });
 
-test('only matchers that fit are asked, with the fields that all inputs have', async () => {
+test('only callbacks whose matcher fits are called, with the common input fields', async () => {
   const { hooks, asked } = hooksWith({ h1: {}, h2: {}, h3: {} });
   const matchers = [
     { hookCallbackIds: ['h1'] },
@@ -65,7 +65,7 @@ test('only matchers that fit are asked, with the fields that all inputs have', a
   ]);
 });
 
-test('a callback that fails has no opinion, unless it was registered to block then', async () => {
+test('a callback that fails is ignored, unless it was registered to block on failure', async () => {
   const { hooks, failures } = hooksWith({ h1: new Error('exploded') });
   hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'] }] });
   expect(await hooks.fire('PreToolUse', {}, options)).toEqual({ reason: '', context: [] });
@@ -74,11 +74,11 @@ test('a callback that fails has no opinion, unless it was registered to block th
   expect((await hooks.fire('PreToolUse', {}, options)).unanswered).toContain('exploded');
 });
 
-test('a callback that does not answer in time is withdrawn', async () => {
+test('a callback that times out is cancelled', async () => {
   const { hooks, asked } = hooksWith({});
   hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'], timeout: 0.02 }] });
   expect((await hooks.fire('PreToolUse', {}, options)).unanswered).toContain(
-    'did not answer within 0.02 s',
+    'timed out after 20 ms: no response of the host',
   );
   expect(asked.at(-1)).toMatchObject({ type: 'control_cancel_request' });
 });
@@ -92,22 +92,25 @@ test('an abort ends the wait with its reason', async () => {
   await expect(fired).rejects.toThrow('enough');
 });
 
-test.each([3e6, 1e7, 1e300])('a timeout of %d s does not run out at once', async (timeout) => {
+test.each([3e6, 1e7, 1e300])('a timeout of %d s does not fire immediately', async (timeout) => {
   const { hooks, failures } = hooksWith({ late: { decision: 'block', reason: 'no' } });
   hooks.register({ Stop: [{ matcher: '', hookCallbackIds: ['late'], timeout }] });
   const timers = vi.spyOn(AbortSignal, 'timeout');
   onTestFinished(() => timers.mockRestore());
   expect(await hooks.fire('Stop', {}, options)).toMatchObject({ decision: 'deny' });
-  // The longest that a timer can take: with a longer one it runs out after a millisecond.
+  // The longest time of a timer: with a longer one it fires after a millisecond.
   expect(timers.mock.calls).toEqual([[2 ** 31 - 1]]);
   expect(failures).toEqual([]);
 });
 
 test.each([
-  [{ hookSpecificOutput: { permissionDecision: 'denied' } }, 'it decided "denied"'],
-  [{ decision: 'no' }, 'it decided "no"'],
-  ['deny', 'it gave string'],
-])('an answer that cannot be understood, %j, is a failure and not silence', async (answer, why) => {
+  [
+    { hookSpecificOutput: { permissionDecision: 'denied' } },
+    'the hook returned the decision "denied"',
+  ],
+  [{ decision: 'no' }, 'the hook returned the decision "no"'],
+  ['deny', 'the hook returned string'],
+])('an invalid result, %j, counts as a failure', async (answer, why) => {
   const { hooks, failures } = hooksWith({ h1: answer });
   hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'], onFailure: 'block' }] });
   const outcome = await hooks.fire('PreToolUse', {}, options);
@@ -116,7 +119,7 @@ test.each([
 });
 
 test.each([undefined, null, {}, { hookSpecificOutput: { permissionDecision: 'defer' } }])(
-  'no opinion, %j, is none',
+  'a result without a decision, %j, decides nothing',
   async (answer) => {
     const { hooks, failures } = hooksWith({ h1: answer ?? null });
     hooks.register({ PreToolUse: [{ hookCallbackIds: ['h1'], onFailure: 'block' }] });

@@ -3,7 +3,7 @@ import { asArray, asObject, asString, asStrings, isObject, type JsonObject } fro
 import type { ControlLink } from '../session/control-link.ts';
 import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
-/** The events that this CLI fires; others may be registered and have no effect. */
+/** The events that this CLI fires. A hook on another event is never called. */
 export type FiredHookEvent = (typeof FIRED)[number];
 
 const FIRED = [
@@ -18,7 +18,7 @@ const FIRED = [
   'Notification',
 ] as const;
 
-/** The events at which a hook that fails can still prevent what it guards. */
+/** The events at which the CLI can still prevent the guarded action when a hook fails. */
 const BLOCKING: ReadonlySet<string> = new Set<FiredHookEvent>([
   'PreToolUse',
   'PostToolUse',
@@ -38,32 +38,32 @@ interface Matcher {
 
 const DEFAULT_TIMEOUT_MS = 60_000;
 /**
- * 24 days. A timer with a longer time runs out at once: a hook that blocks would be passed by, as if
- * it had not answered.
+ * 24 days, the longest time of a timer in Node. A longer one fires immediately: the hook would time
+ * out before the host could answer, and a hook that does not block on failure would be skipped.
  */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** What the callbacks of one event said, as one answer: the strictest word wins. */
+/** The combined result of all callbacks of an event: the strictest decision wins. */
 export interface HookOutcome {
   readonly decision?: 'allow' | 'deny' | 'ask';
-  /** Why: of the word that won. */
+  /** The reason of the decision that won. */
   readonly reason: string;
   readonly updatedInput?: JsonObject;
   readonly updatedOutput?: unknown;
-  /** Told to the model with what comes next. */
+  /** Texts that the model gets with the next message. */
   readonly context: readonly string[];
-  /** Ends the turn: `continue: false`. */
+  /** Why the turn must end: a callback returned `continue: false`. */
   readonly stop?: string;
   /**
-   * A callback failed or timed out and its registration says that this blocks. Every caller of
-   * `fire` must then prevent what the hook guards.
+   * Which callback failed or timed out, if its registration says that a failure blocks. Every caller
+   * of `fire` must then prevent the action that the hook guards.
    */
   readonly unanswered?: string;
 }
 
 const SILENT: HookOutcome = { reason: '', context: [] };
 
-/** The callbacks that the host registered, asked through the control lane. */
+/** Calls the hook callbacks of the host through the control lane. */
 export class HookDispatcher {
   readonly #lane: ControlLink;
   readonly #base: () => JsonObject;
@@ -74,7 +74,7 @@ export class HookDispatcher {
     readonly lane: ControlLink;
     /** The fields that every hook input has. */
     readonly base: () => JsonObject;
-    /** A callback failed or timed out; `why` follows the words "<event> hook". */
+    /** Reports a callback that failed or timed out; `why` continues the text "<event> hook". */
     readonly onFailure: (event: FiredHookEvent, why: string) => void;
   }) {
     this.#lane = options.lane;
@@ -82,7 +82,7 @@ export class HookDispatcher {
     this.#onFailure = options.onFailure;
   }
 
-  /** Why these hooks cannot be registered: one guards what this CLI does not ask it about. */
+  /** Why these hooks cannot be registered: this CLI never calls one that guards something. */
   refusal(hooks: unknown): string | undefined {
     const { guards } = uncalledHooks(hooks, FIRED);
     if (guards.length > 0)
@@ -97,12 +97,12 @@ export class HookDispatcher {
     return `onFailure: 'block' is not supported for hooks on ${events.join(', ')}; available: ${[...BLOCKING].join(', ')}`;
   }
 
-  /** Events of these hooks that never happen here. */
+  /** The events of these hooks that this CLI never fires. */
   uncalled(hooks: unknown): readonly string[] {
     return uncalledHooks(hooks, FIRED).others;
   }
 
-  /** The number of matchers taken from `initialize.hooks`; replaces earlier ones. */
+  /** Registers `initialize.hooks` in place of earlier ones; returns the number of matchers. */
   register(hooks: unknown): number {
     const entries = Object.entries(asObject(hooks)).map(
       ([event, matchers]) => [event, asArray(matchers).filter(isObject).map(toMatcher)] as const,
@@ -116,8 +116,9 @@ export class HookDispatcher {
   }
 
   /**
-   * Asks every callback whose matcher fits, all at once. Never rejects but for the signal: a
-   * callback that fails is reported and has no opinion, unless it was registered to block then.
+   * Calls every callback whose matcher fits, all at the same time. Rejects only with the signal's
+   * reason: a callback that fails is reported and does not count, unless its registration says that
+   * a failure blocks.
    */
   async fire(
     event: FiredHookEvent,
@@ -146,8 +147,11 @@ export class HookDispatcher {
     return combine(answers);
   }
 
-  /** Tells every callback whose matcher fits, and waits for none: the host can no longer answer. */
-  tell(event: FiredHookEvent, input: JsonObject): void {
+  /**
+   * Sends an event to every callback whose matcher fits, without waiting for responses: the host has
+   * closed stdin and cannot respond any more.
+   */
+  notify(event: FiredHookEvent, input: JsonObject): void {
     const fields = this.#inputOf(event, input);
     for (const { callbacks } of this.#fitting(event, ''))
       for (const callback_id of callbacks)
@@ -159,7 +163,7 @@ export class HookDispatcher {
         });
   }
 
-  /** What is registered, for a host that asks. */
+  /** The response to `get_hooks_listing`. */
   get listing(): JsonObject {
     const hooks = [...this.#matchers].flatMap(([event, matchers]) =>
       matchers.map(({ pattern, callbacks }) => ({
@@ -197,7 +201,7 @@ export class HookDispatcher {
       signal.throwIfAborted();
       const error = DuolaneError.from(reason);
       const why = limit.aborted
-        ? `did not answer within ${matcher.timeoutMs / 1000} s`
+        ? `timed out after ${matcher.timeoutMs} ms: no response of the host`
         : `failed: ${error.message}`;
       // A PreToolUse hook that times out always blocks its call, as with the vendor's CLI.
       const blocks = matcher.blocksOnFailure || (limit.aborted && event === 'PreToolUse');
@@ -228,12 +232,12 @@ function matching(pattern: string): (subject: string) => boolean {
     const regexp = new RegExp(`^(?:${pattern})$`);
     return (subject) => regexp.test(subject);
   } catch {
-    // A matcher that is not a regular expression is a plain name.
+    // A matcher that is not a valid regular expression is compared as a name.
     return (subject) => subject === pattern;
   }
 }
 
-/** What each word of a hook decides; `defer` has no opinion. */
+/** The decision for each value that a hook may return; `defer` decides nothing. */
 const DECISIONS: ReadonlyMap<unknown, HookOutcome['decision']> = new Map([
   ['deny', 'deny'],
   ['block', 'deny'],
@@ -244,19 +248,19 @@ const DECISIONS: ReadonlyMap<unknown, HookOutcome['decision']> = new Map([
   [undefined, undefined],
 ]);
 
-/** Throws `malformed` for what is no answer: a hook that was misunderstood has failed. */
+/** Parses the result of a callback. Throws `malformed`: an invalid result counts as a failure. */
 function readAnswer(given: unknown): HookOutcome {
   if (given !== undefined && given !== null && !isObject(given))
-    throw new DuolaneError('malformed', `it gave ${typeof given}, not an object`);
+    throw new DuolaneError('malformed', `the hook returned ${typeof given}: expected an object`);
   const answer = asObject(given);
   const own = asObject(answer['hookSpecificOutput']);
-  const word = own['permissionDecision'] ?? answer['decision'] ?? undefined;
-  if (!DECISIONS.has(word))
+  const returned = own['permissionDecision'] ?? answer['decision'] ?? undefined;
+  if (!DECISIONS.has(returned))
     throw new DuolaneError(
       'malformed',
-      `it decided ${JSON.stringify(word)}; available: allow, deny, ask`,
+      `the hook returned the decision ${JSON.stringify(returned)}: expected allow, deny or ask`,
     );
-  const decision = DECISIONS.get(word);
+  const decision = DECISIONS.get(returned);
   const context = asString(own['additionalContext']);
   return {
     ...(decision && { decision }),
@@ -273,7 +277,7 @@ function readAnswer(given: unknown): HookOutcome {
 
 const STRICTNESS = { deny: 3, ask: 2, allow: 1 } as const;
 
-/** Several opinions as one: deny over ask over allow; later changes of input and output win. */
+/** Combines results: deny wins over ask, ask over allow; later changes of input and output win. */
 export function combine(answers: readonly HookOutcome[]): HookOutcome {
   const strict = (outcome: HookOutcome): number =>
     outcome.decision ? STRICTNESS[outcome.decision] : 0;

@@ -2,29 +2,29 @@ import { realpathSync, readlinkSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { globMatcher } from './glob-pattern.ts';
 
-/** Where a call reaches: the path as it was given, and the one that it really is. */
+/** The path that a call uses, as given and with all links resolved. */
 export interface TouchedPath {
   readonly cwd: string;
-  /** Absolute, as it was given; links are not followed. */
+  /** Absolute, links not resolved. */
   readonly given: string;
-  /** Absolute, all links followed. */
+  /** Absolute, all links resolved. */
   readonly real: string;
-  /** For `~/`. */
+  /** The directory that `~` stands for. */
   readonly home?: string | undefined;
 }
 
-/** After so many links a path is a loop, as it is for the system. */
+/** After this many links a path counts as a loop, as in the Linux kernel. */
 const MAX_LINKS = 40;
 
 /**
- * A path with all links followed, also where it does not exist: a link to a file that is missing
- * leads where the file would be made.
+ * Resolves all links of a path, also of one that does not exist: a link to a missing file resolves
+ * to the path at which a write would create the file.
  */
 export function realPath(path: string, links = 0): string {
   try {
     return realpathSync(path);
   } catch {
-    // Missing, or not readable: decided by its folder and, for a dangling link, by its target.
+    // Missing or not readable: resolve the folder and, for a dangling link, its target.
   }
   const parent = dirname(path);
   if (parent === path) return path;
@@ -34,16 +34,16 @@ export function realPath(path: string, links = 0): string {
   try {
     target = readlinkSync(here);
   } catch {
-    // Not a link, or it does not exist yet.
+    // The path is not a link, or does not exist yet.
     return here;
   }
-  // A loop cannot be opened either: its own name is as good as any.
+  // A loop of links cannot be opened, so its own name may stand for it.
   return links >= MAX_LINKS ? here : realPath(resolve(folder, target), links + 1);
 }
 
 export function isInsideDirectory(directory: string, path: string): boolean {
-  const way = relative(directory, path);
-  return way === '' || (!isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`));
+  const steps = relative(directory, path);
+  return steps === '' || (!isAbsolute(steps) && steps !== '..' && !steps.startsWith(`..${sep}`));
 }
 
 const slashes = (path: string): string => (sep === '/' ? path : path.split(sep).join('/'));
@@ -51,13 +51,13 @@ const below = (directory: string, path: string): string | undefined =>
   isInsideDirectory(directory, path) ? slashes(relative(directory, path)) || '.' : undefined;
 
 /**
- * Whether an allow rule covers a path: the real one must fit, wherever the given one seems to be. A
- * pattern that is not absolute starts at the working directory and matches nothing outside of it.
+ * Whether an allow rule covers a path: the real path must match, whatever the given path looks like.
+ * A relative pattern starts at the working directory and matches nothing outside of it.
  */
 export function allowsPath(content: string, { cwd, real, home }: TouchedPath): boolean {
   const pattern = absolute(content, home);
   if (pattern !== undefined) {
-    // The working directory may be written through a link.
+    // The pattern may name the working directory by a path that contains links.
     const inside = pattern.startsWith(`${slashes(cwd)}/`)
       ? pattern.slice(cwd.length + 1)
       : undefined;
@@ -70,9 +70,9 @@ export function allowsPath(content: string, { cwd, real, home }: TouchedPath): b
 }
 
 /**
- * Whether a deny or ask rule covers a path: the given or the real one is enough, and the pattern
- * counts as written and with the links of its own folders followed. One that starts with `**`
- * holds outside of the working directory, too.
+ * Whether a deny or ask rule covers a path. It is enough that the given or the real path matches, and
+ * the pattern is tried as written and with the links of its folders resolved. A pattern that starts
+ * with `**` also applies outside of the working directory.
  */
 export function forbidsPath(content: string, touched: TouchedPath): boolean {
   const { cwd, given, real, home } = touched;
@@ -88,12 +88,12 @@ export function forbidsPath(content: string, touched: TouchedPath): boolean {
 function absolute(content: string, home: string | undefined): string | undefined {
   if ((content === '~' || content.startsWith('~/')) && home)
     return slashes(home) + content.slice(1);
-  // `//etc` is how the official CLI writes it.
+  // The official CLI writes absolute patterns with two slashes: `//etc`.
   if (content.startsWith('/')) return content.replace(/^\/+/, '/');
   return isAbsolute(content) ? slashes(content) : undefined;
 }
 
-/** `a/../b` and `./`: a pattern has only folders to go back over. */
+/** Removes `a/..` and `.` from a pattern; a `..` after a wildcard stays. */
 function normalize(pattern: string): string {
   const parts: string[] = [];
   for (const part of pattern.split('/')) {
@@ -104,7 +104,7 @@ function normalize(pattern: string): string {
   return parts.join('/');
 }
 
-/** The pattern with the links of its folders followed, up to its first wildcard. */
+/** The pattern with the links of its folders resolved, up to its first wildcard. */
 function followed(pattern: string): string {
   const parts = pattern.split('/');
   const wild = parts.findIndex((part) => /[*?{]/.test(part));
@@ -114,7 +114,7 @@ function followed(pattern: string): string {
   return [slashes(folder).replace(/\/$/, ''), ...parts.slice(fixed.length)].join('/');
 }
 
-/** The folders that a path is in: `/a` and `/a/b` of `/a/b/c`. */
+/** All folders above a path: `/a` and `/a/b` for `/a/b/c`. */
 function foldersOf(path: string): string[] {
   const folders: string[] = [];
   for (let at = path.indexOf('/', 1); at > 0; at = path.indexOf('/', at + 1))
@@ -123,25 +123,29 @@ function foldersOf(path: string): string[] {
 }
 
 /**
- * Two names for one file where the file system knows no case, or no forms of Unicode: that of macOS,
- * and a mounted folder on Linux. Which one a path is on cannot be seen from its name.
+ * Folds case and Unicode forms. File systems that ignore them (macOS, some mounted folders on Linux)
+ * open one file by several names, and a path does not show which file system it is on. Without the
+ * folding, `.ENV` would bypass a rule for `.env`.
  */
 const fold = (text: string): string =>
   text.normalize('NFD').toUpperCase().toLowerCase().normalize('NFD');
 
-/** A pattern that cannot be used fits where a rule guards (`guards`), and nowhere else. */
+/**
+ * Matches a pattern with a path. `guards`: for a deny or ask rule. A pattern that cannot be compiled
+ * then matches everything, and in an allow rule nothing.
+ */
 function test(pattern: string, path: string | undefined, guards: boolean): boolean {
   if (path === undefined) return false;
   try {
     if (!guards) return globMatcher(pattern)(path);
     const guarded = pattern.replace(/(?<=[^/])\/+$/, '');
-    // As it is written, too: a letter that becomes two does not fit a `?` any more.
+    // Try the unfolded form, too: folding may turn one letter into two, which `?` does not match.
     return [(text: string) => text, fold].some((form) => {
       const fits = globMatcher(form(guarded));
-      // A folder that a rule guards is guarded with all that is in it.
+      // A rule that guards a folder guards everything in it.
       return fits(form(path)) || foldersOf(form(path)).some(fits);
     });
   } catch {
-    return guards; // too many choices
+    return guards; // the pattern has too many alternatives
   }
 }

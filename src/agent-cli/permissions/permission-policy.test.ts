@@ -39,60 +39,75 @@ const outside: PolicyInput = { ...read, outside: '/etc/passwd', path: at('/etc/p
 
 test.each<[string, PolicyInput, Partial<Policy>, string]>([
   ['a tool of a server is asked about', mcp, {}, 'ask'],
-  ['also when it says that it only reads', reading, {}, 'ask'],
-  ['reading inside the working directory is free', read, {}, 'allow'],
+  ['a tool of a server that is marked as read-only is asked about', reading, {}, 'ask'],
+  ['reading inside the working directory needs no permission', read, {}, 'allow'],
   ['reading outside is asked about', outside, {}, 'ask'],
   ['editing is asked about', edit, {}, 'ask'],
-  ['acceptEdits edits', edit, { mode: 'acceptEdits' }, 'allow'],
-  ['acceptEdits does not run commands', bash('ls'), { mode: 'acceptEdits' }, 'ask'],
-  ['an allow rule lets through', mcp, { allow: rules('mcp__calc__*') }, 'allow'],
-  ['a whole server may be allowed', mcp, { allow: rules('mcp__calc') }, 'allow'],
-  ['another server is not', mcp, { allow: rules('mcp__cal') }, 'ask'],
+  ['acceptEdits allows edits', edit, { mode: 'acceptEdits' }, 'allow'],
+  ['acceptEdits does not allow commands', bash('ls'), { mode: 'acceptEdits' }, 'ask'],
+  ['an allow rule allows a call', mcp, { allow: rules('mcp__calc__*') }, 'allow'],
+  ['a rule may allow all tools of a server', mcp, { allow: rules('mcp__calc') }, 'allow'],
+  ['a rule for a server does not cover another server', mcp, { allow: rules('mcp__cal') }, 'ask'],
   [
-    'deny beats allow',
+    'a deny rule wins over an allow rule',
     mcp,
     { allow: rules('mcp__calc__*'), deny: rules('mcp__calc__add') },
     'deny',
   ],
-  ['deny beats bypass', mcp, { mode: 'bypassPermissions', deny: rules('mcp__calc__add') }, 'deny'],
-  ['ask beats allow', mcp, { allow: rules('mcp__*'), ask: rules('mcp__calc__add') }, 'ask'],
-  ['bypass runs everything else', bash('rm -rf x'), { mode: 'bypassPermissions' }, 'allow'],
   [
-    'plan asks before a change, allowed or not',
+    'a deny rule wins over bypassPermissions',
+    mcp,
+    { mode: 'bypassPermissions', deny: rules('mcp__calc__add') },
+    'deny',
+  ],
+  [
+    'an ask rule wins over an allow rule',
+    mcp,
+    { allow: rules('mcp__*'), ask: rules('mcp__calc__add') },
+    'ask',
+  ],
+  [
+    'bypassPermissions allows every other call',
+    bash('rm -rf x'),
+    { mode: 'bypassPermissions' },
+    'allow',
+  ],
+  [
+    'plan asks before a change, even with an allow rule',
     edit,
     { mode: 'plan', allow: rules('Edit') },
     'ask',
   ],
-  ['plan reads', read, { mode: 'plan' }, 'allow'],
-  ['dontAsk denies what would be asked', mcp, { mode: 'dontAsk' }, 'deny'],
+  ['plan allows reading', read, { mode: 'plan' }, 'allow'],
+  ['dontAsk denies calls that another mode asks about', mcp, { mode: 'dontAsk' }, 'deny'],
   [
-    'dontAsk runs what is allowed',
+    'dontAsk allows calls with an allow rule',
     mcp,
     { mode: 'dontAsk', allow: rules('mcp__calc__add') },
     'allow',
   ],
   ['a rule may name commands', bash('git status'), { allow: rules('Bash(git *)') }, 'allow'],
   [
-    'and does not cover another behind it',
+    'an allow rule does not cover a second command after it',
     bash('git status; rm -rf .'),
     { allow: rules('Bash(git *)') },
     'ask',
   ],
   [
-    'a deny rule covers a command behind another',
+    'a deny rule covers a command after another one',
     bash('ls && rm x'),
     { mode: 'bypassPermissions', deny: rules('Bash(rm *)') },
     'deny',
   ],
   [
-    'and so does an ask rule',
+    'an ask rule covers a command after another one',
     bash('ls && rm x'),
     { allow: rules('Bash'), ask: rules('Bash(rm *)') },
     'ask',
   ],
   ['a rule may name paths', edit, { allow: rules('Edit(src/**)') }, 'allow'],
   [
-    'and no others',
+    'a rule with a path does not cover other paths',
     { ...edit, path: at('/project/lib/a.ts') },
     { allow: rules('Edit(src/**)') },
     'ask',
@@ -114,7 +129,7 @@ test.each([
   ['Bash(git *)', 'git log\nrm x', false],
   ['Bash(echo $(date))', 'echo $(date)', true],
   ['Bash', 'anything at all', true],
-])('the allow rule %s and the command %j: %s', (rule, command, expected) => {
+])('the allow rule %s covers the command %j: %s', (rule, command, expected) => {
   expect(allows(parseRule(rule), bash(command))).toBe(expected);
 });
 
@@ -130,7 +145,7 @@ test.each([
   ['a?.txt', 'ab.txt', true],
   ['a.txt', 'aXtxt', false],
   ['**', 'any/thing', true],
-])('the pattern %s and the path %s: %s', (glob, path, expected) => {
+])('the pattern %s matches the path %s: %s', (glob, path, expected) => {
   expect(globMatcher(glob)(path)).toBe(expected);
 });
 
@@ -152,14 +167,17 @@ test.each([
   ['secret', '/project/secret/deep/a', undefined, false, true],
   ['secret', '/project/secrets', undefined, false, false],
   ['{a,b}'.repeat(20), '/project/x', undefined, false, true],
-])('the pattern %s and the path %s (%s)', (content, given, real, allowed, forbidden) => {
-  const path = { cwd: '/project', given, real: real ?? given, home: '/house' };
-  const rule = { tool: 'Read', content };
-  expect(allows(rule, { tool: 'Read', path })).toBe(allowed);
-  expect(forbids(rule, { tool: 'Read', path })).toBe(forbidden);
-  expect(forbids(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(forbidden);
-  expect(allows(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(false);
-});
+])(
+  'the pattern %s allows and forbids the path %s (real path %s) as expected',
+  (content, given, real, allowed, forbidden) => {
+    const path = { cwd: '/project', given, real: real ?? given, home: '/house' };
+    const rule = { tool: 'Read', content };
+    expect(allows(rule, { tool: 'Read', path })).toBe(allowed);
+    expect(forbids(rule, { tool: 'Read', path })).toBe(forbidden);
+    expect(forbids(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(forbidden);
+    expect(allows(rule, { tool: 'Grep', alsoAs: 'Read', path })).toBe(false);
+  },
+);
 
 test('updates add, replace and remove rules, and set the mode', () => {
   const [a, b] = rules('A', 'B(x)') as [ReturnType<typeof parseRule>, ReturnType<typeof parseRule>];
@@ -185,22 +203,22 @@ test.each([
   ['Read(secrets/*)', '/project/secrets/deep/key'],
   ['Read(~)', '/house/.ssh/id'],
   ['Read(/srv/*/private)', '/srv/a/private/key'],
-])('the deny rule %s holds for %s: a folder with all that is in it', (rule, path) => {
+])('the deny rule %s covers %s, which is inside the folder', (rule, path) => {
   expect(forbids(parseRule(rule), { tool: 'Read', path: at(path) })).toBe(true);
 });
 
-test('an allow rule for a folder by a pattern is no rule for what is in it', () => {
+test('an allow rule that matches a folder does not cover the files in it', () => {
   expect(
     allows(parseRule('Read(**/public)'), { tool: 'Read', path: at('/project/public/x') }),
   ).toBe(false);
 });
 
-test('a deny rule whose pattern cannot be decided about holds', () => {
+test('a deny rule whose pattern cannot be decided covers the call', () => {
   expect(forbids(parseRule('mcp__calc__add(2)'), mcp)).toBe(true);
   expect(allows(parseRule('mcp__calc__add(2)'), mcp)).toBe(false);
 });
 
-test.each(['Bash(git *', 'Bash git)', '(x)', ')', '', ' '])('%j is no rule', (text) => {
+test.each(['Bash(git *', 'Bash git)', '(x)', ')', '', ' '])('%j is refused as a rule', (text) => {
   expect(() => parseRule(text)).toThrow('expected Tool or Tool(pattern)');
 });
 
@@ -210,12 +228,12 @@ test.each([
   ['Read(**/caf\u00e9)', '/project/cafe\u0301/key'],
   ['Read(~/.ssh)', '/HOUSE/.SSH/id'],
   ['Read(secret)', '/project/\u017fecret'],
-])('the deny rule %s holds for %s: names may have no case, and two forms', (rule, path) => {
+])('the deny rule %s covers %s, which differs in case or Unicode form', (rule, path) => {
   expect(forbids(parseRule(rule), { tool: 'Read', path: at(path) })).toBe(true);
   expect(allows(parseRule(rule), { tool: 'Read', path: at(path) })).toBe(false);
 });
 
-test('a deny rule with ? holds for a letter that has two forms', () => {
+test('a deny rule with ? covers a letter that has two Unicode forms', () => {
   expect(forbids(parseRule('Read(a?)'), { tool: 'Read', path: at('/project/a\u00e9') })).toBe(true);
 });
 
@@ -224,6 +242,6 @@ test.each([
   ['mcp__server_', 'mcp__server___delete', true],
   ['mcp__my', 'mcp__my__server__delete', true],
   ['mcp__my', 'mcp__mine__delete', false],
-])('the deny rule %s and the tool %s of a server: %s', (rule, tool, expected) => {
+])('the deny rule %s covers the server tool %s: %s', (rule, tool, expected) => {
   expect(forbids(parseRule(rule), { ...mcp, tool })).toBe(expected);
 });

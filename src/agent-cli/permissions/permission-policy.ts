@@ -7,17 +7,17 @@ import {
   type PermissionRule,
 } from './permission-rules.ts';
 
-/** What is known about a call when it is decided. */
+/** The facts about a call on which a decision is based. */
 export interface PolicyInput extends Candidate {
-  /** Changes nothing: plan mode lets it through, and built-in ones need no permission. */
+  /** The call changes nothing: plan mode allows it, and a built-in tool needs no permission. */
   readonly readOnly: boolean;
-  /** One of our own tools, not a server's. */
+  /** A tool of this CLI, not of an MCP server. */
   readonly builtin: boolean;
-  /** Writes files inside the working directories: what `acceptEdits` accepts. */
+  /** The call writes files inside the working directories, which the mode `acceptEdits` allows. */
   readonly edit: boolean;
-  /** Runs in a sandbox whose settings let commands run without a further permission. */
+  /** The call runs in a sandbox whose settings allow commands without a permission request. */
   readonly enclosed?: boolean;
-  /** Reaches outside of the working directories. */
+  /** The path outside of the working directories that the call uses. */
   readonly outside?: string | undefined;
 }
 
@@ -28,18 +28,19 @@ export interface Policy {
   readonly ask: readonly PermissionRule[];
 }
 
-/** `source` and `reason` are for people and for `tool_result_meta`. */
+/** Whether a call may run. */
 export interface Decision {
   readonly behavior: 'allow' | 'deny' | 'ask';
+  /** The kind of check that decided, for the host. */
   readonly reason: 'rule' | 'mode' | 'workingDir' | 'safe' | 'sandbox' | 'default';
   readonly message?: string;
   readonly rule?: PermissionRule;
 }
 
 /**
- * May this call run? Deny rules come first and hold in every mode, then ask rules, the mode, the
- * allow rules. A server's tool that no rule and no mode allows is asked about, read-only or not
- * (S80): its annotation is the server's word, not the user's.
+ * Decides whether a call may run: deny rules first, which apply in every mode, then ask rules, the
+ * mode, and the allow rules. A server's tool that no rule and no mode allows needs a permission even
+ * if it is marked as read-only (S80): the server sets that mark, and the user may not trust it.
  */
 export function evaluatePolicy(call: PolicyInput, policy: Policy): Decision {
   const denied = policy.deny.find((rule) => forbids(rule, call));
@@ -58,7 +59,7 @@ export function evaluatePolicy(call: PolicyInput, policy: Policy): Decision {
     return orDeny(policy, call, {
       behavior: 'ask',
       reason: 'mode',
-      message: `${call.tool} changes things, and the session is in plan mode.`,
+      message: `${call.tool} is not read-only, and the session is in plan mode.`,
     });
   }
   const allowed = policy.allow.find((rule) => allows(rule, call));
@@ -76,13 +77,14 @@ export function evaluatePolicy(call: PolicyInput, policy: Policy): Decision {
   return orDeny(policy, call, { behavior: 'ask', reason: 'default' });
 }
 
+/** The decision, or a denial in the mode `dontAsk`, which sends no permission requests. */
 function orDeny(policy: Policy, call: PolicyInput, decision: Decision): Decision {
   if (policy.mode !== 'dontAsk') return decision;
-  const message = `${call.tool} was not allowed beforehand, and the session asks nobody (dontAsk).`;
+  const message = `${call.tool} is denied: no rule allows it, and permission mode dontAsk sends no permission requests.`;
   return { behavior: 'deny', reason: 'mode', message };
 }
 
-/** A change of the policy that a host sends with its permission, or that we suggest to it. */
+/** A change of the policy: the host sends it with a permission, and the CLI suggests some. */
 export type PolicyUpdate =
   | {
       readonly type: 'addRules' | 'replaceRules' | 'removeRules';
@@ -95,7 +97,7 @@ export type PolicyUpdate =
       readonly directories: readonly string[];
     };
 
-/** The policy after a change; directories are no part of it. */
+/** The policy after an update. Updates of directories do not change it. */
 export function applyUpdate(policy: Policy, update: PolicyUpdate): Policy {
   if (update.type === 'setMode') return { ...policy, mode: update.mode };
   if (!('rules' in update)) return policy;

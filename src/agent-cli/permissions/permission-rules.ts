@@ -3,13 +3,13 @@ import { allowsCommand, forbidsCommand } from './command-rules.ts';
 import { wildcardFits } from './glob-pattern.ts';
 import { allowsPath, forbidsPath, type TouchedPath } from './path-rules.ts';
 
-/** A permission rule as it is written: `Read`, `mcp__calc__*`, `Bash(git *)`, `Edit(src/**)`. */
+/** A permission rule such as `Read`, `mcp__calc__*`, `Bash(git *)` or `Edit(src/**)`. */
 export interface PermissionRule {
   readonly tool: string;
   readonly content: string | undefined;
 }
 
-/** Throws `invalid` for a text that is no rule: one that guards must not be without effect in silence. */
+/** Parses a rule. Throws `invalid`: a misspelt deny rule must not be ignored without an error. */
 export function parseRule(text: string): PermissionRule {
   const match = /^([^()]+)\(([\s\S]*)\)$/.exec(text.trim());
   if (!match) {
@@ -30,13 +30,13 @@ export function parseRule(text: string): PermissionRule {
 export const formatRule = ({ tool, content }: PermissionRule): string =>
   content === undefined ? tool : `${tool}(${content})`;
 
-/** What a rule is held against. */
+/** The facts about a call that a rule is matched with. */
 export interface Candidate {
-  /** The name towards the model. */
+  /** The name that the model uses. */
   readonly tool: string;
-  /** Deny and ask rules of this tool hold as well: `Grep` reads what `Read` reads. */
+  /** Deny and ask rules of this tool apply, too: `Grep` reads what `Read` reads. */
   readonly alsoAs?: string | undefined;
-  /** Deny and ask rules of these tools hold as well where they name a path: `Write` changes what `Edit` does. */
+  /** Deny and ask rules of these tools that name a path apply, too: `Write` changes what `Edit` does. */
   readonly pathsAs?: readonly string[] | undefined;
   /** The shell command of `Bash`. */
   readonly command?: string | undefined;
@@ -46,9 +46,9 @@ export interface Candidate {
 
 /**
  * Whether an allow rule covers a call. A rule without parentheses covers every call of its tools
- * (`*` is a wildcard, `mcp__server` its whole server). One with parentheses covers a command when
- * every part of it matches, so that `Bash(git *)` does not let `git status; rm -rf .` through, and
- * a file when its real path matches.
+ * (`*` is a wildcard, `mcp__server` covers all tools of that server). A rule with parentheses covers
+ * a command if every part of it matches, so that `Bash(git *)` does not allow `git status; rm -rf .`,
+ * and a file if its real path matches.
  */
 export function allows(rule: PermissionRule, { tool, command, path }: Candidate): boolean {
   if (!matchesName(rule.tool, tool)) return false;
@@ -58,20 +58,20 @@ export function allows(rule: PermissionRule, { tool, command, path }: Candidate)
 }
 
 /**
- * Whether a deny or ask rule covers a call: one part of a command is enough, and one of the names
- * of a file. What cannot be decided is covered.
+ * Whether a deny or ask rule covers a call: one matching part of a command is enough, or one matching
+ * name of a file. A call that cannot be decided is covered.
  */
 export function forbids(rule: PermissionRule, candidate: Candidate): boolean {
   const { tool, alsoAs, pathsAs = [], command, path } = candidate;
   const names = [tool, alsoAs, ...(rule.content === undefined ? [] : pathsAs)];
   const covers = (name: string): boolean =>
-    // A server may have two underscores in its name: then the rule may mean a server or a tool.
+    // The name of a server may contain two underscores, so the rule may mean a server or a tool.
     matchesName(rule.tool, name) ||
     (rule.tool.startsWith('mcp__') && name.startsWith(`${rule.tool}__`));
   if (!names.some((name) => name !== undefined && covers(name))) return false;
   if (rule.content === undefined) return true;
   if (command !== undefined) return forbidsCommand(rule.content, command);
-  // A tool of a server has no command and no path, so the pattern cannot be decided about.
+  // A tool of a server has no command and no path to match the pattern with: it is covered.
   return path === undefined || forbidsPath(rule.content, path);
 }
 

@@ -1,45 +1,45 @@
 import { ANY, CLOSERS, ShellReader, type ShellWord, Unparsable } from './shell-reader.ts';
 
-/** One command with its arguments: what starts a program, a function or a builtin. */
+/** One command with its arguments, which starts a program, a function or a builtin. */
 export interface SimpleCommand {
   readonly words: readonly ShellWord[];
-  /** `A=1` in front of it. */
+  /** An assignment such as `A=1` precedes it. */
   readonly assigns: boolean;
-  /** As it is written. */
+  /** Its text in the script. */
   readonly source: string;
 }
 
 export interface ShellScript {
-  /** Every command in it, however deep: in groups, loops, functions and substitutions. */
+  /** Every command of the script at any depth: in groups, loops, functions and substitutions. */
   readonly commands: readonly SimpleCommand[];
   /**
-   * Nothing but commands, joined by `;`, `&`, `|`, `&&`, `||` or a new line: no group, keyword,
-   * function, substitution or redirection.
+   * The script consists of commands joined by `;`, `&`, `|`, `&&`, `||` or a new line, without any
+   * group, keyword, function, substitution or redirection.
    */
-  readonly plain: boolean;
+  readonly isSimple: boolean;
 }
 
-/** Linux takes no longer argument, so no longer command can run. */
+/** The longest argument in Linux, and so the longest command that can run. */
 const MAX_CHARS = 128 * 1024;
 
 /**
- * Reads a command of `sh` and finds every command in it, or returns undefined for a text that it
- * does not understand completely. It is strict on purpose: a rule that guards must never rest on a
- * guess, and shells differ (dash, bash, busybox), so what they read differently is not read here.
+ * Parses a script of `sh` and finds every command in it. Returns undefined for a text that it does
+ * not understand completely. It is strict because deny rules rely on it: the shells (dash, bash,
+ * busybox) differ, so a text that they read differently is refused instead of guessed.
  */
 export function parseShell(text: string): ShellScript | undefined {
   if (text.length > MAX_CHARS || text.includes(ANY) || text.includes('\0')) return undefined;
   const parser = new Parser(text, 0);
   try {
     parser.script();
-    return { commands: parser.commands, plain: parser.plain };
+    return { commands: parser.commands, isSimple: parser.isSimple };
   } catch (reason) {
     if (reason instanceof Unparsable) return undefined;
     throw reason;
   }
 }
 
-/** They start a construct of bash that `sh` may read as a plain command, or the other way round. */
+/** Words that are keywords in bash and names of ordinary commands in other shells. */
 const AMBIGUOUS = new Set(['function', 'select', 'coproc']);
 
 class Parser extends ShellReader {
@@ -51,7 +51,7 @@ class Parser extends ShellReader {
   }
 
   protected override nested(text: string): Parser {
-    this.plain = false;
+    this.isSimple = false;
     return new Parser(text, this.depth, this.commands);
   }
 
@@ -61,7 +61,7 @@ class Parser extends ShellReader {
     if (this.at < this.text.length || this.heredocs.length > 0) throw new Unparsable('rest');
   }
 
-  /** Commands up to a closing word or sign, which is left where it is. */
+  /** Reads commands up to a closing keyword or operator, which it does not consume. */
   protected override list(): boolean {
     this.enter();
     let any = false;
@@ -138,7 +138,7 @@ class Parser extends ShellReader {
   }
 
   #body(): void {
-    this.plain = false;
+    this.isSimple = false;
     if (!this.list()) throw new Unparsable('empty');
     this.space(true);
   }
@@ -168,7 +168,7 @@ class Parser extends ShellReader {
   }
 
   #for(): void {
-    this.plain = false;
+    this.isSimple = false;
     this.keyword('for');
     this.space(false);
     if (!/^[A-Za-z_]\w*$/.test(this.word()?.text ?? '')) throw new Unparsable('for');
@@ -182,7 +182,7 @@ class Parser extends ShellReader {
   }
 
   #case(): void {
-    this.plain = false;
+    this.isSimple = false;
     this.keyword('case');
     this.space(false);
     if (!this.word()) throw new Unparsable('case');
@@ -223,7 +223,7 @@ class Parser extends ShellReader {
       const word = this.word();
       if (!word) break;
       to = this.at;
-      // The name in front of the first `=` decides, and no part of it may be quoted.
+      // A word is an assignment if an unquoted name precedes its first `=`.
       const assignment = /^[A-Za-z_]\w*\+?=/.test(this.text.slice(start, to));
       if (words.length === 0 && assignment) assigns = true;
       else words.push(word);
@@ -237,12 +237,12 @@ class Parser extends ShellReader {
     this.commands.push({ words, assigns, source: this.text.slice(from, to) });
   }
 
-  /** A function may be called by any name later, so what is in its body counts as run. */
+  /** A function may be called by any later word, so the commands of its body count as run. */
   #function(): void {
     this.take('(');
     this.space(false);
     if (!this.take(')')) throw new Unparsable('function');
-    this.plain = false;
+    this.isSimple = false;
     this.space(true);
     if (!'({'.includes(this.peek()) || this.peek() === '') throw new Unparsable('function');
     this.#command();

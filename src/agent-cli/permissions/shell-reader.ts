@@ -1,18 +1,18 @@
-/** Stands for any text, in a word whose value only the shell knows: `$x`, `$(…)`, `*.ts`. */
+/** Stands for any text in a word whose value the shell computes: `$x`, `$(…)`, `*.ts`. */
 export const ANY = '\uFFFF';
 
 /** One word of a command, without its quotes. */
 export interface ShellWord {
-  /** Its value; {@link ANY} stands where an expansion decides. */
+  /** Its value, with {@link ANY} in place of each expansion. */
   readonly text: string;
-  /** The shell does not change it: no expansion, no pattern of file names. */
+  /** The shell uses the text as it is: the word has no expansion and no file name pattern. */
   readonly literal: boolean;
-  /** Some of it is in quotes or escaped: then it is neither a keyword nor an assignment. */
+  /** A part of it is quoted or escaped, so it is neither a keyword nor an assignment. */
   readonly quoted: boolean;
 }
 
 const MAX_DEPTH = 50;
-/** Words that end a list of commands. */
+/** Keywords that end a list of commands. */
 export const CLOSERS: ReadonlySet<string> = new Set([
   'then',
   'else',
@@ -24,20 +24,20 @@ export const CLOSERS: ReadonlySet<string> = new Set([
   '}',
 ]);
 
-/** Thrown inside the parser only: the text is not, or may not be, what we take it for. */
+/** Thrown inside the parser only: the text is invalid, or shells read it differently. */
 export class Unparsable extends Error {}
 
 /**
- * Reads the words of `sh`: quotes, expansions, redirections, here-documents, comments. The grammar
- * above it (`shell-command.ts`) reads the lists of commands, also those inside of a word.
+ * Reads the words of `sh`: quotes, expansions, redirections, here-documents, comments. Its subclass
+ * in `shell-command.ts` reads lists of commands, also those inside a word.
  */
 export abstract class ShellReader {
-  /** See `ShellScript`. */
-  plain = true;
+  /** See `ShellScript.isSimple`. */
+  isSimple = true;
   protected readonly text: string;
   protected depth: number;
   protected at = 0;
-  /** Here-documents whose body starts at the next line. */
+  /** Here-documents whose bodies start at the next line. */
   protected heredocs: {
     readonly end: string;
     readonly quoted: boolean;
@@ -50,14 +50,17 @@ export abstract class ShellReader {
     this.enter();
   }
 
-  /** The whole text as commands. */
+  /** Reads the complete text as commands. */
   abstract script(): void;
-  /** Commands up to a closing word or sign, which is left where it is; false: there are none. */
+  /**
+   * Reads commands up to a closing keyword or operator, which it does not consume. False: there are
+   * no commands.
+   */
   protected abstract list(): boolean;
-  /** A reader of a text inside of this one: its commands count here. */
+  /** A reader of a text inside this one, whose commands are added to those of this reader. */
   protected abstract nested(text: string): ShellReader;
 
-  /** Counts what is nested: a text of nothing but `(` must not use up our own stack. */
+  /** Counts the depth. Without a limit, a text of many `(` would overflow the stack of this process. */
   protected enter(): void {
     if (++this.depth > MAX_DEPTH) throw new Unparsable('too deep');
   }
@@ -72,7 +75,7 @@ export abstract class ShellReader {
       this.text.slice(this.at, this.at + 16),
     );
     if (!match) return false;
-    this.plain = false;
+    this.isSimple = false;
     this.at += match[0].length;
     this.space(false);
     const start = this.at;
@@ -80,7 +83,7 @@ export abstract class ShellReader {
     if (!word) throw new Unparsable('redirection');
     if (/<<-?$/.test(match[0])) {
       const written = this.text.slice(start, this.at);
-      // Shells differ in what an expansion means here.
+      // Shells disagree about an expansion in the end mark.
       if (!word.literal || /[$`\n]/.test(written)) throw new Unparsable('here-document');
       this.heredocs.push({
         end: word.text,
@@ -91,7 +94,7 @@ export abstract class ShellReader {
     return true;
   }
 
-  /** The bodies of here-documents, after the end of their line. */
+  /** Reads the bodies of the open here-documents, at the start of a line. */
   #bodies(): void {
     const documents = this.heredocs;
     this.heredocs = [];
@@ -104,7 +107,7 @@ export abstract class ShellReader {
         this.at = stop < 0 ? this.text.length : stop + 1;
         const line = tabs ? raw.replace(/^\t+/, '') : raw;
         if (line === end) break;
-        // A joined line may, or may not, be the end: shells differ.
+        // Shells disagree whether a line that ends with a backslash can be the end of the body.
         if (!quoted && raw.endsWith('\\')) throw new Unparsable('continued here-document');
         body += `${line}\n`;
       }
@@ -112,7 +115,7 @@ export abstract class ShellReader {
     }
   }
 
-  /** A word, or undefined where none starts. */
+  /** Reads a word; undefined if none starts here. */
   protected word(): ShellWord | undefined {
     let text = '';
     let [quoted, literal, started] = [false, true, false];
@@ -165,29 +168,32 @@ export abstract class ShellReader {
       }
       started = true;
     }
-    // `{fd}>file` is a redirection for bash, and the word behind it the command.
+    // Bash reads `{fd}>file` as a redirection, so that the next word is the command.
     if (/[<>]/.test(this.peek()) && /^\{.*\}$/s.test(text)) throw new Unparsable('{fd}>');
     return started ? { text, literal, quoted } : undefined;
   }
 
-  /** `[a-z]` is a pattern, `[` alone a command. */
+  /** Whether `[` starts a pattern such as `[a-z]`; alone it is a command. */
   #isBracket(char: string): boolean {
     return char === '[' && this.#restOfWord(']');
   }
 
-  /** `{a,b}` and `{1..3}` become words in bash, and stay as they are in dash. */
+  /** Whether `{` starts `{a,b}` or `{1..3}`, which bash expands to words and dash does not. */
   #isBraceExpansion(): boolean {
     return this.#restOfWord(',', '..');
   }
 
-  /** Whether one of the signs follows before the word can end; a long word may hold it. */
+  /**
+   * Whether one of the signs follows inside the word. Only 256 characters are searched; a longer word
+   * may contain the sign, so it counts as found.
+   */
   #restOfWord(...signs: readonly string[]): boolean {
     const near = this.text.slice(this.at + 1, this.at + 257);
     const rest = /^[^\s;&|()<>]*/.exec(near)?.[0] ?? '';
     return rest.length === 256 || signs.some((sign) => rest.includes(sign));
   }
 
-  /** What stands between double quotes, or in a here-document; `end` is taken. */
+  /** Reads text in double quotes, or the body of a here-document, and consumes `end`. */
   #quotedText(end: '"' | ''): string {
     let text = '';
     for (;;) {
@@ -217,12 +223,12 @@ export abstract class ShellReader {
     }
   }
 
-  /** Everything that starts with `$`; false: it is a plain dollar sign. */
+  /** Reads an expansion that starts with `$`. False: it is an ordinary dollar sign. */
   #dollar(inQuotes: boolean): boolean {
     this.skip();
     const char = this.peek();
     if (char === '(') {
-      this.plain = false;
+      this.isSimple = false;
       if (this.text[this.at + 1] === '(' && this.#arithmetic()) return true;
       this.skip();
       this.#substitution();
@@ -233,7 +239,7 @@ export abstract class ShellReader {
       return true;
     }
     if (char === "'" && !inQuotes) {
-      // Escapes of bash; dash reads a dollar sign and a quoted text.
+      // In bash `$'…'` has escapes; dash reads a dollar sign and a quoted text.
       this.skip();
       const end = /^(?:[^'\\]|\\[^])*'/.exec(this.text.slice(this.at));
       if (!end || end[0].includes("\\'")) throw new Unparsable("$'");
@@ -253,17 +259,17 @@ export abstract class ShellReader {
     return false;
   }
 
-  /** A list of commands inside a word, up to its parenthesis. */
+  /** Reads a list of commands inside a word, up to its closing parenthesis. */
   #substitution(): void {
-    // Shells differ in where the body of an open here-document starts then.
+    // Shells disagree where the body of an open here-document starts in this case.
     if (this.heredocs.length > 0) throw new Unparsable('substitution behind <<');
-    this.plain = false;
+    this.isSimple = false;
     this.list();
     this.space(true);
     if (!this.take(')') || this.heredocs.length > 0) throw new Unparsable('no )');
   }
 
-  /** `$((…))`: false where it is not, and nothing was taken. */
+  /** Reads `$((…))`. False: the text is something else, and nothing was consumed. */
   #arithmetic(): boolean {
     const start = this.at + 2;
     let open = 2;
@@ -283,19 +289,19 @@ export abstract class ShellReader {
     return true;
   }
 
-  /** `${…}`, up to its brace. */
+  /** Reads `${…}` up to its closing brace. */
   #parameter(inQuotes: boolean): void {
     this.enter();
     this.skip();
     const start = this.at;
-    // `${ command; }` and `${| command; }` of bash run a command.
+    // In bash, `${ command; }` and `${| command; }` run a command.
     if (/[\s|]/.test(this.peek())) throw new Unparsable('${ ');
     for (;;) {
       const char = this.peek();
       if (char === '') throw new Unparsable('no }');
       if (char === '}') break;
       if (char === "'") {
-        // Shells differ in whether it quotes here.
+        // Shells disagree whether it is a quote here.
         if (inQuotes) throw new Unparsable("' in ${");
         const end = this.text.indexOf("'", this.at + 1);
         if (end < 0) throw new Unparsable("no '");
@@ -311,7 +317,7 @@ export abstract class ShellReader {
       else if (char === '`') this.#backticks(inQuotes);
       else this.skip();
     }
-    // `${x@P}` runs what is in the variable.
+    // `${x@P}` expands the value of the variable like a prompt, which runs its substitutions.
     if (/@[A-Za-z]$/.test(this.text.slice(start, this.at))) throw new Unparsable('${x@P}');
     this.skip();
     this.depth--;
@@ -334,7 +340,7 @@ export abstract class ShellReader {
     this.nested(text).script();
   }
 
-  /** The next character; a backslash and a line end are not there. */
+  /** The next character, after any line continuations (a backslash and a line end). */
   protected peek(): string {
     while (this.text.startsWith('\\\n', this.at)) this.at += 2;
     return this.text[this.at] ?? '';
@@ -345,7 +351,7 @@ export abstract class ShellReader {
     this.at++;
   }
 
-  /** Blanks and comments, and with `lines` line ends too. */
+  /** Skips blanks and comments, and with `lines` also line ends. */
   protected space(lines: boolean): void {
     for (;;) {
       const char = this.peek();
@@ -375,10 +381,10 @@ export abstract class ShellReader {
     return true;
   }
 
-  /** The unquoted word that stands here, as it is written; nothing is taken. */
+  /** The unquoted word at this position; consumes nothing. */
   protected peekWord(): string {
     this.peek();
-    // With a line continuation in it, it may be a keyword in pieces.
+    // A line continuation inside the word may split a keyword.
     const word = /^[^\s;&|()<>"'$`]*/.exec(this.text.slice(this.at, this.at + 64))?.[0] ?? '';
     if (word.includes('\\') && this.text.startsWith('\\\n', this.at + word.indexOf('\\')))
       throw new Unparsable('continued word');

@@ -7,15 +7,15 @@ import { asPattern, type Protection, ProtectedFiles } from './protected-files.ts
 import type { SandboxPolicy } from './sandbox-settings.ts';
 import { seccompFilter } from './seccomp.ts';
 
-/** What a command is started with. */
+/** How to start a command inside the sandbox. */
 export interface SandboxedCommand {
   readonly command: string;
   readonly args: readonly string[];
-  /** Written to its input, which is then ended. */
+  /** The caller writes it to stdin and then closes stdin. */
   readonly input: Uint8Array;
   /**
-   * Call it when the command has ended, with all that it started. Returns the new paths of files that
-   * were renamed because another program would have run them, or what is in them.
+   * Call it when the command and all processes that it started have ended. Returns the new paths of
+   * files that were renamed because another program would have run them or their content.
    */
   readonly release: () => Promise<readonly string[]>;
 }
@@ -24,12 +24,12 @@ export interface SandboxOptions {
   readonly policy: SandboxPolicy;
   readonly cwd: string;
   readonly home: string;
-  /** The CLI's own files: its config with the transcripts, and files with settings. */
+  /** The CLI's own files: its config directory with the transcripts, and settings files. */
   readonly own: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Credentials in a home, which a command has no use for. */
+/** Credentials in the home directory. They are hidden: a command does not need them. */
 const CREDENTIALS = [
   '.aws',
   '.azure',
@@ -50,32 +50,33 @@ const CREDENTIALS = [
   '.ssh',
 ];
 const SYSTEM_SECRETS = ['/etc/shadow', '/etc/shadow-', '/etc/gshadow', '/etc/sudoers'];
-/** Emptied: temporary files of others, and sockets of services. */
+/** Mounted as empty folders: they contain temporary files of other programs and sockets of services. */
 const EMPTIED = ['/tmp', '/var/tmp', '/run', '/var/run'];
 const TEMP_BYTES = 1024 * 1024 * 1024;
 
 type Access = 'empty' | 'write' | 'read' | 'hide';
-/** Of two that name one path, the later one wins. */
+/** From loose to strict. If a path gets two kinds of access, the stricter one wins. */
 const STRICTER: readonly Access[] = ['empty', 'write', 'read', 'hide'];
 
 /**
- * Runs commands in bubblewrap: the file system read-only but for the working directories and a
- * temporary folder of the call, no network, no other processes, no sockets of this machine, and an
- * end for everything that the command started. Which paths are closed is looked up for each call.
+ * Runs commands in bubblewrap. The file system is read-only, except for the working directories and a
+ * temporary folder of the call. There is no network, no view of other processes and no access to
+ * sockets of this machine, and every process that the command starts ends with it. The protected
+ * paths are determined for each call.
  */
 export class Sandbox {
   readonly policy: SandboxPolicy;
   readonly #options: SandboxOptions;
   readonly #filter: Uint8Array;
   /**
-   * What the paths of the policy led to at the start. A path may lead through a link in a folder that
-   * a command writes: to follow it for each call would let a command choose what it may write.
+   * The real paths of the policy, resolved once at the start. A path may contain a link in a folder
+   * that a command can write: resolving it for each call would let a command choose what it may write.
    */
   readonly #writable: readonly string[];
   readonly #readOnly: readonly string[];
   readonly #hidden: readonly string[];
   readonly #protected: ProtectedFiles;
-  /** The program, found once: a command could put another one of its name on the PATH later. */
+  /** The path of bwrap, found once: a command could later put another `bwrap` on the PATH. */
   readonly #bwrap: string;
 
   private constructor(options: SandboxOptions, filter: Uint8Array, bwrap: string) {
@@ -89,38 +90,39 @@ export class Sandbox {
       home: realPath(options.home),
       writable: this.#writable,
     });
-    // As they are given, too: what a link leads to later is closed as well.
+    // Keep the unresolved paths, too: a link may be changed later, and its new target is closed then.
     this.#readOnly = [...new Set([...readOnly, ...readOnly.map((path) => realPath(path))])];
     this.#hidden = [...new Set([...hidden, ...hidden.map((path) => realPath(path))])];
   }
 
-  /** Throws `unsupported` where commands cannot be enclosed: then nothing may run at all. */
+  /** Throws `unsupported` where bubblewrap does not work: then no command may run at all. */
   static async open(options: SandboxOptions): Promise<Sandbox> {
     const filter = process.platform === 'linux' ? seccompFilter() : undefined;
     if (!filter) {
       throw unavailable(
-        `it needs Linux on x64 or arm64 with bubblewrap, not ${process.platform} on ${process.arch}`,
+        `requires Linux on x64 or arm64 with bubblewrap, not ${process.platform} on ${process.arch}`,
       );
     }
     const bwrap = findProgram('bwrap', options);
     if (bwrap === undefined)
-      throw unavailable('bubblewrap cannot be found on the PATH; install bwrap');
+      throw unavailable('bwrap was not found on the PATH; install bubblewrap');
     const sandbox = new Sandbox(options, filter, bwrap);
     const cwd = realPath(options.cwd);
     for (const path of options.policy.writable)
-      // Inside of the working directory a command may make it: named so that it is not protected.
+      // A missing path inside the working directory is allowed: a command may create it, and naming
+      // it only keeps it from being protected.
       if (!existsSync(path) && !isInsideDirectory(cwd, realPath(path)))
         throw new DuolaneError(
           'not_found',
-          `sandbox.filesystem.allowWrite "${path}" not found; make it first`,
+          `sandbox.filesystem.allowWrite "${path}" not found; create it first`,
         );
     await sandbox.#probe();
     return sandbox;
   }
 
   /**
-   * Patterns of paths that no tool of this process may write either, and of those that it may not
-   * read. `directories`: the working directories now.
+   * Patterns of the paths that the file tools of this process may not write (`readOnly`), or neither
+   * read nor write (`hidden`). `directories`: the current working directories.
    */
   closed(directories: readonly string[]): {
     readonly readOnly: readonly string[];
@@ -138,12 +140,12 @@ export class Sandbox {
   }
 
   /**
-   * `directories`: the working directories now, by their real paths. Throws `unsupported` for what
-   * cannot be enclosed.
+   * Prepares a command for the sandbox. `directories`: the real paths of the current working
+   * directories. Throws `unsupported` if the command cannot be contained.
    */
   async enclose(text: string, directories: readonly string[]): Promise<SandboxedCommand> {
     if (directories.some((directory) => isInsideDirectory(realPath(directory), this.#bwrap)))
-      throw unavailable(`"${this.#bwrap}" is in a folder that a command may write`);
+      throw unavailable(`"${this.#bwrap}" is in a folder that commands can write`);
     const writable = [...new Set([...directories, ...this.#writable])];
     const protection = await this.#protected.protect(writable);
     let mounts: string[];
@@ -171,7 +173,7 @@ export class Sandbox {
         '--new-session',
         '--chdir',
         realPath(this.#options.cwd),
-        // The filter comes through stdin, which the command gets as an empty one.
+        // bwrap reads the filter from stdin. The command then gets /dev/null as its stdin.
         '--seccomp',
         '0',
         '--',
@@ -185,6 +187,7 @@ export class Sandbox {
     };
   }
 
+  /** Runs `true` in the sandbox. Throws `unsupported` if that fails. */
   async #probe(): Promise<void> {
     const { cwd, env } = this.#options;
     const { command, args, input, release } = await this.enclose('true', [realPath(cwd)]);
@@ -194,7 +197,7 @@ export class Sandbox {
       try {
         child.write(input);
       } catch {
-        // It has ended already: why is in its exit.
+        // The process has exited already; its exit code and stderr say why.
       }
       child.endInput();
       exit = await child.exited;
@@ -202,14 +205,14 @@ export class Sandbox {
       await release();
     }
     const { code, stderr, startError } = exit;
-    if (startError) throw unavailable(`bubblewrap cannot be started: ${startError.message}`);
+    if (startError) throw unavailable(`bubblewrap did not start: ${startError.message}`);
     if (code !== 0) {
       const why = stderr.trim().split('\n').at(-1) || `exit code ${code}`;
-      throw unavailable(`bubblewrap cannot enclose a command here: ${why}`);
+      throw unavailable(`bubblewrap does not work on this machine: ${why}`);
     }
   }
 
-  /** Parents before what is in them: the mount of the longer path decides. */
+  /** The mount arguments. Parents come before their children, so that the longer path decides. */
   #mounts(writable: readonly string[], { pinned, nested }: Protection): string[] {
     const access = new Map<string, Access>();
     const set = (path: string, wanted: Access): void => {
@@ -220,31 +223,34 @@ export class Sandbox {
     for (const path of EMPTIED) if (isFolder(path)) set(path, 'empty');
     for (const path of writable) {
       if (realPath(path) !== path)
-        throw unavailable(`"${path}" was replaced and is now "${realPath(path)}"; start again`);
+        throw unavailable(
+          `"${path}" was replaced by a link to "${realPath(path)}"; restart the session`,
+        );
       if (['/', '/proc', '/dev', '/sys', '/run', '/etc', '/usr'].includes(path))
-        throw unavailable(`"${path}" cannot be a writable folder of a command`);
+        throw unavailable(`"${path}" must not be writable for commands; use another directory`);
       if (existsSync(path)) set(path, 'write');
     }
     for (const path of pinned) set(path, 'read');
     for (const path of this.#readOnly) {
       if (existsSync(path)) set(realPath(path), 'read');
       else if (writable.some((folder) => isInsideDirectory(folder, realPath(path))))
-        // Only what exists can be mounted, and a command could make this one.
-        throw unavailable(`filesystem.denyWrite "${path}" cannot be found; make it first`);
+        // Only an existing path can be mounted, and a command could create this one.
+        throw unavailable(`filesystem.denyWrite "${path}" was not found; create it first`);
     }
     const { home, own } = this.#options;
     const credentials = CREDENTIALS.map((name) => join(home, name));
     for (const path of [...credentials, ...own, ...this.#hidden, ...SYSTEM_SECRETS])
       if (existsSync(path)) set(realPath(path), 'hide');
-    // A folder that holds one of these could be renamed, and a link be made in its place: a closed one
-    // would be open then, and the next call would make what the link leads to writable. A folder that
-    // is a mount cannot be renamed.
+    // Mount every folder between a closed path and the writable folder that contains it. A command
+    // could otherwise rename such a folder and put a link there: the closed path would be open, and
+    // the next call would make the link's target writable. A mounted folder cannot be renamed.
     for (const [path, kind] of access) {
       if (kind === 'empty') continue;
       for (const parent of parentsOf(path, writable))
         if (!access.has(parent)) access.set(parent, 'write');
     }
-    // Not those of repositories below: a folder of a project can be moved, and the mount goes with it.
+    // The folders of nested repositories are not mounted, so that a command can move folders of a
+    // project. The mount of a file in them moves along.
     for (const path of nested)
       if (![...access].some(([parent, kind]) => isClosed(kind) && isInsideDirectory(parent, path)))
         access.set(path, 'read');
@@ -252,19 +258,19 @@ export class Sandbox {
     const system = ['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc'];
     return [
       ...system,
-      // Both are memory: without a limit a command could use up that of the machine.
+      // /dev/shm is memory: without a limit a command could use all memory of the machine.
       '--size',
       String(TEMP_BYTES),
       '--tmpfs',
       '/dev/shm',
       '--remount-ro',
       '/dev',
-      // For a CLI that runs as root: files such as /proc/sys/kernel/core_pattern ask for the user
-      // alone, not for a capability, and reach the whole machine.
+      // Needed if the CLI runs as root: files such as /proc/sys/kernel/core_pattern check only the
+      // user, not a capability, and affect the complete machine.
       '--remount-ro',
       '/proc',
       ...sorted.flatMap(([path, kind]) => mount(path, kind)),
-      // Last: a working directory may be inside of a hidden folder.
+      // Hidden folders become read-only last, since a working directory may be mounted inside one.
       ...sorted.flatMap(([path, kind]) =>
         kind === 'hide' && isFolder(path) ? ['--remount-ro', path] : [],
       ),
@@ -272,7 +278,10 @@ export class Sandbox {
   }
 }
 
-/** A program on the PATH, by its real path; not one that a command could have written. */
+/**
+ * The real path of a program on the PATH. Skips folders that commands can write: a command could have
+ * put a program of its own there.
+ */
 function findProgram(name: string, { cwd, policy, env }: SandboxOptions): string | undefined {
   const writable = [cwd, ...policy.writable].map((path) => realPath(path));
   for (const folder of (env['PATH'] ?? '').split(delimiter)) {
@@ -282,7 +291,7 @@ function findProgram(name: string, { cwd, policy, env }: SandboxOptions): string
       accessSync(path, constants.X_OK);
       if (statSync(path).isFile()) return path;
     } catch {
-      // Not in this folder.
+      // The program is not in this folder.
     }
   }
   return undefined;
@@ -290,7 +299,7 @@ function findProgram(name: string, { cwd, policy, env }: SandboxOptions): string
 
 const depth = (path: string): number => path.split(sep).length;
 
-/** The folders between a path and the writable one that it is in. */
+/** The folders between a path and the writable folder that contains it. */
 function parentsOf(path: string, writable: readonly string[]): string[] {
   const found: string[] = [];
   const inside = (parent: string): boolean =>
@@ -320,7 +329,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory() && !(EMPTIED.includes(path) && isLink(path));
   } catch {
-    // What does not exist needs no rule.
+    // A missing path needs no mount.
     return false;
   }
 }
@@ -329,7 +338,7 @@ function isLink(path: string): boolean {
   try {
     return lstatSync(path).isSymbolicLink();
   } catch {
-    // What does not exist is not a link.
+    // A missing path is not a link.
     return false;
   }
 }
@@ -338,7 +347,4 @@ const pathOf = (env: SandboxOptions['env']): Record<string, string> =>
   env['PATH'] === undefined ? {} : { PATH: env['PATH'] };
 
 const unavailable = (why: string): DuolaneError =>
-  new DuolaneError(
-    'unsupported',
-    `cannot run commands: the setting "sandbox" is enabled and ${why}`,
-  );
+  new DuolaneError('unsupported', `cannot run commands in the sandbox of the settings: ${why}`);

@@ -1,4 +1,4 @@
-/** Keys that start no program and lead to no other file, by their section. */
+/** Keys, by section, that start no program and name no other config file. */
 const HARMLESS: Readonly<Record<string, readonly string[]>> = {
   core: [
     'bare',
@@ -17,18 +17,18 @@ const HARMLESS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Whether a config of a repository is one that `git init` and `git clone` write. Git can be made to
- * run a program by dozens of keys (`core.fsmonitor`, `filter.x.clean`, `alias.x`, …) and by files that
- * it includes: what is not on the list, or not written plainly, is not harmless. Lines that were
- * there `before` are.
+ * Whether the config of a repository has only keys that `git init` and `git clone` write. Dozens of
+ * keys make git run a program (`core.fsmonitor`, `filter.x.clean`, `alias.x`, …), and so do included
+ * files. So a key that is not on the list, and a line in an unusual form, is not harmless. Lines of
+ * the text `before` are accepted.
  */
 export function isHarmlessGitConfig(text: string, before = ''): boolean {
-  // A line of `[section]` does not make its keys known: those must have been in the same section.
+  // A known line counts only in its own section: the same key means something else in another.
   const known = new Set(entriesOf(before));
   return entriesOf(text).every((entry) => known.has(entry) || isHarmlessEntry(entry));
 }
 
-/** Each line with the section that it is in. */
+/** Each line, prefixed by its section. */
 function entriesOf(text: string): string[] {
   let section = '';
   return text
@@ -46,6 +46,6 @@ function isHarmlessEntry(entry: string): boolean {
   const keys = Object.hasOwn(HARMLESS, name) ? (HARMLESS[name] ?? []) : [];
   if (line.trim() === section) return keys.length > 0;
   const [, key = '', value = ''] = /^\s*(\w+) = ([^\\"]*)$/.exec(line) ?? [];
-  // `ext::` and other helpers of git run a program.
+  // A URL with `::`, such as `ext::`, names a remote helper, which is a program that git runs.
   return keys.includes(key.toLowerCase()) && !value.includes('::');
 }

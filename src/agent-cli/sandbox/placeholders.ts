@@ -10,18 +10,21 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 
-/** Longer than any command runs. */
+/** Longer than any command may run. */
 const OTHERS_MS = 15 * 60_000;
 
-/** Files and folders that exist as long as a command runs. */
+/**
+ * Creates files and folders that exist only while a command runs, so that they can be mounted
+ * read-only. They are also removed when the process exits.
+ */
 export class Placeholders {
-  /** With their identity. */
+  /** Path to identity. */
   readonly #folders = new Map<string, string>();
-  /** Those of them that another session takes away. */
+  /** The folders that another session created and will remove. */
   readonly #others = new Set<string>();
-  /** With their text. */
+  /** Path to text. */
   readonly #files = new Map<string, string>();
   readonly #onExit = (): void => {
     this.remove();
@@ -32,15 +35,15 @@ export class Placeholders {
   }
 
   /**
-   * An empty folder that was there before. An old one was left by a session that has crashed, and is
-   * taken away with the others. A new one is of another session, which takes it away itself.
+   * Registers an empty folder that exists already. An old one comes from a session that crashed, and
+   * is removed with the others. A recent one belongs to another session, which removes it.
    */
   adopt(path: string, { birthtimeMs }: Stats): void {
     this.#folders.set(path, identity(path));
     if (Date.now() - birthtimeMs < OTHERS_MS) this.#others.add(path);
   }
 
-  /** Makes an empty folder, and those on the way to it. */
+  /** Creates an empty folder and its missing parents. */
   folder(path: string): void {
     if (!stat(dirname(path))) this.folder(dirname(path));
     attempt(path, () => mkdirSync(path));
@@ -49,19 +52,21 @@ export class Placeholders {
 
   file(path: string, text: string): void {
     attempt(path, () => writeFileSync(path, text, { flag: 'wx' }));
-    // What another session has made is this text as well, or is not for us to take away.
+    // `remove` deletes the file only if it has this text, whichever session created it.
     this.#files.set(path, text);
   }
 
+  /** Creates a folder that stays after the command. */
   keepFolder(path: string): void {
     attempt(path, () => mkdirSync(path));
   }
 
+  /** Creates an empty file that stays after the command. */
   keepFile(path: string): void {
     attempt(path, () => writeFileSync(path, '', { flag: 'wx' }));
   }
 
-  /** Takes them away, the last one first; returns the paths where something else is by now. */
+  /** Removes them, the last one first. Returns the paths that now hold something else. */
   remove(): string[] {
     process.off('exit', this.#onExit);
     const replaced: string[] = [];
@@ -75,7 +80,8 @@ export class Placeholders {
       try {
         rmdirSync(path);
       } catch {
-        // A person has put something into it: the command could not. Or it is another one.
+        // The folder is not empty: a person put something into it, which the command could not do.
+        // Or it is a different folder, which replaced the placeholder.
         if (identity(path) !== id || !isFolder(path)) replaced.push(path);
       }
     }
@@ -90,18 +96,18 @@ function attempt(path: string, make: () => void): void {
     make();
   } catch (reason) {
     const code = (reason as NodeJS.ErrnoException).code;
-    // Another session in the same folder has made it at the same time.
+    // Another session in the same folder created it at the same time.
     if (code === 'EEXIST') return;
-    throw notProtected(path, `cannot be made (${code ?? String(reason)})`);
+    throw notProtected(path, `cannot be created (${code ?? errorMessage(reason)})`);
   }
 }
 
-/** Undefined: closed to us. */
+/** The entries of a folder. Undefined: this process has no permission to read it. */
 export function entriesOf(folder: string): Dirent[] | undefined {
   try {
     return readdirSync(folder, { withFileTypes: true });
   } catch (reason) {
-    // One that has gone meanwhile has nothing in it.
+    // A folder that was deleted meanwhile has no entries.
     return (reason as NodeJS.ErrnoException).code === 'EACCES' ? undefined : [];
   }
 }
@@ -114,7 +120,10 @@ export function isFolder(path: string): boolean {
   return stat(path)?.isDirectory() === true;
 }
 
-/** A number of a file is used again when the file has gone: the time of its birth tells them apart. */
+/**
+ * Identifies a file independently of its path. The inode number alone is not enough: the file system
+ * reuses it after a deletion, so the creation time is part of the identity.
+ */
 export function identity(path: string): string {
   const found = lstatSync(path, { throwIfNoEntry: false, bigint: true });
   return found ? `${found.dev}:${found.ino}:${found.birthtimeNs}` : `missing:${path}`;
@@ -123,6 +132,6 @@ export function identity(path: string): string {
 export const notProtected = (path: string, why: string): DuolaneError =>
   new DuolaneError(
     'unsupported',
-    `cannot run commands: the setting "sandbox" is enabled and "${path}" ${why}, so it cannot be ` +
-      'protected; change that, or name it in sandbox.filesystem.allowWrite',
+    `cannot run commands in the sandbox of the settings: "${path}" cannot be protected, since it ` +
+      `${why}; change that, or name it in sandbox.filesystem.allowWrite`,
   );

@@ -34,7 +34,7 @@ const plant = (folder: string): void => {
   put(`${folder}/config`, '[core]\n\tfsmonitor = evil\n');
 };
 
-test('what is missing exists as long as the command runs, and nothing stays', async () => {
+test('placeholders for missing files exist only while the command runs', async () => {
   const protection = await files().protect([root]);
   expect(protection.pinned).toContain(join(root, '.bashrc'));
   expect(protection.pinned.every((path) => existsSync(path))).toBe(true);
@@ -42,32 +42,32 @@ test('what is missing exists as long as the command runs, and nothing stays', as
   expect(readdirSync(root)).toEqual([]);
 });
 
-test('what a person puts into a placeholder meanwhile is kept', async () => {
+test('a file that a person puts into a placeholder is kept', async () => {
   const protection = await files().protect([root]);
   put('.vscode/settings.json', '{}');
   expect(await protection.release()).toEqual([]);
   expect(readdirSync(root)).toEqual(['.vscode']);
 });
 
-test('what took the place of a placeholder is renamed', async () => {
+test('a file that replaced a placeholder is renamed', async () => {
   const protection = await files().protect([root]);
-  // Another session has taken the placeholder away, and the command was quick.
+  // Another session removed the placeholder, and the command created a file there.
   rmSync(join(root, '.bashrc'), { recursive: true });
   put('.bashrc', 'evil');
   expect(await protection.release()).toEqual([join(root, '.bashrc.blocked')]);
   expect(readdirSync(root)).toEqual(['.bashrc.blocked']);
 });
 
-test('what a call makes when another has taken its placeholder away is renamed', async () => {
+test('a file that a call creates after another call removed the placeholder is renamed', async () => {
   const [one, two] = [await files().protect([root]), await files().protect([root])];
   expect(await one.release()).toEqual([]);
-  // Without the folder of the first, its mount has gone for the second.
+  // The first call removes the folder, and with it the mount of the second call.
   put('.bashrc', 'evil');
   expect(await two.release()).toEqual([join(root, '.bashrc.blocked')]);
   expect(readdirSync(root)).toEqual(['.bashrc.blocked']);
 });
 
-test('a call leaves the placeholders of another that still runs', async () => {
+test('a call keeps the placeholders of another call that still runs', async () => {
   const [one, two] = [await files().protect([root]), await files().protect([root])];
   expect(await two.release()).toEqual([]);
   expect(one.pinned.every((path) => existsSync(path))).toBe(true);
@@ -75,7 +75,7 @@ test('a call leaves the placeholders of another that still runs', async () => {
   expect(readdirSync(root)).toEqual([]);
 });
 
-test('only a repository that is new is judged', async () => {
+test('only a new repository is checked', async () => {
   plant('old/.git');
   const protection = await files().protect([root]);
   expect(protection.nested).toEqual([join(root, 'old/.git/config')]);
@@ -84,7 +84,7 @@ test('only a repository that is new is judged', async () => {
   expect(existsSync(join(root, 'old/.git/config'))).toBe(true);
 });
 
-test('a config that is written through a hard link is judged by its text', async () => {
+test('a config that is written through a hard link is checked by its text', async () => {
   plant('sub/.git');
   put('sub/.git/config', '[core]\n\tbare = false\n');
   linkSync(join(root, 'sub/.git/config'), join(root, 'link'));
@@ -93,20 +93,20 @@ test('a config that is written through a hard link is judged by its text', async
   expect(await protection.release()).toEqual([join(root, 'sub/.git/config.blocked')]);
 });
 
-test('what a person adds to a config meanwhile stays, with what was there before', async () => {
+test('a change that a person makes to a config meanwhile is kept', async () => {
   plant('.git');
   plant('sub/.git');
   const protection = await files().protect([root]);
   const text = '[core]\n\tfsmonitor = evil\n[user]\n\tname = me\n';
   for (const folder of ['.git', 'sub/.git']) {
-    // As git does it: a new file takes the place of the old one.
+    // Git replaces the old file by a new one.
     put(`${folder}/config.lock`, text);
     renameSync(join(root, folder, 'config.lock'), join(root, folder, 'config'));
   }
   expect(await protection.release()).toEqual([]);
 });
 
-test('a repository that the settings name is left alone', async () => {
+test('a repository that the settings name is not protected', async () => {
   const protection = await files([join(root, 'fixture')]).protect([root]);
   plant('fixture');
   expect(await protection.release()).toEqual([]);
@@ -114,7 +114,7 @@ test('a repository that the settings name is left alone', async () => {
 
 const asRoot = process.getuid?.() === 0 ? 'to root no folder is closed' : undefined;
 suite('a folder that a command has closed', asRoot, () => {
-  test('is opened, and searched', async () => {
+  test('is made readable and searched', async () => {
     const protection = await files().protect([root]);
     plant('sub/.git');
     chmodSync(join(root, 'sub/.git'), 0o111);

@@ -5,9 +5,8 @@ import { isHarmlessGitConfig } from './git-config.ts';
 import { entriesOf, identity, isFolder, notProtected, Placeholders, stat } from './placeholders.ts';
 
 /**
- * Files that a shell, an editor or an agent runs or believes when a person works in the folder
- * later, outside of the sandbox. They are closed in every writable folder, also where they do not
- * exist yet.
+ * Files that a shell, an editor or an agent runs or obeys when a person later works in the folder,
+ * outside of the sandbox. They are protected in every writable folder, even if they do not exist yet.
  */
 const STARTUP = [
   '.bash_login',
@@ -36,7 +35,7 @@ const STARTUP = [
   '.zshenv',
   '.zshrc',
 ];
-/** The same in a home, for a folder that holds one. */
+/** The same for a home directory inside a writable folder. */
 const HOME_STARTUP = [
   ...STARTUP,
   '.config/autostart',
@@ -51,46 +50,46 @@ const HOME_STARTUP = [
   '.xprofile',
   '.xsessionrc',
 ];
-/** Closed where they exist: they do nothing unless the config of the repository names them. */
+/** Protected only if they exist: they have no effect unless the config of the repository names them. */
 const EXISTING = ['.gitmodules', '.githooks', '.husky'];
-/** What git runs programs by, in the folder of a repository. */
+/** The files in a repository folder that make git run programs. */
 const GIT_FILES = ['config', 'config.worktree', 'hooks'];
-/** Git takes its config from the folder that this file names. */
+/** Git reads its config from the folder that this file names. */
 const COMMONDIR = 'commondir';
-/** What it means when it is missing: git reads it as "this very folder". */
+/** The content that has the same meaning as a missing file: the folder itself. */
 const SAME_FOLDER = '.\n';
-/** How many folders are searched for repositories that a command has made. */
+/** How many folders are searched for repositories that a command created. */
 const MAX_FOLDERS = 500_000;
 const FOLDERS_PER_TICK = 500;
 const MAX_CONFIG_BYTES = 1024 * 1024;
 
 export interface ProtectedFilesOptions {
   readonly home: string;
-  /** Paths that the settings name as writable: a protected file that is one of them stays open. */
+  /** Paths that the settings name as writable. A protected file among them is not protected. */
   readonly writable: readonly string[];
 }
 
-/** The protection of one call. */
+/** The protection during one command. */
 export interface Protection {
-  /** To be mounted read-only; their folders must not be replaced either. */
+  /** Paths to mount read-only. Their parent folders must be mounted, too, so that they stay in place. */
   readonly pinned: readonly string[];
-  /** To be mounted read-only, in repositories below a writable folder. */
+  /** Paths to mount read-only, in repositories below a writable folder. */
   readonly nested: readonly string[];
   /**
-   * Call it when all processes of the command have ended. Takes away what was made for the mounts,
-   * and renames what the command has made in spite of them; returns the paths of those.
+   * Call it when all processes of the command have ended. Removes the placeholders, and renames
+   * dangerous files that the command created nevertheless; returns their new paths.
    */
   readonly release: () => Promise<readonly string[]>;
 }
 
 /**
- * Keeps a command from leaving behind a file that another program runs later, outside of the
- * sandbox. A file that exists is mounted read-only. For one that does not, an empty folder is made
- * as long as the command runs: only what exists can be mounted, git does not see empty folders, and
- * `rmdir` can never take away something that a person has put there.
+ * Prevents that a command creates or changes a file that another program runs later, outside of the
+ * sandbox. An existing file is mounted read-only. For a missing one, an empty folder is created while
+ * the command runs: only existing paths can be mounted, git ignores empty folders, and `rmdir` cannot
+ * delete anything that a person put there.
  *
- * A repository that a command makes in a folder below cannot be foreseen: it is looked for when the
- * command has ended, and what makes git run programs is renamed.
+ * A repository that a command creates in a nested folder cannot be protected in advance. It is
+ * searched for after the command has ended, and files in it that make git run programs are renamed.
  */
 export class ProtectedFiles {
   readonly #home: string;
@@ -101,7 +100,7 @@ export class ProtectedFiles {
     this.#opened = writable;
   }
 
-  /** Paths and patterns that the file tools may not write either. */
+  /** Paths and patterns that the file tools must not write. */
   rules(roots: readonly string[]): string[] {
     return roots
       .filter((root) => !this.#isNamed(root))
@@ -117,14 +116,14 @@ export class ProtectedFiles {
                 join(asPattern(root), '**/.git', name),
                 join(asPattern(root), '**/.git/{modules,worktrees}/**', name),
               ])),
-        // In a worktree, and in a submodule, it is a file that names the repository.
+        // In a worktree and in a submodule, `.git` is a file that names the repository.
         ...(stat(join(root, '.git'))?.isDirectory() || this.#isOpen(join(root, '.git'))
           ? []
           : [asPattern(join(root, '.git'))]),
       ]);
   }
 
-  /** `roots`: the writable folders, by their real paths. Throws where one cannot be protected. */
+  /** Protects the writable folders `roots` (real paths). Throws if one cannot be protected. */
   async protect(roots: readonly string[]): Promise<Protection> {
     const made = new Placeholders();
     try {
@@ -151,7 +150,7 @@ export class ProtectedFiles {
         const unsafe = found
           .flatMap((folder) => GIT_FILES.map((name) => join(folder, name)))
           .filter((path) => !this.#isOpen(path) && stat(path))
-          // By its text, too: a hard link is another way to a file that is mounted read-only.
+          // Compare the text, too: a command can change a read-only mounted file by a hard link.
           .filter(
             (path) => !known.has(identity(path)) || known.get(identity(path)) !== textOf(path),
           )
@@ -172,7 +171,7 @@ export class ProtectedFiles {
     return [...new Set(paths)];
   }
 
-  /** What a setting names is open, and so is all of a repository whose folder it names. */
+  /** Whether the settings name the path as writable, or the `.git` folder that contains it. */
   #isOpen(path: string): boolean {
     return this.#opened.some(
       (opened) =>
@@ -182,7 +181,7 @@ export class ProtectedFiles {
     );
   }
 
-  /** Whether a writable path is one of the protected files itself, and not a folder that holds some. */
+  /** Whether a writable path is a protected file itself, instead of a folder that contains some. */
   #isNamed(path: string): boolean {
     return (
       this.#opened.includes(path) &&
@@ -192,6 +191,7 @@ export class ProtectedFiles {
     );
   }
 
+  /** The protected paths of a writable folder; creates placeholders for the missing ones. */
   #pin(root: string, made: Placeholders): string[] {
     const pinned: string[] = [];
     const git = join(root, '.git');
@@ -200,14 +200,14 @@ export class ProtectedFiles {
       if (this.#isOpen(path)) continue;
       refuseLinks(path, root);
       const found = stat(path);
-      // An empty one is a placeholder, of another session or left by a crash.
+      // A `.git` without HEAD is a placeholder of another session or of one that crashed.
       if (path === git && found?.isDirectory() && stat(join(git, 'HEAD'))) {
         pinned.push(...this.#pinRepository(root, git, made));
         continue;
       }
       if (!found) {
         if (EXISTING.includes(basename(path))) continue;
-        // Git refuses to work with a config of the home that is a folder.
+        // Git fails if the config in the home directory is a folder, so this one is a file.
         if (path === join(this.#home, '.gitconfig')) made.file(path, '');
         else made.folder(path);
       } else if (found.isDirectory() && entriesOf(path)?.length === 0) made.adopt(path, found);
@@ -221,10 +221,11 @@ export class ProtectedFiles {
     const common = join(git, COMMONDIR);
     const worktree = join(git, 'config.worktree');
     for (const path of [config, hooks, common, worktree]) refuseLinks(path, root);
-    // These stay: they mean nothing, and a repository has them.
+    // These stay after the command: they have no effect, and a repository usually has them.
     if (!stat(hooks)) made.keepFolder(hooks);
     if (!stat(config)) made.keepFile(config);
-    // Also one of another session: when that takes it away, this one looks for what is there then.
+    // Register a placeholder of another session, too: if that session removes it and a command puts
+    // a file there, `remove` reports the file.
     if (!stat(common) || readFileSync(common, 'utf8') === SAME_FOLDER)
       made.file(common, SAME_FOLDER);
     const text = readFileSync(config, 'utf8');
@@ -240,7 +241,7 @@ export class ProtectedFiles {
     return paths.filter((path) => !this.#isOpen(path));
   }
 
-  /** Every folder that git may take for a repository, wherever it is: also inside of `.git`. */
+  /** Every folder below `roots` that git may take for a repository, also inside `.git`. */
   async #repositories(
     roots: readonly string[],
     onUnreadable: (folder: string) => readonly Dirent[],
@@ -255,7 +256,7 @@ export class ProtectedFiles {
     for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
       if (++count > MAX_FOLDERS)
         throw notProtected(folder, `is one of more than ${MAX_FOLDERS} folders`);
-      // A large project must not hold up everything else of this process.
+      // Yield regularly: the search in a large project must not block the process.
       if (count % FOLDERS_PER_TICK === 0) await new Promise((done) => setImmediate(done));
       const names = new Set<string>();
       for (const entry of entriesOf(folder) ?? onUnreadable(folder)) {
@@ -272,16 +273,19 @@ export class ProtectedFiles {
   }
 }
 
-/** A path as a pattern that fits it; `?` is any character, so it may fit its like as well. */
+/** A pattern that matches the path. Special characters become `?`, so it may match similar paths. */
 export const asPattern = (path: string): string => path.replace(/[*?{}]/g, '?');
 
-/** A link can be replaced by another one, whatever it leads to is closed or not. */
+/**
+ * Throws if a link is on the way from `root` to `path`. A command could replace the link, even if its
+ * target is protected.
+ */
 function refuseLinks(path: string, root: string): void {
   for (let part = path; part !== root && part !== dirname(part); part = dirname(part))
     if (stat(part)?.isSymbolicLink()) throw notProtected(part, 'is a link');
 }
 
-/** Made or changed, but without a new way to make git run something. `before`: its text. */
+/** Whether a new or changed file makes git run nothing new. `before`: its earlier text. */
 function isHarmless(path: string, before: string | undefined): boolean {
   if (basename(path) !== 'hooks') return isHarmlessGitConfig(textOf(path) ?? '\0', before);
   return (
@@ -290,19 +294,19 @@ function isHarmless(path: string, before: string | undefined): boolean {
   );
 }
 
-/** Undefined: no file, or one that is too long for a config. What cannot be read cannot be judged. */
+/** The text of a config. Undefined: not a file, too long or not readable, so it counts as dangerous. */
 function textOf(path: string): string | undefined {
   const found = stat(path);
   if (!found?.isFile() || found.size > MAX_CONFIG_BYTES) return undefined;
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    // Closed to us: it counts as a file that is not harmless.
+    // No permission to read it.
     return undefined;
   }
 }
 
-/** All of them, whatever becomes of one; throws for the first that cannot be renamed. */
+/** Renames all files, also after a failure. Then throws the first error, if there was one. */
 function setAsideAll(paths: readonly string[]): string[] {
   const failures: unknown[] = [];
   const renamed = paths.flatMap((path) => {
@@ -317,19 +321,19 @@ function setAsideAll(paths: readonly string[]): string[] {
   return renamed;
 }
 
-/** Gives a file a name that no program looks for; returns the new path. */
+/** Renames a file so that no program finds it; returns the new path. */
 function setAside(path: string): string {
   let other = `${path}.blocked`;
   for (let i = 1; stat(other); i++) other = `${path}.blocked-${i}`;
   try {
     if (!tryRename(path, other)) {
-      // A command has closed the folder, so that nothing in it can be renamed.
+      // The command may have removed write permission of the folder to prevent the renaming.
       open(dirname(path));
       renameSync(path, other);
     }
   } catch (reason) {
     const { message } = reason as Error;
-    throw notProtected(path, `was made by a command and cannot be renamed: ${message}`);
+    throw notProtected(path, `was created by a command and cannot be renamed (${message})`);
   }
   return other;
 }
@@ -344,13 +348,13 @@ function tryRename(path: string, other: string): boolean {
   }
 }
 
-/** Gives the owner back what a command has taken away from itself. */
+/** Restores the owner's permissions, which a command may have removed. */
 function open(folder: string): void {
   const mode = stat(folder)?.mode ?? 0;
   chmodSync(folder, (mode & 0o777) | 0o700);
 }
 
-/** `core.hooksPath` of a config; a path of the home or an absolute one is not in the repository. */
+/** `core.hooksPath` of a config. Undefined for a path in the home: it is not in the repository. */
 function hooksPath(config: string): string | undefined {
   const lines = config.split('\n').map((line) => line.trim());
   const found = lines.findLast((line) => /^hookspath\b/i.test(line));
@@ -359,14 +363,17 @@ function hooksPath(config: string): string | undefined {
   return path === '' || path.startsWith('~') ? undefined : path;
 }
 
-/** Git needs no list of a folder to use what is in it: a command may have taken it away. */
+/**
+ * The entries of a folder, after restoring its permissions if needed. A command may remove the
+ * permission to list a folder, and git still finds the files in it by name.
+ */
 function openedEntries(folder: string): Dirent[] {
   const found = entriesOf(folder);
   if (found) return found;
   try {
     open(folder);
   } catch {
-    // It belongs to another user, so the command has not closed it.
+    // The folder belongs to another user, so the command did not change its permissions.
   }
   return entriesOf(folder) ?? [];
 }

@@ -5,13 +5,13 @@ import { readSandbox } from './sandbox-settings.ts';
 const read = (sandbox: unknown): unknown =>
   readSandbox(sandbox, { cwd: '/project', home: '/home' });
 
-test('a sandbox that is not enabled is no sandbox', () => {
+test('a sandbox that is not enabled has no policy', () => {
   expect(read(undefined)).toBeUndefined();
   expect(read({})).toBeUndefined();
   expect(read({ enabled: false, excludedCommands: ['git *'] })).toBeUndefined();
 });
 
-test('the network is off, and nothing is allowed by itself, unless the settings say so', () => {
+test('by default the network is off and commands need a permission', () => {
   const nothing = { excluded: [], writable: [], readOnly: [], hidden: [] };
   expect(read({ enabled: true })).toEqual({ ...nothing, autoAllow: false, network: 'off' });
   expect(
@@ -48,7 +48,7 @@ test.each([
   [{ network: { new: 1 } }, 'network.new'],
   [{ filesystem: { allowRead: [] } }, 'filesystem.allowRead'],
   [{ filesystem: { denyRead: ['**/.env'] } }, 'filesystem.denyRead'],
-])('what is not enforced is refused by name, enabled or not: %j', (sandbox, name) => {
+])('a setting that cannot be enforced is refused, enabled or not: %j', (sandbox, name) => {
   for (const enabled of [true, false])
     expect(() => read({ enabled, ...sandbox })).toThrow(`"sandbox.${name}`);
 });
@@ -59,11 +59,11 @@ test.each([
   [{ network: [] }, '"sandbox.network"'],
   [{ excludedCommands: 'git' }, '"sandbox.excludedCommands"'],
   [{ filesystem: { denyRead: [1] } }, '"sandbox.filesystem.denyRead"'],
-])('a member of the wrong kind is refused: %j', (sandbox, name) => {
+])('a setting of the wrong type is refused: %j', (sandbox, name) => {
   expect(() => read(sandbox)).toThrow(name);
 });
 
-test('the filter is whole instructions, for processors that are known', () => {
+test('the filter has complete instructions for known processors', () => {
   expect(seccompFilter('x64')?.length).toBeGreaterThan(200);
   expect((seccompFilter('arm64')?.length ?? 1) % 8).toBe(0);
   expect(seccompFilter('mips')).toBeUndefined();

@@ -2,35 +2,35 @@ import { isAbsolute, join, resolve } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
-/** What `sandbox` of the settings asks for, checked. */
+/** The validated setting `sandbox`. */
 export interface SandboxPolicy {
-  /** A command in the sandbox needs no further permission; deny and ask rules still hold. */
+  /** A command in the sandbox needs no permission; deny and ask rules still apply. */
   readonly autoAllow: boolean;
-  /** Patterns of commands that run without it, as in `Bash(…)`. */
+  /** Patterns of commands that run outside of the sandbox, as in `Bash(…)`. */
   readonly excluded: readonly string[];
   readonly network: 'off' | 'all';
-  /** Absolute paths, beside the working directories. */
+  /** Absolute paths, in addition to the working directories. */
   readonly writable: readonly string[];
   readonly readOnly: readonly string[];
   readonly hidden: readonly string[];
 }
 
-/** What the official settings have and this sandbox cannot enforce, with what to do instead. */
+/** Official settings that this sandbox cannot enforce, each with the reason. */
 const UNSUPPORTED: Readonly<Record<string, string>> = {
-  ignoreViolations: 'violations are errors of the command',
-  enableWeakerNestedSandbox: 'there is one sandbox, and it is not weakened',
-  enableWeakerNetworkIsolation: 'there is one sandbox, and it is not weakened',
-  ripgrep: 'Grep runs in this process',
-  'network.deniedDomains': 'domains cannot be told apart here: the network is off or open',
-  'network.allowManagedDomainsOnly': 'there are no managed settings',
-  'network.allowUnixSockets': 'sockets of this machine cannot be opened from the sandbox',
-  'network.allowAllUnixSockets': 'sockets of this machine cannot be opened from the sandbox',
-  'network.allowLocalBinding': 'a command has a loopback of its own and may always bind it',
-  'network.allowMachLookup': 'this is not macOS',
-  'network.httpProxyPort': 'there is no proxy: the network is off or open',
-  'network.socksProxyPort': 'there is no proxy: the network is off or open',
+  ignoreViolations: 'a violation is an error of the command',
+  enableWeakerNestedSandbox: 'the sandbox cannot be weakened',
+  enableWeakerNetworkIsolation: 'the sandbox cannot be weakened',
+  ripgrep: 'Grep runs inside duolane-agent',
+  'network.deniedDomains': 'the network is either off or open, for all domains',
+  'network.allowManagedDomainsOnly': 'managed settings are not supported',
+  'network.allowUnixSockets': 'commands cannot open sockets of this machine',
+  'network.allowAllUnixSockets': 'commands cannot open sockets of this machine',
+  'network.allowLocalBinding': 'a command may always bind its own loopback interface',
+  'network.allowMachLookup': 'it exists on macOS only',
+  'network.httpProxyPort': 'the sandbox has no proxy; the network is off or open',
+  'network.socksProxyPort': 'the sandbox has no proxy; the network is off or open',
   'filesystem.allowRead': 'denyRead has no exceptions',
-  'filesystem.allowManagedReadPathsOnly': 'there are no managed settings',
+  'filesystem.allowManagedReadPathsOnly': 'managed settings are not supported',
 };
 
 const SUPPORTED: Readonly<Record<string, readonly string[]>> = {
@@ -48,9 +48,9 @@ const SUPPORTED: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The policy, or undefined when `sandbox` is not enabled. Every member is checked, enabled or not: one
- * that is not enforced throws `unsupported`, one of the wrong kind `invalid`. To ignore it would let
- * a command out of a sandbox that its owner relies on.
+ * Validates the setting `sandbox`. Undefined: it is not enabled. Every member is checked, also if the
+ * sandbox is not enabled: one that cannot be enforced throws `unsupported`, one of the wrong type
+ * `invalid`. Ignoring a member would weaken a sandbox that the user relies on.
  */
 export function readSandbox(
   given: unknown,
@@ -65,14 +65,17 @@ export function readSandbox(
   checkMembers(filesystem, 'filesystem.');
   const enabled = flag(sandbox, 'enabled', false);
   if (!flag(sandbox, 'failIfUnavailable', true))
-    throw unsupported('failIfUnavailable: false', 'without a sandbox nothing runs; remove it');
+    throw unsupported(
+      'failIfUnavailable: false',
+      'no command runs if the sandbox is not available; remove it',
+    );
   if (flag(sandbox, 'allowUnsandboxedCommands', false))
     throw unsupported(
       'allowUnsandboxedCommands: true',
-      'a model cannot leave the sandbox; name the commands in excludedCommands',
+      'the model cannot choose to run a command outside; name such commands in excludedCommands',
     );
   const paths = (name: string): string[] =>
-    list(filesystem, `filesystem.${name}`, name).map((path) => place(path, name, cwd, home));
+    list(filesystem, `filesystem.${name}`, name).map((path) => absolute(path, name, cwd, home));
   const policy: SandboxPolicy = {
     autoAllow: flag(sandbox, 'autoAllowBashIfSandboxed', false),
     excluded: list(sandbox, 'excludedCommands', 'excludedCommands'),
@@ -87,26 +90,26 @@ export function readSandbox(
 function checkMembers(value: JsonObject, prefix: string): void {
   for (const name of Object.keys(value)) {
     if (value[name] === undefined || SUPPORTED[prefix]?.includes(name)) continue;
-    const why = UNSUPPORTED[`${prefix}${name}`] ?? 'it is not known here; remove it';
+    const why = UNSUPPORTED[`${prefix}${name}`] ?? 'unknown setting; remove it';
     throw unsupported(`${prefix}${name}`, why);
   }
 }
 
-/** A list of domains cannot be enforced without a proxy; none and all of them can. */
+/** Without a proxy only "no domain" and "all domains" can be enforced. */
 function domains(allowed: readonly string[]): 'off' | 'all' {
   if (allowed.length === 0) return 'off';
   if (allowed.every((domain) => domain === '*')) return 'all';
   throw unsupported(
     'network.allowedDomains',
-    'domains cannot be told apart here; leave it out for no network, or write ["*"] for all of it',
+    'single domains cannot be allowed; remove it for no network, or use ["*"] for all domains',
   );
 }
 
-function place(path: string, name: string, cwd: string, home: string): string {
+function absolute(path: string, name: string, cwd: string, home: string): string {
   if (/[*?[\]{}]/.test(path))
-    throw unsupported(`filesystem.${name}`, `patterns are not paths: "${path}"`);
+    throw unsupported(`filesystem.${name}`, `expected a path, not the pattern "${path}"`);
   if (path.startsWith('~/')) return join(home, path.slice(2));
-  // `//etc` is how the official CLI writes an absolute path.
+  // The official CLI writes absolute paths with two slashes: `//etc`.
   return isAbsolute(path) ? path.replace(/^\/+/, '/') : resolve(cwd, path);
 }
 
@@ -124,7 +127,10 @@ function flag(value: JsonObject, name: string, otherwise: boolean): boolean {
 function list(value: JsonObject, path: string, name: string): readonly string[] {
   const given = value[name] ?? [];
   if (Array.isArray(given) && given.every((each) => typeof each === 'string')) return given;
-  throw new DuolaneError('invalid', `invalid setting "sandbox.${path}": expected a list of texts`);
+  throw new DuolaneError(
+    'invalid',
+    `invalid setting "sandbox.${path}": expected a list of strings`,
+  );
 }
 
 const unsupported = (name: string, why: string): DuolaneError =>

@@ -1,4 +1,4 @@
-/** A system call table: what the filter needs of one processor. */
+/** The system call numbers of one processor architecture. */
 interface Table {
   /** `AUDIT_ARCH_…` of linux/audit.h. */
   readonly arch: number;
@@ -6,13 +6,16 @@ interface Table {
   readonly denied: readonly number[];
 }
 
-/** The same numbers everywhere: io_uring (makes sockets unseen), new mount calls, pidfd_getfd. */
+/**
+ * Calls with the same number on every architecture: io_uring (it opens sockets that this filter does
+ * not see), the new mount calls, and pidfd_getfd.
+ */
 const COMMON = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442];
 
 /**
- * By `process.arch`. In this order: ptrace, process_vm_readv, process_vm_writev, kcmp, keyctl,
- * add_key, request_key, bpf, perf_event_open, userfaultfd, kexec_load, open_by_handle_at, mount,
- * umount2, pivot_root, setns.
+ * The tables by `process.arch`. `denied` lists, in this order: ptrace, process_vm_readv,
+ * process_vm_writev, kcmp, keyctl, add_key, request_key, bpf, perf_event_open, userfaultfd,
+ * kexec_load, open_by_handle_at, mount, umount2, pivot_root, setns.
  */
 const TABLES: Readonly<Record<string, Table>> = {
   x64: {
@@ -64,9 +67,9 @@ const TABLES: Readonly<Record<string, Table>> = {
 };
 
 /**
- * The families of sockets that a command may open. Not AF_UNIX: a read-only file system does not
- * keep anybody from connecting to a socket in it, such as the one of a container engine. Not
- * AF_VSOCK and others that a network namespace does not cut off.
+ * The socket families that a command may open. AF_UNIX is denied: a read-only file system does not
+ * prevent a connection to a socket in it, such as the one of a container engine. AF_VSOCK and others
+ * are denied because a network namespace does not isolate them.
  */
 const FAMILIES = { inet: 2, inet6: 10, netlink: 16 };
 
@@ -76,25 +79,25 @@ const IF_AT_LEAST = 0x35;
 const RETURN = 0x06;
 const ALLOW = 0x7fff0000;
 const DENY_EPERM = 0x00050001;
-/** Offsets in `struct seccomp_data`: the number, the processor, the first argument. */
+/** Offsets in `struct seccomp_data`: the call number, the architecture, the first argument. */
 const NUMBER = 0;
 const ARCH = 4;
 const FIRST_ARGUMENT = 16;
-/** Calls of the x32 ABI go round every number of the table. */
+/** This bit marks calls of the x32 ABI, whose numbers differ from those of the table. */
 const X32 = 0x40000000;
 
 type Instruction = readonly [code: number, yes: number, no: number, value: number];
 
 /**
- * A seccomp filter as `bwrap --seccomp` reads it, or undefined for a processor that has no table
- * here. Calls that reach other processes, kernel keys or mounts, and sockets of other families, fail
- * with EPERM.
+ * Builds the seccomp filter for `bwrap --seccomp`. Undefined: this architecture is not supported.
+ * Calls that access other processes, kernel keys or mounts, and sockets of other families, fail with
+ * EPERM.
  */
 export function seccompFilter(arch: string = process.arch): Uint8Array | undefined {
   const table = TABLES[arch];
   if (!table) return undefined;
   const families = Object.values(FAMILIES);
-  // From the end: the two verdicts are the last instructions, and jumps count what they skip.
+  // The last two instructions allow and deny. A jump is the number of instructions that it skips.
   const program: Instruction[] = [];
   const length = 5 + table.denied.length + 1 + families.length + 2;
   const allow = length - 2;

@@ -25,7 +25,7 @@ function watched() {
   return { schedule, log, add, end };
 }
 
-test('calls that only read start at once, others wait for the end of the answer and for each other', async () => {
+test('read-only calls start immediately, others wait for the end of the message and for each other', async () => {
   const { schedule, log, add, end } = watched();
   add('r1', true);
   add('w1', false);
@@ -43,7 +43,7 @@ test('calls that only read start at once, others wait for the end of the answer 
   expect(log).toEqual(['+r1', '-r1', '+w1', '-w1', '+r2', '-r2']);
 });
 
-test('an answer that is withdrawn takes the calls along that it held', async () => {
+test('a withdrawn message drops its waiting calls', async () => {
   const { schedule, log, add } = watched();
   add('w1', false);
   add('r1', true);
@@ -53,7 +53,7 @@ test('an answer that is withdrawn takes the calls along that it held', async () 
   expect(log).toEqual([]);
 });
 
-test('every call runs once, and a call that changes things never overlaps another', async () => {
+test('every call runs once, and a call that is not read-only never overlaps another', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(fc.boolean(), fc.nat(3)), { maxLength: 12 }),

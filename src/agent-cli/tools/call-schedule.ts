@@ -4,40 +4,40 @@ interface ScheduledCall {
 }
 
 /**
- * The order of the calls of one answer. Calls that only read start at once and overlap, also while
- * the answer still streams. Every other call is held until the answer is complete (`release`) and
- * all calls before it are done; all calls behind it wait for it. An answer that is withdrawn takes
- * its held calls along (`drop`).
+ * Schedules the tool calls of one model message. Read-only calls start immediately and run in
+ * parallel, even while the message is still streamed. Every other call waits until the message is
+ * complete (`release`) and all earlier calls are done, and later calls wait for it. If the message is
+ * withdrawn for a retry, its waiting calls are dropped (`drop`).
  */
 export class Schedule {
   readonly #running = new Set<Promise<void>>();
-  #held: ScheduledCall[] = [];
+  #waiting: ScheduledCall[] = [];
   #exclusive: Promise<void> | undefined;
   #released = false;
   #started = 0;
 
-  /** Calls that have begun: an answer with one of these cannot be asked for again. */
+  /** The number of calls that have started. A message with such a call must not be retried. */
   get started(): number {
     return this.#started;
   }
 
-  /** `call` must not reject. */
+  /** Adds a call, which must not reject. */
   add(call: () => Promise<void>, { parallel }: { readonly parallel: boolean }): void {
-    if (!this.#released && (!parallel || this.#held.length > 0))
-      this.#held.push({ call, parallel });
+    if (!this.#released && (!parallel || this.#waiting.length > 0))
+      this.#waiting.push({ call, parallel });
     else this.#start({ call, parallel });
   }
 
   release(): void {
     this.#released = true;
-    for (const entry of this.#held.splice(0)) this.#start(entry);
+    for (const entry of this.#waiting.splice(0)) this.#start(entry);
   }
 
   drop(): void {
-    this.#held = [];
+    this.#waiting = [];
   }
 
-  /** Resolves when every call that was let go has ended. */
+  /** Resolves when every released call has ended. */
   async idle(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
@@ -47,7 +47,7 @@ export class Schedule {
       this.#started++;
       return call();
     };
-    // A call that nothing holds back starts in this tick.
+    // A call that waits for no other starts in this tick.
     const before = parallel
       ? this.#exclusive
       : this.#running.size > 0 && Promise.all(this.#running);

@@ -11,7 +11,7 @@ async function isAccepted(schema: object, input: object): Promise<boolean> {
 
 const PAIR = [{ type: 'string' }, { type: 'number' }];
 
-describe('the output is checked by the dialect of its schema', () => {
+describe('the output is checked by the draft of its schema', () => {
   const today = { properties: { pair: { type: 'array', prefixItems: PAIR, items: false } } };
   const draft07 = {
     properties: { pair: { type: 'array', items: PAIR, additionalItems: false } },
@@ -28,7 +28,7 @@ describe('the output is checked by the dialect of its schema', () => {
   });
 });
 
-test('a dialect that is not known is refused by name', async () => {
+test('an unknown $schema is refused by name', async () => {
   const $schema = 'https://example.com/my-dialect';
   await expect(structuredTool({ $schema, type: 'object' })).rejects.toMatchObject({
     code: 'invalid',
@@ -36,6 +36,6 @@ test('a dialect that is not known is refused by name', async () => {
   });
 });
 
-test('a schema that is none is refused', async () => {
+test('an invalid schema is refused', async () => {
   await expect(structuredTool({ type: 'strange' })).rejects.toMatchObject({ code: 'invalid' });
 });

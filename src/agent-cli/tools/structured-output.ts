@@ -1,27 +1,30 @@
 import type { Ajv } from 'ajv';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { type AgentTool, failedOutcome, success } from './types.ts';
 
 export const STRUCTURED_OUTPUT = 'StructuredOutput';
-/** After so many answers without a valid output the turn ends with an error. */
+/** After this many messages without a valid output the turn ends with an error. */
 export const MAX_FAILURES = 5;
-/** Told to a model that answered in prose. */
-export const ENFORCE: string = `Call the ${STRUCTURED_OUTPUT} tool now: the answer to this request must be given through it.`;
+/** The reminder for a model that ended its message without calling the tool. */
+export const ENFORCE: string = `Call the ${STRUCTURED_OUTPUT} tool now: the result of this request must be given through it.`;
 
-/** What is wrong with a value, by its schema, or undefined. */
+/** Checks a value against a schema; returns the problems, or undefined for a valid value. */
 export type SchemaCheck = (value: unknown) => string | undefined;
 
-/** Throws `invalid` for a schema that cannot be used. */
+/** Compiles a schema. Throws `invalid` if it is not a valid JSON schema. */
 export async function compileOutputSchema(schema: JsonObject): Promise<SchemaCheck> {
-  const { $schema, ...plain } = schema; // ajv refuses a dialect that it does not know by this name
+  const { $schema, ...rest } = schema; // ajv refuses a `$schema` whose name it does not know
   const ajv = await validatorOf($schema);
   let validate: ReturnType<typeof ajv.compile>;
   try {
-    validate = ajv.compile(plain);
+    validate = ajv.compile(rest);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `the JSON schema cannot be used: ${why}`, { cause });
+    throw new DuolaneError(
+      'invalid',
+      `invalid output schema: expected a JSON schema: ${errorMessage(cause)}`,
+      { cause },
+    );
   }
   return (value) =>
     validate(value)
@@ -31,14 +34,13 @@ export async function compileOutputSchema(schema: JsonObject): Promise<SchemaChe
           .join(', ');
 }
 
-/** The tool through which a model gives its answer in a schema. Throws `invalid` if that cannot be used. */
+/** The tool through which a model gives its structured output. Throws `invalid` for a bad schema. */
 export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
   const check = await compileOutputSchema(schema);
   return {
     spec: {
       name: STRUCTURED_OUTPUT,
-      description:
-        'Gives the final answer, in the form that was asked for. Call it once, at the end.',
+      description: 'Returns the final result in the requested structure. Call it once, at the end.',
       input_schema: { ...schema, type: 'object' },
     },
     readOnly: false,
@@ -51,7 +53,7 @@ export async function structuredTool(schema: JsonObject): Promise<AgentTool> {
   };
 }
 
-/** By default draft 2020-12, where a tuple has `prefixItems`; an older dialect if the schema says so. */
+/** The validator of the draft that `$schema` names; draft 2020-12, with `prefixItems`, by default. */
 async function validatorOf($schema: unknown): Promise<Ajv> {
   const options = { allErrors: true, strict: false, validateFormats: false } as const;
   const name = typeof $schema === 'string' ? $schema : 'draft/2020-12';
@@ -62,6 +64,6 @@ async function validatorOf($schema: unknown): Promise<Ajv> {
   if (/draft-0[67]/.test(name)) return new (await import('ajv')).Ajv(options);
   throw new DuolaneError(
     'invalid',
-    `unknown $schema "${name}" of the output; available: draft 2020-12, 2019-09, draft-07, draft-06`,
+    `unknown $schema "${name}" of the output schema; available: draft 2020-12, 2019-09, draft-07, draft-06`,
   );
 }

@@ -3,8 +3,8 @@ import { isSecretVariable } from '../../process/secret-variable.ts';
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * The environment for what the model runs: Bash and stdio servers. The keys that this process needs
- * for its model are not theirs; `pass` names those that are, with `*` for any ending.
+ * The environment of the processes that the model starts: Bash and stdio servers. Secrets, such as
+ * the API key of the model, are removed. `pass` names those that stay; a final `*` is a wildcard.
  */
 export function toolEnv(env: Env, pass: readonly string[]): Record<string, string> {
   const passed = (name: string): boolean =>

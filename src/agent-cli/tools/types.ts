@@ -2,9 +2,9 @@ import type { JsonObject } from '../../json.ts';
 import type { Block, ToolSpec } from '../models/types.ts';
 import type { PolicyInput } from '../permissions/permission-policy.ts';
 
-/** What the permission rules and the person who is asked want to know about a call. */
+/** The facts about a call for the permission rules and for the permission request. */
 export type CallFacts = Omit<PolicyInput, 'tool' | 'builtin' | 'readOnly'> & {
-  /** One line for a person. */
+  /** A description in one line, for the permission request. */
   readonly summary?: string | undefined;
 };
 
@@ -15,29 +15,29 @@ export interface ToolProgress {
 }
 
 export interface ToolRun {
-  /** The model's id of the call; the same when the call is made again. */
+  /** The model's id of the call; it stays the same if the call is repeated. */
   readonly id: string;
-  /** Aborting must end the call soon; nobody waits for it any more. */
+  /** After an abort the call should end soon; its result is ignored. */
   readonly signal: AbortSignal;
   progress(progress: ToolProgress): void;
-  /** The real path that the permission was given for, for a tool of files. */
+  /** The real path that the permission was given for; only for file tools. */
   readonly path?: string | undefined;
 }
 
-/** A failure of the tool is an outcome, not a throw. */
+/** The result of a call. A failure of the tool is an outcome, not an exception. */
 export interface ToolOutcome {
-  /** What the model sees. */
+  /** The content for the model. */
   readonly content: string | readonly Block[];
   readonly isError: boolean;
-  /** The same for programs: `tool_use_result`. */
+  /** The value of `tool_use_result`, for programs. */
   readonly raw: unknown;
 }
 
-/** A tool as the loop knows it, whoever runs it. */
+/** A tool of the loop: built in, or of an MCP server. */
 export interface AgentTool {
   readonly spec: ToolSpec;
   readonly readOnly: boolean;
-  /** Absent: built in. */
+  /** The MCP server of the tool; undefined for a built-in tool. */
   readonly server?: {
     readonly name: string;
     readonly source: string;

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { errorMessage } from '../../errors.ts';
 import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
 import { isPermissionMode } from '../command-line/flags.ts';
 import { realPath } from '../permissions/path-rules.ts';
@@ -7,7 +8,7 @@ import type { PermissionRule } from '../permissions/permission-rules.ts';
 import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool, CallFacts } from '../tools/types.ts';
 
-/** What the host said to `can_use_tool`. */
+/** The host's decision about a call. */
 export type Permission =
   | { readonly behavior: 'allow'; readonly input: JsonObject }
   | { readonly behavior: 'deny'; readonly message: string; readonly interrupt: boolean };
@@ -22,8 +23,8 @@ interface PermissionQuestion {
 }
 
 /**
- * Asks the host whether a call may run; waits as long as the person takes. Anything but a clear yes
- * is a no: an error, a malformed answer, a host that has gone.
+ * Asks the host with `can_use_tool` whether a call may run, without a timeout: a person may decide.
+ * Everything except a valid `allow` denies the call: an error, an invalid response, a closed input.
  */
 export async function askHost(
   session: CliSession,
@@ -51,8 +52,8 @@ export async function askHost(
     answer = asObject(await session.waiting(() => session.lane.request(request, { signal })));
   } catch (reason) {
     signal.throwIfAborted();
-    const why = reason instanceof Error ? reason.message : String(reason);
-    return { behavior: 'deny', message: `The permission request failed: ${why}`, interrupt: false };
+    const message = `The permission request failed: ${errorMessage(reason)}`;
+    return { behavior: 'deny', message, interrupt: false };
   }
   if (answer['behavior'] === 'allow') {
     takeUpdates(session, answer['updatedPermissions']);
@@ -64,20 +65,20 @@ export async function askHost(
     answer['message'],
     clear
       ? 'The user denied this call.'
-      : 'The answer to the permission request was not understood, so the call was denied.',
+      : 'The call was denied: the response to the permission request is invalid.',
   );
   return { behavior: 'deny', message, interrupt: clear && answer['interrupt'] === true };
 }
 
-/** What the host can send back as `updatedPermissions` so that it is not asked again. */
+/** Updates that the host can return as `updatedPermissions` to avoid the same request later. */
 function suggestions(toolName: string, facts: CallFacts): JsonObject[] {
   const rule = { toolName, ...(facts.command !== undefined && { ruleContent: facts.command }) };
   const destination = 'session';
   if (facts.outside !== undefined) {
     return [{ type: 'addDirectories', directories: [facts.outside], destination }];
   }
-  // As a rule, such a command would be a pattern, or no limit at all: `rm *.log` would allow
-  // `rm -rf src a.log`. The person has approved one command.
+  // No rule is suggested for an empty command or one with `*`: the rule would be a pattern and cover
+  // more than the approved command. `rm *.log` would allow `rm -rf src a.log`.
   const { command } = facts;
   if (command !== undefined && (command.trim() === '' || command.includes('*'))) return [];
   return [
@@ -104,7 +105,7 @@ function changeDirectories(
   choices.directories = update.type === 'addDirectories' ? [...others, ...named] : others;
 }
 
-/** Undefined: a kind that we do not know, or a mode that the session was not started for. */
+/** Parses an update. Undefined: an unknown type, or a mode that the flags do not permit. */
 export function readUpdate(value: JsonObject, allowBypass: boolean): PolicyUpdate | undefined {
   const { type, mode, behavior } = value;
   switch (type) {
@@ -124,7 +125,7 @@ export function readUpdate(value: JsonObject, allowBypass: boolean): PolicyUpdat
         behavior,
         rules: asArray(value['rules'])
           .map(asObject)
-          // An empty pattern is not the lack of one, which allows all calls of the tool.
+          // Drop allow rules with an empty pattern: without a pattern they would allow every call.
           .filter(({ ruleContent }) => behavior !== 'allow' || !isBlank(ruleContent))
           .map(readRule),
       };

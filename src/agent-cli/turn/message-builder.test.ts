@@ -36,7 +36,7 @@ function rebuild(events: readonly JsonObject[]): string[] {
 const eventsIn = (parts: readonly AnswerPart[]): JsonObject[] =>
   parts.flatMap((part) => (part.type === 'event' ? [part.event] : []));
 
-test('whatever a driver says: blocks open and close once, and their deltas are their content', () => {
+test('for any events of a driver, blocks open and close once, and their deltas are their content', () => {
   fc.assert(
     fc.property(fc.array(anyEvent), (driver) => {
       const answer = new MessageBuilder('m');
@@ -61,7 +61,7 @@ test('whatever a driver says: blocks open and close once, and their deltas are t
   );
 });
 
-test('a finished block comes right before its stop event', () => {
+test('a finished block comes directly before its stop event', () => {
   const answer = new MessageBuilder('m');
   const parts = [{ type: 'text', text: 'hi' } as const, stop].flatMap((event) =>
     answer.receive(event),
@@ -71,7 +71,7 @@ test('a finished block comes right before its stop event', () => {
   expect(parts[at + 1]).toEqual({ type: 'event', event: { type: 'content_block_stop', index: 0 } });
 });
 
-test('an abort keeps what was said, closes the stream, and drops half a call', () => {
+test('an abort keeps the text so far, closes the stream and drops an incomplete call', () => {
   const spoken = new MessageBuilder('m');
   spoken.receive({ type: 'text', text: 'half an' });
   expect(spoken.abort()).toMatchObject({
@@ -89,7 +89,7 @@ test('an abort keeps what was said, closes the stream, and drops half a call', (
   expect(new MessageBuilder('m').abort()).toEqual({ block: undefined, index: 0, events: [] });
 });
 
-test('arguments that are no JSON object are kept in sight', () => {
+test('arguments that are not a JSON object are kept as text', () => {
   const answer = new MessageBuilder('m');
   answer.receive({ type: 'tool_use', id: '1', name: 't' });
   answer.receive({ type: 'tool_input', json: '[1' });

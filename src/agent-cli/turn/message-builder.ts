@@ -8,9 +8,9 @@ import {
   type TokenUsage,
 } from '../models/types.ts';
 
-/** What comes out of an answer as it grows. */
+/** A piece of a model message, while it is streamed. */
 export type AnswerPart =
-  /** A raw event in the shape of the Messages API, for `stream_event`. */
+  /** An event in the form of the Messages API, for `stream_event`. */
   | { readonly type: 'event'; readonly event: JsonObject }
   /** A block is complete; its `content_block_stop` event follows. */
   | { readonly type: 'block'; readonly index: number; readonly block: Block };
@@ -21,9 +21,9 @@ type Open =
   | { readonly kind: 'tool_use'; readonly id: string; readonly name: string; json: string };
 
 /**
- * One answer of a model as a pure machine: the driver's events in, events and finished blocks in the
- * shape of the Messages API out. Blocks are numbered from 0 without gaps, each is opened and closed
- * once, and the joined deltas of a block are its content.
+ * Builds one model message: takes the driver's events, returns events and finished blocks in the form
+ * of the Messages API. It is a pure state machine. Blocks are numbered from 0 without gaps, each is
+ * opened and closed once, and the joined deltas of a block are its content.
  */
 export class MessageBuilder {
   readonly #model: string;
@@ -48,11 +48,11 @@ export class MessageBuilder {
   get usage(): TokenUsage {
     return this.#usage;
   }
-  /** Undefined until the model said so: an answer without it was cut. */
+  /** Undefined until the `stop` event; a message without it is incomplete. */
   get stopReason(): ModelStopReason | undefined {
     return this.#stop;
   }
-  /** Whether anything of this answer has been told to a consumer of raw events. */
+  /** Whether `message_start` was returned, so that a reader of raw events knows this message. */
   get started(): boolean {
     return this.#started;
   }
@@ -111,8 +111,8 @@ export class MessageBuilder {
   }
 
   /**
-   * Ends an answer that was stopped: what was said of the open block becomes a finished one (half a
-   * tool call does not), and the closing events follow.
+   * Ends an interrupted message: an open text block becomes a finished block, an incomplete tool call
+   * does not. Returns that block and the closing events.
    */
   abort(): {
     readonly block: Block | undefined;
@@ -122,13 +122,13 @@ export class MessageBuilder {
     const index = this.#blocks.length;
     const open = this.#open;
     this.#open = undefined;
-    const spoken = open?.kind === 'text' && open.text !== '' ? finished(open) : undefined;
-    if (spoken) this.#blocks.push(spoken);
+    const block = open?.kind === 'text' && open.text !== '' ? finished(open) : undefined;
+    if (block) this.#blocks.push(block);
     const stop = open ? [{ type: 'content_block_stop', index }] : [];
     const events = this.#started
       ? [...stop, ...this.#end(null).map((part) => (part.type === 'event' ? part.event : {}))]
       : [];
-    return { block: spoken, index, events };
+    return { block, index, events };
   }
 
   #start(): AnswerPart[] {
@@ -211,7 +211,10 @@ function finished(open: Open): Block {
   }
 }
 
-/** Where a model's arguments were no JSON object: kept in sight under this key, and refused later. */
+/**
+ * The key for arguments that are not a JSON object. The input keeps their text under it, so that the
+ * call is visible, and `runToolCall` refuses the call.
+ */
 export const MALFORMED_INPUT = '__malformed_input';
 
 function parseInput(json: string): JsonObject {
@@ -220,7 +223,7 @@ function parseInput(json: string): JsonObject {
     const value: unknown = JSON.parse(json);
     if (isObject(value)) return value;
   } catch {
-    // Said below.
+    // Text that is not JSON is handled like JSON that is not an object.
   }
   return { [MALFORMED_INPUT]: json.slice(0, 2000) };
 }

@@ -14,7 +14,7 @@ import { raceAbort } from '../../stream/abort.ts';
 const MAX_TOKENS = 32_000;
 const INTERRUPTED = '[Request interrupted by user]';
 
-/** What `system/api_retry` and a failed answer call an error. */
+/** The name of an error in `system/api_retry` and in a failed message. */
 export function errorName({ code, status }: DuolaneError): string {
   if (code === 'rate_limited') return 'rate_limit';
   if (code === 'overloaded') return 'overloaded';
@@ -26,14 +26,14 @@ export function errorName({ code, status }: DuolaneError): string {
 }
 
 /**
- * One call of the model: streams the answer to the host as it comes, one `assistant` line per
- * finished block, and hands finished tool calls to `onCall`. Returns the complete answer.
+ * One model call: streams the message to the host, one `assistant` line per finished block, and
+ * passes finished tool calls to `onCall`. Returns the complete message.
  *
- * A failed attempt is withdrawn before the next: its raw events end in `abandoned_blocks`, and
- * `system/api_retry` says `discard` with the ids of the lines that are void. An attempt whose calls
- * have begun is not repeated: what was finished of it is the answer. A model that stays overloaded,
- * or does not exist, gives way to `--fallback-model` for the rest of the session. Throws the last
- * failure, or the signal's reason after telling the host what was said so far.
+ * A failed attempt is withdrawn before the next one: its raw events end with `abandoned_blocks`, and
+ * `system/api_retry` has `discard` with the ids of the void lines. An attempt is not repeated once one
+ * of its tool calls has started: its finished blocks are the message then. If the model stays
+ * overloaded or does not exist, `--fallback-model` replaces it for the rest of the session. Throws the
+ * last failure; after an abort, sends the text so far to the host and throws the signal's reason.
  */
 export class ModelStep {
   readonly #session: CliSession;
@@ -43,7 +43,7 @@ export class ModelStep {
   readonly #onWithdraw: () => void;
   readonly #callsBegun: () => boolean;
   #answer: MessageBuilder;
-  /** Lines of the answer: their ids, and what is not in the transcript yet. */
+  /** The ids of the `assistant` lines of this message, and those not yet in the transcript. */
   #lines: string[] = [];
   #unsaved: { readonly message: JsonObject; readonly uuid: string }[] = [];
   #attempts = 0;
@@ -56,7 +56,7 @@ export class ModelStep {
     options: {
       readonly tools: ReadonlyMap<string, AgentTool>;
       readonly onCall: (call: Block) => void;
-      /** The calls of this answer so far are void. */
+      /** The message is withdrawn: its calls so far are void. */
       readonly onWithdraw: () => void;
       readonly callsBegun: () => boolean;
     },
@@ -110,12 +110,12 @@ export class ModelStep {
       if (event.type === 'attempt') this.#attempt(event);
       else if (event.type === 'retry') this.#withdraw(event);
       else this.#receive(event);
-      // A host that does not read can still interrupt.
+      // A host that does not read stdout can still interrupt the wait.
       await raceAbort(this.#session.drained(), signal);
     }
   }
 
-  /** Whether another model takes over. */
+  /** Switches to the fallback model, if the error permits it. Returns whether it did. */
   async #fallBack(error: DuolaneError): Promise<boolean> {
     const { fallback, choices, settings } = this.#session;
     const gone = error.code === 'overloaded' || error.code === 'not_found';
@@ -126,7 +126,7 @@ export class ModelStep {
     choices.model = chosen;
     const { maxRetries } = settings.retry;
     this.#withdraw({ type: 'retry', attempt: this.#attempts, maxRetries, delayMs: 0, error });
-    const text = `${from_model} cannot be had (${error.message}); ${to_model} takes over.`;
+    const text = `Model ${from_model} is unavailable (${error.message}); falling back to ${to_model}.`;
     this.#session.emitInfo(text, { tag: 'model_fallback', from_model, to_model });
     return true;
   }
@@ -186,7 +186,7 @@ export class ModelStep {
     conversation.addAnswer(this.#answer.id, block);
     if (block.type === 'text') this.#turn.lastText = asString(block['text']);
     if (block.type === 'tool_use') this.#onCall(block);
-    // From its first call on an answer is final, and must be on disk before the call has effects.
+    // A message is final once a call has started. It must be saved before the call has effects.
     if (this.#callsBegun()) this.#save();
   }
 
@@ -196,7 +196,7 @@ export class ModelStep {
     }
   }
 
-  /** Ends the raw events of an answer that nobody should keep. */
+  /** Removes a withdrawn message from the history and ends its raw events. */
   #abandon(): void {
     this.#session.conversation.dropAnswer(this.#answer.id);
     this.#onWithdraw();
@@ -229,10 +229,11 @@ export class ModelStep {
     this.#first = true;
   }
 
+  /** Ends the message after a failure, with its finished blocks: a call has started already. */
   #keepFinished(error: DuolaneError): MessageBuilder {
     for (const event of this.#answer.abort().events) this.#raw(event);
     this.#session.emitInfo(
-      `The answer was cut (${error.message}); its finished tool calls are kept.`,
+      `The model message is incomplete (${error.message}); its finished tool calls are kept.`,
     );
     this.#turn.stopReason = 'tool_use';
     this.#save();

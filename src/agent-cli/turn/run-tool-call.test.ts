@@ -102,7 +102,7 @@ test('a long call has a heartbeat every 30 s, and progress in between', async ()
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('an interrupt does not wait for a tool that does not listen', async () => {
+test('an interrupt does not wait for a tool that ignores its signal', async () => {
   const { session } = openSession(allowed);
   const turn = new TurnState([]);
   const ended = runCall(
@@ -130,7 +130,7 @@ test('an interrupt does not wait for a tool that does not listen', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a tool that throws, one that is unknown and arguments that are no object: each is a failed result', async () => {
+test('a tool that throws, an unknown tool and invalid arguments each give a failed result', async () => {
   const { session } = openSession(allowed);
   const turn = new TurnState([]);
   const thrown = await runCall(
@@ -153,7 +153,7 @@ test('a tool that throws, one that is unknown and arguments that are no object: 
   expect(malformed?.result).toMatchObject({ content: expect.stringContaining('no JSON object') });
 });
 
-test('a host that is asked and has gone is a denial', async () => {
+test('a permission request to a host that closed the input is denied', async () => {
   const { session, lane, written } = openSession(['--permission-prompt-tool=stdio']);
   const turn = new TurnState([]);
   const ended = runCall(
@@ -175,7 +175,7 @@ test('a host that is asked and has gone is a denial', async () => {
   expect(turn.denials).toHaveLength(1);
 });
 
-test('an answer that is neither yes nor no is a no', async () => {
+test('an invalid response to a permission request is a denial', async () => {
   const { session, lane } = openSession(['--permission-prompt-tool=stdio']);
   const ended = runCall(
     session,

@@ -14,19 +14,19 @@ import { type AgentTool, type CallFacts, failedOutcome, type ToolOutcome } from 
 import { TurnInterrupted, type TurnState } from './turn-state.ts';
 import { raceAbort } from '../../stream/abort.ts';
 
-/** A call that has ended, one way or the other. */
+/** The end of a tool call: its result for the model, the host and the transcript. */
 export interface CallEnd {
   readonly result: Block;
   readonly raw: unknown;
   readonly meta: JsonObject;
-  /** For the model, beside the result. */
+  /** Texts of hooks for the model, in addition to the result. */
   readonly context: readonly string[];
 }
 
 type Permit =
   | {
       readonly ok: true;
-      /** What was decided about is what runs. */
+      /** The input that the decision was made about. The tool gets exactly this one. */
       readonly input: JsonObject;
       readonly facts: CallFacts;
       readonly source: string;
@@ -36,14 +36,14 @@ type Permit =
 
 const HEARTBEAT_MS = 30_000;
 const NOT_RUN = 'The user interrupted; this call was not executed. Wait for the user.';
-const CUT_OFF =
+const INTERRUPTED =
   'The user interrupted this call; it may have had effects already. Wait for the user.';
 
 /**
- * One tool call from the model's block to its result: hooks, permission, the call itself, hooks
- * again. Never rejects; when the turn is interrupted it does not wait for a tool that does not
- * listen. Ends in a result, but for one case: the process ends while the host had yet to answer.
- * Then there is none, and the call stays open for the process that resumes the session.
+ * Runs one tool call, from the model's block to its result: PreToolUse hooks, permission, the tool,
+ * PostToolUse hooks. Never rejects, and does not wait for a tool that ignores an interrupt. Returns a
+ * result in every case but one: if the process ends before the host has responded, it returns
+ * undefined, and the call stays open for the process that resumes the session.
  */
 export async function runToolCall(
   session: CliSession,
@@ -58,13 +58,13 @@ export async function runToolCall(
     return end(
       id,
       failedOutcome(
-        `The arguments of ${name} were no JSON object: ${asString(input[MALFORMED_INPUT])}`,
+        `invalid arguments of ${name}: expected a JSON object, not ${asString(input[MALFORMED_INPUT])}`,
       ),
       {},
     );
   }
   let started = false;
-  const leave = tool.server?.source === 'sdk' ? turn.await(id) : undefined;
+  const stopAwaiting = tool.server?.source === 'sdk' ? turn.await(id) : undefined;
   try {
     turn.signal.throwIfAborted();
     const permit = await permission(session, turn, { id, name, input, tool });
@@ -84,14 +84,14 @@ export async function runToolCall(
     const meta = { permission_decision: { decision: 'accept', source: permit.source } };
     return { ...end(id, after.outcome, meta), context: [...permit.context, ...after.context] };
   } catch (reason) {
-    if (leave && turn.interrupted?.by === 'end') return undefined;
+    if (stopAwaiting && turn.interrupted?.by === 'end') return undefined;
     if (turn.signal.aborted)
-      return end(id, failedOutcome(started ? CUT_OFF : NOT_RUN), {
+      return end(id, failedOutcome(started ? INTERRUPTED : NOT_RUN), {
         non_execution_kind: 'user-rejected',
       });
     return end(id, failedOutcome(DuolaneError.from(reason).message), {});
   } finally {
-    leave?.();
+    stopAwaiting?.();
   }
 }
 
@@ -112,6 +112,7 @@ interface Named {
   readonly tool: AgentTool;
 }
 
+/** Decides whether a call may run: hooks first, then the policy, then the host. */
 async function permission(session: CliSession, turn: TurnState, call: Named): Promise<Permit> {
   const { id, name, tool } = call;
   const { signal } = turn;
@@ -126,30 +127,31 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
   });
   turn.stoppedBy ??= hook.stop;
   if (hook.unanswered) {
-    tellDecision(session, call, { decision: 'deny', by: 'hook', message: hook.unanswered });
+    emitDecision(session, call, { decision: 'deny', by: 'hook', message: hook.unanswered });
     return refuse(`${hook.unanswered}. The call was not executed.`, {});
   }
   let input = hook.updatedInput ?? call.input;
   let approved: Decided | undefined;
-  // The model's own input, unless an answer has put another one in its place.
+  // A denial reports the input of the model, unless the host has replaced it.
   const noteDenial = (): void => turn.deny(name, id, approved ? input : call.input);
   const deny = (message: string, meta: JsonObject): Permit => {
     noteDenial();
     return refuse(message, meta);
   };
-  const told = (fields: Omit<DecisionRecord, 'changedBy' | 'input'>): void => {
+  const emit = (fields: Omit<DecisionRecord, 'changedBy' | 'input'>): void => {
     const changedBy = approved ? 'answer' : hook.updatedInput ? 'hook' : undefined;
-    tellDecision(session, call, { ...fields, ...(changedBy && { changedBy, input }) });
+    emitDecision(session, call, { ...fields, ...(changedBy && { changedBy, input }) });
   };
   if (hook.decision === 'deny') {
-    told({ decision: 'deny', by: 'hook', message: hook.reason || undefined });
+    emit({ decision: 'deny', by: 'hook', message: hook.reason || undefined });
     return deny(
       `PreToolUse:${name} hook error: ${hook.reason || 'denied'}`,
       rejected('hook', 'permission-rule'),
     );
   }
   const { context } = hook;
-  // Once, and again for each answer that changes the input: what runs was decided about as it is.
+  // Decide again for each response that changes the input: the tool must not get an input that no
+  // decision was made about.
   for (let round = 0; ; round++) {
     const facts = tool.facts(input);
     const decision = evaluatePolicy(
@@ -159,40 +161,40 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
     const denied = decision.behavior === 'deny';
     const { reason: by, rule } = decision;
     if (!denied && approved && !reachesFurther({ facts, decision }, approved)) {
-      told({ decision: 'allow', by: 'answer' });
+      emit({ decision: 'allow', by: 'answer' });
       return { ok: true, input, facts, source: 'user_temporary', context };
     }
     const allowed =
       hook.decision === 'allow' || (decision.behavior === 'allow' && hook.decision !== 'ask');
     if (!denied && !approved && allowed) {
       const source = hook.decision === 'allow' ? 'hook' : 'config';
-      told({ decision: 'allow', ...(source === 'hook' ? { by: 'hook' } : { by, rule }) });
+      emit({ decision: 'allow', ...(source === 'hook' ? { by: 'hook' } : { by, rule }) });
       return { ok: true, input, facts, source, context };
     }
     if (denied || session.flags.permissionPromptTool !== 'stdio') {
       const message =
         decision.message ??
-        `${name} needs a permission, and this session has no way to ask for it.`;
-      told({ decision: 'deny', by, rule, message });
-      sayDenied(session, call, message, decision.reason);
+        `${name} needs a permission, and this session cannot ask for it: start it with --permission-prompt-tool=stdio.`;
+      emit({ decision: 'deny', by, rule, message });
+      emitDenied(session, call, message, decision.reason);
       return deny(message, rejected('config', 'user-rejected'));
     }
     if (round >= MAX_QUESTIONS) {
-      const message = `The input of ${name} was changed ${MAX_QUESTIONS} times; the call was not executed.`;
-      told({ decision: 'deny', by: 'answer', message });
+      const message = `The call was not executed: the input of ${name} was changed ${MAX_QUESTIONS} times.`;
+      emit({ decision: 'deny', by: 'answer', message });
       return deny(message, rejected('user_reject', 'permission-rule'));
     }
-    told({ decision: 'ask', ...(hook.decision === 'ask' ? { by: 'hook' } : { by, rule }) });
+    emit({ decision: 'ask', ...(hook.decision === 'ask' ? { by: 'hook' } : { by, rule }) });
     notify(session, turn, name);
     const answer = await askHost(session, { id, tool, input, facts, decision, signal }).catch(
       (reason: unknown) => {
-        told({ decision: 'deny', by: 'interrupt', message: DuolaneError.from(reason).message });
+        emit({ decision: 'deny', by: 'interrupt', message: DuolaneError.from(reason).message });
         noteDenial();
         throw reason;
       },
     );
     if (answer.behavior === 'deny') {
-      told({ decision: 'deny', by: 'answer', message: answer.message });
+      emit({ decision: 'deny', by: 'answer', message: answer.message });
       if (answer.interrupt)
         turn.controller.abort(
           new TurnInterrupted('user', 'a permission was denied with interrupt'),
@@ -200,38 +202,38 @@ async function permission(session: CliSession, turn: TurnState, call: Named): Pr
       return deny(answer.message, rejected('user_reject', 'permission-rule'));
     }
     if (isDeepStrictEqual(answer.input, input)) {
-      told({ decision: 'allow', by: 'answer' });
+      emit({ decision: 'allow', by: 'answer' });
       return { ok: true, input, facts, source: 'user_temporary', context };
     }
     input = answer.input;
     approved = { facts, decision };
     const problem = await schemaProblem(tool.spec.input_schema, input);
     if (problem !== undefined) {
-      const message = `The changed input of ${name} does not fit its schema: ${problem}`;
-      told({ decision: 'deny', by: 'schema', message });
-      sayDenied(session, call, message, 'other');
+      const message = `The changed input of ${name} does not match its schema: ${problem}`;
+      emit({ decision: 'deny', by: 'schema', message });
+      emitDenied(session, call, message, 'other');
       return deny(message, rejected('user_reject', 'permission-rule'));
     }
   }
 }
 
-/** One decision about a call, for the record. */
+/** One decision about a call, for `policy_decision`. */
 interface DecisionRecord {
   readonly decision: 'allow' | 'deny' | 'ask';
-  /** A rule, mode or check of the policy, a hook, the answer of the host, or what cut the wait short. */
+  /** What decided: the policy, a hook, the host, the check of a changed input, or an interrupt. */
   readonly by: Decision['reason'] | 'hook' | 'answer' | 'schema' | 'interrupt';
   readonly rule?: PermissionRule | undefined;
   readonly message?: string | undefined;
-  /** What has replaced the model's input, and with what. */
+  /** What replaced the model's input, and the new input. */
   readonly changedBy?: 'hook' | 'answer';
   readonly input?: JsonObject;
 }
 
 /**
- * Writes a decision on the message lane before the call runs, so that a server can keep it: also of
- * calls that are allowed, and of those that end in a crash. Who answered is known to the host alone.
+ * Writes a decision to the message lane before the call runs, so that a server can store it: also for
+ * allowed calls, and for calls that end in a crash. Only the host knows which person decided.
  */
-function tellDecision(session: CliSession, { id, name }: Named, given: DecisionRecord): void {
+function emitDecision(session: CliSession, { id, name }: Named, given: DecisionRecord): void {
   const { decision, by, rule, message, changedBy, input } = given;
   session.emit({
     type: 'system',
@@ -248,7 +250,7 @@ function tellDecision(session: CliSession, { id, name }: Named, given: DecisionR
   });
 }
 
-/** How often one call may be asked about: each answer may change its input once more. */
+/** The limit of permission requests for one call: each response may change the input again. */
 const MAX_QUESTIONS = 8;
 
 interface Decided {
@@ -256,14 +258,17 @@ interface Decided {
   readonly decision: Decision;
 }
 
-/** Whether a changed call needs a further answer: it leaves the directories, or meets an ask rule. */
+/**
+ * Whether a changed call needs another permission request: it uses another path outside of the
+ * directories, or another ask rule covers it.
+ */
 function reachesFurther(now: Decided, approved: Decided): boolean {
   if (now.facts.outside !== undefined && now.facts.outside !== approved.facts.outside) return true;
   const { behavior, reason, rule } = now.decision;
   return behavior === 'ask' && reason === 'rule' && rule !== approved.decision.rule;
 }
 
-/** What is wrong with an input, or undefined; a schema that cannot be used refuses all. */
+/** The problems of an input; undefined: it is valid. With an invalid schema, no input is valid. */
 async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<string | undefined> {
   const { compileOutputSchema } = await import('../tools/structured-output.ts');
   try {
@@ -273,7 +278,7 @@ async function schemaProblem(schema: JsonObject, input: JsonObject): Promise<str
   }
 }
 
-function sayDenied(session: CliSession, call: Named, message: string, reason: string): void {
+function emitDenied(session: CliSession, call: Named, message: string, reason: string): void {
   session.emit({
     type: 'system',
     subtype: 'permission_denied',
@@ -302,7 +307,7 @@ const hookFields = ({ id, name, input, tool }: Named): JsonObject => ({
   ...(tool.server && { mcp_server: { name: tool.server.name, source: tool.server.source } }),
 });
 
-/** Tells Notification hooks that a person is asked; nobody waits for them. */
+/** Fires the Notification hooks for a permission request, without waiting for them. */
 function notify(session: CliSession, turn: TurnState, name: string): void {
   const input = {
     message: `Permission is needed to use ${name}`,
@@ -314,7 +319,7 @@ function notify(session: CliSession, turn: TurnState, name: string): void {
       toolUseId: '',
       subject: 'permission_prompt',
     })
-    // A notification hook cannot stop anything, and hooks report their own failures.
+    // A notification hook cannot prevent anything, and the dispatcher reports failures of hooks.
     .catch(() => {});
 }
 
@@ -330,7 +335,7 @@ async function executeTool(
   const elapsed = (): number => Math.round((performance.now() - begun) / 100) / 10;
   const base = { type: 'tool_progress', tool_name: tool.spec.name };
   let beats = 0;
-  const heart = setInterval(() => {
+  const heartbeat = setInterval(() => {
     const beat = {
       tool_use_id: `${id}-heartbeat-${beats++}`,
       parent_tool_use_id: id,
@@ -339,13 +344,13 @@ async function executeTool(
     session.emit({ ...base, ...beat, elapsed_time_seconds: elapsed() });
   }, HEARTBEAT_MS);
   try {
-    const progress = (news: object): void => {
+    const progress = (update: object): void => {
       session.emit({
         ...base,
         tool_use_id: id,
         parent_tool_use_id: null,
         elapsed_time_seconds: elapsed(),
-        ...news,
+        ...update,
         type: 'tool_progress',
       });
     };
@@ -358,7 +363,7 @@ async function executeTool(
     signal.throwIfAborted();
     return failedOutcome(DuolaneError.from(reason).message);
   } finally {
-    clearInterval(heart);
+    clearInterval(heartbeat);
   }
 }
 
@@ -370,13 +375,13 @@ async function afterCall(
   const { id, name, outcome } = call;
   const duration_ms = Math.round(performance.now() - call.begun);
   const options = { signal: turn.signal, toolUseId: id, subject: name };
-  const news: JsonObject = outcome.isError
+  const fields: JsonObject = outcome.isError
     ? { error: textOf(outcome), is_interrupt: false }
     : { tool_response: outcome.raw };
   const event = outcome.isError ? 'PostToolUseFailure' : 'PostToolUse';
   const hook: HookOutcome = await session.hooks.fire(
     event,
-    { ...hookFields(call), ...news, duration_ms },
+    { ...hookFields(call), ...fields, duration_ms },
     options,
   );
   turn.stoppedBy ??= hook.stop;
@@ -384,7 +389,7 @@ async function afterCall(
     ...hook.context,
     ...(hook.decision === 'deny' && hook.reason ? [hook.reason] : []),
   ];
-  // The hook may have wanted to change or withhold the result, so nobody gets to see it.
+  // The failed hook might have changed or withheld the result, so neither model nor host gets it.
   if (hook.unanswered)
     return { outcome: failedOutcome(`${hook.unanswered}. The result was withheld.`), context };
   if (outcome.isError || !('updatedOutput' in hook)) return { outcome, context };

@@ -5,7 +5,7 @@ import type { CliSession } from '../session/cli-session.ts';
 import type { AgentTool } from '../tools/types.ts';
 import type { TurnEnding, TurnState } from './turn-state.ts';
 
-/** What this CLI can do beyond the base protocol, for hosts that look. */
+/** Features beyond the base protocol, which a host can look up. */
 export const CAPABILITIES = [
   'interrupt_receipt_v1',
   'interrupt_cancel_queued_v1',
@@ -42,7 +42,7 @@ export function initMessage(session: CliSession, version: string): JsonObject {
   };
 }
 
-/** One finished block of an answer. */
+/** The `assistant` line of one finished block. */
 export function assistantMessage(
   session: CliSession,
   turn: TurnState,
@@ -87,7 +87,7 @@ export const userLine = (content: readonly Block[], extra: JsonObject = {}): Jso
   ...extra,
 });
 
-/** A line of the loop's own making, told to the host and to the model alike. */
+/** Records a `user` message that the loop wrote itself, for the host and for the model. */
 export function recordSyntheticMessage(
   session: CliSession,
   turn: TurnState,
@@ -114,7 +114,7 @@ export const streamEvent = (
   ...extra,
 });
 
-/** The one line that ends a turn. */
+/** The `result` line, which ends a turn. */
 export function resultMessage(
   session: CliSession,
   turn: TurnState,
@@ -157,7 +157,7 @@ export function resultMessage(
     result_index: totals.results,
     ...uuidsOf(turn),
     ...(turn.requestMs !== undefined && { time_to_request_ms: turn.requestMs }),
-    // Both starting points: the message of the user, and the call of the model.
+    // The time to the first token since the start of the turn, and since the model call.
     ...(turn.firstTokenMs !== undefined && { ttft_ms: turn.firstTokenMs }),
     ...(turn.firstTokenOfCallMs !== undefined && { ttft_model_ms: turn.firstTokenOfCallMs }),
   };

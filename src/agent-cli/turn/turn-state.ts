@@ -3,7 +3,7 @@ import type { JsonObject } from '../../json.ts';
 import { type Block, NO_USAGE, type TokenUsage } from '../models/types.ts';
 import { idsOf, type Prompt } from '../session/prompt-queue.ts';
 
-/** Why a turn was stopped. `now`: a more urgent message; `end`: the process is about to end. */
+/** Why a turn was interrupted. `now`: by an urgent message; `end`: the process is about to exit. */
 export class TurnInterrupted extends DuolaneError {
   readonly by: 'user' | 'now' | 'end';
 
@@ -22,7 +22,7 @@ export interface TurnEnding {
     | 'error_max_budget_usd'
     | 'error_max_structured_output_retries';
   readonly reason: string;
-  /** For `success`: an answer that is an error message (`is_error`). */
+  /** For `success`: the text is an error message, so the result has `is_error`. */
   readonly failed?: boolean;
   readonly text?: string;
   readonly errors?: readonly string[];
@@ -30,7 +30,7 @@ export interface TurnEnding {
   readonly structured?: unknown;
 }
 
-/** What is counted and collected while one turn runs. */
+/** The state of one turn: counters, times and decisions. */
 export class TurnState {
   readonly prompts: Prompt[];
   readonly startedAt: number = performance.now();
@@ -39,23 +39,23 @@ export class TurnState {
   usage: TokenUsage = NO_USAGE;
   costUsd = 0;
   apiMs = 0;
-  /** Model calls. */
+  /** The number of model calls. */
   steps = 0;
-  /** `user` lines: one per tool result, and those that the loop wrote itself. */
+  /** The number of `user` lines: tool results and synthetic messages. */
   userLines = 0;
   stopReason: string | null = null;
   lastText = '';
-  /** Milliseconds after the start. */
+  /** Milliseconds since the start of the turn. */
   requestMs: number | undefined;
   firstTokenMs: number | undefined;
-  /** From the model call that brought it. */
+  /** Milliseconds since the start of the model call with the first token. */
   firstTokenOfCallMs: number | undefined;
   structured: { readonly value: unknown } | undefined;
   structuredFailures = 0;
   lastStructuredError = '';
-  /** A hook said `continue: false`. */
+  /** The reason, if a hook returned `continue: false`. */
   stoppedBy: string | undefined;
-  /** A hook whose failure blocks did not answer. */
+  /** The error, if a hook whose failure blocks has failed. */
   blockedBy: string | undefined;
 
   readonly #awaited = new Set<string>();
@@ -64,13 +64,13 @@ export class TurnState {
     this.prompts = [...prompts];
   }
 
-  /** Notes a call that only the host can answer, until the returned function is called. */
+  /** Registers a call that waits for the host, until the returned function is called. */
   await(callId: string): () => void {
     this.#awaited.add(callId);
     return () => void this.#awaited.delete(callId);
   }
 
-  /** Calls that only the host can answer, and has not yet. */
+  /** The ids of the calls that wait for the host. */
   get awaited(): ReadonlySet<string> {
     return this.#awaited;
   }
@@ -85,7 +85,7 @@ export class TurnState {
     return Math.round(performance.now() - this.startedAt);
   }
 
-  /** The reason of the abort, if there was one. */
+  /** Why the turn was interrupted; undefined if it was not. */
   get interrupted(): TurnInterrupted | undefined {
     if (!this.signal.aborted) return undefined;
     const { reason } = this.signal;
@@ -111,6 +111,6 @@ export const sumUsage = (a: TokenUsage, b: TokenUsage): TokenUsage => ({
   cache_read_input_tokens: a.cache_read_input_tokens + b.cache_read_input_tokens,
 });
 
-/** The tool calls among the blocks of an answer. */
+/** The tool calls among the blocks of a message. */
 export const callsIn = (blocks: readonly Block[]): readonly Block[] =>
   blocks.filter(({ type }) => type === 'tool_use');

@@ -20,8 +20,8 @@ import { raceAbort } from '../../stream/abort.ts';
 const INTERRUPTED = '[Request interrupted by user for tool use]';
 
 /**
- * One turn: from the messages that start it to its one `result`, which it returns. Never rejects:
- * whatever goes wrong is the ending of the turn.
+ * Runs one turn, from the prompts that start it to its `result` line, which it returns. Never rejects:
+ * a failure is an ending of the turn.
  */
 export async function runTurn(session: CliSession, turn: TurnState): Promise<JsonObject> {
   let ending: TurnEnding;
@@ -45,12 +45,12 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
   if (session.refusal !== undefined) return blockedByHook(session.refusal);
   const blocked = await submit(session, turn, turn.prompts);
   if (turn.blockedBy !== undefined) return blockedByHook(turn.blockedBy);
-  // A server that is slow to connect must not hold up an interrupt.
+  // A server that connects slowly must not delay an interrupt.
   await raceAbort(session.prepare(), turn.signal);
   session.emit(initMessage(session, VERSION));
   session.writeNotices();
   if (blocked !== undefined) {
-    tellBlocked(session, blocked);
+    emitBlocked(session, blocked);
     return { subtype: 'success', reason: 'hook_stopped', text: '' };
   }
   await finishOpenCalls(session, turn);
@@ -96,7 +96,7 @@ async function runTurnSteps(session: CliSession, turn: TurnState): Promise<TurnE
   }
 }
 
-/** A hook that must answer did not: the turn ends here, as an error, and no model is called again. */
+/** The ending after a failed hook whose failure blocks: an error, without another model call. */
 const blockedByHook = (why: string): TurnEnding => ({
   subtype: 'error_during_execution',
   reason: 'hook_stopped',
@@ -109,7 +109,7 @@ const completed = (turn: TurnState, answer: MessageBuilder): TurnEnding => ({
   text: blocksText(answer.blocks) || turn.lastText,
 });
 
-/** One call of the model and the tools that it calls. */
+/** One model call and the tool calls of its message. */
 async function runModelStep(
   session: CliSession,
   turn: TurnState,
@@ -142,7 +142,7 @@ async function runModelStep(
     if (batch.length > 0 && !turn.signal.aborted) await afterBatch(session, turn, ends);
     return { answer, batch };
   } catch (reason) {
-    // Calls that had begun get their results before the turn ends; aborted ones get them at once.
+    // Wait for the results of all calls before the turn ends. After an abort they come immediately.
     if (turn.signal.aborted) {
       schedule.release();
       await schedule.idle();
@@ -195,7 +195,7 @@ async function afterBatch(
   for (const text of hook.context) addContext(session, text);
 }
 
-/** A message that came while the turn ran: hooks decide about it as about the first. */
+/** Adds a prompt to the running turn. Its UserPromptSubmit hooks are called like those of the first. */
 async function join(session: CliSession, turn: TurnState, prompt: Prompt): Promise<void> {
   turn.prompts.push(prompt);
   if (prompt.uuid)
@@ -203,13 +203,13 @@ async function join(session: CliSession, turn: TurnState, prompt: Prompt): Promi
   const blocked = await submit(session, turn, [prompt]);
   if (turn.blockedBy !== undefined) return;
   if (blocked === undefined) recordPrompt(session, prompt);
-  else tellBlocked(session, blocked);
+  else emitBlocked(session, blocked);
 }
 
-const tellBlocked = (session: CliSession, why: string): void =>
+const emitBlocked = (session: CliSession, why: string): void =>
   session.emitInfo(`The prompt was blocked by a hook: ${why}`);
 
-/** The reason, if a hook keeps the prompts from the model. */
+/** Calls the UserPromptSubmit hooks. Returns the reason, if one of them blocks the prompts. */
 async function submit(
   session: CliSession,
   turn: TurnState,
@@ -238,9 +238,8 @@ function recordPrompt(session: CliSession, { content, uuid }: Prompt): void {
 }
 
 /**
- * Calls that a session was resumed with: made again under their ids, so that a wait for a person
- * survives the process. Those that the host answers itself, with a `tool_result` in its message, are
- * left to it.
+ * Repeats the open calls of a resumed session under their ids, so that a wait for a person survives
+ * the process. Calls with a `tool_result` in the host's message are not repeated.
  */
 async function finishOpenCalls(session: CliSession, turn: TurnState): Promise<void> {
   const answered = new Set(
@@ -261,6 +260,7 @@ async function finishOpenCalls(session: CliSession, turn: TurnState): Promise<vo
   }
 }
 
+/** Calls the Stop hooks. Returns the feedback, if one of them makes the model continue. */
 async function stopHook(
   session: CliSession,
   turn: TurnState,
@@ -276,6 +276,7 @@ async function stopHook(
   return hook.decision === 'deny' ? hook.reason || 'Go on.' : undefined;
 }
 
+/** The ending of the turn, if `--max-turns` or `--max-budget-usd` is reached. */
 function overLimit(session: CliSession, turn: TurnState): TurnEnding | undefined {
   const { maxTurns, maxBudgetUsd } = session.flags;
   if (maxTurns !== undefined && turn.steps >= maxTurns) {
@@ -310,7 +311,7 @@ function interruptedTools(session: CliSession, turn: TurnState): TurnEnding {
   return { subtype: 'error_during_execution', reason: 'aborted_tools', errors };
 }
 
-/** What a throw means for the turn. */
+/** The ending of a turn that threw: an interrupt, a transcript that cannot be saved, or the model. */
 async function failed(session: CliSession, turn: TurnState, reason: unknown): Promise<TurnEnding> {
   const { interrupted } = turn;
   if (interrupted) {

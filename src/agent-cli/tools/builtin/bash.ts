@@ -11,12 +11,12 @@ const MAX_MS = 600_000;
 const MAX_OUTPUT_BYTES = 100_000;
 
 /**
- * A command in a shell of its own, in the working directory. Output beyond 100 kB is read and
- * dropped, and the shell is ended at the time limit. What it started ends with the call: its process
- * group, its descendants and, on Linux, daemons that left both, found by a mark in their environment.
- * A daemon that clears its environment outlives the call; only the sandbox ends that one, too.
+ * Runs a command in a new shell, in the working directory. Output above 100 kB is read and dropped,
+ * and the shell is killed when the timeout expires. All processes that it started end with the call:
+ * its process group, its descendants and, on Linux, daemons outside of both, which are found by a
+ * variable in their environment. A daemon that clears its environment survives, except in the sandbox.
  */
-export const bashTool = (place: Workspace): AgentTool => ({
+export const bashTool = (workspace: Workspace): AgentTool => ({
   spec: {
     name: 'Bash',
     description: `Runs a shell command in the working directory. At most ${MAX_OUTPUT_BYTES / 1000} kB of output are kept.`,
@@ -24,7 +24,7 @@ export const bashTool = (place: Workspace): AgentTool => ({
       type: 'object',
       properties: {
         command: { type: 'string' },
-        description: { type: 'string', description: 'What it does, in a few words' },
+        description: { type: 'string', description: 'A short description of the command' },
         timeout: { type: 'integer', minimum: 1, maximum: MAX_MS, description: 'In ms' },
       },
       required: ['command'],
@@ -33,7 +33,7 @@ export const bashTool = (place: Workspace): AgentTool => ({
   readOnly: false,
   facts: (input) => {
     const command = asString(input['command']);
-    const enclosed = sandboxFor(place, command);
+    const enclosed = sandboxFor(workspace, command);
     return {
       command,
       edit: false,
@@ -44,33 +44,33 @@ export const bashTool = (place: Workspace): AgentTool => ({
   async call(input, { signal }) {
     const { timeout } = input;
     const limitMs = Math.min(typeof timeout === 'number' ? timeout : DEFAULT_MS, MAX_MS);
-    return runCommand(place, asString(input['command']), limitMs, signal);
+    return runCommand(workspace, asString(input['command']), limitMs, signal);
   },
 });
 
-/** Every part of a command must be excluded by one pattern, or the whole of it is enclosed. */
+/** The sandbox of a command. It runs outside only if one pattern excludes every part of it. */
 function sandboxFor({ sandbox }: Workspace, command: string): Sandbox | undefined {
   const excluded = sandbox?.policy.excluded.some((pattern) => allowsCommand(pattern, command));
   return excluded ? undefined : sandbox;
 }
 
 async function runCommand(
-  place: Workspace,
+  workspace: Workspace,
   command: string,
   limitMs: number,
   signal: AbortSignal,
 ): Promise<ToolOutcome> {
-  const enclosed = await sandboxFor(place, command)?.enclose(command, place.directories());
+  const enclosed = await sandboxFor(workspace, command)?.enclose(command, workspace.directories());
   let renamed: readonly string[] = [];
   let outcome: ToolOutcome;
   try {
-    outcome = await runShell(place, { command, enclosed, limitMs, signal });
+    outcome = await runShell(workspace, { command, enclosed, limitMs, signal });
   } finally {
-    // Its processes have ended: what they left behind cannot change any more.
+    // All processes of the command have ended, so its files cannot change any more.
     renamed = (await enclosed?.release()) ?? [];
   }
   if (renamed.length === 0) return outcome;
-  const note = `Renamed, because other programs would run what is in it: ${renamed.join(', ')}`;
+  const note = `Renamed, because other programs would run its content: ${renamed.join(', ')}`;
   const content = typeof outcome.content === 'string' ? `${outcome.content}\n${note}` : note;
   return { ...outcome, content, isError: true };
 }
@@ -83,7 +83,7 @@ interface ShellRun {
 }
 
 async function runShell(
-  place: Workspace,
+  workspace: Workspace,
   { command, enclosed, limitMs, signal }: ShellRun,
 ): Promise<ToolOutcome> {
   const limit = AbortSignal.timeout(limitMs);
@@ -92,8 +92,8 @@ async function runShell(
   await using child = spawnProcess({
     command: enclosed?.command ?? '/bin/sh',
     args: enclosed?.args ?? ['-c', command],
-    cwd: place.cwd,
-    env: buildEnv({ base: place.env, set: enclosed ? { TMPDIR: '/tmp' } : {} }),
+    cwd: workspace.cwd,
+    env: buildEnv({ base: workspace.env, set: enclosed ? { TMPDIR: '/tmp' } : {} }),
     markEnv: 'DUOLANE_CALL',
     graceMs: 0,
     killMs: 1000,
@@ -102,7 +102,7 @@ async function runShell(
   try {
     if (enclosed) child.write(enclosed.input);
   } catch {
-    // It has ended already: why is in its exit.
+    // The process has exited already; its exit code and stderr say why.
   }
   child.endInput();
   const decoder = new TextDecoder();
@@ -118,7 +118,7 @@ async function runShell(
   const output = [stdout.text, stderr.text].filter((text) => text !== '').join('\n');
   const raw = { stdout: stdout.text, stderr: stderr.text, interrupted: exit === undefined };
   if (exit === undefined) {
-    const content = `${output}\nThe command was ended after ${limitMs} ms.`.trim();
+    const content = `${output}\nThe command timed out after ${limitMs} ms and was killed.`.trim();
     return { content, isError: true, raw };
   }
   const how =
@@ -128,7 +128,7 @@ async function runShell(
   return { content, isError, raw };
 }
 
-/** The beginning of an output, and how much more there was. */
+/** The first part of an output, and the number of characters that were dropped. */
 class CappedOutput {
   #text = '';
   #dropped = 0;

@@ -3,21 +3,21 @@ import type { Workspace } from './workspace.ts';
 
 export const BUILTIN_NAMES = ['Read', 'Write', 'Edit', 'Glob', 'Grep', 'Bash'] as const;
 
-/** The built-in tools that `--tools` names; `default` is all of them. Loaded only when one is asked for. */
+/** The built-in tools of `--tools`; `default` means all. Their code is loaded only if it is needed. */
 export async function builtinTools(
   names: readonly string[],
-  place: Workspace,
+  workspace: Workspace,
 ): Promise<AgentTool[]> {
   const wanted = new Set(names.includes('default') ? BUILTIN_NAMES : names);
   if (!BUILTIN_NAMES.some((name) => wanted.has(name))) return [];
   const [files, search] = await Promise.all([import('./files.ts'), import('./search.ts')]);
   const tools = [
-    files.readTool(place),
-    files.writeTool(place),
-    files.editTool(place),
-    search.globTool(place),
-    search.grepTool(place),
-    ...(wanted.has('Bash') ? [(await import('./bash.ts')).bashTool(place)] : []),
+    files.readTool(workspace),
+    files.writeTool(workspace),
+    files.editTool(workspace),
+    search.globTool(workspace),
+    search.grepTool(workspace),
+    ...(wanted.has('Bash') ? [(await import('./bash.ts')).bashTool(workspace)] : []),
   ];
   return tools.filter(({ spec }) => wanted.has(spec.name));
 }

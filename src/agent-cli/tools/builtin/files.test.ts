@@ -37,28 +37,28 @@ test.each([
   ['Write(secret/**)', editTool],
   // Whether a text occurs in a file says something about the file.
   ['Read(secret/**)', editTool],
-])('a rule with a path holds for every tool that does the same: %s', (rule, make) => {
+])('a rule with a path applies to every tool with the same effect: %s', (rule, make) => {
   expect(decided(make(place), 'secret/a', rule)).toBe('deny');
   expect(decided(make(place), 'open/a', rule)).toBe('allow');
 });
 
-test('a rule for a whole tool holds for that tool alone', () => {
+test('a rule without a pattern applies to its own tool only', () => {
   expect(decided(editTool(place), 'a', 'Write')).toBe('allow');
   expect(decided(writeTool(place), 'a', 'Edit')).toBe('allow');
 });
 
-test('a rule of the home holds without HOME in the environment', () => {
+test('a rule with ~ applies without HOME in the environment', () => {
   expect(decided(readTool(place), join(homedir(), '.ssh/id'), 'Read(~/.ssh)')).toBe('deny');
 });
 
 const run = (): ToolRun => ({ id: 'x', signal: new AbortController().signal, progress: () => {} });
 
-test('Edit leaves a file alone that is not UTF-8: to write it again would destroy it', async () => {
+test('Edit refuses a file that is not UTF-8, since writing it back would damage it', async () => {
   const file = join(cwd, 'latin1.txt');
   const bytes = Buffer.from('caf\xe9 = 1\n', 'latin1');
   await writeFile(file, bytes);
   const input = { file_path: file, old_string: '= 1', new_string: '= 2' };
-  await expect(editTool(place).call(input, run())).rejects.toThrow('is not UTF-8');
+  await expect(editTool(place).call(input, run())).rejects.toThrow('expected text in UTF-8');
   expect(await readFile(file)).toEqual(bytes);
 });
 

@@ -11,32 +11,32 @@ const MAX_LINE_CHARS = 2000;
 
 const path = {
   type: 'string',
-  description: 'Path of the file; relative ones start at the working directory',
+  description: 'Path of the file; a relative path starts at the working directory',
 };
 
-/** The real path that was decided about: a link that has changed since is not followed. */
-const decided = (place: Workspace, input: JsonObject, { path: real }: ToolRun): string =>
-  real ?? realPath(locate(place, asString(input['file_path'])));
+/** The real path that the permission was given for. A link that changed since then is not followed. */
+const permittedPath = (workspace: Workspace, input: JsonObject, { path: real }: ToolRun): string =>
+  real ?? realPath(locate(workspace, asString(input['file_path'])));
 
-/** Text of a file, with line numbers, a part at a time. */
-export const readTool = (place: Workspace): AgentTool => ({
+/** Reads a part of a text file, with line numbers. */
+export const readTool = (workspace: Workspace): AgentTool => ({
   spec: {
     name: 'Read',
-    description: `Reads a text file, with line numbers. At most ${MAX_LINES} lines at once; use offset and limit for more.`,
+    description: `Reads a text file, with line numbers. Returns at most ${MAX_LINES} lines; use offset and limit for more.`,
     input_schema: {
       type: 'object',
       properties: {
         file_path: path,
-        offset: { type: 'integer', minimum: 1, description: 'The first line' },
-        limit: { type: 'integer', minimum: 1, description: 'How many lines' },
+        offset: { type: 'integer', minimum: 1, description: 'Number of the first line' },
+        limit: { type: 'integer', minimum: 1, description: 'Number of lines' },
       },
       required: ['file_path'],
     },
   },
   readOnly: true,
-  facts: (input) => pathFacts(place, asString(input['file_path']), false),
+  facts: (input) => pathFacts(workspace, asString(input['file_path']), false),
   async call(input, run) {
-    const file = decided(place, input, run);
+    const file = permittedPath(workspace, input, run);
     await using handle = await openToRead(file);
     const text = await readTextFile(handle, {
       path: file,
@@ -60,10 +60,10 @@ export const readTool = (place: Workspace): AgentTool => ({
   },
 });
 
-export const writeTool = (place: Workspace): AgentTool => ({
+export const writeTool = (workspace: Workspace): AgentTool => ({
   spec: {
     name: 'Write',
-    description: 'Writes a text file, replacing what is there; folders are made.',
+    description: 'Writes a text file. Replaces an existing file and creates missing folders.',
     input_schema: {
       type: 'object',
       properties: { file_path: path, content: { type: 'string' } },
@@ -72,11 +72,11 @@ export const writeTool = (place: Workspace): AgentTool => ({
   },
   readOnly: false,
   facts: (input) => ({
-    ...pathFacts(place, asString(input['file_path']), true),
+    ...pathFacts(workspace, asString(input['file_path']), true),
     pathsAs: ['Edit'],
   }),
   async call(input, run) {
-    const file = decided(place, input, run);
+    const file = permittedPath(workspace, input, run);
     const content = asString(input['content']);
     run.signal.throwIfAborted();
     await using handle = await openToWrite(file);
@@ -85,7 +85,7 @@ export const writeTool = (place: Workspace): AgentTool => ({
   },
 });
 
-export const editTool = (place: Workspace): AgentTool => ({
+export const editTool = (workspace: Workspace): AgentTool => ({
   spec: {
     name: 'Edit',
     description:
@@ -102,13 +102,13 @@ export const editTool = (place: Workspace): AgentTool => ({
     },
   },
   readOnly: false,
-  // It reads, too: whether a text occurs in a file says something about the file.
+  // Rules of Read apply, too: whether a text occurs in a file reveals its content.
   facts: (input) => ({
-    ...pathFacts(place, asString(input['file_path']), true),
+    ...pathFacts(workspace, asString(input['file_path']), true),
     pathsAs: ['Write', 'Read'],
   }),
   async call(input, run) {
-    const file = decided(place, input, run);
+    const file = permittedPath(workspace, input, run);
     const [before, after] = [asString(input['old_string']), asString(input['new_string'])];
     if (before === '')
       return failedOutcome('old_string must not be empty; use Write for a new file');
@@ -128,6 +128,6 @@ export const editTool = (place: Workspace): AgentTool => ({
     }
     run.signal.throwIfAborted();
     await writeText(handle, text.split(before).join(after));
-    return success(`Replaced ${count} in ${file}`, { filePath: file, count });
+    return success(`Replaced ${count} occurrence(s) in ${file}`, { filePath: file, count });
   },
 });

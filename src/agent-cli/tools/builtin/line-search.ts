@@ -4,8 +4,8 @@ import { DuolaneError } from '../../../errors.ts';
 import { onAbort } from '../../../stream/abort.ts';
 
 /**
- * What the thread does: for each text, the numbers of the lines that match, at most `max` of them.
- * In words of its own, so that it needs no file: the same from source and from the built package.
+ * The program of the thread: for each text it returns the numbers of the matching lines, at most
+ * `max`. It is a string, so that it needs no file and works from source and from the built package.
  */
 const THREAD = `
 const { parentPort, workerData: { pattern, max } } = require('node:worker_threads');
@@ -19,8 +19,9 @@ parentPort.on('message', (text) => {
 `;
 
 /**
- * A regular expression on a thread of its own. A model writes it, and one that backtracks would stop
- * this whole process, the cancel included: here the thread is ended when the signal aborts.
+ * Runs a regular expression on a separate thread. The model writes it, and one that backtracks would
+ * block this process, including the handling of a cancel. The thread is terminated when the signal
+ * aborts.
  */
 export class LineSearch implements AsyncDisposable {
   readonly #worker: Worker;
@@ -43,11 +44,11 @@ export class LineSearch implements AsyncDisposable {
     });
     this.#worker.on('error', (cause) => {
       this.#fail(
-        new DuolaneError('internal', `the search ended early: ${cause.message}`, { cause }),
+        new DuolaneError('internal', `the search thread failed: ${cause.message}`, { cause }),
       );
     });
     this.#worker.on('exit', () => {
-      this.#fail(new DuolaneError('closed', 'the search has ended'));
+      this.#fail(new DuolaneError('closed', 'the search is closed'));
     });
     this.#unlisten = onAbort(signal, (reason) => {
       this.#fail(reason);
@@ -55,7 +56,7 @@ export class LineSearch implements AsyncDisposable {
     });
   }
 
-  /** The numbers of the matching lines, from 0. One text at a time. */
+  /** The numbers of the matching lines, starting at 0. Search one text at a time. */
   async find(text: string): Promise<readonly number[]> {
     if (this.#failure !== undefined) throw this.#failure;
     return new Promise((resolve, reject) => {
@@ -66,12 +67,12 @@ export class LineSearch implements AsyncDisposable {
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(async () => {
     this.#unlisten();
-    this.#fail(new DuolaneError('closed', 'the search has ended'));
+    this.#fail(new DuolaneError('closed', 'the search is closed'));
     await this.#worker.terminate();
   });
 
   #end(): void {
-    // Disposing waits for it; a failure to end a thread would show there.
+    // `asyncDispose` terminates the thread again and reports a failure.
     this.#worker.terminate().catch(() => {});
   }
 

@@ -33,7 +33,7 @@ async function swap(): Promise<void> {
   await symlink(join(root, 'outside'), work('src'));
 }
 
-test('a folder that becomes a link after the decision leads nowhere', async () => {
+test('a folder that becomes a link after the permission is refused', async () => {
   await swap();
   for (const opening of [openToRead, openToEdit, openToWrite])
     await expect(opening(work('src/a.txt'))).rejects.toThrow();
@@ -44,7 +44,7 @@ test('a folder that becomes a link after the decision leads nowhere', async () =
   expect(existsSync(join(root, 'outside/deep'))).toBe(false);
 });
 
-test('a file that becomes a link after the decision is not followed', async () => {
+test('a file that becomes a link after the permission is refused', async () => {
   await rm(work('src/a.txt'));
   await symlink(join(root, 'outside/a.txt'), work('src/a.txt'));
   for (const opening of [openToRead, openToEdit, openToWrite])
@@ -54,7 +54,7 @@ test('a file that becomes a link after the decision is not followed', async () =
   expect(existsSync(join(root, 'outside/planted.txt'))).toBe(false);
 });
 
-test('files are written anew, shorter and longer, and folders are made', async () => {
+test('files are rewritten, shorter and longer, and missing folders are created', async () => {
   for (const [path, text] of [
     ['src/a.txt', 'x'],
     ['src/a.txt', 'much longer than before'],
@@ -66,7 +66,7 @@ test('files are written anew, shorter and longer, and folders are made', async (
   }
 });
 
-test('a file over the limit is refused, and a cancel ends the reading', async () => {
+test('a file above the limit is refused, and an abort ends the reading', async () => {
   const { signal } = new AbortController();
   await using handle = await openToRead(work('src/a.txt'));
   const options = { path: 'a.txt', maxBytes: 5, signal };
@@ -78,7 +78,7 @@ test('a file over the limit is refused, and a cancel ends the reading', async ()
   );
 });
 
-test('the real path of what is missing follows links, dangling and looping ones too', async () => {
+test('the real path of a missing file resolves links, also dangling and looping ones', async () => {
   await symlink(join(root, 'outside/none'), work('dangling'));
   await symlink('dangling', work('second'));
   await symlink('loop', work('loop'));
@@ -90,7 +90,7 @@ test('the real path of what is missing follows links, dangling and looping ones 
   expect(realPath(work('loop'))).toContain('loop');
 });
 
-test('on a full disk a file that would grow keeps its old text', async () => {
+test('a file that would grow keeps its old text if the disk is full', async () => {
   const file = work('src/a.txt');
   await using handle = await openToWrite(file);
   const full = Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });

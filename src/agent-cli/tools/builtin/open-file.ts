@@ -9,10 +9,10 @@ const CHUNK_BYTES = 64 * 1024;
 const isLinux = process.platform === 'linux';
 
 /**
- * Opens a regular file for reading. `path` is the real path that was decided about: no link is
- * followed, and a file that has become another one since is refused. A pipe or a device is refused
- * without waiting for its other end, and so are files of /proc and /sys: they hold what runs, the
- * keys in an environment included, not what was stored.
+ * Opens a regular file for reading. `path` is the real path that the permission was given for: links
+ * are not followed, and a file that was replaced since then is refused. Pipes and devices are refused
+ * without waiting for their peer. Files of /proc and /sys are refused, too: they show the state of
+ * running processes, including keys in their environment.
  */
 export async function openToRead(path: string): Promise<FileHandle> {
   refuseSystem(path);
@@ -21,7 +21,7 @@ export async function openToRead(path: string): Promise<FileHandle> {
   return checked(handle, path);
 }
 
-/** Opens an existing regular file to replace its text; the text is still there. */
+/** Opens an existing regular file for reading and writing; its text is unchanged. */
 export async function openToEdit(path: string): Promise<FileHandle> {
   refuseSystem(path);
   await refuseOther(path);
@@ -29,7 +29,7 @@ export async function openToEdit(path: string): Promise<FileHandle> {
   return checked(handle, path);
 }
 
-/** Opens a regular file to write it from its start, and makes it, and its folders, where missing. */
+/** Opens a regular file for writing; creates it and its folders if they are missing. */
 export async function openToWrite(path: string): Promise<FileHandle> {
   try {
     return await openToEdit(path);
@@ -37,13 +37,13 @@ export async function openToWrite(path: string): Promise<FileHandle> {
     if (codeOf(reason) !== 'ENOENT') throw reason;
   }
   await using folder = await openFolder(dirname(path), true);
-  // By the folder that is open: what its name means by now does not count.
+  // Create the file in the opened folder, not by its path: the path may have become a link since.
   const file = isLinux ? `/proc/self/fd/${folder.fd}/${basename(path)}` : path;
   const handle = await open(file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666);
   return checked(handle, path);
 }
 
-/** Opens a folder by its real path; with `make`, those that are missing are made. */
+/** Opens a folder by its real path; with `make`, creates missing folders. */
 async function openFolder(path: string, make: boolean): Promise<FileHandle> {
   try {
     const handle = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -54,7 +54,7 @@ async function openFolder(path: string, make: boolean): Promise<FileHandle> {
   await using parent = await openFolder(dirname(path), true);
   const folder = isLinux ? `/proc/self/fd/${parent.fd}/${basename(path)}` : path;
   await mkdir(folder).catch((reason: unknown) => {
-    if (codeOf(reason) !== 'EEXIST') throw reason; // made by another call meanwhile
+    if (codeOf(reason) !== 'EEXIST') throw reason; // another call created it meanwhile
   });
   return openFolder(path, false);
 }
@@ -66,7 +66,7 @@ async function checked(
 ): Promise<FileHandle> {
   try {
     if (kind === 'file' && !(await handle.stat()).isFile()) throw notRegular(path);
-    await checkPlace(handle, path);
+    await checkPath(handle, path);
     return handle;
   } catch (reason) {
     await handle.close();
@@ -74,19 +74,22 @@ async function checked(
   }
 }
 
-/** What is open must be what was decided about: a folder on the way may have become a link. */
-async function checkPlace(handle: FileHandle, path: string): Promise<void> {
+/**
+ * Throws `conflict` unless the opened file has the path that the permission was given for: a folder
+ * on the path may have been replaced by a link.
+ */
+async function checkPath(handle: FileHandle, path: string): Promise<void> {
   const found = isLinux
-    ? await readlink(`/proc/self/fd/${handle.fd}`).catch(() => realpath(path)) // no /proc here
+    ? await readlink(`/proc/self/fd/${handle.fd}`).catch(() => realpath(path)) // /proc is not mounted
     : await realpath(path);
   if (found === path) return;
   throw new DuolaneError(
     'conflict',
-    `${path} was replaced while it was opened and is now ${found}; call the tool again`,
+    `cannot open "${path}": it was replaced by a link to "${found}" meanwhile; call the tool again`,
   );
 }
 
-/** Before the open: to open a device may do something already. */
+/** Refuses other kinds of files before they are opened: opening a device may have an effect. */
 async function refuseOther(path: string): Promise<void> {
   const found = await lstat(path);
   if (!found.isFile()) throw notRegular(path, found.isDirectory() ? 'a folder' : undefined);
@@ -96,19 +99,19 @@ function refuseSystem(path: string): void {
   if (isLinux && /^\/(?:proc|sys)(?:\/|$)/.test(path))
     throw new DuolaneError(
       'unauthorized',
-      `${path} belongs to the system: expected a stored file, not one of /proc or /sys`,
+      `cannot open "${path}": it is a file of the kernel; use a path outside of /proc and /sys`,
     );
 }
 
 const notRegular = (path: string, what = 'a pipe, a socket, a link or a device'): DuolaneError =>
-  new DuolaneError('invalid', `${path} is not a file: expected a regular file, got ${what}`);
+  new DuolaneError('invalid', `invalid path "${path}": expected a regular file, not ${what}`);
 
 const codeOf = (reason: unknown): unknown => (reason as NodeJS.ErrnoException | undefined)?.code;
 
 /**
- * The text of an open file; throws `too_large` when it is longer than `maxBytes`, whatever its size
- * said. `exact` throws `invalid` for bytes that are not UTF-8: text that is written back must not
- * put replacement characters in their place.
+ * Reads the text of an open file. Throws `too_large` if it has more than `maxBytes`, even if its
+ * reported size is smaller. `exact` throws `invalid` for bytes that are not UTF-8: a text that is
+ * written back must not replace them by replacement characters.
  */
 export async function readTextFile(
   handle: FileHandle,
@@ -136,23 +139,26 @@ export async function readTextFile(
       if (exact && !isUtf8(bytes))
         throw new DuolaneError(
           'invalid',
-          `${path} is not UTF-8: expected text in UTF-8; convert it, or change it with a command`,
+          `invalid file "${path}": expected text in UTF-8; convert it, or change it with a command`,
         );
       return bytes.toString('utf8');
     }
     total += bytesRead;
-    // It grows while we read, or its size was not true.
+    // The file grows while it is read, or its reported size was wrong.
     if (total > maxBytes) throw tooLong(path, maxBytes, total);
     chunks.push(buffer.subarray(0, bytesRead));
   }
 }
 
 const tooLong = (path: string, maxBytes: number, bytes: number): DuolaneError =>
-  new DuolaneError('too_large', `${path} exceeds the limit of ${maxBytes} bytes: ${bytes}`);
+  new DuolaneError(
+    'too_large',
+    `file "${path}" exceeds the limit of ${maxBytes} bytes: ${bytes} bytes`,
+  );
 
 /**
- * Replaces the text of an open file. What makes the file longer is written first: on a full disk
- * that part fails, and the old text, which is still whole, stays.
+ * Replaces the text of an open file. The part beyond the old end is written first: if the disk is
+ * full, that write fails and the old text stays complete.
  */
 export async function writeText(handle: FileHandle, text: string): Promise<void> {
   const bytes = Buffer.from(text);
@@ -160,7 +166,7 @@ export async function writeText(handle: FileHandle, text: string): Promise<void>
   try {
     await writeAll(handle, bytes, size, bytes.length);
   } catch (reason) {
-    // To make it shorter needs no room; should it fail all the same, the first error says more.
+    // Shortening needs no disk space. If it fails nevertheless, the first error is more helpful.
     await handle.truncate(size).catch(() => {});
     throw reason;
   }
@@ -168,7 +174,7 @@ export async function writeText(handle: FileHandle, text: string): Promise<void>
   await handle.truncate(bytes.length);
 }
 
-/** Writes a part of `bytes` to its place in the file. */
+/** Writes the part `from`–`to` of `bytes` to the same position of the file. */
 async function writeAll(
   handle: FileHandle,
   bytes: Buffer,

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { ToolRun } from '../types.ts';
 import type { Workspace } from './workspace.ts';
 
-/** Paths that the system refuses to open, whoever asks: root may open everything. */
+/** Paths that cannot be opened. They are simulated, since root may open every file. */
 const closed = new Set<string>();
 vi.mock('node:fs/promises', async (importActual) => {
   const actual = await importActual<typeof fs>();
@@ -58,7 +58,7 @@ const run = (signal = new AbortController().signal): ToolRun => ({
 const EVIL = { pattern: '^(a+)+$' };
 const evilFile = (): Promise<void> => writeFile(join(cwd, 'a.txt'), `${'a'.repeat(60)}!`);
 
-test('one folder or file that cannot be read does not fail Glob and Grep, and is told', async () => {
+test('Glob and Grep skip folders and files that cannot be read, and report them', async () => {
   await mkdir(join(cwd, 'closed'));
   await writeFile(join(cwd, 'closed/in.txt'), 'needle');
   await writeFile(join(cwd, 'a.txt'), 'needle');
@@ -71,13 +71,13 @@ test('one folder or file that cannot be read does not fail Glob and Grep, and is
   expect(listed.content).toBe('a.txt\nvanished.txt\n(1 files or folders could not be read)');
 });
 
-test('the folder that was asked for must be there', async () => {
+test('a missing root folder is an error', async () => {
   await expect(globTool(place).call({ pattern: '**', path: 'none' }, run())).rejects.toThrow(
     'ENOENT',
   );
 });
 
-test('an expression that backtracks ends at the time limit', async () => {
+test('a regular expression that backtracks ends at the timeout', async () => {
   await evilFile();
   const ended = await grepTool(place, { limitMs: 300 }).call(EVIL, run());
   expect(ended).toMatchObject({
@@ -86,7 +86,7 @@ test('an expression that backtracks ends at the time limit', async () => {
   });
 }, 30_000);
 
-test('an expression that backtracks is cancelled', async () => {
+test('a regular expression that backtracks ends on an abort', async () => {
   await evilFile();
   const controller = new AbortController();
   const ended = grepTool(place).call(EVIL, run(controller.signal));
@@ -95,7 +95,7 @@ test('an expression that backtracks is cancelled', async () => {
   await expect(ended).rejects.toThrow('enough');
 }, 30_000);
 
-test('patterns of paths are bounded, whatever they are', async () => {
+test('the time of a path pattern is bounded', async () => {
   await writeFile(join(cwd, 'a'.repeat(200)), '');
   const listed = await globTool(place).call({ pattern: `${'**a'.repeat(60)}b` }, run());
   expect(listed.content).toBe('No files found');
@@ -108,17 +108,14 @@ test('patterns of paths are bounded, whatever they are', async () => {
 test.each([
   ['Grep', grepTool],
   ['Glob', globTool],
-] as const)(
-  'a deny rule of %s holds for what a search of a folder above finds',
-  async (name, make) => {
-    await mkdir(join(cwd, 'secret'));
-    await writeFile(join(cwd, 'secret/in.txt'), 'needle');
-    await writeFile(join(cwd, 'a.txt'), 'needle');
-    const deny = [{ tool: name, content: 'secret/**' }];
-    const guarded = { ...place, policy: () => ({ ...place.policy(), deny }) };
-    const pattern = name === 'Grep' ? 'needle' : '**';
-    const { content } = await make(guarded).call({ pattern }, run());
-    expect(content).toContain('a.txt');
-    expect(content).not.toContain('in.txt');
-  },
-);
+] as const)('a deny rule of %s applies to files below the searched folder', async (name, make) => {
+  await mkdir(join(cwd, 'secret'));
+  await writeFile(join(cwd, 'secret/in.txt'), 'needle');
+  await writeFile(join(cwd, 'a.txt'), 'needle');
+  const deny = [{ tool: name, content: 'secret/**' }];
+  const guarded = { ...place, policy: () => ({ ...place.policy(), deny }) };
+  const pattern = name === 'Grep' ? 'needle' : '**';
+  const { content } = await make(guarded).call({ pattern }, run());
+  expect(content).toContain('a.txt');
+  expect(content).not.toContain('in.txt');
+});

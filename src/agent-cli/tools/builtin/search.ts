@@ -1,6 +1,6 @@
 import { lstat, opendir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { DuolaneError } from '../../../errors.ts';
+import { DuolaneError, errorMessage } from '../../../errors.ts';
 import { type Glob, globMatcher } from '../../permissions/glob-pattern.ts';
 import { realPath } from '../../permissions/path-rules.ts';
 import { asString } from '../../../json.ts';
@@ -9,28 +9,31 @@ import { LineSearch } from './line-search.ts';
 import { openToRead, readTextFile } from './open-file.ts';
 import { hiddenBelow, locate, pathFacts, type Workspace } from './workspace.ts';
 
-const SKIPPED = new Set(['.git', 'node_modules']);
+const SKIPPED_FOLDERS = new Set(['.git', 'node_modules']);
 const MAX_VISITED = 50_000;
 const MAX_FOUND = 200;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 const MAX_LINE_CHARS = 500;
-/** How long one search may take. */
+/** The timeout of one search. */
 const SEARCH_MS = 60_000;
 
-/** What a search left out: told at the end, so that "not found" is not taken for "not there". */
-class LeftOut {
+/**
+ * Counts what a search skipped. The model gets the counts with the result, so that it does not take
+ * "not found" for "does not exist".
+ */
+class Skipped {
   unreadable = 0;
   hidden = 0;
   large = 0;
-  /** The limit of entries was reached. */
+  /** The search ended at `MAX_VISITED`. */
   rest = false;
 
   get notes(): string {
     return [
       this.unreadable > 0 && `(${this.unreadable} files or folders could not be read)`,
-      this.hidden > 0 && `(${this.hidden} files or folders are kept back by a rule of Read)`,
+      this.hidden > 0 && `(${this.hidden} files or folders are hidden by a rule of Read)`,
       this.large > 0 && `(${this.large} files over ${MAX_FILE_BYTES} bytes were not searched)`,
-      this.rest && `(only the first ${MAX_VISITED} files and folders were looked at)`,
+      this.rest && `(only the first ${MAX_VISITED} files and folders were searched)`,
     ]
       .filter((note) => note !== false)
       .map((note) => `\n${note}`)
@@ -39,12 +42,12 @@ class LeftOut {
 }
 
 /**
- * Every file below `root`, as paths with `/`. Links are not followed. What cannot be read, what has
- * gone meanwhile and what a rule of `Read` hides is counted, and the search goes on.
+ * Yields the relative path of every file below `root`, with `/`. Links are not followed. Entries that
+ * cannot be read, were deleted meanwhile or are hidden by a rule of `Read` are counted and skipped.
  */
 async function* filesBelow(
   root: string,
-  leftOut: LeftOut,
+  skipped: Skipped,
   hidden: (path: string) => boolean,
   signal: AbortSignal,
 ): AsyncGenerator<string, void, undefined> {
@@ -55,21 +58,21 @@ async function* filesBelow(
     try {
       for await (const entry of await opendir(folder)) {
         if (++visited > MAX_VISITED) {
-          leftOut.rest = true;
+          skipped.rest = true;
           return;
         }
-        if (SKIPPED.has(entry.name) && entry.isDirectory()) continue;
+        if (SKIPPED_FOLDERS.has(entry.name) && entry.isDirectory()) continue;
         if (!entry.isDirectory() && !entry.isFile()) continue;
         const full = join(folder, entry.name);
         const path = relative(root, full).split(sep).join('/');
-        if (hidden(path)) leftOut.hidden++;
+        if (hidden(path)) skipped.hidden++;
         else if (entry.isDirectory()) folders.push(full);
         else yield path;
       }
     } catch (reason) {
-      // The folder asked for must be there; one below it may be closed to us, or have gone.
+      // `root` must be readable. A folder below it may not be, or was deleted meanwhile.
       if (folder === root || !isFileError(reason)) throw reason;
-      leftOut.unreadable++;
+      skipped.unreadable++;
     }
   }
 }
@@ -79,10 +82,10 @@ const isFileError = (reason: unknown): boolean =>
 
 const folder = {
   type: 'string',
-  description: 'Folder to look in; the working directory by default',
+  description: 'Folder to search; the working directory by default',
 };
 
-/** Undefined: a pattern with more choices than we follow. */
+/** Compiles a pattern. Undefined: it has too many alternatives. */
 function readGlob(pattern: string): Glob | undefined {
   try {
     return globMatcher(pattern);
@@ -92,7 +95,7 @@ function readGlob(pattern: string): Glob | undefined {
   }
 }
 
-export const globTool = (place: Workspace): AgentTool => ({
+export const globTool = (workspace: Workspace): AgentTool => ({
   spec: {
     name: 'Glob',
     description: 'Lists files whose path matches a pattern such as src/**/*.ts.',
@@ -103,22 +106,22 @@ export const globTool = (place: Workspace): AgentTool => ({
     },
   },
   readOnly: true,
-  facts: (input) => ({ ...pathFacts(place, asString(input['path']), false), alsoAs: 'Read' }),
+  facts: (input) => ({ ...pathFacts(workspace, asString(input['path']), false), alsoAs: 'Read' }),
   async call(input, { signal, path: real }) {
     const wanted = readGlob(asString(input['pattern']));
-    if (!wanted) return failedOutcome('the pattern has too many choices in braces: write fewer');
-    const root = real ?? realPath(locate(place, asString(input['path'])));
-    const hidden = hiddenBelow(place, locate(place, asString(input['path'])), 'Glob');
+    if (!wanted) return failedOutcome('pattern has too many alternatives in braces; use fewer');
+    const root = real ?? realPath(locate(workspace, asString(input['path'])));
+    const hidden = hiddenBelow(workspace, locate(workspace, asString(input['path'])), 'Glob');
     const found: string[] = [];
-    const leftOut = new LeftOut();
+    const skipped = new Skipped();
     let more = false;
-    for await (const path of filesBelow(root, leftOut, hidden, signal)) {
+    for await (const path of filesBelow(root, skipped, hidden, signal)) {
       if (!wanted(path)) continue;
       more = found.length >= MAX_FOUND;
       if (more) break;
       found.push(path);
     }
-    const text = (found.toSorted().join('\n') || 'No files found') + leftOut.notes;
+    const text = (found.toSorted().join('\n') || 'No files found') + skipped.notes;
     return success(more ? `${text}\n(more than ${MAX_FOUND}; narrow the pattern)` : text, {
       filenames: found,
     });
@@ -126,7 +129,7 @@ export const globTool = (place: Workspace): AgentTool => ({
 });
 
 export const grepTool = (
-  place: Workspace,
+  workspace: Workspace,
   { limitMs = SEARCH_MS }: { readonly limitMs?: number } = {},
 ): AgentTool => ({
   spec: {
@@ -143,20 +146,22 @@ export const grepTool = (
     },
   },
   readOnly: true,
-  facts: (input) => ({ ...pathFacts(place, asString(input['path']), false), alsoAs: 'Read' }),
+  facts: (input) => ({ ...pathFacts(workspace, asString(input['path']), false), alsoAs: 'Read' }),
   async call(input, { signal, path: real }) {
     let pattern: RegExp;
     try {
       pattern = new RegExp(asString(input['pattern']));
     } catch (cause) {
-      return failedOutcome(`invalid regular expression: ${String(cause)}`);
+      return failedOutcome(
+        `invalid pattern: expected a JavaScript regular expression: ${errorMessage(cause)}`,
+      );
     }
     const glob = asString(input['glob']);
     const fits = glob === '' ? () => true : readGlob(glob.includes('/') ? glob : `**/${glob}`);
-    if (!fits) return failedOutcome('glob has too many choices in braces: write fewer');
+    if (!fits) return failedOutcome('glob has too many alternatives in braces; use fewer');
     const limit = AbortSignal.timeout(limitMs);
-    const root = real ?? realPath(locate(place, asString(input['path'])));
-    const hidden = hiddenBelow(place, locate(place, asString(input['path'])), 'Grep');
+    const root = real ?? realPath(locate(workspace, asString(input['path'])));
+    const hidden = hiddenBelow(workspace, locate(workspace, asString(input['path'])), 'Grep');
     try {
       const either = AbortSignal.any([signal, limit]);
       return success(await grep(pattern, root, fits, hidden, either));
@@ -164,7 +169,7 @@ export const grepTool = (
       signal.throwIfAborted();
       if (!limit.aborted) throw reason;
       return failedOutcome(
-        `Grep timed out after ${limitMs} ms: simplify the pattern, or search fewer files`,
+        `Grep timed out after ${limitMs} ms; simplify the pattern, or search fewer files`,
       );
     }
   },
@@ -179,7 +184,7 @@ async function grep(
 ): Promise<string> {
   await using search = new LineSearch(pattern, MAX_FOUND, signal);
   const found: string[] = [];
-  const leftOut = new LeftOut();
+  const skipped = new Skipped();
   const look = async (path: string): Promise<void> => {
     const file = path === '' ? root : join(root, path);
     let text: string;
@@ -189,8 +194,8 @@ async function grep(
     } catch (reason) {
       signal.throwIfAborted();
       if (path === '') throw reason;
-      if (reason instanceof DuolaneError && reason.code === 'too_large') leftOut.large++;
-      else leftOut.unreadable++;
+      if (reason instanceof DuolaneError && reason.code === 'too_large') skipped.large++;
+      else skipped.unreadable++;
       return;
     }
     const lines = text.split('\n');
@@ -199,11 +204,11 @@ async function grep(
     }
   };
   if ((await lstat(root)).isDirectory()) {
-    for await (const path of filesBelow(root, leftOut, hidden, signal)) {
+    for await (const path of filesBelow(root, skipped, hidden, signal)) {
       if (found.length >= MAX_FOUND) break;
       if (fits(path)) await look(path);
     }
   } else await look('');
-  const text = (found.slice(0, MAX_FOUND).join('\n') || 'No matches found') + leftOut.notes;
-  return found.length >= MAX_FOUND ? `${text}\n(cut at ${MAX_FOUND} matches)` : text;
+  const text = (found.slice(0, MAX_FOUND).join('\n') || 'No matches found') + skipped.notes;
+  return found.length >= MAX_FOUND ? `${text}\n(only the first ${MAX_FOUND} matches)` : text;
 }

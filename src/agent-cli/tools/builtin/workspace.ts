@@ -6,54 +6,55 @@ import { forbids } from '../../permissions/permission-rules.ts';
 import type { Sandbox } from '../../sandbox/bubblewrap.ts';
 import type { CallFacts } from '../types.ts';
 
-/** Where the built-in tools may work. `directories` may grow while the session runs. */
+/** The directories and rules for the built-in tools. */
 export interface Workspace {
   readonly cwd: string;
   /**
-   * The working directory first, then those that were added; real paths, as they were when they
-   * were granted. To follow their links again for each call would let a command that changes a link
-   * choose what is granted.
+   * The working directory, then the directories that were granted later. They are real paths,
+   * resolved when they were granted: resolving them again for each call would let a command change a
+   * link and so choose what is granted.
    */
   directories(): readonly string[];
-  /** Of which the deny and ask rules of `Read` hold for every file that a search looks into. */
+  /** The current policy. Its deny and ask rules of `Read` apply to every file of a search. */
   policy(): Policy;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What encloses commands; without it they run as this process does. */
+  /** The sandbox of commands; without it they run with the permissions of this process. */
   readonly sandbox?: Sandbox | undefined;
 }
 
-/** The absolute path of an argument. */
-export const locate = (place: Workspace, path: string): string => resolve(place.cwd, path || '.');
+/** The absolute path of an argument; an empty one means the working directory. */
+export const locate = (workspace: Workspace, path: string): string =>
+  resolve(workspace.cwd, path || '.');
 
-/** What the permission rules want to know about a call that touches `path`. */
-export function pathFacts(place: Workspace, path: string, edit: boolean): CallFacts {
-  const { cwd } = place;
-  const given = locate(place, path);
+/** The facts about a call that uses `path`, for the permission rules. */
+export function pathFacts(workspace: Workspace, path: string, edit: boolean): CallFacts {
+  const { cwd } = workspace;
+  const given = locate(workspace, path);
   const real = realPath(given);
-  const inside = place.directories().some((directory) => isInsideDirectory(directory, real));
+  const inside = workspace.directories().some((directory) => isInsideDirectory(directory, real));
   return {
-    path: { cwd, given, real, home: homeOf(place) },
+    path: { cwd, given, real, home: homeOf(workspace) },
     edit: edit && inside,
     outside: inside ? undefined : real,
     summary: given,
   };
 }
 
-/** Without `HOME` a rule such as `Read(~/.ssh)` holds all the same. */
+/** The home directory. Without the fallback, `Read(~/.ssh)` would have no effect if HOME is not set. */
 const homeOf = ({ env }: Workspace): string => env['HOME'] || homedir();
 
-/** A test of paths below `root`: whether a deny or ask rule of `tool` or `Read` keeps a search away from it. */
+/** Returns a test of paths below `root`: whether a deny or ask rule of `tool` or `Read` covers it. */
 export function hiddenBelow(
-  place: Workspace,
+  workspace: Workspace,
   root: string,
   tool: string,
 ): (path: string) => boolean {
-  const { cwd } = place;
-  const home = homeOf(place);
-  const { deny, ask } = place.policy();
+  const { cwd } = workspace;
+  const home = homeOf(workspace);
+  const { deny, ask } = workspace.policy();
   const rules = [...deny, ...ask].filter(({ content }) => content !== undefined);
   const realRoot = realPath(root);
-  // A search follows no links below its root, so the real path is known without a look.
+  // A search follows no links below its root, so the real path needs no system call.
   return (path) => {
     const given = resolve(root, path);
     const real = resolve(realRoot, path);

@@ -31,17 +31,17 @@ function open() {
 }
 const call = (id: number): JsonObject => ({ jsonrpc: '2.0', id, method: 'tools/call', params: {} });
 
-test('a server that floods a reader who does not keep up is cut off, with the reason', async () => {
+test('a server that exceeds the limit of unread messages is disconnected with an error', async () => {
   const { transport, next } = open();
-  const news = { jsonrpc: '2.0', method: 'notifications/message', params: {} };
-  for (let count = 0; count < 20_000; count += 1) transport.receive(news);
+  const notification = { jsonrpc: '2.0', method: 'notifications/message', params: {} };
+  for (let count = 0; count < 20_000; count += 1) transport.receive(notification);
   const read = async (): Promise<number> => {
     for (let count = 0; ; count += 1) if ((await next()) === undefined) return count;
   };
   await expect(read()).rejects.toMatchObject({ code: 'too_large' });
 });
 
-test('answers are matched by the control request, whatever id they carry', async () => {
+test('a response belongs to its control request, whatever its id is', async () => {
   const { frames, transport, next, answer } = open();
   await transport.send(call(1));
   await transport.send(call(2));
@@ -53,7 +53,7 @@ test('answers are matched by the control request, whatever id they carry', async
   ]);
 });
 
-test('our ids are none that a server would choose, also in a cancel', async () => {
+test('request ids are strings that no server chooses, also in a cancel', async () => {
   const { frames, transport, message } = open();
   await transport.send(call(2));
   await transport.send({
@@ -66,14 +66,14 @@ test('our ids are none that a server would choose, also in a cancel', async () =
     method: 'notifications/cancelled',
     params: { requestId: 'd2', reason: 'x' },
   });
-  // Nobody waits for the cancelled call any more: hosts never answer it.
+  // The control request of the cancelled call is ended, since hosts never respond to it.
   expect(frames[2]).toMatchObject({
     type: 'control_cancel_request',
     request_id: frames[0]?.['request_id'],
   });
 });
 
-test('a refusal, a malformed answer and the end of the host each become an error of the call', async () => {
+test('an error response, an invalid response and a closed input fail the call', async () => {
   const { frames, lane, transport, next, answer } = open();
   await transport.send(call(1));
   lane.receive({
@@ -88,14 +88,14 @@ test('a refusal, a malformed answer and the end of the host each become an error
   answer(frames[1], {});
   expect(await next()).toMatchObject({
     id: 2,
-    error: { message: 'the host sent no mcp_response' },
+    error: { message: 'the host sent a response without mcp_response: expected an object' },
   });
   await transport.send(call(3));
   lane.end(new DuolaneError('closed', 'the host is gone'));
   expect(await next()).toMatchObject({ id: 3, error: { message: 'the host is gone' } });
 });
 
-test('what the server sends on its own comes in between; closing ends the road', async () => {
+test('messages of the server are delivered, and closing ends the transport', async () => {
   const { transport, next } = open();
   transport.receive({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
   expect(await next()).toMatchObject({ method: 'notifications/tools/list_changed' });

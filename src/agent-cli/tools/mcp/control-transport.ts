@@ -6,13 +6,13 @@ import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
 import type { ControlLink } from '../../session/control-link.ts';
 
-/** How many messages may wait for their reader, who takes each at once. */
+/** The limit of unread messages. The reader takes each message immediately. */
 const INBOX = 10_000;
 
 /**
- * JSON-RPC with a server inside the host, each message in a control request. Answers are matched by
- * the control request that brought them, and our ids are strings no server would choose for its own
- * requests: some hosts take a request of the server for the answer when the numbers are equal.
+ * Carries JSON-RPC to an MCP server inside the host, each message in a control request. The control
+ * response brings the JSON-RPC response. The ids of requests are strings that no server chooses for
+ * its own requests: some hosts take a request of the server for the response if the ids are equal.
  */
 export class ControlTransport implements MessageTransport {
   readonly #lane: ControlLink;
@@ -30,11 +30,11 @@ export class ControlTransport implements MessageTransport {
     return this.#read();
   }
 
-  /** What the server sent on its own. */
+  /** Takes a message that the server sent on its own initiative. */
   receive(message: JsonObject): void {
     if (this.#inbox.ended) return;
     if (this.#waiting >= INBOX) {
-      const why = `the server ${this.#server} sent ${INBOX} messages that were not read yet`;
+      const why = `MCP server "${this.#server}" exceeds the limit of ${INBOX} unread messages`;
       this.#inbox.fail(new DuolaneError('too_large', `${why}; its connection was closed`));
       return;
     }
@@ -51,16 +51,16 @@ export class ControlTransport implements MessageTransport {
 
   async send(message: JsonObject): Promise<void> {
     if (isRpcRequest(message)) {
-      // Not awaited: the answer comes back through `incoming`, whenever the tool is done.
-      this.#ask(message).catch(reportUnexpected);
+      // Not awaited: the response arrives through `incoming` when the tool is done.
+      this.#request(message).catch(reportUnexpected);
       return;
     }
     if (message['method'] === 'notifications/cancelled') {
       const params = asObject(message['params']);
       const id = key(params['requestId']);
-      // Not awaited: a host that has stopped answering must not hold up an interrupt.
+      // Not awaited: a host that does not respond must not delay an interrupt.
       void this.#carry({ ...message, params: { ...params, requestId: id } }).catch(() => {});
-      // Hosts never answer a cancelled call: nobody waits for it here either.
+      // Hosts never respond to a cancelled call, so its control request is ended here.
       this.#pending.get(id)?.abort(new DuolaneError('canceled', 'the call was cancelled'));
       return;
     }
@@ -79,16 +79,23 @@ export class ControlTransport implements MessageTransport {
     return this.#lane.request(request, signal ? { signal } : {});
   }
 
-  async #ask(message: JsonObject & { readonly id: string | number }): Promise<void> {
+  async #request(message: JsonObject & { readonly id: string | number }): Promise<void> {
     const id = key(message.id);
     const controller = new AbortController();
     this.#pending.set(id, controller);
     try {
-      const answer = asObject(await this.#carry({ ...message, id }, controller.signal))[
-        'mcp_response'
-      ];
-      if (isObject(answer)) this.receive({ ...answer, id: message.id });
-      else this.receive(rpcError(message.id, RPC.internalError, 'the host sent no mcp_response'));
+      const { mcp_response: response } = asObject(
+        await this.#carry({ ...message, id }, controller.signal),
+      );
+      this.receive(
+        isObject(response)
+          ? { ...response, id: message.id }
+          : rpcError(
+              message.id,
+              RPC.internalError,
+              'the host sent a response without mcp_response: expected an object',
+            ),
+      );
     } catch (reason) {
       const { code, message: text } = DuolaneError.from(reason);
       if (code !== 'canceled') this.receive(rpcError(message.id, RPC.internalError, text));

@@ -3,12 +3,12 @@ import type { JsonObject } from '../../../json.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../../mcp/types.ts';
 import { asObject, asString, asStrings } from '../../../json.ts';
 
-/** What we do for servers that ask something of us, and where they are started. */
+/** What every connection needs: where servers are started, and a handler for their requests. */
 export interface DialHelp {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clientInfo: { readonly name: string; readonly version: string };
-  /** `elicitation/create`, `sampling/createMessage`, `roots/list` of the server `name`. */
+  /** Handles `elicitation/create`, `sampling/createMessage` and `roots/list` of the server `name`. */
   onRequest(
     name: string,
     method: string,
@@ -17,7 +17,7 @@ export interface DialHelp {
   ): Promise<JsonObject>;
 }
 
-/** All of these are answered, also for servers inside the host. */
+/** `onRequest` handles all of these, also for servers inside the host. */
 const CAPABILITIES = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 
 const options = (name: string, help: DialHelp, signal: AbortSignal): DialMessagesOptions => ({
@@ -28,7 +28,7 @@ const options = (name: string, help: DialHelp, signal: AbortSignal): DialMessage
     help.onRequest(name, method, params, own ?? signal),
 });
 
-/** A server inside the host, over the control lane. */
+/** Connects to a server inside the host, over the control lane. */
 export async function dialHost(
   name: string,
   transport: MessageTransport,
@@ -39,7 +39,7 @@ export async function dialHost(
   return dialMessages(transport, options(name, help, signal));
 }
 
-/** A server that we start or call ourselves, as `--mcp-config` describes it. */
+/** Connects to a server of `--mcp-config`: starts its command or calls its URL. */
 export async function dialConfig(
   name: string,
   config: JsonObject,
@@ -51,10 +51,11 @@ export async function dialConfig(
   if (type !== 'stdio')
     throw new DuolaneError(
       'unsupported',
-      `unknown type of server: ${type}; use stdio, http or sse`,
+      `unknown server type "${type}"; available: stdio, http, sse`,
     );
   const command = asString(config['command']);
-  if (command === '') throw new DuolaneError('invalid', `the server ${name} has no command`);
+  if (command === '')
+    throw new DuolaneError('invalid', `MCP server "${name}" has no command: expected a program`);
   const [{ dialTransport }, { buildEnv, spawnProcess }] = await Promise.all([
     import('../../../mcp/json-rpc/stdio.ts'),
     import('../../../process/index.ts'),
@@ -76,7 +77,11 @@ async function dialUrl(
   signal: AbortSignal,
 ): Promise<ToolSource & AsyncDisposable> {
   const url = asString(config['url']);
-  if (!URL.canParse(url)) throw new DuolaneError('invalid', `the server ${name} has no valid url`);
+  if (!URL.canParse(url))
+    throw new DuolaneError(
+      'invalid',
+      `invalid url "${url}" of MCP server "${name}": expected a URL`,
+    );
   const { dialHttp, dialSse } = await import('../../../mcp/json-rpc/http/client/dial-http.ts');
   const headers = Object.fromEntries(
     Object.entries(asObject(config['headers'])).filter(

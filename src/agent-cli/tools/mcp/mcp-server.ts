@@ -8,19 +8,20 @@ import { type AgentTool, failedOutcome, type ToolOutcome, type ToolRun } from '.
 
 export type ServerStatus = 'pending' | 'connected' | 'failed' | 'disabled';
 
-/** How a server is reached; `manifest` is what a host told about it beforehand. */
+/** How to connect to a server. */
 export interface ServerDialer {
   readonly transport: string;
-  /** As it stands in `mcp_servers` and permission requests. */
+  /** The value of `source` in `mcp_servers` and permission requests. */
   readonly source: string;
   readonly config: JsonObject;
   readonly timeoutMs?: number | undefined;
+  /** The tools, if the host sent them with `initialize`. */
   readonly manifest?: { readonly info: JsonObject; readonly tools: readonly Tool[] } | undefined;
   dial(signal: AbortSignal): Promise<ToolSource & AsyncDisposable>;
 }
 
 export interface ServerEvents {
-  /** Answers an `input` of a tool: the person behind the host. */
+  /** Asks the user of the host a question of a tool. */
   elicit(server: string, request: JsonObject, signal: AbortSignal): Promise<JsonObject>;
   log(server: string, level: string, data: unknown): void;
 }
@@ -28,13 +29,13 @@ export interface ServerEvents {
 const CONNECT_MS = 30_000;
 
 /**
- * One MCP server over the life of a session: connected, switched off, lost, connected again. Its
- * tools are as it last listed them; `tools/list_changed` makes it list again. A server that cannot
- * be reached within 30 s is `failed` and says why; it never fails the session.
+ * One MCP server of a session. It may be connected, disabled, lost and connected again. `tools` are
+ * those of its last list; `tools/list_changed` makes the CLI list them again. A server that does not
+ * respond within 30 s gets the status `failed` with an error; it never fails the session.
  */
 export class Server {
   readonly name: string;
-  readonly road: ServerDialer;
+  readonly dialer: ServerDialer;
   readonly #events: ServerEvents;
   #status: ServerStatus = 'pending';
   #error: string | undefined;
@@ -44,9 +45,9 @@ export class Server {
   #settled: Promise<void> = Promise.resolve();
   #life = new AbortController();
 
-  constructor(name: string, road: ServerDialer, events: ServerEvents) {
+  constructor(name: string, dialer: ServerDialer, events: ServerEvents) {
     this.name = name;
-    this.road = road;
+    this.dialer = dialer;
     this.#events = events;
   }
 
@@ -66,17 +67,17 @@ export class Server {
     const { signal } = this.#life;
     const source = this.#dial(signal);
     this.#source = source;
-    const { manifest } = this.road;
+    const { manifest } = this.dialer;
     const listed = source.then((opened) => this.#list(opened, signal, manifest));
     const connected = listed.then(
       () => {
-        if (!signal.aborted) this.#status = 'connected'; // else it was switched off meanwhile
+        if (!signal.aborted) this.#status = 'connected'; // otherwise it was disabled meanwhile
       },
       (reason: unknown) => this.#fail(reason, signal),
     );
     if (manifest) {
-      // The host has told the tools beforehand: the turn need not wait, and nothing is listed. The
-      // handshake stays, in the background: only by it does the server learn that it may ask us.
+      // The host sent the tools with `initialize`, so the turn does not wait and no list is requested.
+      // The handshake still runs in the background: it announces which requests the server may send.
       this.#status = 'connected';
       this.#tools = manifest.tools;
       this.#info = manifest.info;
@@ -84,12 +85,12 @@ export class Server {
     } else this.#settled = connected.then(() => {});
   }
 
-  /** Closes the connection; `disabled` keeps the server in the list. */
+  /** Closes the connection. The server stays in the list with the status `disabled`. */
   async disconnect(): Promise<void> {
-    this.#life.abort(new DuolaneError('closed', `the server ${this.name} was switched off`));
+    this.#life.abort(new DuolaneError('closed', `MCP server "${this.name}" was disabled`));
     this.#status = 'disabled';
     this.#tools = [];
-    // A connection that failed has nothing to close; its failure is in the status.
+    // A failed connection has nothing to close, and its error is in the status.
     const source = await this.#source?.catch(() => undefined);
     this.#source = undefined;
     await source?.[Symbol.asyncDispose]();
@@ -100,7 +101,7 @@ export class Server {
   }
 
   describe(): JsonObject {
-    const { transport, source, config } = this.road;
+    const { transport, source, config } = this.dialer;
     return {
       name: this.name,
       status: this.#status,
@@ -122,12 +123,12 @@ export class Server {
   async #dial(signal: AbortSignal): Promise<ToolSource & AsyncDisposable> {
     const limit = AbortSignal.timeout(CONNECT_MS);
     try {
-      return await this.road.dial(AbortSignal.any([signal, limit]));
+      return await this.dialer.dial(AbortSignal.any([signal, limit]));
     } catch (reason) {
       if (limit.aborted && !signal.aborted) {
         throw new DuolaneError(
           'timeout',
-          `the server did not answer within ${CONNECT_MS / 1000} s`,
+          `connecting timed out after ${CONNECT_MS} ms: no response of the server`,
         );
       }
       throw reason;
@@ -157,7 +158,7 @@ export class Server {
         const listed = this.#listOnce(source, signal).catch((reason: unknown) => {
           if (signal.aborted) return;
           const why = DuolaneError.from(reason).message;
-          this.#events.log(this.name, 'warning', `the tools could not be listed again: ${why}`);
+          this.#events.log(this.name, 'warning', `cannot list the changed tools: ${why}`);
         });
         this.#settled = listed;
         await listed;
@@ -175,7 +176,7 @@ export class Server {
   }
 
   #toAgentTool(tool: Tool): AgentTool {
-    const { name, road } = this;
+    const { name, dialer } = this;
     const annotations = asObject(tool.annotations);
     return {
       spec: {
@@ -186,7 +187,7 @@ export class Server {
       readOnly: annotations['readOnlyHint'] === true,
       server: {
         name,
-        source: road.source,
+        source: dialer.source,
         tool: tool.name,
         title: asString(tool['title'], asString(annotations['title'], tool.name)),
       },
@@ -196,12 +197,16 @@ export class Server {
   }
 
   async #call(tool: string, args: JsonObject, run: ToolRun): Promise<ToolOutcome> {
-    const { timeoutMs } = this.road;
+    const { timeoutMs } = this.dialer;
     const limit = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
     const signal = limit ? AbortSignal.any([run.signal, limit]) : run.signal;
     try {
       const source = await this.#source;
-      if (!source) throw new DuolaneError('closed', `the server ${this.name} is not connected`);
+      if (!source)
+        throw new DuolaneError(
+          'closed',
+          `cannot call the tool: MCP server "${this.name}" is closed`,
+        );
       return toOutcome(this.name, await this.#complete(source, tool, args, { ...run, signal }));
     } catch (reason) {
       run.signal.throwIfAborted();
@@ -214,7 +219,7 @@ export class Server {
     }
   }
 
-  /** Makes the call, and makes it again with the answers as long as it asks for something. */
+  /** Makes the call, and repeats it with the user's answers as long as the tool asks questions. */
   async #complete(
     source: ToolSource,
     tool: string,
@@ -232,7 +237,7 @@ export class Server {
       }
       if (last?.type === 'result') return last.result;
       if (last?.type !== 'input')
-        throw new DuolaneError('malformed', 'the call ended without a result');
+        throw new DuolaneError('malformed', 'the call ended without a result: expected one');
       const answers = [];
       for (const { id: request, message, schema } of last.requests) {
         const fields = {
@@ -248,7 +253,7 @@ export class Server {
   }
 }
 
-/** The hints of a tool without their `Hint`, as hosts expect them in `mcp_status`. */
+/** The annotations of a tool without the suffix `Hint`, as hosts expect them in `mcp_status`. */
 function toAnnotations(annotations: JsonObject | undefined): JsonObject {
   const hints = asObject(annotations);
   return {
@@ -258,7 +263,7 @@ function toAnnotations(annotations: JsonObject | undefined): JsonObject {
   };
 }
 
-/** The trace that the host started us in goes on in the servers that we call. */
+/** Passes the host's trace context on to the servers. */
 function traceMeta(): JsonObject {
   const { TRACEPARENT: traceparent, TRACESTATE: tracestate } = process.env;
   if (!traceparent) return {};

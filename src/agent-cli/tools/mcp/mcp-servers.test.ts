@@ -26,7 +26,7 @@ function open(): McpServers {
 }
 const names = (servers: McpServers): unknown[] => servers.list().map(({ name }) => name);
 
-test('two replacements at once have the effect of one after the other', async () => {
+test('two replacements at the same time run one after the other', async () => {
   await using servers = open();
   await servers.replace({ a: SDK });
   const [, second] = await Promise.all([servers.replace({}), servers.replace({ a: SDK, b: SDK })]);
@@ -34,7 +34,7 @@ test('two replacements at once have the effect of one after the other', async ()
   expect(names(servers)).toEqual(['a', 'b']);
 });
 
-test('a server that is removed while it is connected again stays removed', async () => {
+test('a server that is removed while it reconnects stays removed', async () => {
   await using servers = open();
   await servers.replace({ a: SDK });
   const removed = servers.replace({});
@@ -44,7 +44,7 @@ test('a server that is removed while it is connected again stays removed', async
   expect(names(servers)).toEqual([]);
 });
 
-test('a server whose tools cannot be listed again says so', async () => {
+test('a failure to list changed tools is logged', async () => {
   const logged: unknown[] = [];
   let change = (): void => {};
   const changed = new Promise<void>((resolve) => (change = resolve));
@@ -61,10 +61,10 @@ test('a server whose tools cannot be listed again says so', async () => {
     },
     async [Symbol.asyncDispose]() {},
   };
-  const road = { transport: 'stdio', source: 'flag', config: {}, dial: async () => source };
-  const server = new Server('s', road, {
+  const dialer = { transport: 'stdio', source: 'flag', config: {}, dial: async () => source };
+  const server = new Server('s', dialer, {
     elicit: async (): Promise<JsonObject> => ({}),
-    log: (...words) => void logged.push(words),
+    log: (...entry) => void logged.push(entry),
   });
   server.connect();
   await server.ready();

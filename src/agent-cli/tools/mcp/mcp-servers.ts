@@ -12,35 +12,35 @@ export interface ServersOptions {
   readonly lane: ControlLink;
   readonly events: ServerEvents;
   readonly help: DialHelp;
-  /** `MCP_TOOL_TIMEOUT`: the limit of a call where a server has none of its own. */
+  /** `MCP_TOOL_TIMEOUT`: the timeout of a call for servers without a timeout of their own. */
   readonly toolTimeoutMs?: number | undefined;
 }
 
-/** All MCP servers of a session: those inside the host and those that we dial. */
+/** All MCP servers of a session: those inside the host and those of `--mcp-config`. */
 export class McpServers implements AsyncDisposable {
   readonly #options: ServersOptions;
   readonly #servers = new Map<string, Server>();
   readonly #inside = new Map<string, ControlTransport>();
-  /** Those that came by `replace`. */
+  /** The names of servers that `replace` added. */
   readonly #set = new Set<string>();
-  /** Changes of the list, one after the other: each looks at what the one before has left. */
+  /** The last change of the list. Changes run one after the other, since each depends on the list. */
   #changing: Promise<unknown> = Promise.resolve();
 
   constructor(options: ServersOptions) {
     this.#options = options;
   }
 
-  /** Starts connecting; all servers at once, nobody waits here. */
+  /** Adds a server and starts to connect, without waiting. Replaces a server of the same name. */
   add(name: string, config: JsonObject, manifest?: JsonObject): void {
     const known = this.#servers.get(name);
-    // It is replaced either way; how it went is for the log of the host.
+    // The server is replaced either way; the host's log gets a failure to disconnect.
     known?.disconnect().catch((reason: unknown) => {
       const why = DuolaneError.from(reason).message;
-      this.#options.events.log(name, 'warning', `the server could not be disconnected: ${why}`);
+      this.#options.events.log(name, 'warning', `cannot disconnect the server: ${why}`);
     });
-    const road =
+    const dialer =
       config['type'] === 'sdk' ? this.#inHost(name, config, manifest) : this.#outside(name, config);
-    const server = new Server(name, road, this.#options.events);
+    const server = new Server(name, dialer, this.#options.events);
     this.#servers.set(name, server);
     server.connect();
   }
@@ -56,11 +56,11 @@ export class McpServers implements AsyncDisposable {
     }
   }
 
-  /** `mcp_set_servers`: the servers inside the host are replaced, dialled ones too if they were set so. */
+  /** Handles `mcp_set_servers`: replaces the servers inside the host and those of earlier calls. */
   async replace(servers: JsonObject): Promise<JsonObject> {
     const errors: Record<string, string> = {};
     const { added, removed } = await this.#inTurn(() => this.#change(servers, errors));
-    // A server inside the host may answer only after this request: it is not waited for.
+    // Not awaited: a server inside the host may respond only after this request is answered.
     const dialled = added.filter((name) => asObject(servers[name])['type'] !== 'sdk');
     await Promise.all(dialled.map(async (name) => this.#servers.get(name)?.ready()));
     for (const name of added) {
@@ -76,12 +76,14 @@ export class McpServers implements AsyncDisposable {
   ): Promise<{ readonly added: readonly string[]; readonly removed: readonly string[] }> {
     const stays = (name: string): boolean => Object.hasOwn(servers, name);
     const removed = [...this.#servers.values()]
-      .filter(({ name, road }) => !stays(name) && (road.transport === 'sdk' || this.#set.has(name)))
+      .filter(
+        ({ name, dialer }) => !stays(name) && (dialer.transport === 'sdk' || this.#set.has(name)),
+      )
       .map(({ name }) => name);
     await Promise.all(removed.map((name) => this.#remove(name)));
     const added: string[] = [];
     for (const [name, config] of Object.entries(servers)) {
-      if (!isObject(config)) errors[name] = 'the configuration must be an object';
+      if (!isObject(config)) errors[name] = 'invalid configuration: expected an object';
       else if (!this.#servers.has(name) || config['type'] !== 'sdk') {
         this.add(name, config);
         this.#set.add(name);
@@ -93,7 +95,7 @@ export class McpServers implements AsyncDisposable {
 
   #inTurn<T>(change: () => Promise<T>): Promise<T> {
     const changed = this.#changing.then(change);
-    // The failure is that of the caller; the next change begins either way.
+    // The caller gets the failure; the next change starts either way.
     this.#changing = changed.catch(() => {});
     return changed;
   }
@@ -102,7 +104,7 @@ export class McpServers implements AsyncDisposable {
     await this.#inTurn(async () => {
       const server = this.#get(name);
       await server.disconnect();
-      if (enabled) this.add(name, server.road.config);
+      if (enabled) this.add(name, server.dialer.config);
     });
     await this.#servers.get(name)?.ready();
   }
@@ -114,10 +116,10 @@ export class McpServers implements AsyncDisposable {
       throw new DuolaneError('network', asString(error, 'the server failed'));
   }
 
-  /** A message that a server inside the host sent on its own. */
+  /** Takes a message that a server inside the host sent on its own initiative. */
   receive(name: string, message: JsonObject): void {
     const transport = this.#inside.get(name);
-    if (!transport) throw new DuolaneError('not_found', `Server not found: ${name}`);
+    if (!transport) throw new DuolaneError('not_found', serverNotFound(name));
     transport.receive(message);
   }
 
@@ -130,17 +132,17 @@ export class McpServers implements AsyncDisposable {
     return [...this.#servers.values()].flatMap((server) => server.tools());
   }
 
-  /** In full, for `mcp_status`. */
+  /** The servers with all details, for `mcp_status`. */
   describe(): JsonObject[] {
     return [...this.#servers.values()].map((server) => server.describe());
   }
 
-  /** In short, for `system/init`. */
+  /** The servers in short form, for `system/init`. */
   list(): JsonObject[] {
-    return [...this.#servers.values()].map(({ name, status, road }) => ({
+    return [...this.#servers.values()].map(({ name, status, dialer }) => ({
       name,
       status,
-      source: road.source,
+      source: dialer.source,
     }));
   }
 
@@ -154,7 +156,7 @@ export class McpServers implements AsyncDisposable {
 
   #get(name: string): Server {
     const server = this.#servers.get(name);
-    if (!server) throw new DuolaneError('not_found', `Server not found: ${name}`);
+    if (!server) throw new DuolaneError('not_found', serverNotFound(name));
     return server;
   }
 
@@ -195,15 +197,18 @@ export class McpServers implements AsyncDisposable {
   }
 }
 
+/** The error text of the vendor's CLI for an unknown server; hosts may compare it. */
+export const serverNotFound = (name: string): string => `Server not found: ${name}`;
+
 function timeoutOf(config: JsonObject): number | undefined {
   const { timeout } = config;
-  // A timer with a longer time runs out at once.
+  // A timer with a longer time would fire immediately.
   return typeof timeout === 'number' && timeout > 0
     ? Math.min(Math.ceil(timeout), 2 ** 31 - 1)
     : undefined;
 }
 
-/** What a host lists in `sdkMcpServerManifests`: only of use with the tools in it. */
+/** Reads an item of `sdkMcpServerManifests`. Undefined: it has no list of tools. */
 function readManifest(manifest: JsonObject): ServerDialer['manifest'] {
   const tools = asObject(manifest['toolsListResult'])['tools'];
   if (!Array.isArray(tools)) return undefined;

@@ -4,21 +4,21 @@ import type { Block } from '../../models/types.ts';
 import { asObject, asString } from '../../../json.ts';
 import type { ToolOutcome } from '../types.ts';
 
-/** A result of an MCP server as the model sees it: text and images stay, the rest becomes text. */
+/** Converts the result of an MCP tool for the model: text and images stay, the rest becomes text. */
 export function toOutcome(server: string, result: ToolResult): ToolOutcome {
   const blocks = result.content.map((part) => toBlock(server, part));
   if (result.isError) {
     const text =
       blocks.map((block) => asString(block['text'])).join('\n') ||
-      'The tool failed and said nothing.';
+      'The tool failed without an error message.';
     return { content: text, isError: true, raw: `Error: ${text}` };
   }
   const structured = result.structuredContent;
-  // Servers repeat their structured content as text; only one that does not gets it added.
-  const told = blocks.some(
+  // Most servers repeat their structured content as text. Add it only if the text is missing.
+  const isRepeated = blocks.some(
     (block) => block.type === 'text' && sameJson(asString(block['text']), structured),
   );
-  if (structured !== undefined && !told)
+  if (structured !== undefined && !isRepeated)
     blocks.push({ type: 'text', text: JSON.stringify(structured) });
   const raw =
     structured === undefined ? blocks : { content: blocks, structuredContent: structured };
@@ -56,7 +56,7 @@ function sameJson(text: string, value: unknown): boolean {
   try {
     return JSON.stringify(JSON.parse(text)) === JSON.stringify(value);
   } catch {
-    // Text that is not JSON is not the same value.
+    // The text is not JSON, so it is not the same value.
     return false;
   }
 }
