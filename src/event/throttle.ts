@@ -1,4 +1,4 @@
-import { speakerKey } from './run/block-tracker.ts';
+import { speakerKey } from './speaker-key.ts';
 import type { Encoder, Entry } from './types.ts';
 
 export interface ThrottleOptions {

@@ -19,19 +19,24 @@ export const isDelta = (event: { readonly type: string }): boolean =>
 /** Whether a question, or its answer, is of this call. */
 export const belongsTo = (id: string, callId: string): boolean => id.startsWith(`${callId}/`);
 
+/** The questions and answers that a run finds when it starts. */
+export interface OpeningState {
+  /** Whether the turn had a run before, which was suspended or interrupted. */
+  readonly again: boolean;
+  readonly pending: Snapshot['pending'];
+  readonly answers: Snapshot['answers'];
+  /** The questions of `answers`. */
+  readonly answered: readonly InputRequest[];
+}
+
 /**
- * What a run of this turn finds. The same turn again goes on with all of it. With another turn the
- * run that slept is over, and only the questions of calls that it left open still count.
+ * Returns what a run of this turn finds. A further run of the same turn goes on with everything. A
+ * run of another turn ends the suspended one, and keeps only the questions of calls that are open.
  */
 export function openingState(
   { current, pending, answers, answered = [], calls }: Snapshot,
   messageId: string | undefined,
-): {
-  readonly again: boolean;
-  readonly pending: Snapshot['pending'];
-  readonly answers: Snapshot['answers'];
-  readonly answered: readonly InputRequest[];
-} {
+): OpeningState {
   if (current !== undefined && current.messageId === messageId)
     return { again: true, pending, answers, answered };
   const open = ({ id }: { readonly id: string }): boolean =>

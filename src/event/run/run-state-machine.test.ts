@@ -466,21 +466,49 @@ describe('a question whose id was used before in the run', () => {
 
   test('takes the answer that is known if it asks the same, and is invalid if it asks another', () => {
     const laws = lawsOf();
-    laws.question(ask('q', 'delete A?'), false);
-    laws.answered({ id: 'q', action: 'accept' });
-    expect(laws.question(ask('q', 'delete A?'), false).answer).toMatchObject({ action: 'accept' });
-    expect(() => laws.question(ask('q', 'delete B?'), false)).toThrow(/other content/);
+    laws.question(ask('q', 'delete A?'), () => {});
+    laws.answer({ id: 'q', action: 'accept' });
+    expect(laws.question(ask('q', 'delete A?'), () => {}).answer).toMatchObject({
+      action: 'accept',
+    });
+    expect(() => laws.question(ask('q', 'delete B?'), () => {})).toThrow(/other content/);
   });
 
   test('is asked anew once its call has closed', () => {
     const laws = lawsOf();
     laws.take(call('c'));
-    laws.question(ask('c/q', 'delete A?'), false);
-    laws.answered({ id: 'c/q', action: 'accept' });
+    laws.question(ask('c/q', 'delete A?'), () => {});
+    laws.answer({ id: 'c/q', action: 'accept' });
     laws.take(done('c'));
     laws.take(call('c'));
-    const { answer, events } = laws.question(ask('c/q', 'delete B?'), false);
+    const { answer, events } = laws.question(ask('c/q', 'delete B?'), () => {});
     expect([answer, events]).toMatchObject([undefined, [{ type: 'input.required' }]]);
+  });
+});
+
+describe('a question that its last asker withdrew', () => {
+  const ask = (message: string) => ({ id: 'q', kind: 'approval', message }) as const;
+  const withdrawn = (): RunStateMachine => {
+    const laws = lawsOf();
+    const onAnswer = (): void => {};
+    laws.question(ask('delete A?'), onAnswer);
+    laws.withdraw('q', onAnswer);
+    return laws;
+  };
+
+  // The log keeps the question until the run ends, and refuses a second one under its id.
+  test('is not written again when it is asked again', () => {
+    const laws = withdrawn();
+    expect(laws.question(ask('delete A?'), () => {}).events).toEqual([]);
+    laws.answer({ id: 'q', action: 'accept' });
+    expect(laws.question(ask('delete A?'), () => {}).answer).toMatchObject({ action: 'accept' });
+  });
+
+  test('does not give a late answer to another question under its id', () => {
+    const laws = withdrawn();
+    laws.answer({ id: 'q', action: 'accept' });
+    const { answer, request, events } = laws.question(ask('delete B?'), () => {});
+    expect([answer, request.id, events.length]).toEqual([undefined, 'q#2', 1]);
   });
 });
 
@@ -496,15 +524,15 @@ describe('a question of the run before', () => {
 
   test('is known with its answer if it is asked again as it was', () => {
     const task = after(...asked, { type: 'turn.submitted', turn: answer });
-    expect(lawsOf(task).question(request('list'), false).answer).toMatchObject({
+    expect(lawsOf(task).question(request('list'), () => {}).answer).toMatchObject({
       action: 'accept',
     });
-    expect(lawsOf(after(...asked)).question(request('list'), false).events).toHaveLength(1);
+    expect(lawsOf(after(...asked)).question(request('list'), () => {}).events).toHaveLength(1);
   });
 
   test('does not lend its answer to another question under its id', () => {
     const task = after(...asked, { type: 'turn.submitted', turn: answer });
-    const { answer: known, events } = lawsOf(task).question(request('delete'), false);
+    const { answer: known, events } = lawsOf(task).question(request('delete'), () => {});
     expect(known).toBeUndefined();
     expect(events.at(-1)).toMatchObject({
       type: 'input.required',
@@ -514,12 +542,12 @@ describe('a question of the run before', () => {
 
   test('is a question of this run once it is asked again', () => {
     const laws = lawsOf(after(...asked, { type: 'turn.submitted', turn: answer }));
-    laws.question(request('list'), false);
-    expect(() => laws.question(request('delete'), false)).toThrow(/already answered/);
+    laws.question(request('list'), () => {});
+    expect(() => laws.question(request('delete'), () => {})).toThrow(/already answered/);
   });
 
   test('does not stand open for another question under its id', () => {
-    const { events } = lawsOf(after(...asked)).question(request('delete'), false);
+    const { events } = lawsOf(after(...asked)).question(request('delete'), () => {});
     expect(events.at(-1)).toMatchObject({ type: 'input.required', request: { id: 'may#2' } });
   });
 
@@ -527,6 +555,6 @@ describe('a question of the run before', () => {
     const long = request('x'.repeat(2 << 20));
     const stored = truncated({ type: 'input.required', request: long });
     const task = after(asked[0], stored, { type: 'turn.submitted', turn: answer });
-    expect(lawsOf(task).question(long, false).answer).toMatchObject({ action: 'accept' });
+    expect(lawsOf(task).question(long, () => {}).answer).toMatchObject({ action: 'accept' });
   });
 });

@@ -122,7 +122,7 @@ test('when all runs hold too much, one fails as overloaded, and new ones wait un
     await open;
   };
   const agents = { a: holder, b: talker(6) };
-  await using runner = createRunner({ log, agents, maxHeldChars: 1000 });
+  await using runner = createRunner({ log, agents, maxTotalChars: 1000 });
   await runner.submit(turn('t1'));
   for await (const entry of log.read('t1', 0)) if (entry.type === 'text.delta') break;
   await runner.submit({ ...turn('t2'), agent: 'b' });
@@ -131,7 +131,7 @@ test('when all runs hold too much, one fails as overloaded, and new ones wait un
   goOn();
   for await (const _ of log.read('t2', 0));
   expect(await log.get('t2')).toMatchObject({ state: 'completed' });
-  await using small = createRunner({ log, agents: { c: talker(20) }, maxHeldChars: 500 });
+  await using small = createRunner({ log, agents: { c: talker(20) }, maxTotalChars: 500 });
   await small.submit({ ...turn('t3'), agent: 'c' });
   for await (const _ of log.read('t3', 0));
   expect(await log.get('t3')).toMatchObject({ state: 'failed', error: { code: 'overloaded' } });
@@ -204,7 +204,7 @@ test('when runs hold too much together, only as many fail as it takes', async ()
     await all;
     yield* talker(10)(given, ctx);
   };
-  await using runner = createRunner({ log, agents: { a: agent }, maxHeldChars: 8000 });
+  await using runner = createRunner({ log, agents: { a: agent }, maxTotalChars: 8000 });
   for (const name of names) await runner.submit(turn(name));
   const states: (string | undefined)[] = [];
   for (const name of names) {
@@ -272,7 +272,7 @@ test('a log whose claims fail is asked again, and the failure is reported', asyn
 test('an agent that is no function is refused by its name', async () => {
   await using log = memoryLog();
   const agents = { a: {} } as unknown as Record<string, Agent>;
-  expect(() => createRunner({ log, agents })).toThrow(/agent "a" is no function/);
+  expect(() => createRunner({ log, agents })).toThrow(/invalid agent "a": expected a function/);
 });
 
 test('the answer about a call does not decide a later question under the same id', async () => {

@@ -5,7 +5,7 @@ import { lockFile, writeHolder } from './file-lock.ts';
 import { prepareDatabase } from './schema.ts';
 import { SqliteStorage } from './sqlite-storage.ts';
 import type { ThreadCall, Done, ThreadReply } from './thread-protocol.ts';
-import { heapShare, snapshotChars } from '../held-text.ts';
+import { heapShare, snapshotChars } from '../text-budget.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { callStoreMethod, STORE_METHODS, type StorePage, type ReadResult } from '../store/store.ts';
 

@@ -1,6 +1,6 @@
 import type { Seq } from '../../event/types.ts';
 import type { RecentOptions } from '../../stream/lru-cache.ts';
-import { heapShare, snapshotChars } from '../held-text.ts';
+import { heapShare, snapshotChars } from '../text-budget.ts';
 import type { TaskHead } from '../store/storage-engine.ts';
 
 /** A task that is kept folded in memory. */

@@ -6,7 +6,7 @@ import { isListedChange } from '../store/listed-change.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';
-import { snapshotChars } from '../held-text.ts';
+import { snapshotChars } from '../text-budget.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';

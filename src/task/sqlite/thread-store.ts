@@ -5,7 +5,7 @@ import { notifyAll } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type ThreadCall, packCalls, type PackedDone, unpackDone } from './thread-protocol.ts';
-import { heapShare } from '../held-text.ts';
+import { heapShare } from '../text-budget.ts';
 import {
   type AppendRequest,
   type Commit,
