@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Answer, Ask } from '../../ask.ts';
+import type { Ask } from '../../ask.ts';
 import type { Entry, Turn } from '../../event/types.ts';
 import { onAbort, raceAbort } from '../../stream/abort.ts';
 import type { Runner, TaskLog } from '../types.ts';
