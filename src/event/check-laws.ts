@@ -1,17 +1,23 @@
 import type { AgentEvent, OpenCall, TaskEvent, Usage } from './types.ts';
 
 export interface CheckOptions {
-  /** The list may stop in the middle of a run: a log that is still written, a run handed back. */
+  /** The list may stop in the middle of a run: the log is still written, or the run was suspended. */
   readonly open?: boolean;
-  /** Calls that were left open before the first event, by a run that slept. */
+  /** Calls that a suspended run left open before the first event. */
   readonly calls?: readonly Pick<OpenCall, 'callId'>[];
 }
 
 /**
- * Which laws a list of events breaks, one sentence each with its place; empty if none. Takes one
- * run, as `lawful` yields it, or a whole log with its notes. Written without the machine that
- * enforces the laws, so that each can find the mistakes of the other. In a log, a run that was
- * cut off (its owner died, a cancel overtook it) may leave a block or a step without its end.
+ * Returns which laws a list of events breaks: one sentence for each, with the position of the event;
+ * empty if it breaks none. Takes one run, as `normalizeAgent` yields it, or a complete log with its
+ * notes. It shares no code with the machine that enforces the laws, so that each finds the mistakes
+ * of the other. In a log, a block or a step may lack its end if the run was interrupted: its claim
+ * holder crashed, or a cancel came first.
+ *
+ * @example
+ * ```ts
+ * expect(checkLaws(events)).toEqual([]);
+ * ```
  */
 export function checkLaws(
   events: readonly TaskEvent[],
@@ -40,8 +46,9 @@ export function checkLaws(
       run = newRun(event.attempt ?? 1);
       return;
     }
-    const settling = canceling && (event.type === 'tool.failed' || event.type === 'run.finished');
-    if (!run && !settling) report(1, 'no run is open');
+    const endsCanceled =
+      canceling && (event.type === 'tool.failed' || event.type === 'run.finished');
+    if (!run && !endsCanceled) report(1, 'no run is open');
     if (canceling && /\.delta$|\.args$/.test(event.type)) report(7, 'a delta follows the cancel');
     if (run) checkBlock(run, event, report);
     checkCall(calls, event, report);
@@ -55,7 +62,7 @@ export function checkLaws(
       for (const step of run.steps.values()) report(5, `step ${step} is open at the end`);
     }
     if (run) checkUsage(run.usage, event.usage ?? {}, report);
-    if (event.outcome === 'failed' && !event.error) report(6, 'it failed and does not say how');
+    if (event.outcome === 'failed' && !event.error) report(6, 'it failed without an error');
     run = undefined;
     ended = true;
   });
@@ -103,10 +110,10 @@ function checkBlock(run: CheckedRun, event: AgentEvent, report: Report): void {
       return;
     case 'text.end':
     case 'reasoning.end': {
-      const said = block?.id === event.id && block.kind === kind ? block.text : undefined;
-      if (said === undefined && run.blockIds.has(event.id)) report(2, 'it ends twice');
-      if (said === undefined && block) report(3, `block ${block.id} is still open`);
-      if ((said ?? '') !== event.text) report(2, 'its text is not what its deltas said');
+      const text = block?.id === event.id && block.kind === kind ? block.text : undefined;
+      if (text === undefined && run.blockIds.has(event.id)) report(2, 'it ends twice');
+      if (text === undefined && block) report(3, `block ${block.id} is still open`);
+      if ((text ?? '') !== event.text) report(2, 'its text is not the text of its deltas');
       run.blockIds.add(event.id);
       run.blocks.delete(who);
       return;
@@ -157,8 +164,8 @@ function checkStep(run: CheckedRun, event: AgentEvent, report: Report): void {
 
 function checkUsage(sum: CheckedRun['usage'], total: Usage, report: Report): void {
   for (const [field, n] of sum) {
-    const said = total[field as keyof Usage] ?? 0;
-    if (Math.abs(said - n) > 1e-9 * Math.max(1, Math.abs(n)))
-      report(9, `${field} is ${said}, its steps say ${n}`);
+    const reported = total[field as keyof Usage] ?? 0;
+    if (Math.abs(reported - n) > 1e-9 * Math.max(1, Math.abs(n)))
+      report(9, `${field} is ${reported}, the sum of its steps is ${n}`);
   }
 }

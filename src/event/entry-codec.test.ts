@@ -8,7 +8,7 @@ import type { AgentEvent, Entry } from './types.ts';
 const custom = (data: unknown): Entry => numbered({ type: 'custom', name: 'n', data }, 1);
 
 describe('an entry as text', () => {
-  test('comes back as it was, one line each', () => {
+  test('is decoded to the same entry, one line each', () => {
     fc.assert(
       fc.property(lawfulLog, (entries) => {
         for (const entry of entries) {
@@ -21,7 +21,7 @@ describe('an entry as text', () => {
     );
   });
 
-  test('keeps bytes anywhere, whatever looks like them', () => {
+  test('keeps bytes at any depth, and objects that look like encoded bytes', () => {
     const tricky = fc.letrec((tie) => ({
       value: fc.oneof(
         { maxDepth: 4 },
@@ -47,7 +47,7 @@ describe('an entry as text', () => {
     expect(decodeEntry(encodeEntry(custom(buffer)))).toEqual(custom(new Uint8Array(buffer)));
   });
 
-  test('says what JSON refuses as well as it can', () => {
+  test('writes values that JSON refuses as strings', () => {
     const loop: Record<string, unknown> = { n: 10n, shared: [1], bytes: new Uint8Array([1]) };
     loop['self'] = loop;
     loop['again'] = loop['shared'];
@@ -63,14 +63,14 @@ describe('an entry as text', () => {
     },
   );
 
-  test('a newer format is refused, not guessed at', () => {
+  test('a newer format is refused', () => {
     expect(() => decodeEntry('{"type":"status","seq":1,"v":2}')).toThrow(
       expect.objectContaining({ code: 'unsupported', message: expect.stringContaining('upgrade') }),
     );
   });
 });
 
-describe('cut', () => {
+describe('truncateEvent', () => {
   const huge = 'x'.repeat(3 << 20);
   const sizeOf = (event: AgentEvent): number =>
     Buffer.byteLength(encodeEntry(numbered(event, 999_999)));
@@ -79,7 +79,7 @@ describe('cut', () => {
     frame: { lane: 'control', direction: 'in', at: 1, data },
   });
 
-  test('leaves alone what fits', () => {
+  test('does not change an event that fits', () => {
     const event: AgentEvent = {
       type: 'tool.completed',
       callId: 'c',
@@ -129,14 +129,14 @@ describe('cut', () => {
     ],
     ['a final text', { type: 'run.finished', outcome: 'completed', text: huge, output: many }],
   ];
-  test.each(cases)('makes %s fit, and it is still that event', (_name, event) => {
+  test.each(cases)('makes %s fit, and keeps its type and ids', (_name, event) => {
     const short = truncateEvent(event);
     expect(sizeOf(short)).toBeLessThan(ENTRY_BYTES);
     expect(short.type).toBe(event.type);
     expect(JSON.stringify(short)).toContain('[cut: ');
   });
 
-  test('a frame of many small things keeps what joins it to its request', () => {
+  test('a frame of many small values keeps the ids that join it to its request', () => {
     const many = Array.from({ length: 5000 }, (_, index) => ({ name: `tool-${index}` }));
     const response = { subtype: 'success', request_id: 'r1', response: { many } };
     expect(truncateEvent(frame({ type: 'control_response', response }))).toMatchObject({
@@ -156,7 +156,7 @@ describe('cut', () => {
     });
   });
 
-  test('a frame over 16 KiB says how long it was', () => {
+  test('a frame over 16 KiB has its true size in bytes', () => {
     for (const data of [
       { type: 'control_request', text: huge },
       { type: 'control_request', many },

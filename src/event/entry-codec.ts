@@ -4,28 +4,31 @@ import { isObject } from '../json.ts';
 import type { Entry, Turn } from './types.ts';
 
 /**
- * The format of a stored entry. Version 1 is not written out; a later one will be, as `v`, and an
- * entry of a version that we do not know is refused with `unsupported`, never guessed at.
+ * The format of a stored entry. Version 1 is implied; a later version will be written as `v`. An
+ * entry of an unknown version is refused with `unsupported`, since guessing could lose data.
  */
 const ENTRY_VERSION = 1;
 
 const BYTES = /^\$+bytes$/;
 
 /**
- * An entry as one line of JSON. Lossless for what JSON can say and for bytes (as base64); a value
- * that JSON cannot say (a cycle, a BigInt) becomes a string rather than an error.
+ * Encodes an entry as one line of JSON. Lossless for JSON values and for bytes (as base64). A value
+ * that JSON cannot represent (a cycle, a BigInt) becomes a string, not an error.
  */
 export function encodeEntry(entry: Entry): string {
   try {
-    return isPlain(entry) ? JSON.stringify(entry) : JSON.stringify(entry, bytesOut);
+    return isScalarOnly(entry) ? JSON.stringify(entry) : JSON.stringify(entry, bytesOut);
   } catch {
-    // What plain JSON cannot hold is written with the replacer.
+    // `JSON.stringify` throws for a cycle or a BigInt; the replacer writes a string for them.
     return JSON.stringify(entry, jsonReplacer());
   }
 }
 
-/** The many that hold nothing but strings and numbers: looking for bytes would cost more than all the rest. */
-function isPlain(entry: Entry): boolean {
+/**
+ * Whether an entry has only strings and numbers, as most have: searching these for bytes would cost
+ * more than everything else.
+ */
+function isScalarOnly(entry: Entry): boolean {
   switch (entry.type) {
     case 'text.delta':
     case 'reasoning.delta':
@@ -43,11 +46,14 @@ function isPlain(entry: Entry): boolean {
   }
 }
 
-/** Whether a turn is nothing but text. */
+/** Whether a turn has only text: no data, files, answers or metadata. */
 export const isTextOnly = ({ parts, answers, metadata }: Turn): boolean =>
   !answers && !metadata && parts.every((part) => 'text' in part && !part.metadata);
 
-/** The entry that `encodeEntry` wrote. Throws `malformed` on anything else, `unsupported` on a newer format. */
+/**
+ * Decodes an entry that `encodeEntry` wrote. Throws `malformed` for anything else, and `unsupported`
+ * for a newer format.
+ */
 export function decodeEntry(line: string): Entry {
   let value: unknown;
   try {
@@ -65,7 +71,7 @@ export function decodeEntry(line: string): Entry {
   if (value['v'] !== undefined && value['v'] !== ENTRY_VERSION)
     throw new DuolaneError(
       'unsupported',
-      `entry ${value['seq']} has format ${JSON.stringify(value['v'])}, this version reads ${ENTRY_VERSION}; upgrade duolane`,
+      `entry ${value['seq']} has format ${JSON.stringify(value['v'])}: expected ${ENTRY_VERSION}; upgrade duolane`,
     );
   return value as unknown as Entry;
 }
@@ -73,14 +79,14 @@ export function decodeEntry(line: string): Entry {
 const isSeq = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0;
 
 function bytesOut(this: unknown, key: string, value: unknown): unknown {
-  // Buffers have a toJSON of their own, so look at what stood there before it ran.
+  // A Buffer has its own `toJSON`, so read the value before it ran.
   const original = (this as Record<string, unknown>)[key];
   if (original instanceof Uint8Array) {
     const { buffer, byteOffset, byteLength } = original;
     return { $bytes: Buffer.from(buffer, byteOffset, byteLength).toString('base64') };
   }
   const [name, ...more] = isObject(value) ? Object.keys(value) : [];
-  // What only looks like our mark gets one more `$`, and loses it again.
+  // An object of the caller that looks like our mark gets one more `$`; decoding removes it.
   return name !== undefined && more.length === 0 && BYTES.test(name)
     ? { [`$${name}`]: (value as Record<string, unknown>)[name] }
     : value;
@@ -94,7 +100,7 @@ function bytesIn(_key: string, value: unknown): unknown {
   return typeof inner === 'string' ? new Uint8Array(Buffer.from(inner, 'base64')) : value;
 }
 
-/** For what JSON refuses: numbers too big for it, and objects that contain themselves. */
+/** A replacer for what JSON refuses: BigInts, and objects that contain themselves. */
 function jsonReplacer(): (this: unknown, key: string, value: unknown) => unknown {
   const ancestors: unknown[] = [];
   return function (key, value) {

@@ -2,7 +2,7 @@ import type { JsonObject } from '../json.ts';
 import type { Logger } from './types.ts';
 
 /**
- * The logger of the app, made safe to call from anywhere: if it throws, that is reported once, and
+ * Makes the logger of the app safe to call from anywhere. If it throws, that is logged once, and
  * from then on everything goes to `fallback`. A log line must not change what the program does.
  */
 export function safeLogger(given: Logger | undefined, fallback: Logger): Logger {

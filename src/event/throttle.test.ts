@@ -47,7 +47,7 @@ describe('throttle', () => {
     checkPoints(['a'.repeat(199), 'b', 'c'.repeat(199), 'dd', 'e'.repeat(800)]);
   });
 
-  test('nothing is lost, doubled or overtaken, in no block', () => {
+  test('no character of any block is lost, repeated or reordered', () => {
     const inner = { path: ['sub'] };
     const events: AgentEvent[] = [
       started,
@@ -107,7 +107,7 @@ describe('updates with the text so far', () => {
     );
   });
 
-  test('what is void is gone with the next one', () => {
+  test('discarded text is missing from the next update', () => {
     const retry: AgentEvent = {
       type: 'retry',
       attempt: 2,

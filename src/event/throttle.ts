@@ -1,4 +1,4 @@
-import { speakerKey } from './run/block-tracker.ts';
+import { speakerKey } from './speaker-key.ts';
 import type { Encoder, Entry } from './types.ts';
 
 export interface ThrottleOptions {
@@ -15,20 +15,20 @@ const crosses = (before: number, after: number, chars: number): boolean =>
   Math.floor(after / chars) > Math.floor(before / chars);
 
 /**
- * The same encoder, fed fewer and larger deltas: those of a block are joined until its length
- * crosses a multiple of `chars`. Whatever is no delta comes after all that was said before it.
- * Every character passes once, so the bytes stay linear. Pure like its encoder.
+ * Decorates an encoder so that it gets fewer and longer deltas: the deltas of a block are joined
+ * until its length crosses a multiple of `chars`. Any other entry flushes the joined deltas first.
+ * Every character passes once, so the output is linear in the text. Pure like its encoder.
  */
 export function throttle<Out>(
   encoder: Encoder<Out>,
   { chars = 200 }: ThrottleOptions = {},
 ): Encoder<Out> {
-  const held = new Map<string, Delta>();
+  const joined = new Map<string, Delta>();
   const lengths = new Map<string, number>();
   return (entry) => {
     if (!isBlockDelta(entry)) {
-      const flushed = [...held.values()];
-      held.clear();
+      const flushed = [...joined.values()];
+      joined.clear();
       if (entry.type === 'run.finished' || entry.type === 'run.started') lengths.clear();
       return [...flushed, entry].flatMap((each) => [...encoder(each)]);
     }
@@ -36,38 +36,39 @@ export function throttle<Out>(
     const before = lengths.get(key) ?? 0;
     const after = before + entry.delta.length;
     lengths.set(key, after);
-    const delta = (held.get(key)?.delta ?? '') + entry.delta;
-    held.set(key, { ...entry, delta });
+    const delta = (joined.get(key)?.delta ?? '') + entry.delta;
+    joined.set(key, { ...entry, delta });
     if (!crosses(before, after, chars)) return [];
-    held.delete(key);
+    joined.delete(key);
     return encoder({ ...entry, delta });
   };
 }
 
+/** The text of a run so far. */
 export interface TextUpdate {
   /** One per run: every update of a run replaces the one before. */
   readonly id: string;
   readonly text: string;
-  /** The run has ended: this is the whole text. */
+  /** The run has ended: this is the complete text. */
   readonly done: boolean;
 }
 
 export interface TextUpdatesOptions extends ThrottleOptions {
-  /** `head120`: of a text that is not done, the first 120 characters and `...`. */
+  /** `head120`: before the end, send only the first 120 characters and `...`. */
   readonly preview?: 'whole' | 'head120';
 }
 
-/** Up to so many multiples of `chars` each crossing is an update; from there on it must grow by a tenth. */
+/** Beyond so many multiples of `chars`, the text must also grow by a tenth for the next update. */
 const EVERY_CROSSING = 10;
 const GROWTH = 1.1;
 
 /**
- * The text of a run as updates that each carry all of it so far, for clients that replace instead
- * of concatenate; the last one has the whole. With `head120` an update goes out whenever the
- * length crosses a multiple of `chars`. Whole texts would then cost the square of the length; so
- * beyond ten times `chars` the text must also have grown by a tenth, and all updates of a text of
- * n characters together have less than 12 n + 65 `chars` characters. What is void (`discard`) is
- * gone with the next update. Text of sub-agents is not in it. Pure.
+ * Encodes the text of a run as updates that each have all of it so far, for clients that replace
+ * text instead of appending; the last update has the complete text. With `head120`, an update is
+ * sent whenever the length crosses a multiple of `chars`. With complete texts that would cost the
+ * square of the length, so beyond ten times `chars` the text must also have grown by a tenth: all
+ * updates of a text of n characters have less than 12 n + 65 `chars` characters together. Discarded
+ * text is missing from the next update. Text of sub-agents is not included. Pure.
  */
 export function textUpdates({
   chars = 200,
@@ -114,6 +115,6 @@ export function textUpdates({
   };
 }
 
-// Counted in whole characters, so that the cut never leaves half of one.
+// Counts characters, not UTF-16 units, so that no character is split.
 const head120 = (text: string): string =>
   `${Array.from(text.slice(0, 240)).slice(0, 120).join('')}...`;

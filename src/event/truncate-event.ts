@@ -3,36 +3,37 @@ import { safePrefix } from './text/surrogates.ts';
 import { decodeEntry, encodeEntry, isDeep } from './entry-codec.ts';
 import type { AgentEvent, Entry, Frame } from './types.ts';
 
-/** What one entry may take in the log, and one frame in it. */
+/** The size limits of one entry in the log, and of one frame in it. */
 export const ENTRY_BYTES: number = 1 << 20;
 export const FRAME_BYTES: number = 16 << 10;
 
-/** Room for the number and the time that the log adds. */
+/** Reserved for the number and the time that the log adds. */
 const STAMP_BYTES = 128;
 
 /**
- * The event, or one that fits into an entry: frames over 16 KiB lose data and say their true size
- * in `bytes`; anything else over 1 MiB has its long strings cut with a note, and if that is not
- * enough, or it is nested too deeply, its payload (output, arguments, data, parts) replaced by a note. It stays as lawful as
- * it was: ids, names and blocks are untouched (`lawful` keeps blocks short by itself). The event
- * given is never changed. Large results belong behind a URL.
+ * Returns the event, or a shorter one that fits into an entry. A frame over 16 KiB loses data and
+ * gets its true size in `bytes`. Of any other event over 1 MiB, long strings are shortened and end
+ * with a note. If that is not enough, or the event is nested too deeply, a note replaces its payload
+ * (output, arguments, data, parts). A valid event stays valid: ids, names and blocks do not change
+ * (`normalizeAgent` keeps blocks short). The given event is never changed. Put large results behind
+ * a URL.
  */
 export function truncateEvent(event: AgentEvent): AgentEvent {
-  if (event.type === 'frame') return cutFrame(event);
+  if (event.type === 'frame') return truncateFrame(event);
   if (isSmall(event)) return event;
   const limit = ENTRY_BYTES - STAMP_BYTES;
   const line = lineOf(event);
   const bytes = Buffer.byteLength(line);
   const deep = isDeep(line);
   if (bytes <= limit && !deep) return event;
-  // Read back, it is a plain tree: no cycles to walk in, nothing shared with the agent.
-  const { event: plain } = decodeEntry(line) as unknown as { readonly event: AgentEvent };
-  if (deep) return withoutPayload(plain, bytes);
-  const shorter = shorten(plain, limit >> 4) as AgentEvent;
-  return sizeOf(shorter) <= limit ? shorter : withoutPayload(plain, bytes);
+  // Encoded and decoded, the event is a tree without cycles and shares nothing with the agent.
+  const { event: copy } = decodeEntry(line) as unknown as { readonly event: AgentEvent };
+  if (deep) return withoutPayload(copy, bytes);
+  const shorter = shorten(copy, limit >> 4) as AgentEvent;
+  return sizeOf(shorter) <= limit ? shorter : withoutPayload(copy, bytes);
 }
 
-// A character takes at most six bytes in JSON. Saves measuring the many small ones.
+// A character takes at most six bytes in JSON, so most events need not be encoded to be measured.
 function isSmall(event: AgentEvent): boolean {
   const most = (ENTRY_BYTES - 4096) / 6;
   if ('delta' in event) return event.delta.length < most;
@@ -66,7 +67,7 @@ const sizeOf = (value: object): number => Buffer.byteLength(lineOf(value)) - ENV
 const note = (bytes: number): string =>
   `[cut: ${bytes} bytes were too many or too deep for one entry]`;
 
-/** The same value, each string in it at most so long. */
+/** Returns the same value with each string shortened to at most `chars`. */
 function shorten(value: unknown, chars: number): unknown {
   if (typeof value === 'string')
     return value.length > chars
@@ -84,7 +85,7 @@ function shorten(value: unknown, chars: number): unknown {
   );
 }
 
-/** Fields that may hold anything, and what stands for them when they hold too much. */
+/** Replaces the fields that may have any content by a note. */
 function withoutPayload(event: AgentEvent, bytes: number): AgentEvent {
   const instead: Readonly<Record<string, unknown>> = {
     output: note(bytes),
@@ -102,7 +103,7 @@ function withoutPayload(event: AgentEvent, bytes: number): AgentEvent {
   return Object.fromEntries(kept) as AgentEvent;
 }
 
-function cutFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): AgentEvent {
+function truncateFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): AgentEvent {
   const { frame } = event;
   const line = lineOf(frame.data);
   const bytes = Buffer.byteLength(line) - ENVELOPE_BYTES;
@@ -114,19 +115,19 @@ function cutFrame(event: Extract<AgentEvent, { readonly type: 'frame' }>): Agent
   return { ...event, frame: short };
 }
 
-/** What tells one frame from another and joins a request to its response, for the page to draw; the rest is gone. */
+/** Keeps what identifies a frame and joins a request to its response, so that the page can show it. */
 function outline(data: JsonObject, bytes: number): JsonObject {
   const { request, response } = data;
   return {
-    ...words(data),
-    ...(isObject(request) && { request: words(request, ['subtype']) }),
-    ...(isObject(response) && { response: words(response, ['subtype', 'request_id']) }),
+    ...shortStrings(data),
+    ...(isObject(request) && { request: shortStrings(request, ['subtype']) }),
+    ...(isObject(response) && { response: shortStrings(response, ['subtype', 'request_id']) }),
     cut: note(bytes),
   };
 }
 
-/** The short strings of an object, or those of some names. */
-const words = (object: JsonObject, names?: readonly string[]): JsonObject =>
+/** The short strings of an object, or only those with the given names. */
+const shortStrings = (object: JsonObject, names?: readonly string[]): JsonObject =>
   Object.fromEntries(
     Object.entries(object)
       .filter(([key, value]) => key.length <= 64 && typeof value === 'string')

@@ -3,39 +3,52 @@ import type { Failure } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 
 /**
- * Called once per turn, and again with the same turn after it slept for a person or, if
- * `resumable`, died. A further call goes on where the log ends if it `continues`; otherwise it
- * starts over, and the run's earlier text is void. It may be sloppy, `lawful` repairs it; it must
- * not outlive `ctx.signal`.
+ * A function that gets a turn and yields events, usually an `async function*`. It is called once for
+ * each turn, and again with the same turn after it was suspended to wait for a person or, if it is
+ * `resumable`, after its process crashed. A further call goes on where the log ends if the agent
+ * `continues`; otherwise it starts over, and the earlier text of the run is void. The runner repairs
+ * its events (`normalizeAgent`). It must end when `ctx.signal` aborts.
+ *
+ * @example
+ * ```ts
+ * const echo: Agent = async function* (turn) {
+ *   for (const part of turn.parts)
+ *     if ('text' in part) yield { type: 'text.delta', id: 't', delta: part.text };
+ * };
+ * ```
  */
 export type Agent = ((turn: Turn, ctx: AgentContext) => AsyncIterable<AgentEvent>) & {
   readonly resumable?: boolean;
   readonly continues?: boolean;
 };
 
+/** Where log lines go. A method must not throw; if it does, the logger is no longer used. */
 export type Logger = Readonly<
   Record<'debug' | 'info' | 'warn' | 'error', (message: string, data?: JsonObject) => void>
 >;
 
+/** What an agent gets beside its turn. */
 export interface AgentContext {
   /**
-   * The reason is a DuolaneError: `canceled`, `timeout`, `suspended` (put to sleep) or `fenced`
-   * (say no more).
+   * Aborts when the agent must end, and when its run is over. The reason is a DuolaneError:
+   * `canceled`, `timeout`, `suspended` (the agent is called again later) or `fenced` (the claim is
+   * lost, so nothing more is written).
    */
   readonly signal: AbortSignal;
+  /** Asks a person, and resolves with the answer. The run may be suspended while it waits. */
   readonly ask: Ask;
   /** This task as the log had it when the run began: open calls, answers, session id. */
   readonly task: Snapshot;
-  /** Other tasks of the same context, owner and tenant, newest first: the memory of a conversation. */
+  /** The other tasks of the same context, owner and tenant, newest first: earlier conversation. */
   history(): AsyncIterable<Snapshot>;
   readonly logger: Logger;
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string };
 }
 
 /**
- * One thing a person sent. With `parts` it opens a run. With only `answers` it continues the run
- * that asked: a live one through its `ask`; an ended one, once nothing is pending, by calling the
- * agent again with the turn it was on.
+ * One message of a person. With `parts` it starts a run. With only `answers` it continues the run
+ * that asked: a live run gets them from `ask`; for a suspended run, the agent is called again with
+ * its turn once no question is pending.
  */
 export interface Turn {
   readonly agent: string;
@@ -44,36 +57,41 @@ export interface Turn {
   readonly owner?: string;
   readonly tenant?: string;
   readonly metadata?: JsonObject;
-  /** Unique per owner, tenant and agent; sent twice, it is the same turn of the same task. */
+  /** Unique for an owner, tenant and agent. The same id again is the same turn of the same task. */
   readonly messageId: string;
   readonly parts: readonly Part[];
   readonly answers?: readonly Answer[];
 }
 
+/** A piece of a message or an artifact: text, JSON data, a URL or bytes. */
 export type Part = (
   | { readonly text: string; readonly mediaType?: string }
   | { readonly data: unknown; readonly mediaType?: string }
   | { readonly url: string; readonly mediaType?: string; readonly filename?: string }
   | { readonly bytes: Uint8Array; readonly mediaType: string; readonly filename?: string }
 ) & {
-  /** What else the two ends have to say about it; nobody between reads it. */
+  /** Passed through between sender and receiver; no code in between reads it. */
   readonly metadata?: JsonObject;
 };
 
-/** What an agent yields. `at` (Unix ms) is stamped if absent; `path` names sub-agents, outermost first. */
+/**
+ * An event that an agent yields. `at` (Unix ms) is set if absent; `path` names the sub-agents that
+ * it comes from, outermost first.
+ */
 export type AgentEvent = AgentEventBody & {
   readonly at?: number;
   readonly path?: readonly string[];
 };
 
+/** The members of an event that depend on its type. */
 export type AgentEventBody =
   | {
       readonly type: 'run.started';
-      /** `messageId` of the turn that this run serves. */
+      /** `messageId` of the turn of this run. */
       readonly turn?: string;
-      /** From 1; a run that is called again starts again with attempt + 1. */
+      /** Counts from 1. When the agent is called again, the run starts again with attempt + 1. */
       readonly attempt?: number;
-      /** The run's earlier text is void. */
+      /** The earlier text of the run is void. */
       readonly discard?: boolean;
       readonly model?: string;
       readonly sessionId?: string;
@@ -86,7 +104,7 @@ export type AgentEventBody =
       readonly usage?: Usage;
       readonly firstChunkMs?: number;
     }
-  /** Of a model call. With `discard`, the text of this step is void. */
+  /** A model call is repeated. With `discard`, the text of this step is void. */
   | {
       readonly type: 'retry';
       readonly attempt: number;
@@ -155,14 +173,17 @@ export type AgentEventBody =
       readonly metadata?: JsonObject;
     }
   | { readonly type: 'input.required'; readonly request: InputRequest }
-  /** Control lane, for the page; never needed for correctness. */
+  /** A frame of the pipe of an agent CLI, for the page. No other part of the system needs it. */
   | { readonly type: 'frame'; readonly frame: Frame; readonly callId?: string }
   | { readonly type: 'custom'; readonly name: string; readonly data: unknown };
 
+/** How a run ends. */
 export type Outcome = 'completed' | 'failed' | 'canceled' | 'rejected' | 'input-required';
 
+/** Why a step ends. */
 export type FinishReason = 'stop' | 'tool-calls' | 'length' | 'content-filter' | 'error' | 'other';
 
+/** Tokens and cost. */
 export type Usage = Readonly<
   Partial<
     Record<
@@ -178,9 +199,9 @@ export type Usage = Readonly<
 >;
 
 /**
- * One line on the pipe of an agent CLI (`in` = CLI to host), and one line of a trace file.
- * `bytes`: the true size when `data` was cut for the log (over 16 KiB). `lost`: it could not be
- * written, nobody got this answer.
+ * One line on the pipe of an agent CLI (`in` = CLI to host), and one line of a trace file. `bytes`
+ * is the true size if `data` was truncated for the log (over 16 KiB). `lost`: the line could not be
+ * written, so the CLI did not get this response.
  */
 export interface Frame {
   readonly lane: 'message' | 'control';
@@ -192,23 +213,27 @@ export interface Frame {
 }
 
 /**
- * What is persisted: the agent's own lawful events, once, plus two notes that others may write.
- * Nothing of A2A; every output protocol is a pure encoder of this.
+ * What a log stores: the valid events of the agent, and the two notes that anyone may append. It has
+ * nothing of an output protocol; each of those is a pure encoder of these events.
  */
 export type TaskEvent = AgentEvent | Note;
 
-/** Written by anyone; everything else in a log has one writer, the claim. */
+/** An event that anyone may append. Every other event has one writer, the claim holder. */
 export type Note = (
   | { readonly type: 'turn.submitted'; readonly turn: Turn }
   | { readonly type: 'cancel.requested'; readonly reason?: string }
 ) & { readonly at?: number };
 
-/** 1-based, gap-free per task, the only number there is: SSE `id`, `Last-Event-ID`, append position. */
+/**
+ * The number of an entry: from 1, without gaps in a task. It is also the SSE `id`, `Last-Event-ID`
+ * and the position of an append.
+ */
 export type Seq = number;
 
-/** A stored, lawful event: what everyone but an agent reads. At most 1 MiB. */
+/** A stored, valid event with its number and time. It has at most 1 MiB. */
 export type Entry = TaskEvent & { readonly seq: Seq; readonly at: number };
 
+/** The state of a task: the last four are final. */
 export type TaskState =
   | 'submitted'
   | 'working'
@@ -219,6 +244,7 @@ export type TaskState =
   | 'canceled'
   | 'rejected';
 
+/** A result of a task. */
 export interface Artifact {
   readonly artifactId: string;
   readonly name?: string;
@@ -226,35 +252,36 @@ export interface Artifact {
   readonly metadata?: JsonObject;
 }
 
+/** A tool call that has not closed. */
 export interface OpenCall {
   readonly callId: string;
   readonly name: string;
   readonly args: unknown;
-  /** Its arguments were still arriving: the tool was never called, so nobody can finish this call. */
+  /** Its arguments are incomplete: the tool was never called, so the call can never be finished. */
   readonly partial?: true;
 }
 
-/** Where the open step and the open run began: what `advance` needs to void and to sum. */
+/** Where the open step and the open run began. `advance` needs it to discard text and sum usage. */
 export interface Mark {
   /** Length of `text` when the step began; `retry` with `discard` goes back to it. */
   readonly text: number;
   /** Usage of the task before this attempt of the run. */
   readonly usage?: Usage;
-  /** Between runs: how many turns had been submitted when the last one ended. */
+  /** Between runs: how many turns had been submitted when the last run ended. */
   readonly turns?: number;
 }
 
-/** What the agent has said to the person before: the text of a run, or a question that is no longer open. */
+/** An earlier message of the agent: the text of a run, or a question that is no longer open. */
 export interface SaidMessage {
   readonly kind: 'response' | 'question';
-  /** `messageId` of the turn whose run said it, or the id of the question. */
+  /** `messageId` of the turn whose run wrote it, or the id of the question. */
   readonly id: string;
   readonly text: string;
-  /** How many turns had been submitted by then: its place between them. */
+  /** How many turns had been submitted by then: its position between them. */
   readonly turns: number;
 }
 
-/** The fold of a log, kept small: closed calls and deltas are not in it. */
+/** The fold of a task's entries. It is small: it has no closed calls and no deltas. */
 export interface Snapshot {
   readonly task: string;
   readonly context: string;
@@ -269,41 +296,41 @@ export interface Snapshot {
   readonly running: boolean;
   readonly attempt: number;
   readonly sessionId?: string;
-  /** The first one; then all others, of a long conversation only the newest. */
+  /** The first turn, then the others; of a long conversation only the newest of these. */
   readonly turns: readonly Turn[];
-  /** How many turns are missing behind the first one; they are in the log. */
+  /** How many turns are missing after the first one. The log has them. */
   readonly omitted?: number;
   /** The turn of the open or last run. */
   readonly current?: Turn;
-  /** Turns with parts that no run has taken up yet. */
+  /** Turns with parts that have no run yet. */
   readonly unserved: readonly Turn[];
   readonly calls: readonly OpenCall[];
   readonly pending: readonly InputRequest[];
-  /** Not spent yet. */
+  /** Answers that are not spent. */
   readonly answers: readonly Answer[];
-  /** The questions of `answers`: an answer decides only what the person was shown. */
+  /** The questions of `answers`: an answer decides only the question that the person saw. */
   readonly answered?: readonly InputRequest[];
-  /** The text of the open or last run so far; what a sub-agent (`path`) says is not in it. */
+  /** The text of the open or last run so far, without that of sub-agents (`path`). */
   readonly text: string;
-  /** What was said before that, the oldest first; of a long conversation only the newest part. */
+  /** The earlier messages, oldest first; of a long conversation only the newest part. */
   readonly said?: readonly SaidMessage[];
   readonly artifacts: readonly Artifact[];
   /**
-   * What the last run that said any has said of them, however often its agent was called: the message id
-   * of its turn, and the ids in the order in which they were begun.
+   * The artifacts of the last run that wrote any, however often its agent was called: the message id
+   * of its turn, and the artifact ids in the order in which they were begun.
    */
   readonly delivered?: { readonly turn: string; readonly artifacts: readonly string[] };
-  /** Of all runs of the task. */
+  /** The usage of all runs of the task. */
   readonly usage?: Usage;
-  /** Of the last run, if it failed. */
+  /** The error of the last run, if it failed. */
   readonly error?: Failure;
-  /** Bookkeeping of `advance`; readers leave it alone. */
+  /** Bookkeeping of `advance`. Readers ignore it. */
   readonly mark?: Mark;
 }
 
 /**
- * An output protocol: pure, fed every entry from 1. Resuming after N is feeding 1..N and dropping
- * what comes out. The last output of entry N has the id `N`, an earlier one `N.k`. Ids and times
- * in it come from the entry, so a replay is identical.
+ * An output protocol as a pure function that gets every entry from 1 on. To resume after entry N,
+ * feed 1 to N and drop the output. The last output of entry N has the id `N`, an earlier one `N.k`.
+ * Ids and times in the output come from the entry, so a replay is identical.
  */
 export type Encoder<Out> = (entry: Entry) => readonly Out[];

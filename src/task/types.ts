@@ -281,7 +281,7 @@ export interface RunnerOptions {
    * How many all runs of this runner may hold together; by default a sixteenth of the heap limit. From
    * half of it no further run begins here, and a run that goes beyond it fails with `overloaded`.
    */
-  readonly maxHeldChars?: number;
+  readonly maxTotalChars?: number;
   /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
   readonly timeoutMs?: number;
   /** How often a run that died is called again before it is failed, lest it kill every replica in turn. */

@@ -105,7 +105,7 @@ test('1,000 streams of 160 KB live in a heap of 64 MB: each ends, and none is cu
         expect(text === said(task)).toBe(true);
       } else {
         expect(state).toBe('TASK_STATE_FAILED');
-        expect(reason).toContain('exceed maxHeldChars');
+        expect(reason).toContain('exceed maxTotalChars');
         // What was stored before it failed was sent.
         expect(said(task).startsWith(text)).toBe(true);
       }

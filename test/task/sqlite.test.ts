@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Worker } from 'node:worker_threads';
 import type { Entry, Snapshot, Turn } from '../../src/event/types.ts';
 import { type Claim, createRunner, openLog, sqliteLog } from '../../src/task/index.ts';
-import { heapShare } from '../../src/task/held-text.ts';
+import { heapShare } from '../../src/task/text-budget.ts';
 import { encodeSnapshot } from '../../src/task/store/line-codec.ts';
 import { sqliteDatabase, sqliteThread } from '../../src/task/sqlite/sqlite-log.ts';
 import { threadStore } from '../../src/task/sqlite/thread-store.ts';

@@ -3,7 +3,7 @@ import { advance } from '../../event/fold/advance.ts';
 import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Entry, Seq, Snapshot } from '../../event/types.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { partsChars } from '../../task/held-text.ts';
+import { partsChars } from '../../task/text-budget.ts';
 import type { TaskLog } from '../../task/types.ts';
 import { a2aEncoder, type TextOptions } from '../protocol/stream-encoder.ts';
 import { A2AError } from '../protocol/a2a-errors.ts';

@@ -50,7 +50,7 @@ function fold(...events: TaskEvent[]): Snapshot {
 }
 
 // Each entry copies the snapshot member by member: one that is forgotten there does not compile here, or is lost.
-test('an entry that changes nothing of a member leaves it as it is, whichever it is', () => {
+test('a member that an entry does not change stays the same object', () => {
   const one = turn();
   const full: Required<Snapshot> = {
     task: 't',
@@ -86,14 +86,14 @@ test('an entry that changes nothing of a member leaves it as it is, whichever it
   expect(next).toEqual({ ...full, seq: 8, updatedAt: 9 });
 });
 
-describe('what was said before', () => {
+describe('earlier messages', () => {
   const run = (id: string, text: string): TaskEvent[] => [
     submitted(id),
     { type: 'run.started', turn: id },
     said(text),
   ];
 
-  test('each run leaves its text when the next one starts, in its place between the turns', () => {
+  test('the text of a run becomes a message when the next one starts, at its position between the turns', () => {
     const done = ended('completed');
     const { said: before, text } = fold(
       ...run('m1', 'one'),
@@ -112,7 +112,7 @@ describe('what was said before', () => {
     expect(text).toBe('');
   });
 
-  test('a question that was answered stays as what was asked', () => {
+  test('an answered question stays as a message', () => {
     const request = { id: 'q', kind: 'question', message: 'Who?' } as const;
     const snapshot = fold(
       ...run('m1', ''),
@@ -122,7 +122,7 @@ describe('what was said before', () => {
     expect(snapshot.said).toEqual([{ kind: 'question', id: 'q', text: 'Who?', turns: 1 }]);
   });
 
-  test('a conversation without end is remembered from its newest end, by number and by size', () => {
+  test('a long conversation keeps its newest messages, by number and by size', () => {
     const talk = (count: number, text: string): Snapshot => {
       const turns = Array.from({ length: count }, (_, index) => `m${index}`);
       const runs = turns.flatMap((id) => [
@@ -139,7 +139,7 @@ describe('what was said before', () => {
   });
 });
 
-describe('a question that nobody waits for any more', () => {
+describe('a question without an asker', () => {
   const waits = (...ids: string[]): AgentEvent => ({
     type: 'run.finished',
     outcome: 'input-required',
@@ -147,14 +147,14 @@ describe('a question that nobody waits for any more', () => {
     pending: ids.map((id) => ({ id, kind: 'approval' })),
   });
 
-  test('is withdrawn when its run ends to wait without naming it', () => {
+  test('is withdrawn when its run ends as input-required without naming it', () => {
     const snapshot = fold(submitted(), started, asked('gone'), asked('kept'), waits('kept'));
     expect(snapshot.pending).toMatchObject([{ id: 'kept' }]);
     const served = advance(snapshot, { ...answered('m2', 'kept'), seq: 6, at: 0 } as Entry);
     expect([served.state, needsRun(served)]).toEqual(['working', true]);
   });
 
-  test('stays when a call that is open asked it', () => {
+  test('stays if an open call asked it', () => {
     const { pending } = fold(
       submitted(),
       started,
@@ -190,14 +190,14 @@ describe('the fold', () => {
     expect(end).toMatchObject({ createdAt: 1000, firstTextAt: 1002, updatedAt: 1004 });
   });
 
-  test('keeps what a sub-agent says out of the text', () => {
+  test('keeps the text of a sub-agent out of the text', () => {
     const inner = { ...said('psst'), path: ['helper'] } as AgentEvent;
     const snapshot = fold(submitted(), started, inner);
     expect(snapshot.text).toBe('');
     expect(snapshot.firstTextAt).toBeUndefined();
   });
 
-  test('a retry with discard voids the text of its step and no more', () => {
+  test('a retry with discard drops the text of its step only', () => {
     const retry = (discard: boolean): AgentEvent => ({
       type: 'retry',
       attempt: 2,
@@ -227,7 +227,7 @@ describe('the fold', () => {
     expect(fold(submitted(), started, said('a'), again(true), said('b')).text).toBe('b');
   });
 
-  test('usage is summed over steps and runs, and an end speaks for its attempt only', () => {
+  test('usage is summed over steps and runs, and an end has the total of its attempt', () => {
     const step = (inputTokens: number): AgentEvent => ({
       type: 'step.finished',
       step: 1,
@@ -299,7 +299,7 @@ describe('waiting for a person', () => {
     expect(fold(submitted(), started, auth).state).toBe('auth-required');
   });
 
-  test('an answer is spent when its call closes, any other when its run ends for good', () => {
+  test('an answer is spent when its call closes, any other when its run ends and does not wait', () => {
     const all = [...asking, answered('m2', 'c1/ok', 'm1/why')];
     const closed = fold(...all, completed('c1'));
     expect(closed.answers.map((answer) => answer.id)).toEqual(['m1/why']);
@@ -307,12 +307,12 @@ describe('waiting for a person', () => {
     expect(fold(...all, completed('c1'), ended('completed')).answers).toEqual([]);
   });
 
-  test('closing the call that asked takes its question back', () => {
+  test('closing the call that asked withdraws its question', () => {
     const closed = fold(submitted(), started, called('c1'), asked('c1/ok'), completed('c1'));
     expect(closed).toMatchObject({ state: 'working', pending: [] });
   });
 
-  test('a sleeping task needs a run once nothing is pending, with the turn that it was on', () => {
+  test('a suspended task needs a run of its turn once nothing is pending', () => {
     const asleep = [...asking, ended('input-required')];
     expect(fold(...asleep)).toMatchObject({ state: 'input-required', running: false });
     expect(needsRun(fold(...asleep))).toBe(false);
@@ -321,7 +321,7 @@ describe('waiting for a person', () => {
     expect(nextTurn(awake)?.messageId).toBe('m1');
   });
 
-  test('another turn leaves the questions of the sleeping run, but not those of its open calls', () => {
+  test('another turn drops the questions of the suspended run, but not those of its open calls', () => {
     const asleep = [...asking, ended('input-required'), submitted('m2')];
     expect(nextTurn(fold(...asleep))?.messageId).toBe('m2');
     const next = fold(...asleep, { type: 'run.started', turn: 'm2', attempt: 1 });
@@ -337,7 +337,7 @@ describe('the end', () => {
     expect(fold(submitted(), started, submitted('m2'), ended('failed')).state).toBe('submitted');
   });
 
-  test('a cancel is final whatever waits', () => {
+  test('a cancel is final even if a turn is unserved', () => {
     const cancel: TaskEvent = { type: 'cancel.requested' };
     const open = fold(submitted(), started, submitted('m2'), cancel);
     expect(open).toMatchObject({ state: 'working', canceling: true });
@@ -348,7 +348,7 @@ describe('the end', () => {
   });
 });
 
-describe('the contract refuses', () => {
+describe('the entry rules refuse', () => {
   const cancel: TaskEvent = { type: 'cancel.requested' };
   const cases: [string, TaskEvent[], RegExp][] = [
     ['an event before its run', [submitted(), said('x')], /none is open/],
@@ -358,13 +358,13 @@ describe('the contract refuses', () => {
       [submitted(), submitted('m2'), started, { ...started, turn: 'm2' } as never],
       /m1 has not ended/,
     ],
-    ['the same attempt twice', [submitted(), started, started], /attempt 1 was there/],
+    ['the same attempt twice', [submitted(), started, started], /higher number than 1/],
     [
       'a run of an unknown turn',
       [submitted(), { type: 'run.started', turn: 'no' }],
       /message id no/,
     ],
-    ['a message sent twice', [submitted(), submitted()], /m1 is in the log already/],
+    ['a message sent twice', [submitted(), submitted()], /already has message m1/],
     ['a turn of another task', [submitted(), submitted('m2', { task: 'u' })], /for task u/],
     ['a delta after a cancel', [submitted(), started, cancel, said('x')], /no delta follows/],
     [
@@ -384,23 +384,27 @@ describe('the contract refuses', () => {
       /close it first/,
     ],
     ['a question asked twice', [submitted(), started, asked('q'), asked('q')], /pending already/],
-    ['a wait for nobody', [submitted(), started, ended('input-required')], /asks nobody/],
+    [
+      'a wait without a question',
+      [submitted(), started, ended('input-required')],
+      /without an open question/,
+    ],
   ];
   test.each(cases)('%s', (_name, events, rule) => {
     const { code, message } = refusal(...events);
     expect(code).toBe('invalid');
     expect(message).toMatch(rule);
-    expect(message).toMatch(/entry \d+ \(.+\) of task t is unlawful/);
+    expect(message).toMatch(/invalid entry \d+ \(.+\) of task t: /);
   });
 
   test('anything after the end, with closed', () => {
     const { code, message } = refusal(submitted(), started, ended('completed'), submitted('m2'));
     expect(code).toBe('closed');
-    expect(message).toContain('it is completed');
+    expect(message).toContain('ended as completed');
   });
 
   test('a gap, and a log that does not begin with a turn', () => {
     expect(() => advance(fold(submitted()), { ...started, seq: 3, at: 0 })).toThrow(/without gaps/);
-    expect(() => advance(undefined, { ...started, seq: 1, at: 0 })).toThrow(/begins with/);
+    expect(() => advance(undefined, { ...started, seq: 1, at: 0 })).toThrow(/must begin with/);
   });
 });

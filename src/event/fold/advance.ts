@@ -6,26 +6,36 @@ import type { Entry, Outcome, SaidMessage, Snapshot, TaskState, Turn, Usage } fr
 import { addTurn, countTurns, turnOf } from './turns.ts';
 import { addUsage } from '../usage.ts';
 
-const MAX_SAID = 100;
-const MAX_SAID_CHARS = 256 * 1024;
+const MAX_MESSAGES = 100;
+const MAX_MESSAGE_CHARS = 256 * 1024;
 
 type Draft = { -readonly [Field in keyof Snapshot]: Snapshot[Field] };
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
 /**
- * Fold and contract in one pure function, for stores, runner, server, replay and doctor: the task
- * after one more entry. Throws `invalid` on an unlawful entry, naming the rule, and `closed` after
- * the final one; the snapshot given stays as it was. A snapshot is plain JSON (but for `bytes`
- * parts), so folding may stop, be stored and go on elsewhere.
+ * Folds one entry: returns the snapshot of the task after it. Stores, runner, server, replay and
+ * doctor all use this one pure function. It throws `invalid` for an entry that breaks a rule, and
+ * names the rule, and `closed` for an entry after the final one; the given snapshot does not change.
+ * A snapshot is plain JSON (except for `bytes` parts), so a fold may stop, be stored and go on in
+ * another process.
  *
- * turn.submitted: submitted. run.started: working. input.required: input- or auth-required until
- * all is answered. run.finished: its outcome, final unless a turn is unserved (canceled always
- * is). After cancel.requested: no delta, and the only outcome is canceled. A call may stay open
- * over an end as input-required; any other end closes it first. An answer is spent when its call
- * (`<callId>/…`) closes, any other when its run ends for good. A question is withdrawn when its
- * call closes, or its run ends without naming it.
+ * - turn.submitted: submitted. run.started: working.
+ * - input.required: input-required or auth-required, until every question is answered.
+ * - run.finished: its outcome. It is final unless a turn is unserved; canceled is always final.
+ * - cancel.requested: no delta may follow, and the only outcome is canceled.
+ * - A call may stay open over an end as input-required; any other end must close it first.
+ * - An answer is spent when its call (`<callId>/…`) closes; any other answer, when its run ends and
+ *   does not wait.
+ * - A question is withdrawn when its call closes, or when its run ends without naming it.
  *
- * One entry costs what it changes: no list of closed calls, parts or text is copied.
+ * An entry costs only what it changes: no list of closed calls, parts or text is copied.
+ *
+ * @example
+ * ```ts
+ * let task: Snapshot | undefined;
+ * for await (const entry of log.read('t1', 0)) task = advance(task, entry);
+ * console.log(task?.state, task?.text);
+ * ```
  */
 export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot {
   if (!snapshot) return begin(entry);
@@ -33,11 +43,11 @@ export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot 
   if (isFinal(state))
     throw new DuolaneError(
       'closed',
-      `${where(snapshot, entry)} comes after the end: it is ${state}`,
+      `cannot append ${where(snapshot, entry)}: the task has ended as ${state}`,
     );
   const rule = entryViolation(snapshot, entry);
   if (rule !== undefined)
-    throw new DuolaneError('invalid', `${where(snapshot, entry)} is unlawful: ${rule}`);
+    throw new DuolaneError('invalid', `invalid ${where(snapshot, entry)}: ${rule}`);
   const draft = copy(snapshot);
   draft.seq = entry.seq;
   draft.updatedAt = entry.at;
@@ -48,7 +58,7 @@ export function advance(snapshot: Snapshot | undefined, entry: Entry): Snapshot 
 const where = ({ task }: Snapshot, { seq, type }: Entry): string =>
   `entry ${seq} (${type}) of task ${task}`;
 
-/** Member by member, and always in this order: a spread of objects of many shapes costs ten times that. */
+/** Copies by member, always in this order: a spread of objects of many shapes costs ten times more. */
 function copy(from: Snapshot): Draft {
   const draft: Draft = {
     task: from.task,
@@ -83,15 +93,18 @@ function copy(from: Snapshot): Draft {
   return draft;
 }
 
-/** The turn that the agent is called with next; nothing if the task waits, is canceled or has ended. */
+/**
+ * Returns the turn that the agent is called with next. Undefined if the task waits, is being
+ * canceled, or has ended.
+ */
 export function nextTurn(snapshot: Snapshot): Turn | undefined {
   if (isFinal(snapshot.state) || snapshot.canceling) return undefined;
-  // Not running and yet working: it slept, and everything that it asked is answered.
+  // Working without a run: the run was suspended, and every question is answered now.
   if (snapshot.running || snapshot.state === 'working') return snapshot.current;
   return snapshot.unserved[0];
 }
 
-/** Whether somebody must claim the task: a turn is unserved, a wait answered, a run or a cancel open. */
+/** Whether a runner must claim the task: for a turn, an answered wait, an open run or a cancel. */
 export const needsRun = (snapshot: Snapshot): boolean =>
   !isFinal(snapshot.state) && (snapshot.canceling || nextTurn(snapshot) !== undefined);
 
@@ -99,7 +112,7 @@ function begin(entry: Entry): Snapshot {
   if (entry.type !== 'turn.submitted' || entry.seq !== 1)
     throw new DuolaneError(
       'invalid',
-      `entry ${entry.seq} (${entry.type}) is unlawful: a task begins with turn.submitted as entry 1`,
+      `invalid entry ${entry.seq} (${entry.type}): a task must begin with turn.submitted as entry 1`,
     );
   const { turn, at } = entry;
   const draft: Draft = {
@@ -176,11 +189,11 @@ function submit(draft: Draft, turn: Turn): void {
   draft.turns = turns;
   if (omitted > 0) draft.omitted = omitted;
   if (turn.parts.length > 0) draft.unserved = [...draft.unserved, turn];
-  // The first answer to an open question counts; any other has nobody who waits for it.
+  // The first answer to an open question counts. Any other answers nothing, and is ignored.
   const asked = new Set(draft.pending.map((request) => request.id));
-  const heard = (turn.answers ?? []).filter((answer) => asked.delete(answer.id));
-  if (heard.length === 0) return;
-  draft.answers = [...draft.answers, ...heard];
+  const given = (turn.answers ?? []).filter((answer) => asked.delete(answer.id));
+  if (given.length === 0) return;
+  draft.answers = [...draft.answers, ...given];
   const [open, closed] = split(draft.pending, (request) => asked.has(request.id));
   draft.pending = open;
   draft.answered = [...(draft.answered ?? []), ...closed];
@@ -235,7 +248,8 @@ function finish(draft: Draft, entry: Of<'run.finished'>): void {
   draft.state = ending(draft, entry.outcome);
 }
 
-// What neither the end names nor an open call waits for was withdrawn: nobody would hear its answer.
+// Drops the questions that neither the end names nor an open call waits for: the run that would take
+// their answers is over.
 function stillAsked(
   { pending, calls }: Draft,
   named: readonly InputRequest[],
@@ -247,12 +261,12 @@ function stillAsked(
   );
 }
 
-/** A long conversation is remembered from its newest end. */
-function remember(draft: Draft, said: SaidMessage): void {
-  const all = [...(draft.said ?? []), said];
+/** Keeps what the agent said; of a long conversation only the newest part. */
+function remember(draft: Draft, message: SaidMessage): void {
+  const all = [...(draft.said ?? []), message];
   let chars = 0;
-  const first = all.findLastIndex(({ text }) => (chars += text.length) > MAX_SAID_CHARS);
-  draft.said = all.slice(Math.max(first + 1, all.length - MAX_SAID));
+  const first = all.findLastIndex(({ text }) => (chars += text.length) > MAX_MESSAGE_CHARS);
+  draft.said = all.slice(Math.max(first + 1, all.length - MAX_MESSAGES));
 }
 
 function split<T>(items: readonly T[], holds: (item: T) => boolean): [T[], T[]] {
@@ -261,7 +275,8 @@ function split<T>(items: readonly T[], holds: (item: T) => boolean): [T[], T[]] 
   return [yes, no];
 }
 
-// Steps were summed as they came; what the end says about a field is the whole of this attempt.
+// The sum of the steps is in the usage already. A field that the end has is the total of this
+// attempt, so it replaces that sum.
 function totals(before: Usage = {}, attempt: Usage): Usage {
   const fields = Object.keys(attempt) as (keyof Usage)[];
   return Object.fromEntries(
@@ -269,7 +284,7 @@ function totals(before: Usage = {}, attempt: Usage): Usage {
   );
 }
 
-// A turn that nobody has served yet keeps the task open, unless the task was canceled.
+// A turn without a run keeps the task open, unless the task was canceled.
 function ending({ unserved }: Draft, outcome: Exclude<Outcome, 'input-required'>): TaskState {
   return unserved.length > 0 && outcome !== 'canceled' ? 'submitted' : outcome;
 }

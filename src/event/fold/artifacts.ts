@@ -3,8 +3,9 @@ import type { AgentEvent, Artifact, Part } from '../types.ts';
 type ArtifactEvent = Extract<AgentEvent, { readonly type: 'artifact' }>;
 
 /**
- * The artifacts after one more event: replaced, or longer by its parts with `append`. Appending
- * costs the same however long the artifact is: the joined list is made when somebody reads it.
+ * Returns the artifacts after one more event, which replaces its artifact or, with `append`, adds
+ * its parts. Appending costs the same however long the artifact is: the joined list of parts is made
+ * when it is read first.
  */
 export function putArtifact(
   artifacts: readonly Artifact[],
@@ -23,7 +24,7 @@ export function putArtifact(
   return artifacts.with(index, event.append ? appended(known, fields) : fields);
 }
 
-/** What an appended artifact adds, and to what; gone once its list was read and so made. */
+/** What an appended artifact adds, and to what. Deleted once the joined list is made. */
 interface Tail {
   readonly before: Artifact;
   readonly parts: readonly Part[];
@@ -51,11 +52,11 @@ function appended(before: Artifact, more: Artifact): Artifact {
 
 function joined(artifact: Artifact): readonly Part[] {
   const pieces: (readonly Part[])[] = [];
-  let whole = artifact;
-  for (let tail = tails.get(whole); tail; tail = tails.get(whole)) {
+  let first = artifact;
+  for (let tail = tails.get(first); tail; tail = tails.get(first)) {
     pieces.push(tail.parts);
-    whole = tail.before;
+    first = tail.before;
   }
-  pieces.push(whole.parts);
+  pieces.push(first.parts);
   return pieces.toReversed().flat();
 }

@@ -9,29 +9,34 @@ const FINAL: ReadonlySet<string> = new Set<Outcome>([
   'rejected',
 ]);
 
-/** Whether nothing can follow: no entry, no turn, no run. */
+/** Whether the state is final: no entry, no turn and no run can follow. */
 export const isFinal = (state: TaskState): boolean => FINAL.has(state);
 
-/** Pieces of something that is still being said; none may follow a request to cancel. */
+/** Whether the event is a piece of a text or of arguments; none may follow a cancel request. */
 export const isDelta = (event: { readonly type: string }): boolean =>
   event.type === 'text.delta' || event.type === 'reasoning.delta' || event.type === 'tool.args';
 
-/** Whether a question, or its answer, is of this call. */
+/** Whether the id of a question or an answer belongs to this call. */
 export const belongsTo = (id: string, callId: string): boolean => id.startsWith(`${callId}/`);
 
+/** The questions and answers that a run finds when it starts. */
+export interface OpeningState {
+  /** Whether the turn had a run before, which was suspended or interrupted. */
+  readonly again: boolean;
+  readonly pending: Snapshot['pending'];
+  readonly answers: Snapshot['answers'];
+  /** The questions of `answers`. */
+  readonly answered: readonly InputRequest[];
+}
+
 /**
- * What a run of this turn finds. The same turn again goes on with all of it. With another turn the
- * run that slept is over, and only the questions of calls that it left open still count.
+ * Returns what a run of this turn finds. A further run of the same turn goes on with everything. A
+ * run of another turn ends the suspended one, and keeps only the questions of calls that are open.
  */
 export function openingState(
   { current, pending, answers, answered = [], calls }: Snapshot,
   messageId: string | undefined,
-): {
-  readonly again: boolean;
-  readonly pending: Snapshot['pending'];
-  readonly answers: Snapshot['answers'];
-  readonly answered: readonly InputRequest[];
-} {
+): OpeningState {
   if (current !== undefined && current.messageId === messageId)
     return { again: true, pending, answers, answered };
   const open = ({ id }: { readonly id: string }): boolean =>
@@ -44,29 +49,29 @@ export function openingState(
   };
 }
 
-/** Which rule forbids this entry here, in words; nothing if it is lawful. */
+/** Returns the rule that forbids this entry after the snapshot; undefined if the entry is valid. */
 export function entryViolation(snapshot: Snapshot, entry: Entry): string | undefined {
   if (entry.seq !== snapshot.seq + 1)
     return `entries are numbered without gaps: after ${snapshot.seq} comes ${snapshot.seq + 1}`;
-  if (entry.type === 'turn.submitted') return objectionToTurn(snapshot, entry.turn);
+  if (entry.type === 'turn.submitted') return turnViolation(snapshot, entry.turn);
   if (entry.type === 'cancel.requested') return undefined;
-  if (entry.type === 'run.started') return objectionToStart(snapshot, entry);
+  if (entry.type === 'run.started') return startViolation(snapshot, entry);
   if (!snapshot.running && !(snapshot.canceling && isEnd(entry)))
     return 'a run opens with run.started, and none is open';
   if (snapshot.canceling && isDelta(entry)) return 'no delta follows cancel.requested';
-  return objectionInRun(snapshot, entry);
+  return runViolation(snapshot, entry);
 }
 
-// A cancel ends a task between runs too; then only its open calls and its end are written.
+// A cancel may end a task between runs: then only its open calls and its end are written.
 const isEnd = ({ type }: Entry): boolean => type === 'tool.failed' || type === 'run.finished';
 
-function objectionToTurn(snapshot: Snapshot, turn: Snapshot['turns'][number]): string | undefined {
+function turnViolation(snapshot: Snapshot, turn: Snapshot['turns'][number]): string | undefined {
   if (turn.task !== snapshot.task) return `the turn is for task ${turn.task}`;
-  if (turnOf(snapshot, turn.messageId)) return `message ${turn.messageId} is in the log already`;
+  if (turnOf(snapshot, turn.messageId)) return `the log already has message ${turn.messageId}`;
   return undefined;
 }
 
-function objectionToStart(
+function startViolation(
   snapshot: Snapshot,
   { turn, attempt }: Extract<Entry, { readonly type: 'run.started' }>,
 ): string | undefined {
@@ -76,11 +81,11 @@ function objectionToStart(
   const same = turn === undefined ? running : turn === current?.messageId;
   if (running && !same) return `the run of message ${current?.messageId} has not ended`;
   if (same && attempt !== undefined && attempt <= snapshot.attempt)
-    return `a run that starts again counts on: attempt ${snapshot.attempt} was there, got ${attempt}`;
+    return `a further attempt must have a higher number than ${snapshot.attempt}, got ${attempt}`;
   return undefined;
 }
 
-function objectionInRun(snapshot: Snapshot, entry: Entry): string | undefined {
+function runViolation(snapshot: Snapshot, entry: Entry): string | undefined {
   switch (entry.type) {
     case 'tool.started':
     case 'tool.called': {
@@ -101,19 +106,19 @@ function objectionInRun(snapshot: Snapshot, entry: Entry): string | undefined {
         ? `question ${entry.request.id} is pending already`
         : undefined;
     case 'run.finished':
-      return objectionToEnd(snapshot, entry.outcome);
+      return endViolation(snapshot, entry.outcome);
     default:
       return undefined;
   }
 }
 
-function objectionToEnd(snapshot: Snapshot, outcome: Outcome): string | undefined {
+function endViolation(snapshot: Snapshot, outcome: Outcome): string | undefined {
   if (snapshot.canceling && outcome !== 'canceled')
     return `after cancel.requested a run ends as canceled, not as ${outcome}`;
   const waits = outcome === 'input-required';
   const open = snapshot.calls.find((call) => call.partial || !waits);
   if (open) return `call ${open.callId} is open; close it first`;
   if (waits && snapshot.pending.length === 0 && snapshot.answers.length === 0)
-    return 'the run asks nobody, so it cannot end as input-required';
+    return 'a run without an open question cannot end as input-required';
   return undefined;
 }

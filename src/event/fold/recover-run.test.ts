@@ -30,7 +30,7 @@ const types = (events: readonly AgentEvent[]): string[] =>
     event.type === 'run.finished' ? `${event.type} ${event.outcome}` : event.type,
   );
 
-describe('settle', () => {
+describe('recoverRun', () => {
   test('a cancel ends as canceled, its calls closed', () => {
     const lost = fold([...opening, cancel]);
     const events = recoverRun(lost, { resumable: true });
@@ -39,7 +39,7 @@ describe('settle', () => {
     expect(fold(events, lost).state).toBe('canceled');
   });
 
-  test('a wait never fails: the task sleeps, the call that waits stays open', () => {
+  test('a wait never fails: the task waits, and its call stays open', () => {
     const lost = fold([...opening, asked]);
     const events = recoverRun(lost, {});
     expect(types(events)).toEqual(['tool.failed', 'run.finished input-required']);
@@ -49,7 +49,7 @@ describe('settle', () => {
     expect(needsRun(asleep)).toBe(false);
   });
 
-  test('an answer that nobody took up yet is not lost: the agent is called again', () => {
+  test('an answer that no run has used is not lost: the agent is called again', () => {
     const answer: TaskEvent = {
       type: 'turn.submitted',
       turn: {
@@ -67,21 +67,21 @@ describe('settle', () => {
     expect(needsRun(after)).toBe(true);
   });
 
-  test('a resumable run loses its calls and goes on', () => {
+  test('a resumable run fails its calls and goes on', () => {
     const lost = fold(opening);
     const after = fold(recoverRun(lost, { resumable: true }), lost);
     expect(after).toMatchObject({ running: true, calls: [], text: 'so far' });
     expect(needsRun(after)).toBe(true);
   });
 
-  test('any other fails as interrupted, with the text so far', () => {
+  test('any other run fails as interrupted, with the text so far', () => {
     const lost = fold(opening);
     const events = recoverRun(lost, {});
     expect(events.at(-1)).toMatchObject({ outcome: 'failed', text: 'so far' });
     expect(fold(events, lost)).toMatchObject({ state: 'failed', error: { code: 'interrupted' } });
   });
 
-  test('between runs there is nothing to settle but a cancel', () => {
+  test('between runs only a cancel is recovered', () => {
     const waiting = fold(opening.slice(0, 1));
     expect(recoverRun(waiting, {})).toEqual([]);
     expect(types(recoverRun({ ...waiting, canceling: true }, {}))).toEqual([
@@ -90,7 +90,7 @@ describe('settle', () => {
   });
 });
 
-describe('amend', () => {
+describe('rebaseEvents', () => {
   const batch: AgentEvent[] = [
     { type: 'text.delta', id: 'y', delta: 'late' },
     { type: 'text.end', id: 'y', text: 'late' },
@@ -104,7 +104,7 @@ describe('amend', () => {
     { type: 'run.finished', outcome: 'input-required', text: 'late', usage: { inputTokens: 1 } },
   ];
 
-  test('makes a batch lawful that a cancel has overtaken', () => {
+  test('makes a batch valid after a cancel', () => {
     const canceling = fold([...opening, cancel]);
     const events = rebaseEvents(canceling, batch);
     expect(types(events)).toEqual([
@@ -134,7 +134,7 @@ describe('amend', () => {
     );
   });
 
-  test('leaves every other batch alone', () => {
+  test('does not change any other batch', () => {
     expect(rebaseEvents(fold(opening), batch)).toBe(batch);
   });
 });

@@ -4,15 +4,20 @@ import { belongsTo, isDelta } from './entry-rules.ts';
 import type { Agent, AgentEvent, OpenCall, Snapshot } from '../types.ts';
 import { usageSince } from '../usage.ts';
 
-/** What a canceled run says last. */
+/** The text of a canceled run's end. */
 export const CANCELED_TEXT = 'Response stopped.';
 
 /**
- * What is appended to a run that lost its owner, the one table for it: lawful after `snapshot`.
- * Canceling: open calls fail, canceled. A person is awaited, or has answered and the answer is not
- * spent: run.finished input-required (a wait never fails), so the agent is called again once
- * nothing is pending. Resumable: open calls fail `interrupted`, then the agent is called again.
- * Else: failed `interrupted`. Between runs there is nothing to settle but a cancel.
+ * Returns the events that end or continue a run whose claim holder is gone. They are valid after
+ * `snapshot`.
+ *
+ * - Canceling: open calls fail, and the run ends as canceled.
+ * - A question is open, or an answer is not spent: the run ends as input-required, since a wait must
+ *   not fail. The agent is called again once nothing is pending.
+ * - The agent is resumable: open calls fail as `interrupted`, then the agent is called again.
+ * - Otherwise the run fails as `interrupted`.
+ *
+ * Between runs there is nothing to recover except a cancel.
  */
 export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>): AgentEvent[] {
   const { calls, text } = snapshot;
@@ -24,7 +29,8 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>):
       { type: 'run.finished', outcome: 'canceled', text: CANCELED_TEXT, ...usage },
     ];
   if (!snapshot.running) return [];
-  // Nobody can finish a call whose arguments were still coming, so nothing waits for it.
+  // A call whose arguments were still arriving can never be finished, so the task does not wait for
+  // its questions.
   const unmade = calls.filter((call) => call.partial);
   const waits = ({ id, callId }: { readonly id: string; readonly callId?: string }): boolean =>
     !unmade.some((call) => call.callId === callId || belongsTo(id, call.callId));
@@ -46,9 +52,9 @@ export function recoverRun(snapshot: Snapshot, agent: Pick<Agent, 'resumable'>):
 }
 
 /**
- * A batch that lost the race against a note, made lawful again after `snapshot`, which has that
- * note: once a cancel is in the log, deltas and the ends of their blocks are dropped, and the end
- * of the run becomes canceled with every open call closed. Any other batch comes back as it is.
+ * Adapts a batch of events to a note that was appended before it; `snapshot` includes that note.
+ * After a cancel, deltas and the ends of their blocks are dropped, and the end of the run becomes
+ * canceled, with every open call closed. Any other batch is returned as it is.
  */
 export function rebaseEvents(
   snapshot: Snapshot,
@@ -76,7 +82,7 @@ export function rebaseEvents(
   });
 }
 
-/** Every call closed with one reason: what an end owes the calls that it leaves. */
+/** Returns a `tool.failed` for each call: an end must close the calls that are open. */
 export function failOpenCalls(
   calls: Iterable<Pick<OpenCall, 'callId' | 'name'>>,
   code: ErrorCode,

@@ -12,7 +12,7 @@ const turn = (id: number, text = 'hi'): Turn => ({
   parts: [{ text }],
 });
 
-test('a conversation of any length keeps its first turn, its last and the newest before it', () => {
+test('a long conversation keeps its first turn, its last turn and the newest ones before it', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(100_000), { maxLength: 250 }), (sizes) => {
       let kept: Pick<Snapshot, 'turns' | 'omitted'> = { turns: [turn(0)] };
@@ -48,7 +48,7 @@ test('a task of a thousand turns has a snapshot no larger than one of some hundr
   expect(snapshot).toMatchObject({ omitted: 900, current: { messageId: 'm999' } });
 });
 
-test('a turn that waits in a long queue is served though it is not among the newest', () => {
+test('a turn in a long queue gets its run although it is not among the newest', () => {
   let snapshot: Snapshot | undefined;
   const entries = [
     ...Array.from({ length: 300 }, (_, id) => ({ type: 'turn.submitted', turn: turn(id) })),

@@ -3,13 +3,13 @@ import type { Part, Snapshot, Turn } from '../types.ts';
 const MAX_TURNS = 100;
 const MAX_TURN_CHARS = 256 * 1024;
 
-/** How many turns were submitted, those included that the snapshot does not have any more. */
+/** Returns how many turns were submitted, including those that the snapshot no longer has. */
 export const countTurns = ({ turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>): number =>
   turns.length + omitted;
 
 /**
- * One more turn. The first one stays, since it says whose task it is and what it is about, and so
- * does the last one; between them a long conversation is remembered from its newest end.
+ * Adds a turn. The first turn is always kept, since it has the owner and the subject of the task,
+ * and so is the last one. Between them, a long conversation keeps its newest turns.
  */
 export function addTurn(
   { turns, omitted = 0 }: Pick<Snapshot, 'turns' | 'omitted'>,
@@ -24,7 +24,7 @@ export function addTurn(
   return { turns: [first, ...later.slice(dropped)], omitted: omitted + dropped };
 }
 
-/** The turn with that message id, if a run of it may begin or go on. */
+/** Returns the turn with this message id, if a run of it may start or go on. */
 export const turnOf = (
   { unserved, current, turns }: Pick<Snapshot, 'unserved' | 'current' | 'turns'>,
   messageId: string | undefined,
@@ -38,7 +38,7 @@ const withId = (turns: readonly Turn[], messageId: string | undefined): Turn | u
 const charsOf = ({ parts }: Turn): number =>
   parts.reduce((chars, part) => chars + lengthOf(part), 0);
 
-// Roughly: data has no length of its own, and an entry has its limit.
+// Roughly: data has no length of its own, and an entry has a size limit.
 function lengthOf(part: Part): number {
   if ('text' in part) return part.text.length;
   return 'bytes' in part ? part.bytes.length : 1024;

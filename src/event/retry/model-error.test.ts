@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { modelError } from './model-error.ts';
 
-test('words about a network are no trouble of the network', () => {
+test('a message about networks is not a network error', () => {
   for (const message of [
     'social network policy denied',
     'the contract was terminated',
@@ -14,7 +14,7 @@ test('words about a network are no trouble of the network', () => {
     });
 });
 
-test('what fetch and sockets say is trouble of the network, and retried', () => {
+test('messages of fetch and sockets are network errors, and retried', () => {
   for (const message of [
     'terminated',
     'fetch failed',

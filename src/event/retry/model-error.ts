@@ -1,7 +1,7 @@
 import { DuolaneError, type ErrorCode } from '../../errors.ts';
-import { isObject } from '../../json.ts';
+import { asObject, asString, isObject } from '../../json.ts';
 
-/** An HTTP status of a model provider, or of an agent's server, as one of our codes. */
+/** Maps an HTTP status of a model provider, or of an agent's server, to one of our codes. */
 export function codeOfStatus(status: number): ErrorCode {
   if (status === 429) return 'rate_limited';
   if (status === 529 || status === 503) return 'overloaded';
@@ -13,7 +13,7 @@ export function codeOfStatus(status: number): ErrorCode {
   return 'invalid';
 }
 
-/** Names that providers, and agent CLIs, use instead of a status. */
+/** The status that providers and agent CLIs mean by a name. */
 const NAMED: Readonly<Record<string, number>> = {
   rate_limit_error: 429,
   rate_limit_exceeded: 429,
@@ -33,13 +33,13 @@ const NAMED: Readonly<Record<string, number>> = {
   invalid_request: 400,
 };
 
-/** A status, or the name that stands in its place, as one of our codes; undefined if neither is known. */
+/** Maps a status, or the name that stands for it, to one of our codes; undefined if both are unknown. */
 export function codeOfModel(status: number | undefined, name: string): ErrorCode | undefined {
   const known = status ?? NAMED[name];
   return known === undefined ? undefined : codeOfStatus(known);
 }
 
-/** `Retry-After` in seconds or as a date, in ms from now. */
+/** Parses `Retry-After`, in seconds or as a date, to ms from now. */
 export function retryAfterMs(value: string | null | undefined, now: number): number | undefined {
   if (value === null || value === undefined || value === '') return undefined;
   const seconds = Number(value);
@@ -48,40 +48,39 @@ export function retryAfterMs(value: string | null | undefined, now: number): num
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
-/** A status with the text of the body: the message is what the provider said, if it said anything. */
+/** Makes an error of a status and a body. Its message is the provider's, if the body has one. */
 export function httpStatusError(
   status: number,
   body: string,
   options: { readonly retryAfter?: string | null; readonly now?: number } = {},
 ): DuolaneError {
   const wait = retryAfterMs(options.retryAfter, options.now ?? Date.now());
-  const words = messageIn(body);
-  const message = words.startsWith(String(status)) ? words : `${status} ${words}`;
+  const reason = messageIn(body);
+  const message = reason.startsWith(String(status)) ? reason : `${status} ${reason}`;
   return new DuolaneError(codeOfStatus(status), message, {
     status,
     ...(wait !== undefined && { retryAfterMs: wait }),
-    // Only what the retry rules name: 429 and 5xx. 408 and the like are told at once.
+    // Only the codes that the retry rules name, 429 and 5xx, are retried; 408 is not.
     retryable: status === 429 || status >= 500,
   });
 }
 
-/** An error object inside a stream that began with status 200. */
+/** Makes an error of an error object in a stream that began with status 200. */
 export function streamedError(error: unknown): DuolaneError {
-  const value = isObject(error) ? error : {};
-  const name = typeof value['type'] === 'string' ? value['type'] : '';
+  const value = asObject(error);
+  const name = asString(value['type']);
   const numeric = [value['code'], value['status'], value['status_code']].find(
     (code) => typeof code === 'number' && code >= 400,
   );
   const named = NAMED[name] ?? NAMED[String(value['code'])];
   const status = typeof numeric === 'number' ? numeric : (named ?? 500);
-  const words = typeof value['message'] === 'string' ? value['message'] : JSON.stringify(error);
-  return httpStatusError(status, words);
+  return httpStatusError(status, asString(value['message'], JSON.stringify(error)));
 }
 
 /**
- * Whatever a framework or a provider's client threw, or reported as an error, as ours. A status is
- * looked for where the clients of the field put it; with none, trouble of the socket is `network`,
- * and retried. What is none of these gets the code `otherwise`.
+ * Converts what a framework or a provider's client threw, or reported as an error. The status is
+ * searched where the common clients put it; without one, a socket error is `network`, which is
+ * retried. Any other error gets the code `otherwise`.
  */
 export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): DuolaneError {
   if (reason instanceof DuolaneError) return reason;
@@ -89,47 +88,45 @@ export function modelError(reason: unknown, otherwise: ErrorCode = 'server'): Du
   for (const error of chain) {
     const status = statusIn(error);
     if (status !== undefined)
-      return httpStatusError(status, text(error['message']), { retryAfter: retryAfterIn(error) });
-    const name = text(error['name']);
+      return httpStatusError(status, asString(error['message']), {
+        retryAfter: retryAfterIn(error),
+      });
+    const name = asString(error['name']);
     if (name === 'AbortError') return DuolaneError.from(reason, 'canceled');
     if (/MaxTurns|GraphRecursion/.test(name))
-      return new DuolaneError('max_steps', text(error['message']), { cause: reason });
-    const code = text(error['code']);
+      return new DuolaneError('max_steps', asString(error['message']), { cause: reason });
+    const code = asString(error['code']);
     if (/^(UND_ERR|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH)/.test(code)) {
       return new DuolaneError('network', `the model could not be reached (${code})`, {
         cause: reason,
       });
     }
   }
-  const words = text(chain[0]?.['message']) || String(reason);
-  if (isSocketTrouble(words)) {
-    return new DuolaneError('network', `the connection to the model broke (${words})`, {
+  const message = asString(chain[0]?.['message']) || String(reason);
+  if (SOCKET_TROUBLE.test(message.trim())) {
+    return new DuolaneError('network', `the connection to the model broke (${message})`, {
       cause: reason,
     });
   }
   if (otherwise !== 'server') return DuolaneError.from(reason, otherwise);
-  return new DuolaneError('server', `the model failed: ${words}`, {
+  return new DuolaneError('server', `the model failed: ${message}`, {
     cause: reason,
     retryable: false,
   });
 }
 
 /**
- * Messages of the platform's fetch and sockets, from their beginning: a provider that writes about a
- * "social network" or a "terminated contract" must not be asked again.
+ * Messages of the platform's fetch and sockets, matched from their start: a provider's message about
+ * a "social network" or a "terminated contract" must not cause a retry.
  */
 const SOCKET_TROUBLE =
   /^(?:(?:TypeError: )?(?:terminated|fetch failed|failed to fetch|network ?error|premature close|load failed)\b|(?:client network )?socket (?:hang up|closed|disconnected|timeout)|connection error|other side closed|read ECONN)/i;
-
-const isSocketTrouble = (message: string): boolean => SOCKET_TROUBLE.test(message.trim());
 
 type ErrorLike = { readonly [key: string]: unknown };
 const isErrorLike = (value: unknown): value is ErrorLike =>
   typeof value === 'object' && value !== null;
 
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-
-/** The error and what it stands on, outermost first; a retrying client keeps the last of many. */
+/** Returns the error and its causes, outermost first. A retrying client keeps the last error. */
 function causes(reason: unknown): readonly ErrorLike[] {
   const chain: ErrorLike[] = [];
   for (let error = reason; isErrorLike(error) && !chain.includes(error) && chain.length < 10;) {
@@ -143,17 +140,17 @@ function statusIn(error: ErrorLike): number | undefined {
   const fields = ['status', 'statusCode', 'error_status', 'code', 'errorCode'];
   const numbers = fields.map((field) => Number(error[field])).filter((n) => n >= 400 && n < 600);
   if (numbers[0] !== undefined) return numbers[0];
-  const named = NAMED[text(error['type'])] ?? NAMED[text(error['code'])];
+  const named = NAMED[asString(error['type'])] ?? NAMED[asString(error['code'])];
   if (named !== undefined) return named;
-  // Gemini's client puts the body of the answer, as JSON, into the message.
-  const quoted = /"code":\s*([45]\d\d)\b/.exec(text(error['message']))?.[1];
+  // Gemini's client puts the body of the response, as JSON, into the message.
+  const quoted = /"code":\s*([45]\d\d)\b/.exec(asString(error['message']))?.[1];
   return quoted === undefined ? undefined : Number(quoted);
 }
 
 function retryAfterIn({ responseHeaders, headers }: ErrorLike): string | null {
   if (headers instanceof Headers) return headers.get('retry-after');
-  const plain = isObject(responseHeaders) ? responseHeaders : isObject(headers) ? headers : {};
-  return text(plain['retry-after']) || null;
+  const fields = isObject(responseHeaders) ? responseHeaders : asObject(headers);
+  return asString(fields['retry-after']) || null;
 }
 
 function messageIn(body: string): string {

@@ -1,19 +1,20 @@
 import type { DuolaneError } from '../../errors.ts';
 
+/** When and how often `withRetry` calls an agent again. */
 export interface RetryPolicy {
   readonly maxRetries: number;
-  /** The first wait; each further one is twice the one before. */
+  /** The first delay; each further one is twice as long. */
   readonly baseMs: number;
-  /** No wait is longer, whatever `Retry-After` says. */
+  /** No delay is longer, whatever `Retry-After` says. */
   readonly maxDelayMs: number;
 }
 
 export const DEFAULT_RETRY: RetryPolicy = { maxRetries: 2, baseMs: 2000, maxDelayMs: 60_000 };
 
 /**
- * How long to wait before attempt `attempt + 1`, or undefined: give up. `attempt` counts from 1.
- * 429, 5xx and trouble of the network are retried, everything else at once is final; a longer
- * `Retry-After` is honoured up to the cap.
+ * Returns the delay before attempt `attempt + 1`, or undefined to give up. `attempt` counts from 1.
+ * Only retryable failures (429, 5xx, network) are retried; a longer `Retry-After` is honoured up to
+ * `maxDelayMs`.
  */
 export function retryDelay(
   policy: RetryPolicy,

@@ -76,7 +76,7 @@ verifies(
   },
 );
 
-verifies(['S200', 'S203'], '429 and 5xx are tried again, other 4xx fail at once', async () => {
+verifies(['S200', 'S203'], '429 and 5xx are retried, other 4xx fail immediately', async () => {
   for (const status of [429, 500, 502, 503, 529]) {
     const { agent, calls } = attempts([failed(status)]);
     const { events } = await collect(withRetry(agent, { baseMs: 0 }));
@@ -118,7 +118,7 @@ verifies('S206', 'what a failed attempt said is void, and its half call closed',
   expect(second).toMatchObject([{ delta: '{}' }]);
 });
 
-verifies('S207', 'a cancel ends the wait at once', async () => {
+verifies('S207', 'a cancel ends the delay immediately', async () => {
   const { agent, calls } = attempts([failed(500)]);
   const { ctx, abort } = contextFor();
   const read = async (): Promise<void> => {
@@ -145,13 +145,13 @@ test.each<[string, AgentEvent[]]>([
   expect(events.at(-1)).toMatchObject({ outcome: 'failed', error: { status: 500 } });
 });
 
-test('what the agent promises of itself is kept', () => {
+test('the flags of the agent are kept', () => {
   const agent = Object.assign(attempts([]).agent, { continues: true, resumable: true });
   const { continues, resumable } = withRetry(agent);
   expect({ continues, resumable }).toEqual({ continues: true, resumable: true });
 });
 
-test('whatever fails wherever: the laws hold, no effect is repeated, no word said twice', async () => {
+test('wherever it fails, the laws hold, no effect is repeated and no text is sent twice', async () => {
   const step = fc.oneof(
     fc.constant<AgentEvent>({ type: 'step.started', step: 1 }),
     fc.constant<AgentEvent>({ type: 'step.finished', step: 1 }),

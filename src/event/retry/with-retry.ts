@@ -2,17 +2,24 @@ import { DuolaneError, type Failure } from '../../errors.ts';
 import { sleep } from '../../stream/abort.ts';
 import { DEFAULT_RETRY, retryDelay, type RetryPolicy } from './retry-policy.ts';
 import { failOpenCalls } from '../fold/recover-run.ts';
+import { inheritAgentFlags } from '../run/agent-flags.ts';
 import type { Agent, AgentEvent } from '../types.ts';
 
 /**
- * The same agent, called again when its model could not answer: 429, 5xx and trouble of the
- * network, at most `maxRetries` times, with waits that double from `baseMs`; a longer
- * `Retry-After` is honoured. For agents whose framework does not retry, or with its retries off.
+ * Decorates an agent so that it is called again when its model failed: after 429, 5xx and network
+ * errors, at most `maxRetries` times, with delays that double from `baseMs`; a longer `Retry-After`
+ * is honoured. Use it for agents whose framework does not retry, or with the framework's retries
+ * switched off.
  *
- * A run is repeated only while it can be taken back whole: before its first `tool.called`, artifact
- * or question, and while it is in its first step. Each further attempt is announced by `retry`,
- * which voids the text so far; calls whose arguments were still arriving are closed as failed. The
- * last failure passes through as it is. A cancel ends a wait at once.
+ * A run is repeated only while all of it can be discarded: before its first `tool.called`, artifact
+ * or question, and during its first step. A `retry` event announces each further attempt and voids
+ * the text so far; calls whose arguments were still arriving are closed as failed. The last failure
+ * passes through as it is. A cancel ends a delay immediately.
+ *
+ * @example
+ * ```ts
+ * const reliable = withRetry(agent, { maxRetries: 3 });
+ * ```
  */
 export function withRetry(agent: Agent, policy: Partial<RetryPolicy> = {}): Agent {
   const rules = { ...DEFAULT_RETRY, ...policy };
@@ -44,11 +51,7 @@ export function withRetry(agent: Agent, policy: Partial<RetryPolicy> = {}): Agen
       await sleep(failed.delayMs, ctx.signal);
     }
   };
-  const { resumable, continues } = agent;
-  return Object.assign(retrying, {
-    ...(resumable !== undefined && { resumable }),
-    ...(continues !== undefined && { continues }),
-  });
+  return inheritAgentFlags(agent, retrying);
 }
 
 type Failed = Extract<AgentEvent, { readonly type: 'run.finished' }> & { readonly error: Failure };
@@ -56,7 +59,7 @@ type Failed = Extract<AgentEvent, { readonly type: 'run.finished' }> & { readonl
 const isFailed = (event: AgentEvent): event is Failed =>
   event.type === 'run.finished' && event.outcome === 'failed' && event.error !== undefined;
 
-/** What one attempt has done so far, and whether that can be undone. */
+/** What one attempt has done so far, and whether it can be discarded. */
 class RetryAttempt {
   undoable = true;
   spoke = false;
@@ -77,7 +80,7 @@ class RetryAttempt {
       case 'tool.started':
         this.#started.set(event.callId, { callId: event.callId, name: event.name });
         return;
-      // A `retry` takes back the text of one step, so what an earlier one said would stay.
+      // `retry` voids the text of one step only, so the text of an earlier step would stay.
       case 'step.started':
       case 'step.finished':
         if (this.spoke) this.undoable = false;

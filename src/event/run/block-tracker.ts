@@ -1,28 +1,29 @@
+import { speakerKey } from '../speaker-key.ts';
 import { endsInHighSurrogate, safePrefix } from '../text/surrogates.ts';
 import type { AgentEvent } from '../types.ts';
 
 type Delta = Extract<AgentEvent, { readonly type: 'text.delta' | 'reasoning.delta' }>;
 type End = Extract<AgentEvent, { readonly type: 'text.end' | 'reasoning.end' }>;
 
-/** A block longer than this is closed and goes on as the next: its end must fit into one entry. */
+/** A longer block is closed and goes on as the next block, since its end must fit into one entry. */
 const BLOCK_CHARS = 150_000;
 
-/** What the agent calls one block; it may become several, if it was closed in between. */
+/** A block as the agent names it. It becomes several blocks if it was closed in between. */
 interface Source {
   readonly key: string;
   /**
-   * What was said under this id since it was last closed, and what was said before that. Apart, so
-   * that a text in one block is one string with its end, and not a copy of it.
+   * The text since the block was last closed, and the text before that. They are kept apart, so that
+   * a text in one block is the same string as the text of its end, and not a copy of it.
    */
   last: string;
   before: string;
-  /** The first half of a character whose second half is in the next delta. */
+  /** The first half of a surrogate pair whose second half is in the next delta. */
   half: string;
-  /** What came before both and is not kept: the agent has ended it. */
+  /** Length and hash of the text before both, which the agent has ended and which is not kept. */
   ended?: { readonly length: number; readonly hash: number };
 }
 
-/** A text that is ended is remembered by its hash if it is longer than this. */
+/** An ended text that is longer than this is remembered by its hash. */
 const KEPT_CHARS = 256;
 
 interface OpenBlock {
@@ -32,21 +33,17 @@ interface OpenBlock {
   readonly path: readonly string[] | undefined;
 }
 
-/** One lane for each sub-agent: they may talk at the same time. */
-export const speakerKey = (path: readonly string[] | undefined): string =>
-  path?.length ? JSON.stringify(path) : '';
-
 /**
- * Laws 2 and 3: in a lane at most one block is open, an id names one block of the run, and its end
- * says exactly what its deltas said. A piece that only the end knew is sent before it; a whole
- * text that comes again adds nothing.
+ * Keeps laws 2 and 3: a speaker has at most one open block, an id names one block of the run, and
+ * the text of an end equals the text of its deltas. Text that only the end has is sent as a delta
+ * before it; a complete text that is repeated adds nothing.
  */
 export class BlockTracker {
   readonly #open = new Map<string, OpenBlock>();
   readonly #sources = new Map<string, Source>();
   readonly #used = new Map<string, number>();
   readonly #warn: (message: string) => void;
-  /** The text of blocks that are closed; an open one has its own. */
+  /** The text of closed blocks; that of an open block is in its source. */
   #closedText = '';
   #stepAt = 0;
 
@@ -54,7 +51,7 @@ export class BlockTracker {
     this.#warn = warn;
   }
 
-  /** What the agent itself has said and not taken back. */
+  /** The text of the agent itself, without sub-agents and without discarded text. */
   get text(): string {
     const open = this.#open.get('');
     return open?.type === 'text' ? this.#closedText + open.source.last : this.#closedText;
@@ -64,11 +61,11 @@ export class BlockTracker {
     if (event.delta === '') return [];
     const type = event.type === 'text.delta' ? 'text' : 'reasoning';
     const source = this.#source(type, event);
-    const said = source.half + event.delta;
-    const whole = endsInHighSurrogate(said) ? said.slice(0, -1) : said;
-    source.half = said.slice(whole.length);
+    const given = source.half + event.delta;
+    const text = endsInHighSurrogate(given) ? given.slice(0, -1) : given;
+    source.half = given.slice(text.length);
     const events: AgentEvent[] = [];
-    for (const delta of pieces(whole)) {
+    for (const delta of pieces(text)) {
       const open = this.#open.get(speakerKey(event.path));
       if (open && (open.source !== source || source.last.length + delta.length > BLOCK_CHARS))
         events.push(...this.close(event.path));
@@ -79,7 +76,7 @@ export class BlockTracker {
     return events;
   }
 
-  /** `silent`: nothing more may be said, so a piece that is missing stays missing. */
+  /** Ends a block. `silent`: the run is stopped, so text that only the end has is not sent. */
   end(event: End, silent = false): AgentEvent[] {
     const type = event.type === 'text.end' ? 'text' : 'reasoning';
     const source = this.#source(type, event);
@@ -95,7 +92,7 @@ export class BlockTracker {
       forget(source);
       return events;
     }
-    // Thinking that the provider hides has no text, only a signature to hand back.
+    // Reasoning that the provider hides has no text, only a signature that it must get back.
     if (signature === undefined || totalOf(source) !== '' || source.ended) return events;
     const before = this.close(event.path);
     this.#begin(type, event, source);
@@ -103,12 +100,12 @@ export class BlockTracker {
   }
 
   close(path: readonly string[] | undefined, signature?: string): AgentEvent[] {
-    const lane = speakerKey(path);
-    const block = this.#open.get(lane);
+    const speaker = speakerKey(path);
+    const block = this.#open.get(speaker);
     if (!block) return [];
-    this.#open.delete(lane);
+    this.#open.delete(speaker);
     const text = block.source.last;
-    if (block.type === 'text' && lane === '') this.#closedText += text;
+    if (block.type === 'text' && speaker === '') this.#closedText += text;
     return [
       {
         type: `${block.type}.end`,
@@ -124,17 +121,17 @@ export class BlockTracker {
     return [...this.#open.values()].flatMap((block) => this.close(block.path));
   }
 
-  /** A step begins or ends here: `discard` goes back to this place. */
+  /** Marks the start or the end of a step: `discard` drops the text after the last mark. */
   mark(path: readonly string[] | undefined): void {
     if (speakerKey(path) === '') this.#stepAt = this.text.length;
   }
 
-  /** The text of the step is void: the same ids may say it again. */
+  /** Discards the text of the step. The same ids may then repeat it. */
   discard(path: readonly string[] | undefined): void {
-    const lane = speakerKey(path);
+    const speaker = speakerKey(path);
     for (const [key, source] of this.#sources)
-      if (source.key.startsWith(`${lane}\n`)) this.#sources.delete(key);
-    if (lane === '') this.#closedText = this.#closedText.slice(0, this.#stepAt);
+      if (source.key.startsWith(`${speaker}\n`)) this.#sources.delete(key);
+    if (speaker === '') this.#closedText = this.#closedText.slice(0, this.#stepAt);
   }
 
   #begin(type: OpenBlock['type'], event: Delta | End, source: Source): OpenBlock {
@@ -163,23 +160,24 @@ export class BlockTracker {
     return source;
   }
 
-  #missing(source: Source, { id, text: whole }: End): string {
+  /** Returns the part of an end's text that no delta has had. */
+  #missing(source: Source, { id, text: given }: End): string {
     const { last, ended } = source;
     let total = totalOf(source);
-    const isLonger = ended !== undefined && whole.length >= ended.length;
+    const isLonger = ended !== undefined && given.length >= ended.length;
     if (ended && !isLonger && total === '') return '';
-    const follows = isLonger && hashOf(whole.slice(0, ended.length)) === ended.hash;
-    const text = follows ? whole.slice(ended.length) : whole;
+    const follows = isLonger && hashOf(given.slice(0, ended.length)) === ended.hash;
+    const text = follows ? given.slice(ended.length) : given;
     if (ended && !follows) total = last;
     if (total.startsWith(text)) return '';
     if (text.startsWith(total)) return text.slice(total.length);
     if (last !== '' && text.startsWith(last)) return text.slice(last.length);
-    this.#warn(`the end of block ${id} says something else than its deltas; the deltas count`);
+    this.#warn(`the end of block "${id}" has other text than its deltas; the deltas count`);
     return '';
   }
 }
 
-/** What was ended is only compared with from here on, and a hash is enough for that. */
+/** Replaces an ended text by its hash: from here on it is only compared. */
 function forget(source: Source): void {
   const total = totalOf(source);
   if (source.ended || total.length <= KEPT_CHARS) return;
@@ -188,10 +186,10 @@ function forget(source: Source): void {
   source.last = '';
 }
 
-/** All that was said under the id and is kept. */
+/** The text of the id that is kept. */
 const totalOf = ({ before, last }: Source): string => before + last;
 
-/** 53 bits (cyrb53): it tells a repeated text from another one, nothing depends on it for safety. */
+/** 53 bits (cyrb53). It finds a repeated text; nothing depends on it for security. */
 function hashOf(text: string): number {
   let one = 0xdeadbeef;
   let two = 0x41c6ce57;

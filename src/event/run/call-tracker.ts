@@ -14,12 +14,12 @@ interface TrackedCall {
 }
 
 /**
- * Law 4: every call that starts closes exactly once. What comes twice is dropped; a completion that
- * nobody announced opens its call first; an id used again after its call closed is a new call, and
- * gets a name of its own (`id#2`).
+ * Keeps law 4: every call that starts closes exactly once. A repeated event is dropped. A completion
+ * without a call opens its call first. An id that is used again after its call has closed names a
+ * new call, which gets its own id (`id#2`).
  */
 export class CallTracker {
-  /** Open ones, under the id that the agent uses. */
+  /** Open calls, by the id that the agent uses. */
   readonly #open = new Map<string, TrackedCall>();
   readonly #used = new Map<string, number>();
   readonly #warn: (message: string) => void;
@@ -32,12 +32,12 @@ export class CallTracker {
     }
   }
 
-  /** The id in the log of a call that the agent speaks of. */
+  /** Returns the id that a call has in the log. */
   idOf(given: string): string {
     return this.#open.get(given)?.callId ?? given;
   }
 
-  /** Whether the question is of a call that started and was never made. */
+  /** Whether the question is of a call whose arguments are incomplete, so its tool was not called. */
   isUnmade({ id, callId: asker }: InputRequest): boolean {
     for (const { callId, partial } of this.#open.values())
       if (partial && (asker === callId || belongsTo(id, callId))) return true;
@@ -64,7 +64,7 @@ export class CallTracker {
     }
   }
 
-  /** Whatever is open fails; with `keep`, calls that were made stay open over a wait. */
+  /** Fails every open call. With `keep`, calls whose tool was called stay open while the task waits. */
   closeAll(code: ErrorCode, keep = false): AgentEvent[] {
     const closing = [...this.#open].filter(([, call]) => call.partial || !keep);
     return closing.flatMap(([given, call]) => {
@@ -85,7 +85,7 @@ export class CallTracker {
     return call;
   }
 
-  // Counts the uses of an id, so that an id that is used n times costs n steps and not n².
+  // Counts the uses of each id, so that n uses of one id cost n steps and not n².
   #unusedId(wanted: string): string {
     for (let id = wanted; ;) {
       const times = this.#used.get(wanted) ?? 0;
@@ -122,7 +122,9 @@ export class CallTracker {
   }
 
   #stray({ type, callId }: ToolEvent): AgentEvent[] {
-    this.#warn(`${type} of call ${callId}, which does not take it now`);
+    this.#warn(
+      `dropped ${type} of call "${callId}": ${this.#open.has(callId) ? 'its arguments are complete' : 'it is not open'}`,
+    );
     return [];
   }
 }

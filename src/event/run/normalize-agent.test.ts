@@ -22,7 +22,7 @@ async function collect(events: AsyncIterable<AgentEvent>): Promise<AgentEvent[]>
 const types = (events: readonly AgentEvent[]): string[] => events.map(({ type }) => type);
 
 describe('the driver', () => {
-  test('keeps what an agent declares, and stamps a time on every event', async () => {
+  test('keeps the flags of an agent, and sets a time on every event', async () => {
     const agent: Agent = Object.assign(async function* () {}, { resumable: true, continues: true });
     const decorated = normalizeAgent(agent);
     expect([decorated.resumable, decorated.continues]).toEqual([true, true]);
@@ -94,17 +94,17 @@ describe('the driver', () => {
             },
           },
         }),
-        'throws what has no words': throwing(Object.create(null)),
+        'throws an object without a prototype': throwing(Object.create(null)),
         'throws what throws when it is read': throwing({
           toString: never,
           get message() {
             return never();
           },
         }),
-        'throws nothing that can be looked at': throwing(gone()),
+        'throws a revoked proxy': throwing(gone()),
         'gives no result': nexting(undefined),
         'gives a number': nexting(5),
-        'is no agent': (() => undefined) as never,
+        'is not an agent': (() => undefined) as never,
         'asks what is too deep': async function* (_turn, ctx) {
           await ctx.ask({ id: 'q', kind: 'question', data: deep() });
           yield said('a');
@@ -123,7 +123,7 @@ describe('the driver', () => {
     // oxlint-disable-next-line no-thenable
     Object.defineProperty(target, 'then', then);
 
-  test('an agent whose promises are not what they seem still ends once', async () => {
+  test('an agent with manipulated promises still ends once', async () => {
     const end = Promise.resolve({ done: true, value: undefined });
     const twice = (resolve: (result: unknown) => void): void => {
       for (const value of [said('a'), said('a')]) resolve({ done: false, value });
@@ -146,7 +146,7 @@ describe('the driver', () => {
     }
   });
 
-  test('what an agent copies or takes out of its context works as the context does', async () => {
+  test('a copy of the context, and members taken off it, work like the context', async () => {
     const { ctx, abort } = contextFor();
     const earlier = newTask();
     let copied: AbortSignal | undefined;
@@ -177,7 +177,7 @@ describe('the driver', () => {
     expect(copied?.aborted).toBe(true);
   });
 
-  test('what is nested too deeply is left out with a word, and the run goes on', async () => {
+  test('a note replaces a value that is nested too deeply, and the run goes on', async () => {
     const data = JSON.parse(`${'['.repeat(1000)}${']'.repeat(1000)}`) as unknown;
     const agent: Agent = async function* () {
       yield { type: 'artifact', artifactId: 'a', parts: [{ data }] };
@@ -206,7 +206,7 @@ describe('the driver', () => {
     await events.return?.();
   });
 
-  test('leaving while the agent is waited for ends both', async () => {
+  test('breaking out of the loop while the agent is awaited ends both', async () => {
     let stopped: unknown;
     const events = normalizeAgent(
       async function* (_turn, { signal }) {
@@ -265,7 +265,7 @@ describe('the driver', () => {
     },
   );
 
-  test('a late throw of an agent that was left behind belongs to somebody', async () => {
+  test('a late error of an abandoned agent is handled', async () => {
     const unhandled: unknown[] = [];
     const hear = (reason: unknown): number => unhandled.push(reason);
     process.on('unhandledRejection', hear);
@@ -322,7 +322,7 @@ describe('ask', () => {
     yield said(String(content));
   };
 
-  test('becomes one event, and gets through while the agent is silent', async () => {
+  test('becomes one event, and is sent while the agent yields nothing', async () => {
     let answer = (_answer: Answer): void => {};
     const ask: Ask = () => new Promise((resolve) => (answer = resolve));
     const events: AgentEvent[] = [];
@@ -340,7 +340,7 @@ describe('ask', () => {
     ]);
   });
 
-  test('is not repeated if the log has it, and resolves at once if the log has the answer', async () => {
+  test('is not repeated if the log has it, and resolves immediately if the log has the answer', async () => {
     const pending = { ...newTask(), current: turn, attempt: 1, pending: [request] };
     const asked: string[] = [];
     const ask: Ask = async ({ id }) => (asked.push(id), { id, action: 'accept', content: 'live' });
@@ -358,7 +358,7 @@ describe('ask', () => {
     expect(asked).toHaveLength(1);
   });
 
-  test('put to sleep, the run waits with its question; without one it is handed back', async () => {
+  test('a suspended run waits with its question; without one it is handed back', async () => {
     const sleepy = contextFor();
     const events: AgentEvent[] = [];
     for await (const event of normalizeAgent(asker)(turn, sleepy.ctx)) {
@@ -379,7 +379,7 @@ describe('ask', () => {
     expect(types(talked)).toEqual(['run.started', 'text.delta', 'text.end']);
   });
 
-  test('a wait that its asker gives up is not waited for at the end', async () => {
+  test('a run does not wait for a question that its asker withdrew', async () => {
     const agent: Agent = async function* (_turn, { ask }) {
       await ask(request, { signal: AbortSignal.abort(new Error('never mind')) }).catch(() => {});
       yield said('went on');
@@ -418,7 +418,7 @@ describe('on every run', () => {
     },
   );
 
-  test('any order of questions, answers, aborts and pulls leaves a lawful run', async () => {
+  test('any order of questions, answers, aborts and pulls gives a valid run', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), fc.nat(3), fc.boolean(), async (scheduler, asks, cancel) => {
         const tick = (label: string): Promise<unknown> =>

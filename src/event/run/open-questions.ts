@@ -1,25 +1,57 @@
-import type { InputRequest } from '../../ask.ts';
+import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { belongsTo } from '../fold/entry-rules.ts';
 import { encodeEntry } from '../entry-codec.ts';
+import { belongsTo, type OpeningState } from '../fold/entry-rules.ts';
 import { truncateEvent } from '../truncate-event.ts';
 
+/** Called with the answer to a question. */
+export type AnswerListener = (answer: Answer) => void;
+
+/** A question that the run waits for. */
 export interface OpenQuestion {
   readonly request: InputRequest;
-  /** Yielded as an event, so nothing in the agent holds a promise for it. */
+  /** The agent yielded it as an event, so the run waits for it even if no `ask` does. */
   readonly yielded: boolean;
-  /** How many calls of `ask` wait for the answer. */
-  askers: number;
+  /** One listener for each `ask` that waits for the answer; parallel calls may ask the same. */
+  readonly askers: Set<AnswerListener>;
 }
 
-/** More open questions than this are a loop, not a conversation. */
+/** A question that the log has. */
+interface KnownQuestion {
+  /** Its content; undefined if an older log has only the answer. */
+  request: InputRequest | undefined;
+  answer?: Answer;
+  /**
+   * Whether this run asked it and did not withdraw it. Otherwise the question is of the run before,
+   * and a question with other content under its id is another question.
+   */
+  isOwn: boolean;
+}
+
+/** More open questions than this are a loop of the agent, not a conversation. */
 const MAX_QUESTIONS = 1000;
 
-/** The questions of a run that are not answered. Several askers may wait for one. */
+/**
+ * The questions of a run: those that are open, those of the run before, and the answers that are not
+ * spent. An answer decides only the question that the person saw, also after a restart: a question
+ * with other content never gets it.
+ */
 export class OpenQuestions {
   readonly #open = new Map<string, OpenQuestion>();
-  /** As they were asked in this run, until their answer is spent. */
-  readonly #answered = new Map<string, InputRequest>();
+  readonly #known = new Map<string, KnownQuestion>();
+  /** Ids of questions whose call has closed. */
+  readonly #spent = new Set<string>();
+
+  /** Takes over the questions and answers that the run finds in the log. */
+  constructor({ pending, answers, answered }: OpeningState) {
+    for (const request of answered) this.#known.set(request.id, { request, isOwn: false });
+    for (const request of pending) this.#known.set(request.id, { request, isOwn: false });
+    for (const answer of answers) {
+      const known = this.#known.get(answer.id);
+      if (known) known.answer = answer;
+      else this.#known.set(answer.id, { request: undefined, answer, isOwn: false });
+    }
+  }
 
   get size(): number {
     return this.#open.size;
@@ -29,61 +61,109 @@ export class OpenQuestions {
     return this.#open.size >= MAX_QUESTIONS;
   }
 
-  /** The question as it is open, if it was open before; otherwise it is from now on. */
-  ask(request: InputRequest, yielded: boolean): InputRequest | undefined {
+  values(): Iterable<OpenQuestion> {
+    return this.#open.values();
+  }
+
+  /**
+   * Returns the question under an id that no other question has. An id is taken if its call has
+   * closed (a model may give two calls one id), or if the log has another question of an earlier
+   * run, or a withdrawn one, under it: the person may have answered, or may still answer, that one.
+   */
+  withOwnId(request: InputRequest, isYielded: boolean): InputRequest {
+    let { id } = request;
+    for (let times = 2; this.#isTaken(id, request, isYielded); times += 1)
+      id = `${request.id}#${times}`;
+    const known = this.#known.get(id);
+    if (known && !isYielded) known.isOwn = true;
+    return id === request.id ? request : { ...request, id };
+  }
+
+  #isTaken(id: string, request: InputRequest, isYielded: boolean): boolean {
+    if (this.#spent.has(id)) return true;
+    const known = this.#known.get(id);
+    if (isYielded || known?.request === undefined || known.isOwn) return false;
+    return !isSameQuestion(known.request, request);
+  }
+
+  /**
+   * Returns the answer, if the question has one. Throws if this run asked other content under the
+   * same id: the person was not shown this question, so the answer does not decide it.
+   */
+  answerTo(request: InputRequest, isYielded: boolean): Answer | undefined {
+    const known = this.#known.get(request.id);
+    if (!known?.answer || isYielded) return known?.answer;
+    known.request ??= request;
+    if (!isSameQuestion(known.request, request))
+      throw otherContent(request, 'was already answered');
+    return known.answer;
+  }
+
+  /**
+   * Opens the question, or joins the one that is open under its id. Without `onAnswer` the agent has
+   * yielded it. `isNew`: the log does not have it yet. Throws if other content is open under the id:
+   * one approval must not decide about something that the person was not shown.
+   */
+  open(
+    request: InputRequest,
+    onAnswer: AnswerListener | undefined,
+  ): { readonly request: InputRequest; readonly isNew: boolean } {
     const open = this.#open.get(request.id);
     if (open) {
-      // One approval must not decide about something that the person was not shown.
-      if (!yielded && !isSameQuestion(open.request, request))
+      if (onAnswer && !isSameQuestion(open.request, request))
         throw otherContent(request, 'is already open');
-      if (!yielded) open.askers++;
-      return open.request;
+      if (onAnswer) open.askers.add(onAnswer);
+      return { request: open.request, isNew: false };
     }
     if (this.isFull)
       throw new DuolaneError(
         'too_large',
-        `${MAX_QUESTIONS} questions are open; wait for an answer before you ask the next`,
+        `cannot ask: ${MAX_QUESTIONS} questions are open; wait for an answer first`,
       );
-    this.#open.set(request.id, { request, yielded, askers: yielded ? 0 : 1 });
-    return undefined;
-  }
-
-  answered(id: string): void {
-    const request = this.#open.get(id)?.request;
-    if (request) this.#answered.set(id, request);
-    this.#open.delete(id);
+    const askers = new Set<AnswerListener>();
+    if (onAnswer) askers.add(onAnswer);
+    this.#open.set(request.id, { request, yielded: !onAnswer, askers });
+    const isNew = !this.#known.has(request.id);
+    if (isNew) this.#known.set(request.id, { request, isOwn: true });
+    return { request, isNew };
   }
 
   /**
-   * The question has an answer already. Throws if this is another question than the one that was answered in this run under the id: the
-   * person was never shown it, so the answer does not decide it.
+   * Keeps the answer, and calls each `ask` that waits for it. The first answer counts; an answer to
+   * a question that the log does not have is ignored.
    */
-  checkAnswered(request: InputRequest): void {
-    const answered = this.#answered.get(request.id);
-    if (answered && !isSameQuestion(answered, request))
-      throw otherContent(request, 'was already answered');
-    this.#answered.set(request.id, request);
+  answer(answer: Answer): void {
+    const known = this.#known.get(answer.id);
+    if (!known || known.answer) return;
+    known.answer = answer;
+    const open = this.#open.get(answer.id);
+    this.#open.delete(answer.id);
+    for (const onAnswer of open?.askers ?? []) onAnswer(answer);
   }
 
-  /** One asker no longer waits. The question is withdrawn with its last asker. */
-  forget(id: string): void {
-    const question = this.#open.get(id);
-    if (question && --question.askers <= 0) this.#open.delete(id);
+  /**
+   * One `ask` no longer waits. Its last asker withdraws a question; the log keeps it until the run
+   * ends, so the same question may be asked again.
+   */
+  withdraw(id: string, onAnswer: AnswerListener): void {
+    const open = this.#open.get(id);
+    if (!open?.askers.delete(onAnswer) || open.askers.size > 0) return;
+    this.#open.delete(id);
+    const known = this.#known.get(id);
+    if (known) known.isOwn = false;
   }
 
-  /** Questions of a call go with it; returns their ids. */
-  withdraw(callId: string): readonly string[] {
-    const open = [...this.#open].filter(
-      ([id, { request }]) => request.callId === callId || belongsTo(id, callId),
-    );
-    const answered = [...this.#answered.keys()].filter((id) => belongsTo(id, callId));
-    for (const [id] of open) this.#open.delete(id);
-    for (const id of answered) this.#answered.delete(id);
-    return [...open.map(([id]) => id), ...answered];
+  /** Withdraws the questions of a call that has closed, and spends their answers. */
+  closeCall(callId: string): void {
+    for (const [id, { request }] of this.#open)
+      if (request.callId === callId || belongsTo(id, callId)) this.#spend(id);
+    for (const id of this.#known.keys()) if (belongsTo(id, callId)) this.#spend(id);
   }
 
-  values(): Iterable<OpenQuestion> {
-    return this.#open.values();
+  #spend(id: string): void {
+    this.#open.delete(id);
+    this.#known.delete(id);
+    this.#spent.add(id);
   }
 }
 
@@ -95,9 +175,9 @@ const otherContent = ({ id }: InputRequest, what: string): DuolaneError =>
 
 /**
  * Whether both ask a person the same. Two calls with equal arguments do, so `callId` does not count.
- * They are compared as the log stores them: a long question is truncated there.
+ * Compares what the log stores, since it truncates a long question.
  */
-export const isSameQuestion = (one: InputRequest, other: InputRequest): boolean =>
+const isSameQuestion = (one: InputRequest, other: InputRequest): boolean =>
   one === other || storedContent(one) === storedContent(other);
 
 function storedContent({ kind, message, schema, data }: InputRequest): string {

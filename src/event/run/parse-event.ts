@@ -5,7 +5,7 @@ import type { AgentEvent, AgentEventBody, Outcome, Part, Usage } from '../types.
 
 type Kind = 'string' | 'number' | 'object' | 'array';
 
-/** What an event must have for the laws to make sense of it; everything else is passed on. */
+/** The fields that the laws need of each event; all other fields are passed on as they are. */
 const REQUIRED: Readonly<Record<AgentEventBody['type'], Readonly<Record<string, Kind>>>> = {
   'run.started': {},
   'run.finished': {},
@@ -36,7 +36,7 @@ const isKind = (value: unknown, kind: Kind): boolean =>
       ? isObject(value)
       : typeof value === kind;
 
-/** What an agent yielded, as an event; or in words why it is none. */
+/** Parses what an agent yielded. Returns a sentence that says why it is not an event, if it is not. */
 export function parseEvent(value: unknown): AgentEvent | string {
   if (!isObject(value)) return `it yielded ${value === null ? 'null' : typeof value}, not an event`;
   const type = value['type'];
@@ -49,7 +49,10 @@ export function parseEvent(value: unknown): AgentEvent | string {
   return normalizeFields(type === 'artifact' ? tidyArtifact(value) : value);
 }
 
-/** Parts are read by everybody outside, some by strict protocols: what is none is not passed on. */
+/**
+ * Drops what is not a part. Clients read parts, some with strict protocols, and one invalid part
+ * would make them refuse the task.
+ */
 function tidyArtifact({ name, metadata, parts, ...rest }: JsonObject): JsonObject {
   return {
     ...rest,
@@ -75,16 +78,17 @@ function readPart(part: unknown): readonly Part[] {
   return 'data' in part ? [{ data: data ?? null, ...type }] : [];
 }
 
+/** Whether the value has the one member that every question needs: an id. */
 export const isInputRequest = (value: unknown): value is InputRequest =>
   isObject(value) && typeof value['id'] === 'string';
 
-/** The same question, without words that are none. */
+/** Drops `message` unless it is a string. */
 export function normalizeRequest(request: InputRequest): InputRequest {
   const { message, ...rest } = request;
   return message === undefined || typeof message === 'string' ? request : rest;
 }
 
-/** Optional fields that the laws count with: right, or not there. */
+/** Repairs or drops optional fields that the laws calculate with, if they have the wrong type. */
 function normalizeFields(event: JsonObject): AgentEvent {
   const { at, path, usage } = event;
   const good =
@@ -95,20 +99,20 @@ function normalizeFields(event: JsonObject): AgentEvent {
   const { at: _at, path: _path, usage: _usage, ...rest } = event;
   return {
     ...rest,
-    ...(isTime(wholeMs(at)) && { at: wholeMs(at) }),
+    ...(isTime(floorMs(at)) && { at: floorMs(at) }),
     ...(isPath(path) && { path }),
     ...(isObject(usage) && { usage: counts(usage) }),
   } as unknown as AgentEvent;
 }
 
-/** The last millisecond that a date can hold. */
+/** The last millisecond that a `Date` can represent. */
 const MAX_TIME = 8.64e15;
 
-/** Unix ms that every store, date and reader can hold. */
+/** Whether the value is a time in Unix ms that every store, date and reader can represent. */
 export const isTime = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MAX_TIME;
 
-const wholeMs = (value: unknown): unknown =>
+const floorMs = (value: unknown): unknown =>
   typeof value === 'number' ? Math.floor(value) : undefined;
 
 const isPath = (value: unknown): value is readonly string[] =>
@@ -136,9 +140,9 @@ const isFailure = (value: unknown): value is Failure =>
   typeof value['message'] === 'string';
 
 /**
- * A failure as the outside may see it: one of our codes, and for `internal` (and for anything that
- * is no failure at all) a general sentence, since its own text may hold secrets: that goes to
- * `withheld`.
+ * Converts an error to the failure that clients see: one of our codes and its message. The text of
+ * an `internal` error, and of anything that is not a failure, may contain secrets: `withheld` gets
+ * it, and clients get a general sentence.
  */
 export function toPublicFailure(
   value: unknown,

@@ -51,7 +51,7 @@ const done = (callId: string): unknown => ({
 });
 
 describe('blocks', () => {
-  test('what was not closed is closed, before a tool, another block and the end', () => {
+  test('an open block is closed before a tool call, another block and the end', () => {
     expect(brief(enforced(text('a'), call('c'), done('c'), text('b'), text('c', 'y')))).toEqual([
       'run.started',
       'text.delta x a',
@@ -66,7 +66,7 @@ describe('blocks', () => {
     ]);
   });
 
-  test('an end that knows more sends the missing piece first', () => {
+  test('an end with more text sends the missing piece first', () => {
     const end = { type: 'text.end', id: 'x', text: 'whole' };
     expect(brief(enforced(text('wh'), end))).toEqual([
       'run.started',
@@ -78,7 +78,7 @@ describe('blocks', () => {
     expect(brief(enforced(end)).slice(1, 3)).toEqual(['text.delta x whole', 'text.end x whole']);
   });
 
-  test('a whole text that comes again is ignored, however often its block was closed', () => {
+  test('a repeated complete text is ignored, however often its block was closed', () => {
     const whole = { type: 'text.end', id: 'x', text: 'ab' };
     const events = enforced(text('a'), call('c'), done('c'), text('b'), whole, whole);
     expect(brief(events).filter((line) => line.startsWith('text.delta'))).toEqual([
@@ -88,7 +88,7 @@ describe('blocks', () => {
     expect(events.at(-1)).toMatchObject({ text: 'ab' });
   });
 
-  test('a late end of a block that was closed for it is no contradiction', () => {
+  test('a late end of a block that was already closed is accepted', () => {
     const warnings: string[] = [];
     const laws = lawsOf(fresh, { ...quiet, warn: (message) => warnings.push(message) });
     for (const event of [text('a'), call('c'), text('b'), { type: 'text.end', id: 'x', text: 'a' }])
@@ -96,7 +96,7 @@ describe('blocks', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('an end that contradicts its deltas does not: the deltas count, and somebody is told', () => {
+  test('an end that contradicts its deltas is ignored with a warning', () => {
     const warnings: string[] = [];
     const laws = lawsOf(fresh, { ...quiet, warn: (message) => warnings.push(message) });
     const events = [text('abc'), { type: 'text.end', id: 'x', text: 'xyz' }].flatMap((event) =>
@@ -106,7 +106,7 @@ describe('blocks', () => {
     expect(warnings).toHaveLength(1);
   });
 
-  test('sub-agents talk in lanes of their own', () => {
+  test('sub-agents have their own blocks', () => {
     const inner = { type: 'text.delta', id: 'z', delta: 'i', path: ['sub'] };
     expect(brief(enforced(text('a'), inner, text('b'), inner)).slice(1, 5)).toEqual([
       'text.delta x a',
@@ -116,7 +116,7 @@ describe('blocks', () => {
     ]);
   });
 
-  test('a retry with discard lets the same block say it again', () => {
+  test('after a retry with discard, the same block may repeat its text', () => {
     const retry = {
       type: 'retry',
       attempt: 2,
@@ -137,7 +137,7 @@ describe('blocks', () => {
     expect(events.at(-1)).toMatchObject({ text: 'hello' });
   });
 
-  test('a text that only the end knows is sent', () => {
+  test('a text that only the end has is sent', () => {
     const events = enforced({ type: 'run.finished', outcome: 'completed', text: 'all at once' });
     expect(brief(events)).toEqual([
       'run.started',
@@ -147,7 +147,7 @@ describe('blocks', () => {
     ]);
   });
 
-  test('a character that two deltas share is said whole', () => {
+  test('a character that is split over two deltas is sent in one piece', () => {
     const [high, low] = '😀'.split('') as [string, string];
     expect(brief(enforced(text(`a${high}`), text(low), text(high), text(`${low}b`)))).toEqual([
       'run.started',
@@ -157,7 +157,7 @@ describe('blocks', () => {
       'text.end x a😀😀b',
       'run.finished completed a😀😀b',
     ]);
-    // Half a character that nobody completes is none, unless the end says it is meant.
+    // Half of a surrogate pair is dropped unless the end completes it.
     expect(brief(enforced(text(`a${high}`)))).toContain('text.end x a');
     const end = { type: 'text.end', id: 'x', text: `a${high}${low}c` };
     expect(brief(enforced(text(`a${high}`), end))).toContain('text.end x a😀c');
@@ -177,7 +177,7 @@ describe('blocks', () => {
 });
 
 describe('calls, steps and ends', () => {
-  test('an artifact has only what an artifact has, and is begun before it is appended to', () => {
+  test('an artifact has only known members, and begins before it is appended to', () => {
     const bytes = new Uint8Array(2);
     const artifact = (fields: object): unknown => ({
       type: 'artifact',
@@ -222,7 +222,7 @@ describe('calls, steps and ends', () => {
     ]);
   });
 
-  test('a call that is forgotten fails at the end, and one that comes twice closes once', () => {
+  test('a call without a result fails at the end, and a repeated call closes once', () => {
     const started = { type: 'tool.started', callId: 'd', name: 'g' };
     expect(brief(enforced(call('c'), call('c'), done('c'), done('c'), started))).toEqual([
       'run.started',
@@ -234,7 +234,7 @@ describe('calls, steps and ends', () => {
     ]);
   });
 
-  test('a completion that nobody announced opens its call; a reused id is another call', () => {
+  test('a completion without a call opens its call; a reused id is another call', () => {
     expect(brief(enforced(done('c'), call('c'), done('c'))).slice(1, -1)).toEqual([
       'tool.called c',
       'tool.completed c',
@@ -276,7 +276,7 @@ describe('calls, steps and ends', () => {
     expect(events.at(-1)).toMatchObject({ usage: { inputTokens: 8, costUsd: 2 } });
   });
 
-  test('what the agent throws is its outcome; the text of an internal error stays inside', () => {
+  test('an error of the agent is its outcome; the text of an internal error is withheld', () => {
     const errors: string[] = [];
     const thrown = (error: unknown): AgentEvent | undefined =>
       lawsOf(fresh, { ...quiet, error: (message) => errors.push(message) })
@@ -294,7 +294,7 @@ describe('calls, steps and ends', () => {
     expect(thrown(thrownBy('abort error'))).toMatchObject({ error: { code: 'interrupted' } });
   });
 
-  test('rubbish is dropped with a warning, and a flood of it does not flood the log', () => {
+  test('invalid values are dropped with a warning, and the number of warnings is limited', () => {
     const warnings: string[] = [];
     const laws = lawsOf(fresh, { ...quiet, warn: (message) => warnings.push(message) });
     for (let i = 0; i < 1000; i++) expect(laws.take({ type: 'text.dleta' })).toEqual([]);
@@ -303,7 +303,7 @@ describe('calls, steps and ends', () => {
     expect(brief(laws.end())).toEqual(['run.started', 'run.finished completed']);
   });
 
-  test('an agent that yields a question and ends waits for the answer, its call open', () => {
+  test('an agent that yields a question and ends waits for the answer with its call open', () => {
     const ask = { type: 'input.required', request: { id: 'c/ok', kind: 'approval' } };
     const events = enforced(call('c'), ask, ask);
     expect(brief(events)).toEqual([
@@ -315,7 +315,7 @@ describe('calls, steps and ends', () => {
     expect(events.at(-1)).toMatchObject({ pending: [{ id: 'c/ok' }] });
   });
 
-  test('an end to wait for nothing fails', () => {
+  test('an end as input-required without a question fails', () => {
     const end = enforced({ type: 'run.finished', outcome: 'input-required', text: '' }).at(-1);
     expect(end).toMatchObject({ outcome: 'failed', error: { code: 'invalid' } });
   });
@@ -333,7 +333,7 @@ describe('called again', () => {
     fresh,
   );
 
-  test('it counts the attempt and voids the text, unless it continues', () => {
+  test('it counts the attempt and discards the text, unless it continues', () => {
     const start = (continues: boolean): AgentEvent[] =>
       new RunStateMachine({ turn, task: asleep, continues, logger: quiet }).take({
         type: 'run.started',
@@ -345,7 +345,7 @@ describe('called again', () => {
     expect(start(true)).toEqual([{ type: 'run.started', turn: 'm1', attempt: 2, sessionId: 's' }]);
   });
 
-  test('it finishes the call that was left open, and its end has the whole text', () => {
+  test('it finishes the open call, and its end has the complete text', () => {
     const laws = new RunStateMachine({ turn, task: asleep, continues: true, logger: quiet });
     const events = [done('c'), text('two')].flatMap((event) => laws.take(event));
     expect(brief([...events, ...laws.end()])).toEqual([
@@ -399,7 +399,7 @@ describe('on every run', () => {
     },
   );
 
-  test('a lawful run passes unchanged', () => {
+  test('a valid run passes unchanged', () => {
     fc.assert(
       fc.property(fc.array(anyYield), (yields) => {
         const once = enforced(...yields);
@@ -409,7 +409,7 @@ describe('on every run', () => {
     );
   });
 
-  test('whole logs are lawful: asleep and awake, dead and settled, canceled, with further turns', () => {
+  test('complete logs are valid: suspended, resumed, recovered, canceled, with further turns', () => {
     const states = new Set<string>();
     fc.assert(
       fc.property(lawfulLog, (entries) => {
@@ -435,14 +435,14 @@ test('an id that is used again and again names a call of its own each time', () 
   expect([...ids].slice(0, 3)).toEqual(['c', 'c#2', 'c#3']);
 });
 
-test('a time that no date can hold is dropped, and a fraction of a millisecond cut off', () => {
+test('a time outside the range of Date is dropped, and a fraction of a millisecond is cut off', () => {
   const read = (at: number): unknown => parseEvent({ type: 'status', message: 'x', at });
   expect(read(2 ** 53)).toEqual({ type: 'status', message: 'x' });
   expect(read(-5)).toEqual({ type: 'status', message: 'x' });
   expect(read(12.5)).toEqual({ type: 'status', message: 'x', at: 12 });
 });
 
-test('a long block that was ended is remembered without its text', () => {
+test('an ended long block is remembered without its text', () => {
   const warnings: string[] = [];
   const blocks = new BlockTracker((message) => void warnings.push(message));
   const text = 'x'.repeat(1000);
@@ -464,23 +464,51 @@ test('a long block that was ended is remembered without its text', () => {
 describe('a question whose id was used before in the run', () => {
   const ask = (id: string, message: string) => ({ id, kind: 'approval', message }) as const;
 
-  test('takes the answer that is known if it asks the same, and is invalid if it asks another', () => {
+  test('takes the known answer if it asks the same, and is invalid if it asks something else', () => {
     const laws = lawsOf();
-    laws.question(ask('q', 'delete A?'), false);
-    laws.answered({ id: 'q', action: 'accept' });
-    expect(laws.question(ask('q', 'delete A?'), false).answer).toMatchObject({ action: 'accept' });
-    expect(() => laws.question(ask('q', 'delete B?'), false)).toThrow(/other content/);
+    laws.question(ask('q', 'delete A?'), () => {});
+    laws.answer({ id: 'q', action: 'accept' });
+    expect(laws.question(ask('q', 'delete A?'), () => {}).answer).toMatchObject({
+      action: 'accept',
+    });
+    expect(() => laws.question(ask('q', 'delete B?'), () => {})).toThrow(/other content/);
   });
 
-  test('is asked anew once its call has closed', () => {
+  test('is a new question once its call has closed', () => {
     const laws = lawsOf();
     laws.take(call('c'));
-    laws.question(ask('c/q', 'delete A?'), false);
-    laws.answered({ id: 'c/q', action: 'accept' });
+    laws.question(ask('c/q', 'delete A?'), () => {});
+    laws.answer({ id: 'c/q', action: 'accept' });
     laws.take(done('c'));
     laws.take(call('c'));
-    const { answer, events } = laws.question(ask('c/q', 'delete B?'), false);
+    const { answer, events } = laws.question(ask('c/q', 'delete B?'), () => {});
     expect([answer, events]).toMatchObject([undefined, [{ type: 'input.required' }]]);
+  });
+});
+
+describe('a question that its last asker withdrew', () => {
+  const ask = (message: string) => ({ id: 'q', kind: 'approval', message }) as const;
+  const withdrawn = (): RunStateMachine => {
+    const laws = lawsOf();
+    const onAnswer = (): void => {};
+    laws.question(ask('delete A?'), onAnswer);
+    laws.withdraw('q', onAnswer);
+    return laws;
+  };
+
+  // The log keeps the question until the run ends, and refuses a second one under its id.
+  test('is not written again when it is asked again', () => {
+    const laws = withdrawn();
+    expect(laws.question(ask('delete A?'), () => {}).events).toEqual([]);
+    laws.answer({ id: 'q', action: 'accept' });
+    expect(laws.question(ask('delete A?'), () => {}).answer).toMatchObject({ action: 'accept' });
+  });
+
+  test('does not give a late answer to another question under its id', () => {
+    const laws = withdrawn();
+    laws.answer({ id: 'q', action: 'accept' });
+    const { answer, request, events } = laws.question(ask('delete B?'), () => {});
+    expect([answer, request.id, events.length]).toEqual([undefined, 'q#2', 1]);
   });
 });
 
@@ -494,17 +522,17 @@ describe('a question of the run before', () => {
   const after = (...events: readonly TaskEvent[]): Snapshot =>
     events.reduce((task, event, index) => advance(task, numbered(event, index + 2)), fresh);
 
-  test('is known with its answer if it is asked again as it was', () => {
+  test('has its answer if it is asked again with the same content', () => {
     const task = after(...asked, { type: 'turn.submitted', turn: answer });
-    expect(lawsOf(task).question(request('list'), false).answer).toMatchObject({
+    expect(lawsOf(task).question(request('list'), () => {}).answer).toMatchObject({
       action: 'accept',
     });
-    expect(lawsOf(after(...asked)).question(request('list'), false).events).toHaveLength(1);
+    expect(lawsOf(after(...asked)).question(request('list'), () => {}).events).toHaveLength(1);
   });
 
-  test('does not lend its answer to another question under its id', () => {
+  test('does not give its answer to another question under its id', () => {
     const task = after(...asked, { type: 'turn.submitted', turn: answer });
-    const { answer: known, events } = lawsOf(task).question(request('delete'), false);
+    const { answer: known, events } = lawsOf(task).question(request('delete'), () => {});
     expect(known).toBeUndefined();
     expect(events.at(-1)).toMatchObject({
       type: 'input.required',
@@ -514,19 +542,19 @@ describe('a question of the run before', () => {
 
   test('is a question of this run once it is asked again', () => {
     const laws = lawsOf(after(...asked, { type: 'turn.submitted', turn: answer }));
-    laws.question(request('list'), false);
-    expect(() => laws.question(request('delete'), false)).toThrow(/already answered/);
+    laws.question(request('list'), () => {});
+    expect(() => laws.question(request('delete'), () => {})).toThrow(/already answered/);
   });
 
-  test('does not stand open for another question under its id', () => {
-    const { events } = lawsOf(after(...asked)).question(request('delete'), false);
+  test('is not open for another question under its id', () => {
+    const { events } = lawsOf(after(...asked)).question(request('delete'), () => {});
     expect(events.at(-1)).toMatchObject({ type: 'input.required', request: { id: 'may#2' } });
   });
 
-  test('that was too long to be stored whole is known again', () => {
+  test('that was truncated in the log is recognized', () => {
     const long = request('x'.repeat(2 << 20));
     const stored = truncated({ type: 'input.required', request: long });
     const task = after(asked[0], stored, { type: 'turn.submitted', turn: answer });
-    expect(lawsOf(task).question(long, false).answer).toMatchObject({ action: 'accept' });
+    expect(lawsOf(task).question(long, () => {}).answer).toMatchObject({ action: 'accept' });
   });
 });

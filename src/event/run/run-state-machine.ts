@@ -2,7 +2,7 @@ import type { Answer, InputRequest } from '../../ask.ts';
 import { DuolaneError, type ErrorCode, type Failure } from '../../errors.ts';
 import { BlockTracker } from './block-tracker.ts';
 import { CallTracker } from './call-tracker.ts';
-import { belongsTo, isDelta, openingState } from '../fold/entry-rules.ts';
+import { isDelta, openingState } from '../fold/entry-rules.ts';
 import {
   isOutcome,
   isInputRequest,
@@ -10,45 +10,46 @@ import {
   parseEvent,
   normalizeRequest,
 } from './parse-event.ts';
-import { isSameQuestion, type OpenQuestion, OpenQuestions } from './open-questions.ts';
+import { type AnswerListener, type OpenQuestion, OpenQuestions } from './open-questions.ts';
 import { CANCELED_TEXT } from '../fold/recover-run.ts';
 import { StepTracker } from './step-tracker.ts';
 import type { AgentEvent, Logger, Outcome, Snapshot, Turn, Usage } from '../types.ts';
 
 type Of<Type extends AgentEvent['type']> = Extract<AgentEvent, { readonly type: Type }>;
 
-export interface LawsOptions {
+export interface RunStateOptions {
   readonly turn: Turn;
+  /** The task as the log has it before the run. */
   readonly task: Snapshot;
   /** Whether a further call of the agent goes on where the log ends. */
   readonly continues: boolean;
-  /** Hears what was dropped or withheld, and why. */
+  /** Gets what was dropped or withheld, and why. */
   readonly logger: Logger;
 }
 
 const MAX_WARNINGS = 20;
 
-/** Reasons to stop after which nothing more is said: somebody else has, or will. */
+/**
+ * Reasons to stop after which the run appends no end: another claim holder has written it, or will
+ * write it, or the task is handed on.
+ */
 const SILENT: ReadonlySet<ErrorCode> = new Set(['fenced', 'closed', 'suspended']);
 
 /**
- * The nine laws as a pure machine: whatever an agent does goes in, lawful events come out. It has
- * no clock and waits for nothing; `lawful` drives it. What is no event is dropped with a warning,
- * since a sloppy agent is no reason to lose a run; only an end that makes no sense fails it.
+ * Turns what an agent yields, asks and throws into valid events: the nine laws as a pure machine. It
+ * has no clock and awaits nothing; `normalizeAgent` drives it. An invalid event is dropped with a
+ * warning, so that one mistake of an agent does not lose the run; only an end without a known
+ * outcome fails it.
  */
 export class RunStateMachine {
-  readonly #options: LawsOptions;
+  readonly #options: RunStateOptions;
   readonly #blocks: BlockTracker;
   readonly #calls: CallTracker;
   readonly #steps = new StepTracker();
-  readonly #opening: ReturnType<typeof openingState>;
-  readonly #questions = new OpenQuestions();
-  /** Not spent yet. */
-  readonly #answers: Map<string, Answer>;
-  /** Questions of the run before that are open, or whose answers are not spent. */
-  readonly #before: Map<string, InputRequest>;
-  /** Ids of questions whose call has closed. */
-  readonly #spent = new Set<string>();
+  readonly #questions: OpenQuestions;
+  /** Whether an earlier run of the same turn was suspended or interrupted. */
+  readonly #again: boolean;
+  /** The text that the earlier runs of this turn wrote, if this run goes on after it. */
   readonly #textBefore: string;
   readonly #artifacts: Set<string>;
   #started = false;
@@ -56,25 +57,24 @@ export class RunStateMachine {
   #ended = false;
   #warnings = 0;
 
-  constructor(options: LawsOptions) {
+  constructor(options: RunStateOptions) {
     this.#options = options;
     const { task, turn, continues } = options;
-    this.#opening = openingState(task, turn.messageId);
-    this.#answers = new Map(this.#opening.answers.map((answer) => [answer.id, answer]));
-    const before = [...this.#opening.answered, ...this.#opening.pending];
-    this.#before = new Map(before.map((request) => [request.id, request]));
-    this.#textBefore = this.#opening.again && continues ? task.text : '';
+    const opening = openingState(task, turn.messageId);
+    this.#again = opening.again;
+    this.#questions = new OpenQuestions(opening);
+    this.#textBefore = opening.again && continues ? task.text : '';
     this.#artifacts = new Set(task.artifacts.map(({ artifactId }) => artifactId));
     this.#blocks = new BlockTracker(this.#warn);
     this.#calls = new CallTracker(task.calls, this.#warn);
   }
 
-  /** Whether the run is over: every further event of the agent is ignored. */
+  /** Whether the run has ended: every further event of the agent is ignored. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** The agent yielded this. */
+  /** Takes a value that the agent yielded; returns the events to write. */
   take(value: unknown): AgentEvent[] {
     if (this.#ended) return [];
     const event = parseEvent(value);
@@ -88,44 +88,41 @@ export class RunStateMachine {
   }
 
   /**
-   * The agent asks, by `ask` or by an event. `request` is the question as it stands in the log,
-   * `answer` what is known, `events` what is to be written, if it is not there already.
+   * Takes a question that the agent asked by `ask`, which passes `onAnswer`, or yielded as an event.
+   * Returns the question as the log has it, the answer if it is known, and the events to write: none
+   * if the log has the question already.
    */
   question(
     asked: InputRequest,
-    yielded: boolean,
+    onAnswer?: AnswerListener,
   ): { request: InputRequest; answer?: Answer; events: AgentEvent[] } {
-    const request = this.#unspent(normalizeRequest(this.#named(asked)), yielded);
-    const answer = this.#answers.get(request.id);
-    if (answer) {
-      if (!yielded) this.#questions.checkAnswered(request);
-      return { request, answer, events: [] };
-    }
+    const isYielded = onAnswer === undefined;
+    const request = this.#questions.withOwnId(normalizeRequest(this.#named(asked)), isYielded);
+    const answer = this.#questions.answerTo(request, isYielded);
+    if (answer) return { request, answer, events: [] };
     if (this.#ended || this.#stopped) return { request, events: [] };
-    const open = this.#questions.ask(request, yielded);
-    if (open) return { request: open, events: [] };
-    if (this.#opening.pending.some((known) => known.id === request.id))
-      return { request, events: this.#start() };
-    return { request, events: [...this.#start(), { type: 'input.required', request }] };
+    const { request: open, isNew } = this.#questions.open(request, onAnswer);
+    const events = this.#start();
+    if (isNew) events.push({ type: 'input.required', request });
+    return { request: open, events };
   }
 
-  /** Somebody answered while the run was alive. */
-  answered(answer: Answer): void {
-    this.#questions.answered(answer.id);
-    this.#answers.set(answer.id, answer);
+  /** Takes an answer that a person gave while the run is alive. */
+  answer(answer: Answer): void {
+    this.#questions.answer(answer);
   }
 
-  /** One asker no longer waits. The question is withdrawn with its last asker. */
-  forget(id: string): void {
-    this.#questions.forget(id);
+  /** Removes one `ask` that no longer waits. The last one withdraws the question. */
+  withdraw(id: string, onAnswer: AnswerListener): void {
+    this.#questions.withdraw(id, onAnswer);
   }
 
-  /** From now on no delta passes, and `reason` decides how the run ends. */
+  /** Stops the run: from now on no delta passes, and the first `reason` decides how the run ends. */
   stop(reason: DuolaneError): void {
     this.#stopped ??= reason;
   }
 
-  /** The agent is through, has thrown, or is left behind. */
+  /** Ends the run: the agent has returned, has thrown, or is abandoned after its grace period. */
   end(thrown?: { readonly error: unknown }): AgentEvent[] {
     if (this.#ended) return [];
     if (this.#stopped) return this.#endStopped(this.#stopped);
@@ -143,7 +140,7 @@ export class RunStateMachine {
       case 'reasoning.end':
         return this.#blocks.end(event, this.#stopped !== undefined);
       case 'tool.failed':
-        return this.#tool({ ...event, error: this.#outward(event.error) });
+        return this.#tool({ ...event, error: this.#publicFailure(event.error) });
       case 'tool.started':
       case 'tool.args':
       case 'tool.called':
@@ -165,7 +162,7 @@ export class RunStateMachine {
       case 'artifact':
         return [this.#artifact(event)];
       case 'run.finished':
-        // A sub-agent that ends does not end the run.
+        // The end of a sub-agent does not end the run.
         if (event.path?.length) return [];
         return this.#stopped ? this.#endStopped(this.#stopped, event) : this.#finish(event);
       default:
@@ -173,20 +170,19 @@ export class RunStateMachine {
     }
   }
 
-  /** What is appended to must be there; a first piece begins it, whatever it says. */
+  /** The first event of an artifact begins it, even if it says `append`: there is nothing before. */
   #artifact(event: Of<'artifact'>): AgentEvent {
     const begun = this.#artifacts.has(event.artifactId);
     this.#artifacts.add(event.artifactId);
     if (begun || !event.append) return event;
-    this.#warn(`artifact ${event.artifactId} was appended to before it was begun`);
+    this.#warn(`artifact "${event.artifactId}" was appended to before it was begun`);
     const { append: _append, ...first } = event;
     return first;
   }
 
   #yieldQuestion(request: InputRequest): AgentEvent[] {
-    if (isInputRequest(request) && !this.#questions.isFull)
-      return this.question(request, true).events;
-    this.#warn('a question was dropped: it has no id, or too many are open');
+    if (isInputRequest(request) && !this.#questions.isFull) return this.question(request).events;
+    this.#warn('dropped a question: it has no id, or too many questions are open');
     return [];
   }
 
@@ -194,7 +190,7 @@ export class RunStateMachine {
     if (this.#started) return [];
     this.#started = true;
     const { task, turn, continues } = this.#options;
-    const { again } = this.#opening;
+    const again = this.#again;
     return [
       {
         ...own,
@@ -206,10 +202,11 @@ export class RunStateMachine {
     ];
   }
 
+  /** The agent's own `run.started` adds what it knows; a second one of the run is dropped. */
   #restart({ model, sessionId, at, path }: Of<'run.started'>): AgentEvent[] {
     if (path?.length) return [];
     if (this.#started && sessionId !== undefined)
-      this.#warn('run.started came late, so its session id is lost; yield it first');
+      this.#warn('dropped the session id of a late run.started: yield run.started first');
     return this.#start({
       ...(model !== undefined && { model }),
       ...(sessionId !== undefined && { sessionId }),
@@ -225,16 +222,9 @@ export class RunStateMachine {
 
   /** A call that closes takes its questions and answers with it. */
   #spend(events: AgentEvent[]): AgentEvent[] {
-    for (const event of events) {
-      if (event.type !== 'tool.completed' && event.type !== 'tool.failed') continue;
-      const { callId } = event;
-      for (const id of this.#questions.withdraw(callId)) this.#spent.add(id);
-      for (const id of this.#answers.keys()) {
-        if (!belongsTo(id, callId)) continue;
-        this.#answers.delete(id);
-        this.#spent.add(id);
-      }
-    }
+    for (const event of events)
+      if (event.type === 'tool.completed' || event.type === 'tool.failed')
+        this.#questions.closeCall(event.callId);
     return events;
   }
 
@@ -243,7 +233,7 @@ export class RunStateMachine {
     const discard = event.discard === true;
     const closed = discard ? this.#blocks.close(path) : [];
     if (discard) this.#blocks.discard(path);
-    return [...closed, { ...event, discard, error: this.#outward(event.error) }];
+    return [...closed, { ...event, discard, error: this.#publicFailure(event.error) }];
   }
 
   #endThrown(error: unknown): AgentEvent[] {
@@ -253,10 +243,10 @@ export class RunStateMachine {
       const wait = this.#wait(() => true);
       if (wait) return [...start, ...wait];
     }
-    // Nobody has asked this run to stop, so it was not stopped: something broke it off.
+    // No stop was requested, so an error with one of these codes is a failure of the agent.
     const broken = code === 'canceled' || code === 'suspended' || code === 'fenced';
     const failure = broken
-      ? new DuolaneError('interrupted', `The agent broke off: ${message}`, { cause: error })
+      ? new DuolaneError('interrupted', `the agent stopped early: ${message}`, { cause: error })
       : DuolaneError.from(error);
     return [...start, ...this.#close('failed', 'interrupted', { error: failure })];
   }
@@ -280,7 +270,7 @@ export class RunStateMachine {
     return [...this.#start(), ...ending];
   }
 
-  /** The agent's own end, or the one that it forgot. */
+  /** Ends the run as the agent says, or as completed if it returned without `run.finished`. */
   #finish(own: Of<'run.finished'>): AgentEvent[] {
     const events = this.#start();
     const { outcome } = own;
@@ -289,18 +279,18 @@ export class RunStateMachine {
       const error = new DuolaneError('invalid', message);
       return [...events, ...this.#close('failed', 'interrupted', { ...usage, error }, own)];
     };
-    if (!isOutcome(outcome)) return fail('The agent ended with no known outcome.');
+    if (!isOutcome(outcome)) return fail('the agent ended without a known outcome');
     if (Array.isArray(own.pending))
       for (const request of own.pending) events.push(...this.#yieldQuestion(request));
-    // A question that was yielded waits though the agent is through; one that was asked and not
-    // awaited does so only if the agent says that it ends to wait.
+    // The run waits for a question that was yielded even if the agent has returned. It waits for one
+    // that was asked and not awaited only if the agent's end says that it waits.
     if (outcome === 'completed' || outcome === 'input-required') {
       const wait = this.#wait(({ yielded }) => yielded || outcome === 'input-required', own);
       if (wait) return [...events, ...wait];
     }
     if (outcome === 'input-required')
-      return fail('The agent ended to wait for an answer, but no question is open.');
-    events.push(...this.#blocks.closeAll(), ...this.#unsaid(own));
+      return fail('the agent ended to wait for an answer, but no question is open');
+    events.push(...this.#blocks.closeAll(), ...this.#missingText(own));
     const error = outcome === 'failed' ? (own.error ?? 'it failed without an error') : own.error;
     const more = {
       ...usage,
@@ -310,11 +300,11 @@ export class RunStateMachine {
     return [...events, ...this.#close(outcome, 'interrupted', more, own)];
   }
 
-  /** Text that only the end knows: all of it, if the agent did not stream. */
-  #unsaid({ text, outcome, at }: Of<'run.finished'>): AgentEvent[] {
-    const said = this.#textBefore + this.#blocks.text;
-    if (typeof text !== 'string' || outcome === 'canceled' || !text.startsWith(said)) return [];
-    const delta = text.slice(said.length);
+  /** Returns the text that only the end has: all of it, if the agent did not stream. */
+  #missingText({ text, outcome, at }: Of<'run.finished'>): AgentEvent[] {
+    const streamed = this.#textBefore + this.#blocks.text;
+    if (typeof text !== 'string' || outcome === 'canceled' || !text.startsWith(streamed)) return [];
+    const delta = text.slice(streamed.length);
     const events = this.#blocks.delta({
       type: 'text.delta',
       id: 'text',
@@ -324,12 +314,13 @@ export class RunStateMachine {
     return [...events, ...this.#blocks.closeAll()];
   }
 
-  /** Ends the run to wait; nothing if no such question is open. */
+  /** Ends the run as input-required; returns undefined if no such question is open. */
   #wait(
     counts: (question: OpenQuestion) => boolean,
     own: { readonly usage?: Usage; readonly at?: number } = {},
   ): AgentEvent[] | undefined {
-    // A call whose arguments were still coming cannot be finished later, so nobody waits for it.
+    // A call whose arguments were still arriving cannot be finished later, so the run does not wait
+    // for its questions.
     const pending = [...this.#questions.values()]
       .filter((question) => counts(question) && !this.#calls.isUnmade(question.request))
       .map(({ request }) => request);
@@ -352,7 +343,7 @@ export class RunStateMachine {
     ];
     const text = outcome === 'canceled' ? CANCELED_TEXT : this.#textBefore + this.#blocks.text;
     const { error, usage, ...rest } = more;
-    // What the steps have counted counts; the end may add what they did not say.
+    // The sum of the steps wins; the end adds the fields that the steps did not report.
     const total = { ...usage, ...this.#steps.usage };
     const end: AgentEvent = {
       type: 'run.finished',
@@ -360,13 +351,13 @@ export class RunStateMachine {
       text,
       ...rest,
       ...(Object.keys(total).length > 0 && { usage: total }),
-      ...('error' in more && { error: this.#outward(error) }),
+      ...('error' in more && { error: this.#publicFailure(error) }),
       ...(at !== undefined && { at }),
     };
     return [...events, end];
   }
 
-  /** A call that had to be renamed takes its questions with it. */
+  /** A call that got another id (`id#2`) takes its questions with it. */
   #named(request: InputRequest): InputRequest {
     const given = request.callId ?? request.id.split('/', 1)[0] ?? '';
     const callId = this.#calls.idOf(given);
@@ -377,28 +368,7 @@ export class RunStateMachine {
     return { ...request, id, ...(request.callId !== undefined && { callId }) };
   }
 
-  /**
-   * A question under the id of one whose call has closed is another question: a model may give two
-   * calls one id. So is one with other content than the run before asked under its id. The log may
-   * still have the old answer, or get it, and the person did not give it to this question. So the
-   * question gets an id of its own.
-   */
-  #unspent(request: InputRequest, yielded: boolean): InputRequest {
-    const isTaken = (id: string): boolean => {
-      const before = this.#before.get(id);
-      return (
-        this.#spent.has(id) ||
-        (!yielded && before !== undefined && !isSameQuestion(before, request))
-      );
-    };
-    let { id } = request;
-    for (let times = 2; isTaken(id); times += 1) id = `${request.id}#${times}`;
-    // From here on it is a question of this run.
-    if (!yielded) this.#before.delete(id);
-    return id === request.id ? request : { ...request, id };
-  }
-
-  #outward(value: unknown): Failure {
+  #publicFailure(value: unknown): Failure {
     const { agent, task } = this.#options.turn;
     return toPublicFailure(value, (message, stack) =>
       this.#options.logger.error(`agent ${agent} failed: ${message}`, {
@@ -412,7 +382,7 @@ export class RunStateMachine {
     if (this.#warnings++ >= MAX_WARNINGS) return;
     const { agent, task } = this.#options.turn;
     const last =
-      this.#warnings === MAX_WARNINGS ? '; further warnings of this run are kept back' : '';
+      this.#warnings === MAX_WARNINGS ? '; further warnings of this run are not logged' : '';
     this.#options.logger.warn(`agent ${agent}: ${message}${last}`, { task });
   };
 }

@@ -1,4 +1,4 @@
-import { speakerKey } from './block-tracker.ts';
+import { speakerKey } from '../speaker-key.ts';
 import type { AgentEvent, Usage } from '../types.ts';
 import { addUsage } from '../usage.ts';
 
@@ -6,12 +6,13 @@ type Started = Extract<AgentEvent, { readonly type: 'step.started' }>;
 type Finished = Extract<AgentEvent, { readonly type: 'step.finished' }>;
 
 /**
- * Laws 5 and 9: in a lane steps never nest, each is closed, and their usage is summed. A step that
- * was closed for the agent may still report its usage: it then comes as a pair of its own.
+ * Keeps laws 5 and 9: steps of one speaker never nest, each step is closed, and their usage is
+ * summed. If the tracker closed a step and the agent then reports its usage, the report becomes a
+ * step of its own: a start and a finish.
  */
 export class StepTracker {
   readonly #open = new Map<string, Started>();
-  /** Per step: whether the agent itself has finished it. */
+  /** By step: whether the agent itself has finished it. */
   readonly #seen = new Map<string, boolean>();
   #usage: Usage | undefined;
 

@@ -1,10 +1,10 @@
-/** The first so many UTF-16 units, one less where the cut would go through a character. */
+/** Returns the first `length` UTF-16 units, or one less if that would split a surrogate pair. */
 export function safePrefix(text: string, length: number): string {
   if (length >= text.length) return text;
   return text.slice(0, opens(text.charCodeAt(length - 1)) ? length - 1 : length);
 }
 
-/** Whether it ends with the first half of a character. */
+/** Whether the text ends with the first half of a surrogate pair. */
 export const endsInHighSurrogate = (text: string): boolean =>
   opens(text.charCodeAt(text.length - 1));
 

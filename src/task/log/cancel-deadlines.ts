@@ -6,8 +6,9 @@ const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 5000;
 
 /**
- * Cancels that wait for the owner of their run. One that lets the time pass, since it cannot write
- * or has forgotten, is fenced and the end is written without it; the lease of a dead one ends later.
+ * Enforces cancels. If the claim holder of a run does not write the end in time, since it cannot
+ * write or ignores the cancel, it is fenced and the end is written without it. The lease of a crashed
+ * claim holder would expire much later.
  */
 export class CancelDeadlines {
   readonly #store: Store;
@@ -20,7 +21,7 @@ export class CancelDeadlines {
     this.#ms = ms;
   }
 
-  /** The cancel of this task is in the log and its end is not. */
+  /** Starts the deadline of a task whose log has the cancel and not the end. */
   watch(task: string, note: string): void {
     if (this.#closed || this.#timers.has(task)) return;
     this.#arm(task, note, this.#ms, FIRST_PAUSE_MS);
@@ -34,8 +35,8 @@ export class CancelDeadlines {
         },
         (error: unknown) => {
           const isArmed = this.#timers.take(task) !== undefined;
-          // Refused: the task has ended or is pruned. A store that fails is asked again, since the
-          // lease of an owner that lives and does not end its run never runs out.
+          // The store refuses if the task has ended or is pruned. After a failure, try again: the
+          // lease of a live claim holder that does not end its run never expires.
           if (!isArmed || this.#closed || !DuolaneError.from(error, 'server').retryable) return;
           this.#arm(task, note, pauseMs, Math.min(2 * pauseMs, MAX_PAUSE_MS));
         },

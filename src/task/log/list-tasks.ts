@@ -6,47 +6,50 @@ import type { DamagedTask, ListPosition, Store } from '../store/store.ts';
 import type { TaskQuery } from '../types.ts';
 
 const PAGE = 50;
-/** Of whole tasks, which may be long, so much is read at a time. */
+/** Complete tasks may be long, so this much is read at a time. */
 const PAGE_CHARS = 1 << 20;
 
-/** The tasks that match, page by page as they are pulled; `checkpoint` is the place after the last one given. */
+/** Lists the tasks that match, one list page at a time; `checkpoint` is the position after the last. */
 export function listTasks(
   store: Store,
   { after, signal, outline = false, ...filter }: TaskQuery,
   onDamaged: (damaged: DamagedTask) => void,
 ): Items<Snapshot> {
-  let place = after === undefined ? undefined : parsePlace(after);
+  let position = after === undefined ? undefined : parsePosition(after);
   async function* items(): AsyncGenerator<Snapshot, void> {
     for (;;) {
       signal?.throwIfAborted();
       const page = await store.page({
         ...filter,
-        ...(place && { after: place }),
+        ...(position && { after: position }),
         limit: PAGE,
         maxChars: PAGE_CHARS,
         ...(outline && { outline }),
       });
       for (const [index, snapshot] of page.snapshots.entries()) {
-        place = page.places[index];
+        position = page.places[index];
         yield outline ? outlineOf(snapshot) : snapshot;
       }
       const { damaged = [], gone = 0, last, endsEarly = false } = page;
       for (const each of damaged) onDamaged(each);
       if (page.snapshots.length + damaged.length + gone < PAGE && !endsEarly) return;
-      place = last ?? place;
+      position = last ?? position;
     }
   }
   return {
     get checkpoint() {
-      return place && `${place.changedAt}-${place.key}`;
+      return position && `${position.changedAt}-${position.key}`;
     },
     [Symbol.asyncIterator]: items,
   };
 }
 
-function parsePlace(text: string): ListPosition {
+function parsePosition(text: string): ListPosition {
   const [, changedAt, key] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? [];
   if (changedAt === undefined)
-    throw new DuolaneError('invalid', `'${text}' is no place in a list of tasks`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid position "${text}" in a list of tasks: expected a checkpoint that a list returned`,
+    );
   return { changedAt: Number(changedAt), key: Number(key) };
 }

@@ -5,7 +5,7 @@ import { whenAborted } from '../../stream/cancellation.ts';
 import { DONE, QueueReader, type QueueSource } from '../../stream/queue-reader.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
-import { heapShare } from '../held-text.ts';
+import { heapShare } from '../text-budget.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { Commit, ReadResult, EntryRow, Store } from '../store/store.ts';
 import { ReadTurns } from './read-turns.ts';

@@ -1,15 +1,15 @@
-/** So many readers may always read from the store at once. */
+/** So many readers may always read from the store at the same time. */
 const MIN_FETCHES = 8;
 
 /**
- * Who may read from the store. What is read is decoded, encoded and written at once, so a thousand readers that are
- * behind would need a thousand times that memory in the same moment.
+ * Limits how many readers read from the store at the same time. What is read is decoded, encoded and
+ * written immediately, so a thousand readers that are behind would need that memory a thousand times.
  */
 export class ReadTurns {
   #fetches = 0;
   readonly #waiting: (() => void)[] = [];
 
-  /** Resolves when fewer than `most` others read. */
+  /** Takes a turn. Returns a promise if `most` others read, until this one may. */
   take(most: number): Promise<void> | undefined {
     if (this.#fetches >= Math.max(MIN_FETCHES, most))
       return new Promise((resolve) => this.#waiting.push(resolve));
@@ -17,7 +17,7 @@ export class ReadTurns {
     return undefined;
   }
 
-  /** The next one may read, once what was read has been passed on. */
+  /** Ends a turn. The next reader starts after what was read has been passed on. */
   end(): void {
     if (this.#waiting.length === 0) {
       this.#fetches--;

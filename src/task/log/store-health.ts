@@ -1,29 +1,30 @@
 import { DuolaneError, type Failure } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
+import { settledWithin } from '../../stream/abort.ts';
 import { STORE_METHODS, type Store, storeFromCalls, type StoreMethods } from '../store/store.ts';
 import type { LogHealth } from '../types.ts';
 
-/** Writes that were stored so lately prove that the store works, without a probe. */
+/** A write that succeeded so recently proves that the store works, without a probe. */
 const FRESH_MS = 2000;
 
-/** Claims have their own rights and indexes in a database, and fail while other writes are stored. */
+/** Claims need their own rights and indexes in a database, so they may fail while writes succeed. */
 type Group = 'writes' | 'claims';
 
 interface GroupState {
   failure?: Failure;
-  /** Which methods failed last time. One that needs less of the store does not prove that they work. */
+  /** The methods that failed last. A success of another method does not prove that these work. */
   readonly failing: Set<string>;
   /** Unix ms. */
   failingSince?: number;
-  /** By the monotonic clock. */
+  /** Monotonic clock. */
   lastSuccess: number;
   lastFailure: number;
 }
 
 /**
- * Observes every write to a store: reports the first failure and the recovery, once each, and knows
- * since when writes fail. Reads are not counted: their caller gets the error, and one damaged task
- * does not make a store unhealthy.
+ * Observes every write to a store. Logs the first failure and the recovery, once each, and knows
+ * since when writes fail. Reads do not count: their caller gets the error, and one damaged task does
+ * not make a store unhealthy.
  */
 export class StoreHealth {
   /** The same store, observed. */
@@ -36,7 +37,7 @@ export class StoreHealth {
   };
   #probing: Promise<void> | undefined;
 
-  /** `claimMs`: a failed claim counts for so long; a runner that works tries again before. */
+  /** `claimMs`: how long a failed claim counts. A runner that works claims again before that. */
   constructor(store: Store, logger: Logger, claimMs: number) {
     this.#logger = logger;
     this.#claimMs = claimMs;
@@ -57,7 +58,7 @@ export class StoreHealth {
     };
   }
 
-  /** Asks the store to write something if the last writes do not tell how it is. */
+  /** Returns the health. Probes the store if the last writes are old or failed. */
   async check(timeoutMs: number): Promise<LogHealth> {
     const { writes } = this.#groups;
     if (writes.failure || performance.now() - writes.lastSuccess > FRESH_MS)
@@ -74,21 +75,16 @@ export class StoreHealth {
   }
 
   async #probe(timeoutMs: number): Promise<void> {
-    // A store that does not answer has one probe under way, however often it is asked.
-    // After a failure it writes as much as a run does: where the disk is full, a few bytes still find room.
+    // A store that does not reply has one probe under way, however often it is checked. After a
+    // failure the probe writes as much as a run does: on a full disk a few bytes still find room.
     const isThorough = this.#groups.writes.failure !== undefined;
     this.#probing ??= this.store
       .probe(isThorough)
       .then(() => (isThorough ? this.#recovered('writes') : undefined))
-      // `closed` is a store that was given up, and here no refusal by the rules.
+      // `closed` means here that the store was given up; it is not a refusal by the rules.
       .catch((error: unknown) => this.#failed('writes', 'probe', DuolaneError.from(error)))
       .finally(() => (this.#probing = undefined));
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(() => resolve('late'), timeoutMs);
-    });
-    const first = await Promise.race([this.#probing, late]).finally(() => clearTimeout(timer));
-    if (first !== 'late') return;
+    if (await settledWithin(this.#probing, timeoutMs)) return;
     const message = `the task store timed out after ${timeoutMs} ms: a write was awaited`;
     this.#failed('writes', 'probe', new DuolaneError('timeout', message));
   }
@@ -134,6 +130,6 @@ export class StoreHealth {
   }
 }
 
-/** The database failed. Every other error is a refusal by the rules, which an intact store gives. */
+/** Whether the database failed. Any other error is a refusal by the rules, as an intact store gives. */
 export const isTrouble = ({ code }: DuolaneError): boolean =>
   code === 'server' || code === 'network' || code === 'timeout' || code === 'internal';

@@ -1,7 +1,7 @@
 import { DuolaneError } from '../../errors.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import type { SqlRow, PgStatement } from './connections.ts';
-import { heapShare, snapshotChars } from '../held-text.ts';
+import { heapShare, snapshotChars } from '../text-budget.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { steadyNow } from '../steady-clock.ts';
 import type { TaskHead } from '../store/storage-engine.ts';

@@ -4,7 +4,7 @@ import type { Agent, Entry } from '../../event/types.ts';
 import { completeTurn } from './complete-turn.ts';
 import { createRunner, memoryLog } from '../index.ts';
 
-test('a cancel while a person is asked ends the turn, though the asker ignores its signal', async () => {
+test('a cancel during a question ends the turn, even if the asker ignores its signal', async () => {
   await using log = memoryLog();
   const agent: Agent = async function* (_turn, ctx) {
     await ctx.ask({ id: 'q', kind: 'question' });

@@ -6,7 +6,7 @@ import { createRunner, memoryLog } from '../index.ts';
 import type { Agent, Turn } from '../../event/types.ts';
 import type { RunObserver, TaskLog } from '../types.ts';
 
-test('a runner is disposed of when the last task that was being submitted is handed back', async () => {
+test('disposing a runner waits until the last submitted task is released', async () => {
   await using log = memoryLog();
   const order: string[] = [];
   let goOn = (): void => {};
@@ -64,7 +64,7 @@ const slowClaims = (log: TaskLog, open: Promise<void>): TaskLog =>
     },
   });
 
-test('who comes when a place is free again waits behind those who wait already', async () => {
+test('a new task waits behind those that wait already, even if a slot is free', async () => {
   await using log = memoryLog();
   const started: string[] = [];
   const agent: Agent = async function* ({ task }) {
@@ -100,7 +100,7 @@ const talker = (chunks: number): Agent =>
       yield { type: 'text.delta', id: 't', delta: 'x'.repeat(100) };
   };
 
-test('a run that holds too much text fails by name', async () => {
+test('a run with too much text fails and names the limit', async () => {
   await using log = memoryLog();
   await using runner = createRunner({ log, agents: { a: talker(50) }, maxRunChars: 1000 });
   await runner.submit(turn('t'));
@@ -113,7 +113,7 @@ test('a run that holds too much text fails by name', async () => {
   expect(text?.length).toBeLessThan(2000);
 });
 
-test('when all runs hold too much, one fails as overloaded, and new ones wait until there is room', async () => {
+test('when all runs have too much text, one fails as overloaded, and new ones wait for room', async () => {
   await using log = memoryLog();
   let goOn = (): void => {};
   const open = new Promise<void>((resolve) => (goOn = resolve));
@@ -122,7 +122,7 @@ test('when all runs hold too much, one fails as overloaded, and new ones wait un
     await open;
   };
   const agents = { a: holder, b: talker(6) };
-  await using runner = createRunner({ log, agents, maxHeldChars: 1000 });
+  await using runner = createRunner({ log, agents, maxTotalChars: 1000 });
   await runner.submit(turn('t1'));
   for await (const entry of log.read('t1', 0)) if (entry.type === 'text.delta') break;
   await runner.submit({ ...turn('t2'), agent: 'b' });
@@ -131,7 +131,7 @@ test('when all runs hold too much, one fails as overloaded, and new ones wait un
   goOn();
   for await (const _ of log.read('t2', 0));
   expect(await log.get('t2')).toMatchObject({ state: 'completed' });
-  await using small = createRunner({ log, agents: { c: talker(20) }, maxHeldChars: 500 });
+  await using small = createRunner({ log, agents: { c: talker(20) }, maxTotalChars: 500 });
   await small.submit({ ...turn('t3'), agent: 'c' });
   for await (const _ of log.read('t3', 0));
   expect(await log.get('t3')).toMatchObject({ state: 'failed', error: { code: 'overloaded' } });
@@ -193,7 +193,7 @@ test('blobs of tasks that memory evicts are deleted', async () => {
   expect(removed).toEqual(['t1', 't2']);
 });
 
-test('when runs hold too much together, only as many fail as it takes', async () => {
+test('when runs have too much text together, only as many fail as necessary', async () => {
   await using log = memoryLog();
   const names = Array.from({ length: 10 }, (_, index) => `t${index}`);
   let waiting = 0;
@@ -204,7 +204,7 @@ test('when runs hold too much together, only as many fail as it takes', async ()
     await all;
     yield* talker(10)(given, ctx);
   };
-  await using runner = createRunner({ log, agents: { a: agent }, maxHeldChars: 8000 });
+  await using runner = createRunner({ log, agents: { a: agent }, maxTotalChars: 8000 });
   for (const name of names) await runner.submit(turn(name));
   const states: (string | undefined)[] = [];
   for (const name of names) {
@@ -240,7 +240,7 @@ test('a task that fails before its agent is called is tried again after a pause 
   expect(await settled()).toBe(3);
 });
 
-test('a log whose claims fail is asked again, and the failure is reported', async () => {
+test('claims of a failing log are retried, and the failure is logged', async () => {
   await using log = memoryLog();
   const errors: unknown[][] = [];
   let asked = 0;
@@ -269,10 +269,10 @@ test('a log whose claims fail is asked again, and the failure is reported', asyn
   expect(errors).toMatchObject([['tasks could not be claimed', { code: 'server' }]]);
 });
 
-test('an agent that is no function is refused by its name', async () => {
+test('an agent that is not a function is refused by its name', async () => {
   await using log = memoryLog();
   const agents = { a: {} } as unknown as Record<string, Agent>;
-  expect(() => createRunner({ log, agents })).toThrow(/agent "a" is no function/);
+  expect(() => createRunner({ log, agents })).toThrow(/invalid agent "a": expected a function/);
 });
 
 test('the answer about a call does not decide a later question under the same id', async () => {
@@ -312,7 +312,7 @@ test('the answer about a call does not decide a later question under the same id
   expect(decided).toEqual(['call_0/approval list: accept', 'call_0/approval delete: decline']);
 });
 
-test('an observer that throws at a submit takes no place for good', async () => {
+test('an observer that throws at a submit does not keep a slot', async () => {
   await using log = memoryLog();
   const agents = { a: async function* (): AsyncGenerator<never> {} };
   const logger = { debug() {}, info() {}, warn() {}, error() {} };

@@ -6,7 +6,7 @@ import { safeLogger } from '../../event/safe-logger.ts';
 import type { Agent, Entry, Note, Snapshot, Turn } from '../../event/types.ts';
 import { sleep } from '../../stream/index.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
-import { heapShare, HeldText } from '../held-text.ts';
+import { heapShare, TextBudget } from '../text-budget.ts';
 import { addListener } from '../../stream/cancellable-generator.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { processWarnings } from '../process-warnings.ts';
@@ -16,10 +16,13 @@ import { partyOf } from '../store/run-queue.ts';
 import type { Claim, LimitedOwners, Runner, RunnerOptions, TaskLog } from '../types.ts';
 import { TaskWriter } from './task-writer.ts';
 
-/** For each run that may be busy, so many may wait awake for a person; further ones sleep at once. */
+/**
+ * For each run that may be busy, so many runs may wait for a person in memory. Further ones are
+ * suspended immediately.
+ */
 const MOST_WAITING = 10;
 
-const PARK_MS = 60_000;
+const SUSPEND_AFTER_MS = 60_000;
 const MAX_RUN_CHARS = 32 << 20;
 
 const FIRST_PAUSE_MS = 100;
@@ -27,9 +30,19 @@ const MAX_PAUSE_MS = 5000;
 const MAX_GIVEN_UP = 1000;
 
 /**
- * Runs agents on the tasks of a log: pulls claims while there is room, ends or wakes what another
- * owner left, and writes each run through its claim. A task outlives every connection: only
- * `requestCancel` cancels. Does not close the log.
+ * Creates a runner: it runs agents on the tasks of a log. It claims tasks while it has room, ends or
+ * resumes the runs that another claim holder abandoned, and writes each run through its claim. A
+ * task outlives every connection: only `requestCancel` cancels it. Disposing the runner does not
+ * close the log.
+ *
+ * @example
+ * ```ts
+ * await using log = memoryLog();
+ * await using runner = createRunner({ log, agents: { echo } });
+ * const turn = { agent: 'echo', task: 't1', context: 'c1', messageId: 'm1', parts: [{ text: 'Hi' }] };
+ * await runner.submit(turn);
+ * for await (const entry of log.read('t1', 0)) console.log(entry.type);
+ * ```
  */
 export function createRunner(options: RunnerOptions): Runner {
   return new LogRunner(options);
@@ -49,11 +62,11 @@ class LogRunner implements Runner {
   #started = 0;
   readonly #pulling: Promise<void>;
   #reserved = 0;
-  /** Tasks may wait in the log: whoever comes now waits behind them, even if a place is free. */
+  /** Tasks may wait in the log: a new task waits behind them, even if a slot is free. */
   #crowded = false;
-  /** By task, how often in a row it was given up here. */
+  /** By task, how often in a row this runner gave it up. */
   readonly #givenUp = new LruCache<string, number>(MAX_GIVEN_UP);
-  /** Runs that wait for a person, among those that are active. */
+  /** How many of the active runs wait for a person. */
   #waiting = 0;
   #room: (() => void) | undefined;
   #drained: Promise<void> | undefined;
@@ -61,14 +74,14 @@ class LogRunner implements Runner {
   constructor(options: RunnerOptions) {
     const { log, agents, maxRuns = 100, maxAttempts = 10 } = options;
     const logger = safeLogger(options.logger, processWarnings);
-    const { graceMs = 5000, suspendAfterMs: parkMs = PARK_MS, timeoutMs, observer } = options;
-    const { maxRunChars = MAX_RUN_CHARS, maxHeldChars = heapShare() } = options;
-    const held = new HeldText(maxRunChars, maxHeldChars);
+    const { graceMs = 5000, suspendAfterMs = SUSPEND_AFTER_MS, timeoutMs, observer } = options;
+    const { maxRunChars = MAX_RUN_CHARS, maxTotalChars = heapShare() } = options;
+    const textBudget = new TextBudget(maxRunChars, maxTotalChars);
     for (const [name, agent] of Object.entries(agents))
       if (typeof agent !== 'function')
         throw new DuolaneError(
           'invalid',
-          `agent "${name}" is no function but ${agent === null ? 'null' : typeof agent}; give the agent itself`,
+          `invalid agent "${name}": expected a function, got ${agent === null ? 'null' : typeof agent}`,
         );
     this.#log = log;
     this.#agents = agents;
@@ -81,9 +94,9 @@ class LogRunner implements Runner {
     const onWaiting = (change: 1 | -1): number => {
       this.#waiting += change;
       this.#room?.();
-      return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : parkMs;
+      return this.#waiting > MOST_WAITING * this.#maxRuns ? 0 : suspendAfterMs;
     };
-    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer, held };
+    this.#runOptions = { graceMs, timeoutMs, logger, history, onWaiting, observer, textBudget };
     this.#pulling = maxRuns > 0 ? this.#pull() : Promise.resolve();
   }
 
@@ -105,7 +118,7 @@ class LogRunner implements Runner {
         this.#reserved--;
         this.#owners.add(owner, -1);
       }
-      // Again, lest a look at the log that missed it count for more.
+      // Set the flag again: a claim poll that started before this submit may have cleared it.
       else if (mayRun) this.#crowded = true;
       this.#room?.();
     }
@@ -115,14 +128,15 @@ class LogRunner implements Runner {
     return (this.#drained ??= this.#drain());
   }
 
-  // Who waits for a person takes no place; answered, it goes on at once, so there may be one too many.
+  // A run that waits for a person takes no slot. It goes on immediately when the answer comes, so
+  // there may be one run too many for a while.
   get #hasRoom(): boolean {
     const busy = this.#active.size + this.#reserved - this.#waiting;
     const { aborted } = this.#stopping.signal;
-    return !aborted && busy < this.#maxRuns && this.#runOptions.held.hasRoomBeside(busy);
+    return !aborted && busy < this.#maxRuns && this.#runOptions.textBudget.hasRoomBeside(busy);
   }
 
-  /** Claims tasks until the runner is disposed of; an error of the log is reported and tried again. */
+  /** Claims tasks until the runner is disposed. Logs an error of the log, and tries again. */
   async #pull(): Promise<void> {
     const { signal } = this.#stopping;
     const { logger } = this.#runOptions;
@@ -137,7 +151,7 @@ class LogRunner implements Runner {
           return;
         }
         logger.error('tasks could not be claimed', { retryInMs: pauseMs, ...failure.toJSON() });
-        await sleep(pauseMs, signal).catch(() => {}); // aborted: the loop ends
+        await sleep(pauseMs, signal).catch(() => {}); // an abort ends the loop
         pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS);
       }
     }
@@ -150,11 +164,11 @@ class LogRunner implements Runner {
     const options = { agents, signal, onIdle, limited: this.#owners };
     for await (const claim of this.#log.claims(this.#name, options)) {
       onClaim();
-      // A submit may have taken the last room while this claim was waited for.
+      // A submit may have taken the last slot while this claim was awaited.
       if (this.#hasRoom) this.#start(claim);
       else
         await this.#log.release(claim).catch((error: unknown) => {
-          // Its lease runs out, so another runner gets it, or this one when it has room.
+          // Its lease expires, then a runner with room claims it.
           const failure = DuolaneError.from(error).toJSON();
           this.#runOptions.logger.warn('a claim could not be released', {
             task: claim.task,
@@ -172,11 +186,11 @@ class LogRunner implements Runner {
     const options = this.#optionsOf(owner);
     this.#owners.add(owner, 1);
     const pause = (): Promise<void> => this.#pauseOf(claim.task);
-    const serving = new ClaimedTask(this.#log, claim, agent, options, this.#maxAttempts, pause);
-    if (this.#stopping.signal.aborted) serving.drain(this.#runOptions.graceMs);
+    const task = new ClaimedTask(this.#log, claim, agent, options, this.#maxAttempts, pause);
+    if (this.#stopping.signal.aborted) task.drain(this.#runOptions.graceMs);
     const number = ++this.#started;
-    this.#active.set(number, serving);
-    serving.done
+    this.#active.set(number, task);
+    task.done
       .finally(() => {
         this.#active.take(number);
         this.#owners.add(owner, -1);
@@ -186,17 +200,18 @@ class LogRunner implements Runner {
   }
 
   /**
-   * A task that is given up can be claimed at once, so without a pause one that fails every time, as
-   * by an observer that throws, would be claimed thousands of times a second.
+   * Waits before a task that was given up is released. A released task can be claimed immediately,
+   * so a task that fails every time, as with an observer that throws, would otherwise be claimed
+   * thousands of times a second.
    */
   async #pauseOf(task: string): Promise<void> {
     const before = this.#givenUp.get(task) ?? 0;
     this.#givenUp.set(task, before + 1);
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** before, MAX_PAUSE_MS);
-    await sleep(pauseMs, this.#stopping.signal).catch(() => {}); // aborted: it is handed back now
+    await sleep(pauseMs, this.#stopping.signal).catch(() => {}); // an abort releases it now
   }
 
-  // A run that waits for a person counts for its owner as little as for the runner.
+  // A run that waits for a person does not count against the limit of its owner, either.
   #optionsOf(owner: string): RunOptions {
     if (owner === '') return this.#runOptions;
     const onWaiting = (change: 1 | -1): number => {
@@ -209,15 +224,15 @@ class LogRunner implements Runner {
   async #drain(): Promise<void> {
     this.#stopping.abort();
     this.#room?.();
-    for (const serving of this.#active.values()) serving.drain(this.#runOptions.graceMs);
+    for (const task of this.#active.values()) task.drain(this.#runOptions.graceMs);
     await this.#pulling;
-    // What is being submitted here comes with its claim.
+    // A submit that is under way may still bring a claim.
     while (this.#reserved > 0) await new Promise<void>((resolve) => (this.#room = resolve));
     for (const { done } of this.#active.values()) await done;
   }
 }
 
-/** How many runs each owner has in this runner. Tasks without an owner are not counted. */
+/** Counts the runs of each owner in this runner. Tasks without an owner are not counted. */
 class OwnerRuns implements LimitedOwners {
   readonly #most: number;
   readonly #runs = new Map<string, number>();
@@ -250,7 +265,7 @@ class OwnerRuns implements LimitedOwners {
   }
 }
 
-/** A claimed task, until it has ended, waits for a person, or is handed back. */
+/** A claimed task, until it has ended, waits for a person, or is released. */
 class ClaimedTask {
   readonly done: Promise<void>;
   readonly #log: TaskLog;
@@ -264,7 +279,7 @@ class ClaimedTask {
   #draining: NodeJS.Timeout | undefined;
   #writing: NodeJS.Timeout | undefined;
 
-  /** `pause`: what a task that is given up waits for before it is handed back. */
+  /** `pause` is awaited before a task that was given up is released. */
   constructor(
     log: TaskLog,
     claim: Claim,
@@ -279,14 +294,15 @@ class ClaimedTask {
     this.#agent = agent;
     this.#options = options;
     this.#maxAttempts = maxAttempts;
-    this.#writer = new TaskWriter(log, claim, (note) => this.#hear(note));
+    this.#writer = new TaskWriter(log, claim, (note) => this.#onNote(note));
     this.done = this.#serve();
   }
 
   /**
-   * No further turn is begun; the run sleeps now if it can, else it has `graceMs` to end. So long again
-   * its agent has to stop, and the store to take what it said: one that does not, as with a full disk,
-   * is not waited for. Whoever claims the task next ends the run or goes on with it.
+   * Starts no further turn. The run is suspended now if that loses nothing; otherwise it has
+   * `graceMs` to end. After that its agent has `graceMs` to stop, and the store `graceMs` to accept
+   * the last events: the drain does not wait for a store that fails, as with a full disk. The next
+   * claim holder ends the run or resumes it.
    */
   drain(graceMs: number): void {
     if (this.#draining) return;
@@ -298,15 +314,15 @@ class ClaimedTask {
   async #serve(): Promise<void> {
     const { task, epoch } = this.#claim;
     try {
-      // Whoever submitted it is told first that it stands; then the agent has the floor.
+      // Let the submit resolve before the agent runs: a synchronous agent would delay it.
       await new Promise((resolve) => setImmediate(resolve));
-      await this.#settle();
+      await this.#recover();
       for (let turn = this.#next(); turn; turn = this.#next()) {
         const isFirst = this.#run === undefined;
         this.#run = new AgentRun(this.#agent, this.#writer, this.#options);
-        // Notes that came before there was somebody to hear them were kept.
-        if (isFirst) this.#claim.onNote((note) => this.#hear(note));
-        if ((await this.#run.serve(turn, this.#claim)) === 'sleeps') break;
+        // The claim has kept the notes that arrived before this listener.
+        if (isFirst) this.#claim.onNote((note) => this.#onNote(note));
+        if ((await this.#run.serve(turn, this.#claim)) === 'suspended') break;
       }
     } catch (error) {
       const failure = DuolaneError.from(error).toJSON();
@@ -314,18 +330,18 @@ class ClaimedTask {
       this.#options.logger[level]('gave up a task', { task, epoch, ...failure });
       if (failure.code !== 'fenced') await this.#pause();
     } finally {
-      // Ended or waiting, the claim is over by itself, and this does nothing. If it fails, the lease
-      // runs out.
+      // If the task has ended or waits, its claim is over, and this does nothing. If the release
+      // fails, the lease expires.
       await this.#log.release(this.#claim).catch(() => {});
-      // Clear them last: a drain may start during the release, and its timers would keep the
+      // Clear the timers last: a drain may start during the release, and its timers would keep the
       // process alive.
       clearTimeout(this.#draining);
       clearTimeout(this.#writing);
     }
   }
 
-  /** A run that is open at this point lost its owner. */
-  async #settle(): Promise<void> {
+  /** Ends or continues a run whose claim holder is gone: a run cannot be open at this point. */
+  async #recover(): Promise<void> {
     const { snapshot } = this.#writer;
     const resumable = this.#agent.resumable === true && snapshot.attempt < this.#maxAttempts;
     await this.#writer.put(recoverRun(snapshot, { resumable }));
@@ -336,8 +352,8 @@ class ClaimedTask {
     return this.#draining || isFinal(snapshot.state) ? undefined : nextTurn(snapshot);
   }
 
-  #hear(note: Entry & Note): void {
-    this.#run?.hear(note);
+  #onNote(note: Entry & Note): void {
+    this.#run?.onNote(note);
   }
 }
 

@@ -42,7 +42,7 @@ const withAppend = (
   });
 
 describe('task writer', () => {
-  test('a batch overtaken by a cancel ends as canceled at once, and the note is heard', async () => {
+  test('a batch after a cancel ends as canceled, and the note is passed on', async () => {
     await using log = memoryLog();
     const { writer, heard } = await open(log);
     await writer.put([started, say('a')]);
@@ -83,7 +83,7 @@ describe('task writer', () => {
     expect(writer.snapshot).toMatchObject({ text: 'abc', seq: 6 });
   });
 
-  test('a further turn that slips in keeps the task open', async () => {
+  test('a turn that is appended before the end keeps the task open', async () => {
     await using log = memoryLog();
     const { writer } = await open(log);
     await writer.put([started]);
@@ -93,7 +93,7 @@ describe('task writer', () => {
     expect(writer.snapshot).toMatchObject({ state: 'submitted', unserved: [{ messageId: 'm2' }] });
   });
 
-  test('what the log refuses is thrown, and a lost claim ends the wait for a failing store', async () => {
+  test('an error of the log is thrown, and a lost claim ends the wait for a failing store', async () => {
     await using log = memoryLog();
     const { writer } = await open(log);
     await expect(writer.put([say('no run')])).rejects.toMatchObject({ code: 'invalid' });

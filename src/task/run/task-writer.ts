@@ -10,45 +10,45 @@ const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 5000;
 
 /**
- * Writes a claimed task: each batch lands exactly once and in order, whatever slips in between and
- * whichever acknowledgement is lost, or `put` throws and nothing more may be written. One `put` at
- * a time.
+ * Writes a claimed task. Each batch is appended exactly once and in order, although notes may be
+ * appended in between and acknowledgements may be lost; or `put` throws, and nothing more may be
+ * written. Call one `put` at a time.
  */
 export class TaskWriter {
   readonly #log: TaskLog;
   readonly #claim: Claim;
-  readonly #hear: (note: Entry & Note) => void;
+  readonly #onNote: (note: Entry & Note) => void;
   readonly #givenUp = new Cancellation();
   #snapshot: Snapshot;
 
-  /** `hear` is told every note that a batch ran into; it may have heard it before. */
-  constructor(log: TaskLog, claim: Claim, hear: (note: Entry & Note) => void) {
+  /** `onNote` gets each note that a batch ran into; the claim may have passed it on before. */
+  constructor(log: TaskLog, claim: Claim, onNote: (note: Entry & Note) => void) {
     this.#log = log;
     this.#claim = claim;
-    this.#hear = hear;
+    this.#onNote = onNote;
     this.#snapshot = claim.snapshot;
   }
 
-  /** The task as far as this writer has written and read it. */
+  /** The task up to the last entry that this writer has written or read. */
   get snapshot(): Snapshot {
     return this.#snapshot;
   }
 
-  /** From now on no `put` waits for a store that fails; it throws. */
+  /** From now on `put` throws instead of waiting for a store that fails. */
   giveUp(): void {
     const message =
-      'the store does not accept writes and the runner stops; what the run said last is not stored';
+      'the store does not accept writes and the runner is draining; the last events of the run are lost';
     this.#givenUp.abort(new DuolaneError('interrupted', message, { retryable: false }));
   }
 
   /**
-   * Resolves when the batch is durable. A cancel that came first turns its end into canceled, and
-   * after the end of the task there is nothing left to write: then it does nothing. Waits
-   * for a store that fails for now, until the claim is lost or `giveUp` is called.
+   * Resolves when the batch is durable. A cancel that was appended first turns the end of the run
+   * into canceled. After the end of the task, `put` does nothing. While the store fails with a
+   * retryable error, `put` waits, until the claim is lost or `giveUp` is called.
    */
   async put(events: readonly AgentEvent[]): Promise<void> {
     for (let tries = 0; ;) {
-      const batch = this.#lawfulNow(events);
+      const batch = this.#rebased(events);
       if (batch.length === 0) return;
       try {
         await this.#log.append(this.#claim, this.#snapshot.seq, batch);
@@ -66,21 +66,22 @@ export class TaskWriter {
     }
   }
 
-  #lawfulNow(events: readonly AgentEvent[]): readonly AgentEvent[] {
+  #rebased(events: readonly AgentEvent[]): readonly AgentEvent[] {
     const { state, canceling, running } = this.#snapshot;
     if (events.length === 0 || isFinal(state)) return [];
-    // Canceled before the run began: no run starts any more, there is only the end to write.
-    const lawful =
+    // The cancel came before the run began: no run starts, and only the end is written.
+    const rebased =
       canceling && !running ? recoverRun(this.#snapshot, {}) : rebaseEvents(this.#snapshot, events);
-    if (lawful.every((event) => event.at !== undefined)) return lawful;
+    if (rebased.every((event) => event.at !== undefined)) return rebased;
     const now = Date.now();
-    return lawful.map((event) => (event.at === undefined ? { ...event, at: now } : event));
+    return rebased.map((event) => (event.at === undefined ? { ...event, at: now } : event));
   }
 
   /**
-   * Nobody else writes agent events, so one that follows directly is this very batch, whose
-   * acknowledgement was lost. Otherwise a note came first. Waits for a store that fails for now, like
-   * `put`, and goes on where it was: what is known of the batch must not be forgotten.
+   * Reads the entries after the last known one. Only this writer appends agent events, so an agent
+   * event found there is of this batch, whose acknowledgement was lost: returns true. Otherwise a
+   * note came first. Waits for a store that fails, like `put`, and goes on where it was: forgetting
+   * that a part of the batch was found would append the batch twice.
    */
   async #readOn(batch: number): Promise<boolean> {
     const { task, signal } = this.#claim;
@@ -90,7 +91,7 @@ export class TaskWriter {
           this.#snapshot = advance(this.#snapshot, entry);
           tries = 0;
           if (!isNote(entry)) own++;
-          else this.#hear(entry as Entry & Note);
+          else this.#onNote(entry as Entry & Note);
           if (own === 0 || own === batch) break;
         }
         return own > 0;

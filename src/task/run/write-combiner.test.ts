@@ -33,7 +33,7 @@ function meaning(events: readonly AgentEvent[]): string[] {
 }
 
 describe('combiner', () => {
-  test('what is said in one breath is one batch, and a flush does not wait for the turn to end', async () => {
+  test('events yielded together are one batch, and a flush does not wait for the turn to end', async () => {
     const batches: number[] = [];
     const combiner = new WriteCombiner(
       async (events) => void batches.push(events.length),
@@ -51,7 +51,7 @@ describe('combiner', () => {
     expect(batches).toEqual([3, 1]);
   });
 
-  test('batches say the same as the events, in order, whatever the store takes', async () => {
+  test('batches have the same content as the events, in order, however fast the store is', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(arbitraryEvent), fc.array(fc.nat(3)), async (events, pauses) => {
         const written: AgentEvent[] = [];
@@ -122,7 +122,7 @@ describe('combiner', () => {
     expect(lengths.reduce((sum, length) => sum + length)).toBe(100_000);
   });
 
-  test('a batch that fails is told at once, and nothing is taken after it', async () => {
+  test('a failed batch is reported immediately, and no event is accepted after it', async () => {
     const told: unknown[] = [];
     const combiner = new WriteCombiner(
       () => Promise.reject(new Error('refused')),

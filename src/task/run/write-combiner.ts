@@ -5,10 +5,11 @@ const MAX_CHARS = 256 * 1024;
 const MAX_JOINED_CHARS = 32 * 1024;
 
 /**
- * Write-combining: one batch in flight, and what arrives meanwhile is the next one, with deltas of
- * a block joined. The first one after a rest waits for the end of this turn of the event loop, so
- * that what an agent says in one breath is one commit. An idle store gets an entry per token, a busy
- * one longer entries; no timer. A full batch makes `push` wait, and so the agent.
+ * Combines events into batches: one batch is being written, and what arrives meanwhile is the next,
+ * with deltas of a block joined. The first event after a pause waits for the end of this turn of the
+ * event loop, so that events which an agent yields together are one commit. So a fast store gets an
+ * entry for each token and a busy one gets longer entries, without a timer. A full batch makes
+ * `push` wait, and so the agent.
  */
 export class WriteCombiner {
   readonly #put: (events: readonly AgentEvent[]) => Promise<void>;
@@ -17,10 +18,10 @@ export class WriteCombiner {
   #chars = 0;
   #running: Promise<void> | undefined;
   #failure: { readonly error: unknown } | undefined;
-  /** Ends the wait for the turn's end. */
+  /** Ends the wait for the end of the turn of the event loop. */
   #go = (): void => {};
 
-  /** `onFailure` is told at once that a batch failed; from then on `push` and `flush` throw its error. */
+  /** `onFailure` is called when a batch failed; from then on `push` and `flush` throw its error. */
   constructor(
     put: (events: readonly AgentEvent[]) => Promise<void>,
     onFailure: (error: unknown) => void,
@@ -29,7 +30,7 @@ export class WriteCombiner {
     this.#onFailure = onFailure;
   }
 
-  /** Takes the event at once. If there is no room for another, what it gives resolves when there is. */
+  /** Takes the event. Returns a promise that resolves when there is room, if there is none now. */
   push(event: AgentEvent): Promise<void> | undefined {
     this.#check();
     this.#add(event);
@@ -74,7 +75,8 @@ export class WriteCombiner {
     else this.#batch.push(event);
   }
 
-  // One batch per turn of the loop, so that a push which waits for room goes on after the next one.
+  // Writes one batch for each turn of the loop, so that a `push` that waits for room goes on after
+  // the next batch.
   async #run(): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
@@ -117,7 +119,7 @@ function joined<T extends AgentEvent & { readonly delta: string }>(
 const samePath = (a: readonly string[] = [], b: readonly string[] = []): boolean =>
   a.length === b.length && a.every((name, index) => name === b[index]);
 
-// Only what can be long by the dozen counts; an entry of any other kind has a limit of its own.
+// Counts what is long in many events; an entry of any other type has its own limit.
 function sizeOf(event: AgentEvent): number {
   if ('delta' in event) return event.delta.length;
   if (event.type === 'text.end' || event.type === 'reasoning.end') return event.text.length;

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-/** What we use of the `node:sqlite` API. */
+/** The part of the `node:sqlite` API that we use. */
 export interface Database {
   exec(sql: string): void;
   prepare(sql: string): SqliteStatement;
@@ -22,7 +22,7 @@ export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 
 type DatabaseClass = new (file: string, options?: { readonly readOnly?: boolean }) => Database;
 
-/** The built-in module where there is one (Node 22.13 and later), else the package with the same API. */
+/** Opens a file with the built-in module (Node 22.13 and later), or with a package of the same API. */
 export function openDatabase(
   file: string,
   options: { readonly readOnly?: boolean } = {},

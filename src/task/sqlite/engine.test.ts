@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Turn } from '../../event/types.ts';
 import { encodeEvent, numberLine } from '../store/line-codec.ts';
-import { heapShare } from '../held-text.ts';
+import { heapShare } from '../text-budget.ts';
 import { openDatabase } from './driver.ts';
 import { SqliteEngine } from './engine.ts';
 import type { ThreadCall, Done, ThreadReply } from './thread-protocol.ts';

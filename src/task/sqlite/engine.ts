@@ -1,28 +1,28 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { StoreRules } from '../store/store-rules.ts';
 import { type Database, openDatabase, type SqliteStatement } from './driver.ts';
 import { lockFile, writeHolder } from './file-lock.ts';
 import { prepareDatabase } from './schema.ts';
 import { SqliteStorage } from './sqlite-storage.ts';
 import type { ThreadCall, Done, ThreadReply } from './thread-protocol.ts';
-import { heapShare, snapshotChars } from '../held-text.ts';
+import { heapShare, snapshotChars } from '../text-budget.ts';
 import type { Snapshot } from '../../event/types.ts';
 import { callStoreMethod, STORE_METHODS, type StorePage, type ReadResult } from '../store/store.ts';
 
-/** The database and the rules over it, without a thread: what the worker runs. */
+/** The database and the store rules, without a thread: what the worker runs. */
 export class SqliteEngine {
   readonly #lock: Database;
   readonly #db: Database;
-  readonly #tables: SqliteStorage;
-  readonly #ledger: StoreRules;
+  readonly #storage: SqliteStorage;
+  readonly #rules: StoreRules;
   readonly #begin: SqliteStatement;
   readonly #commit: SqliteStatement;
-  /** Of all reads of a message: a small request may have an answer of many megabytes. */
+  /** The limit for all replies to the reads of a message: a small request may have a reply of megabytes. */
   readonly #maxAnswerChars = heapShare() / 4;
 
   /**
-   * Throws `conflict` while another process has the file. When it throws, it has let go of the file.
-   * `again`: this process had it open before, and the claims in it are still its own.
+   * Opens the file. Throws `conflict` while another process has it open; when it throws, it has
+   * released the file. `again`: this process had it open before, so the claims in it are its own.
    */
   constructor(file: string, { again = false }: { readonly again?: boolean } = {}) {
     this.#lock = lockFile(file);
@@ -35,9 +35,9 @@ export class SqliteEngine {
     try {
       prepareDatabase(this.#db, file);
       writeHolder(this.#db);
-      this.#tables = new SqliteStorage(this.#db);
-      if (!again) this.#tables.endLeases();
-      this.#ledger = new StoreRules(this.#tables);
+      this.#storage = new SqliteStorage(this.#db);
+      if (!again) this.#storage.endLeases();
+      this.#rules = new StoreRules(this.#storage);
       this.#begin = this.#db.prepare('begin immediate');
       this.#commit = this.#db.prepare('commit');
     } catch (error) {
@@ -46,7 +46,7 @@ export class SqliteEngine {
     }
   }
 
-  /** Everything that waited: the writes in one commit with one fsync, then the reads, which see it. */
+  /** Runs the calls of a message: the writes in one commit with one fsync, then the reads. */
   run(calls: readonly ThreadCall[]): readonly Done[] {
     const done = this.#write(calls.filter(({ method }) => STORE_METHODS[method] === 'write'));
     let chars = 0;
@@ -71,7 +71,7 @@ export class SqliteEngine {
       this.#begin.run();
       const done = calls.map((call): Done => {
         const reply = this.#answer(call, true);
-        return { reply, commits: this.#ledger.takeCommits() };
+        return { reply, commits: this.#rules.takeCommits() };
       });
       this.#commit.run();
       return done;
@@ -79,15 +79,16 @@ export class SqliteEngine {
       this.#rollback();
       const [only] = calls;
       if (only && calls.length === 1) return [{ reply: refusal(only, error), commits: [] }];
-      // One of them broke the commit; alone, each of the others gets its own answer.
+      // One of them broke the commit. Alone, each of the others gets its own reply.
       return calls.flatMap((call) => this.#write([call]));
     }
   }
 
-  // A refusal by the rules came before anything was written. Any other error may have come after.
+  // The rules refuse before they write. Any other error may come after a write, so the commit must
+  // be rolled back.
   #answer(call: ThreadCall, rethrow = false): ThreadReply {
     try {
-      return { id: call.id, value: callStoreMethod(this.#ledger, call.method, call.args) };
+      return { id: call.id, value: callStoreMethod(this.#rules, call.method, call.args) };
     } catch (error) {
       if (rethrow && !(error instanceof DuolaneError && error.code !== 'server')) throw error;
       return refusal(call, error);
@@ -95,17 +96,17 @@ export class SqliteEngine {
   }
 
   #rollback(): void {
-    this.#ledger.takeCommits();
-    this.#tables.forget();
+    this.#rules.takeCommits();
+    this.#storage.forget();
     try {
       this.#db.exec('rollback');
     } catch {
-      // The database has rolled back by itself, as it does when the disk is full.
+      // The database has rolled back already, as it does when the disk is full.
     }
   }
 }
 
-/** Roughly, and only of what may be long. */
+/** Returns roughly how long a reply is; only the replies that may be long are counted. */
 function answerChars(method: ThreadCall['method'], value: unknown): number {
   if (value === undefined) return 0;
   switch (method) {
@@ -122,6 +123,6 @@ function answerChars(method: ThreadCall['method'], value: unknown): number {
 
 function refusal({ id }: ThreadCall, error: unknown): ThreadReply {
   if (error instanceof DuolaneError) return { id, failure: error.toJSON() };
-  const reason = error instanceof Error ? error.message : String(error);
-  return { id, failure: new DuolaneError('server', `the task store failed: ${reason}`).toJSON() };
+  const message = `the task store failed: ${errorMessage(error)}`;
+  return { id, failure: new DuolaneError('server', message).toJSON() };
 }

@@ -2,12 +2,13 @@ import type { Seq } from '../../event/types.ts';
 import type { Database, SqliteRow, SqliteStatement } from './driver.ts';
 import type { EntryRow } from '../store/store.ts';
 
-/** A row that is read for a few of its lines should not be much longer than these. */
+/** The limit of a row, since a read of a few of its lines reads all of it. */
 const MAX_ROW_CHARS = 64 * 1024;
 
 /**
- * The logs of all tasks, by their keys. What is appended together is one row, with the number of its first entry and
- * a line for each: most of what an entry costs is its row. A line is JSON and has no line break in it.
+ * The entries of all tasks, by the keys of the tasks. Entries that are appended together are one row,
+ * with the number of the first entry and a line for each: most of the cost of an entry is its row. A
+ * line is JSON and has no line break in it.
  */
 export class EntryRows {
   readonly #insert: SqliteStatement;
@@ -17,7 +18,7 @@ export class EntryRows {
   readonly #delete: SqliteStatement;
 
   constructor(db: Database) {
-    // One row at a time: for several at once SQLite first copies every page that it may have to undo.
+    // One row at a time: for several rows SQLite first copies every page that it may have to undo.
     this.#insert = db.prepare('insert into entries values(?, ?, ?, ?)');
     this.#after = db.prepare(
       `select seq, note, line from entries where task = ? and seq >=
@@ -30,7 +31,7 @@ export class EntryRows {
     this.#delete = db.prepare('delete from entries where task = ? and seq = ?');
   }
 
-  /** Throws when a row begins at that number already: somebody else has written it. */
+  /** Appends rows. Throws if a row with that number exists: another process has written it. */
   append(key: number, rows: readonly EntryRow[]): void {
     for (let from = 0; from < rows.length;) {
       const { seq, note, line } = rows[from] as EntryRow;
@@ -56,17 +57,17 @@ export class EntryRows {
   }
 
   *after(key: number, after: Seq): Generator<EntryRow> {
-    // The row that begins last before it may end behind it.
+    // The last row that begins before the position may end after it.
     for (const row of this.#after.iterate(key, key, after + 1))
       for (const entry of entriesOf(row)) if (entry.seq > after) yield entry;
   }
 
-  /** What people have sent; the rest, which may be long, is not read. */
+  /** Yields the notes only; the other rows, which may be long, are not read. */
   *notes(key: number): Generator<EntryRow> {
     for (const row of this.#notes.iterate(key)) yield* entriesOf(row);
   }
 
-  /** What stays of a row that loses some of its lines is a row each: they follow each other no more. */
+  /** Deletes entries. The remaining lines of their rows become single rows, since they have gaps. */
   delete(key: number, seqs: readonly Seq[]): void {
     const gone = new Set(seqs);
     for (const seq of gone) {

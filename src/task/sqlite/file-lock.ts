@@ -1,14 +1,14 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { type Database, openDatabase } from './driver.ts';
 
 /**
- * One writer process per file. The lock is SQLite's own exclusive lock on a file beside the
- * database, which the operating system drops with its process: after kill -9 there is nothing to
- * clean up, and no process number to mistake for another's. Who holds it is written in the database
- * itself, for the one who finds it locked.
+ * Locks a database file for this process. The lock is SQLite's exclusive lock on a file beside the
+ * database. The operating system releases it when the process exits: after kill -9 there is nothing
+ * to clean up, and no process id that may be reused. The database itself names the holder, for the
+ * message of a process that finds it locked.
  */
 export function lockFile(file: string): Database {
   const lock = openBeside(file);
@@ -20,7 +20,7 @@ export function lockFile(file: string): Database {
     if (!isBusy(error)) throw unopened(file, error);
     throw new DuolaneError(
       'conflict',
-      `${file} is in use by ${holderOf(file)}; stop it first, or give this process another file`,
+      `cannot open ${file}: ${holderOf(file)} has it open; stop that process, or use another file`,
       { cause: error },
     );
   }
@@ -29,7 +29,7 @@ export function lockFile(file: string): Database {
 function openBeside(file: string): Database {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    // SQLite would make new files readable for everybody; the -wal and -shm get the mode of the database.
+    // SQLite would make new files readable for all users; -wal and -shm get the mode of the database.
     for (const each of [file, `${file}-lock`]) closeSync(openSync(each, 'a', 0o600));
     return openDatabase(`${file}-lock`);
   } catch (error) {
@@ -37,7 +37,7 @@ function openBeside(file: string): Database {
   }
 }
 
-/** SQLITE_BUSY, the low byte of its extended codes: another process has the lock. */
+/** Whether the error is SQLITE_BUSY (the low byte of its extended codes): the lock is taken. */
 function isBusy(error: unknown): boolean {
   const { errcode, message } = error as { readonly errcode?: unknown; readonly message?: unknown };
   if (typeof errcode === 'number') return (errcode & 0xff) === 5;
@@ -45,12 +45,11 @@ function isBusy(error: unknown): boolean {
 }
 
 function unopened(file: string, cause: unknown): DuolaneError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  const message = `cannot open ${file}: ${reason}; it, its folder and ${file}-lock must be writable`;
+  const message = `cannot open ${file}: ${errorMessage(cause)}; it, its folder and ${file}-lock must be writable`;
   return new DuolaneError('server', message, { cause });
 }
 
-/** Leaves word who has the database open. */
+/** Writes into the database which process has it open. */
 export function writeHolder(db: Database): void {
   db.exec('create table if not exists holder(pid integer, host text, since text)');
   db.exec('delete from holder');
@@ -65,7 +64,7 @@ function holderOf(file: string): string {
     db.close();
     if (holder) return `process ${holder['pid']} on ${holder['host']} since ${holder['since']}`;
   } catch {
-    // The holder may be creating the database at this moment.
+    // The holder may be creating the database just now.
   }
   return 'another process';
 }

@@ -1,7 +1,7 @@
 import type { SqliteValue } from './driver.ts';
 import type { TaskFilter } from '../store/store.ts';
 
-/** A filter of tasks as the condition of a statement, with its values. */
+/** Converts a filter of tasks to an SQL condition and its values. */
 export function condition(filter: TaskFilter): {
   readonly where: string;
   readonly values: SqliteValue[];

@@ -3,7 +3,7 @@ import { decodeSnapshot, encodeSnapshot } from '../store/line-codec.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 
-/** What lists show of tasks, by their keys, as of the last change of each. */
+/** The outlines of tasks for lists, by the keys of the tasks, as of their last change. */
 export class SqliteOutlines {
   readonly #put: SqliteStatement;
   readonly #get: SqliteStatement;
@@ -17,7 +17,7 @@ export class SqliteOutlines {
     this.#put.run(key, encodeSnapshot(outlineOf(snapshot)));
   }
 
-  /** Undefined for a task that has not changed since there are outlines, or is short. */
+  /** Undefined for a short task, and for one that has not changed since the schema has outlines. */
   get(key: number): Snapshot | undefined {
     const row = this.#get.get(key);
     return row && decodeSnapshot(String(row['line']));

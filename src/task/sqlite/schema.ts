@@ -2,9 +2,9 @@ import { DuolaneError } from '../../errors.ts';
 import type { Database } from './driver.ts';
 
 /**
- * Each step brings a database from the version before it to its own; steps are never changed, only
- * added. The state of a task is in a row of its own, so that a token rewrites a few bytes: SQLite
- * writes whole rows.
+ * The migration steps. Each step brings a database from the version before it to its own; steps are
+ * never changed, only added. The snapshot of a task is in its own table, so that a token rewrites a
+ * few bytes: SQLite rewrites complete rows.
  */
 const STEPS: readonly string[] = [
   `create table tasks(
@@ -32,7 +32,7 @@ const STEPS: readonly string[] = [
    create table bookmarks(
      task text not null references tasks(id) on delete cascade, name text not null,
      after integer not null, data text not null, primary key(task, name)) without rowid;`,
-  // Lists of one caller are counted from the index alone.
+  // Lists of one caller can be counted from the index alone.
   `alter table tasks add column tenant text not null default '';
    update tasks set tenant = coalesce(
      (select json_extract(line, '$.data.turns[0].tenant') from snapshots where task = key), '');
@@ -40,7 +40,8 @@ const STEPS: readonly string[] = [
    create index tasks_owner on tasks(owner, changed_at, key, agent, tenant, state);`,
   // A token no longer touches the row of its task, and a task without a change has no snapshot.
   'alter table tasks rename column seq to changed_seq;',
-  // A row of entries may have several lines. The turns of a task are found by its entries, so they need no index.
+  // A row of entries may have several lines. The turns of a task are found by its entries, so they
+  // need no index.
   `create table new_turns(
      owner text not null, agent text not null, message_id text not null,
      task integer not null, seq integer not null,
@@ -48,17 +49,21 @@ const STEPS: readonly string[] = [
    insert into new_turns select owner, agent, message_id, task, seq from turns;
    drop table turns;
    alter table new_turns rename to turns;`,
-  // What lists show of a task, so that they need not read what it has said and made. Older tasks get it when they change.
+  // What lists show of a task, so that they need not read its text and artifacts. Older tasks get it
+  // when they change.
   `create table outlines(
      task integer primary key references tasks(key) on delete cascade, line text not null);`,
 ];
 
-/** Durable by WAL and an fsync per commit; the default of WAL would lose the last commits with the power. */
+/**
+ * Prepares the database. WAL with an fsync for each commit makes commits durable; the default of WAL
+ * would lose the last commits on power loss.
+ */
 export function prepareDatabase(db: Database, file: string): void {
   db.exec('pragma busy_timeout = 5000; pragma journal_mode = wal; pragma synchronous = full');
   db.exec('pragma foreign_keys = on');
-  // The defaults, 4 MB and 2 MB, are for phones: new tasks write the same few pages again and again, and each
-  // checkpoint writes them back and waits for the disk twice.
+  // The defaults, 4 MB and 2 MB, are for phones. New tasks write the same few pages again and again,
+  // and each checkpoint writes them back and waits for the disk twice.
   db.exec('pragma wal_autocheckpoint = 4000; pragma cache_size = -16384');
   migrate(db, file);
 }
@@ -72,7 +77,7 @@ function migrate(db: Database, file: string): void {
   if (version > STEPS.length)
     throw new DuolaneError(
       'unsupported',
-      `${file} was written by a newer Duolane (schema ${version}, this one knows ${STEPS.length}); update, or use another file`,
+      `${file} has schema ${version} of a newer Duolane: expected at most ${STEPS.length}; upgrade duolane, or use another file`,
     );
   for (const [index, step] of STEPS.entries()) {
     if (index < version) continue;

@@ -6,29 +6,35 @@ import type { Store } from '../store/store.ts';
 import type { LogOptions, TaskLog } from '../types.ts';
 
 export interface SqliteLogOptions extends LogOptions {
-  /** The database; made with its folder if it is not there. Beside it: `-wal`, `-shm` and `-lock`. */
+  /** The database. It is created with its folder. Beside it are `-wal`, `-shm` and `-lock`. */
   readonly file: string;
 }
 
 /**
- * A log in one SQLite file. Nothing that was acknowledged is lost by kill -9 or power loss. The
- * database is on a thread of its own, so a slow disk does not hold up the event loop, and everything
- * that waits while a commit runs goes into the next one.
+ * Opens a log in one SQLite file. kill -9 and power loss lose nothing that was acknowledged. The
+ * database runs on its own thread, so a slow disk does not block the event loop, and all writes that
+ * wait during a commit are the next commit.
  *
- * One process per file: a second one is refused with `conflict`, naming the first. Its readers,
- * runners and servers may be as many as you like. What another process left running is claimable at
- * once after a restart.
+ * One process may open a file: a second one is refused with `conflict`, which names the first. A
+ * process may have any number of readers, runners and servers. After a restart, the runs of the
+ * process before can be claimed immediately.
+ *
+ * @example
+ * ```ts
+ * await using log = await sqliteLog({ file: 'tasks.db' });
+ * await using runner = createRunner({ log, agents: { echo } });
+ * ```
  */
 export async function sqliteLog({ file, ...options }: SqliteLogOptions): Promise<TaskLog> {
   return openLog(await sqliteDatabase(file), options);
 }
 
-/** The store of `sqliteLog`, for several logs over one file in one process. */
+/** Opens the store of `sqliteLog`, for several logs over one file in one process. */
 export function sqliteDatabase(file: string): Promise<Store> {
   return threadStore(sqliteThread(file));
 }
 
-/** Starts the thread that has the file. */
+/** Starts the thread that opens the file. */
 export const sqliteThread =
   (file: string): StartThread =>
   (again) => {

@@ -1,63 +1,67 @@
 import { DuolaneError } from '../../errors.ts';
-import { decodeEntry, isFinal, needsRun } from '../../event/index.ts';
+import { needsRun } from '../../event/fold/advance.ts';
+import { isFinal } from '../../event/fold/entry-rules.ts';
 import type { Seq, Snapshot } from '../../event/types.ts';
-import type { JsonObject } from '../../json.ts';
 import { isListedChange } from '../store/listed-change.ts';
 import { foldStored } from '../store/fold-stored.ts';
 import { encodeSnapshot } from '../store/line-codec.ts';
-import { isDamage, PageBuilder } from '../store/page-builder.ts';
-import { snapshotChars } from '../held-text.ts';
+import { PageBuilder } from '../store/page-builder.ts';
+import { snapshotChars } from '../text-budget.ts';
 import { LruCache } from '../../stream/lru-cache.ts';
 import { outlineOf } from '../store/task-outline.ts';
 import { RunQueue } from '../store/run-queue.ts';
+import { BookmarkRows } from './bookmark-rows.ts';
 import { condition } from './filter-condition.ts';
 import type { Database, SqliteStatement } from './driver.ts';
 import { EntryRows } from './entry-rows.ts';
-import { type Hot, hotOptions } from './hot-tasks.ts';
+import { type HotTask, hotOptions } from './hot-tasks.ts';
 import { SqliteOutlines } from './outline-rows.ts';
+import { TurnRows } from './turn-rows.ts';
 import type { StorePage, PageRequest, EntryRow, TaskFilter } from '../store/store.ts';
-import {
-  type TaskHead,
-  type StorageEngine,
-  type TurnKey,
-  turnKeyOf,
-} from '../store/storage-engine.ts';
+import type { TaskHead, StorageEngine, TurnKey } from '../store/storage-engine.ts';
 import type { Bookmark } from '../types.ts';
 
 const HOT_TASKS = 2000;
-/** Who has just followed a task to its end often asks for it once more; later it comes from the file. */
+/** A client that followed a task to its end often reads it once more; later it is read from the file. */
 const ENDED_TASKS = 64;
-/** Up to so many entries are folded when a task is loaded; a snapshot that spares less is not written. */
+/** A snapshot is written only if it saves folding more than so many entries at the next load. */
 const UNSAVED_ENTRIES = 16;
-/** A new task up to this length has no outline: its one entry is as quickly read. */
+/** A new task up to this length has no outline: its one entry is read as quickly. */
 const SHORT_CHARS = 8192;
-/** What a thorough probe writes. */
+/** How much a thorough probe writes. */
 const PROBE_BYTES = 256 * 1024;
 
-/** Tables in SQLite. Runs inside the transaction of whoever calls; tasks in use are kept folded in memory. */
+/**
+ * A storage engine in SQLite. It runs inside the transaction of its caller, and keeps tasks in use
+ * folded in memory.
+ */
 export class SqliteStorage implements StorageEngine {
   readonly #db: Database;
   readonly #entries: EntryRows;
   readonly #outlines: SqliteOutlines;
+  readonly #turns: TurnRows;
+  readonly #bookmarks: BookmarkRows;
   readonly #statements = new Map<string, SqliteStatement>();
-  readonly #hot = new LruCache<string, Hot>(HOT_TASKS, hotOptions(1));
-  readonly #ended = new LruCache<string, Hot>(ENDED_TASKS, hotOptions(8));
+  readonly #hot = new LruCache<string, HotTask>(HOT_TASKS, hotOptions(1));
+  readonly #ended = new LruCache<string, HotTask>(ENDED_TASKS, hotOptions(8));
   #queue: RunQueue | undefined;
 
   constructor(db: Database) {
     this.#db = db;
     this.#entries = new EntryRows(db);
     this.#outlines = new SqliteOutlines(db);
+    this.#turns = new TurnRows(db);
+    this.#bookmarks = new BookmarkRows(db);
   }
 
-  /** After a rollback, what is in memory may be ahead of what is stored. */
+  /** Drops the caches: after a rollback, memory may be ahead of the file. */
   forget(): void {
     this.#hot.clear();
     this.#ended.clear();
     this.#queue = undefined;
   }
 
-  load(task: string): Hot | undefined {
+  load(task: string): HotTask | undefined {
     const hot = this.#hot.get(task) ?? this.#ended.get(task);
     if (hot) return hot;
     const row = this.#sql(
@@ -66,10 +70,10 @@ export class SqliteStorage implements StorageEngine {
     ).get(task);
     if (!row) return undefined;
     const key = Number(row['key']);
-    // A short log has no snapshot.
+    // A task with a short log has no snapshot.
     const saved = row['snapshot'] === null ? undefined : String(row['snapshot']);
     const savedSeq = row['saved_seq'] === null ? 0 : Number(row['saved_seq']);
-    const head: Hot = {
+    const head: HotTask = {
       task,
       snapshot: foldStored(saved, this.#linesAfter(key, savedSeq)),
       epoch: Number(row['epoch']),
@@ -84,20 +88,20 @@ export class SqliteStorage implements StorageEngine {
   }
 
   write(from: TaskHead | undefined, to: TaskHead, rows: readonly EntryRow[]): void {
-    const before = from as Hot | undefined;
-    const isNews = isListedChange(before?.snapshot, to.snapshot);
-    const touches = isNews || !sameClaim(before as Hot, to);
+    const before = from as HotTask | undefined;
+    const isListed = isListedChange(before?.snapshot, to.snapshot);
+    const touches = isListed || !sameClaim(before as HotTask, to);
     const key = before?.key ?? this.#create(to);
     this.#entries.append(key, rows);
-    if (before && touches) this.#update(before, to, isNews);
+    if (before && touches) this.#update(before, to, isListed);
     const { task, snapshot, epoch, worker, leaseUntil } = to;
     const changedSeq = before && !touches ? before.changedSeq : snapshot.seq;
-    this.#queue?.update(task, snapshot, to, key, isNews ? snapshot.updatedAt : undefined);
+    this.#queue?.update(task, snapshot, to, key, isListed ? snapshot.updatedAt : undefined);
     const { savedSeq = 0 } = before ?? {};
-    const saves = isNews && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
+    const saves = isListed && snapshot.seq - savedSeq > UNSAVED_ENTRIES;
     if (saves) this.#saveSnapshot(key, snapshot);
-    // A new task is short, or is about to run and written again.
-    if (isNews && (before || snapshotChars(snapshot) > SHORT_CHARS))
+    // A new task is short, or is about to run, which writes its outline again.
+    if (isListed && (before || snapshotChars(snapshot) > SHORT_CHARS))
       this.#outlines.put(key, snapshot);
     this.#keep({
       task,
@@ -116,22 +120,12 @@ export class SqliteStorage implements StorageEngine {
     return key === undefined ? [] : this.#entries.rows(key, after, maxRows, maxBytes);
   }
 
-  turn({ owner, agent, messageId }: TurnKey): { task: string; seq: Seq } | undefined {
-    const row = this.#sql(
-      `select t.id as id, turns.seq as seq from turns join tasks t on t.key = turns.task
-       where turns.owner = ? and turns.agent = ? and message_id = ?`,
-    ).get(owner, agent, messageId);
-    return row && { task: String(row['id']), seq: Number(row['seq']) };
+  turn(key: TurnKey): { task: string; seq: Seq } | undefined {
+    return this.#turns.get(key);
   }
 
-  rememberTurn({ owner, agent, messageId }: TurnKey, task: string, seq: Seq): void {
-    this.#sql('insert or replace into turns values(?, ?, ?, ?, ?)').run(
-      owner,
-      agent,
-      messageId,
-      this.#key(task),
-      seq,
-    );
+  rememberTurn(key: TurnKey, task: string, seq: Seq): void {
+    this.#turns.put(key, (this.load(task) as HotTask).key, seq);
   }
 
   queued(party: string): number {
@@ -177,16 +171,8 @@ export class SqliteStorage implements StorageEngine {
     return Number(row?.['n']);
   }
 
-  putBookmark({ task, name, after, data }: Bookmark): void {
-    if (data === undefined)
-      this.#sql('delete from bookmarks where task = ? and name = ?').run(task, name);
-    else
-      this.#sql('insert or replace into bookmarks values(?, ?, ?, ?)').run(
-        task,
-        name,
-        after,
-        JSON.stringify(data),
-      );
+  putBookmark(mark: Bookmark): void {
+    this.#bookmarks.put(mark);
   }
 
   bookmarks(
@@ -194,21 +180,7 @@ export class SqliteStorage implements StorageEngine {
     after: Pick<Bookmark, 'task' | 'name'> | undefined,
     limit: number,
   ): Bookmark[] {
-    const place = [after?.task ?? '', after?.name ?? ''];
-    const rows =
-      task === undefined
-        ? this.#sql(
-            'select * from bookmarks where (task, name) > (?, ?) order by task, name limit ?',
-          ).all(...place, limit)
-        : this.#sql(
-            'select * from bookmarks where task = ? and (task, name) > (?, ?) order by name limit ?',
-          ).all(task, ...place, limit);
-    return rows.map((row) => ({
-      task: String(row['task']),
-      name: String(row['name']),
-      after: Number(row['after']),
-      data: JSON.parse(String(row['data'])) as JsonObject,
-    }));
+    return this.#bookmarks.page(task, after, limit);
   }
 
   ended(before: number, limit: number): string[] {
@@ -225,9 +197,9 @@ export class SqliteStorage implements StorageEngine {
 
   compact(task: string, rows: readonly Seq[]): void {
     if (rows.length > 0) {
-      const head = this.load(task) as Hot;
+      const head = this.load(task) as HotTask;
       const { key, snapshot } = head;
-      // What is folded from here on lacks the entries that go now.
+      // Later folds lack the entries that are deleted now, so they must begin with this snapshot.
       if (head.savedSeq < snapshot.seq) {
         this.#saveSnapshot(key, snapshot);
         this.#keep({ ...head, savedSeq: snapshot.seq });
@@ -237,24 +209,24 @@ export class SqliteStorage implements StorageEngine {
     this.#sql('update tasks set compacted = 1 where id = ?').run(task);
   }
 
-  // Without loading it: that costs, and a damaged one cannot be loaded.
+  // Does not load the task: that is expensive, and impossible for a damaged one.
   remove(task: string): void {
     const row = this.#sql('select key from tasks where id = ? and ended_at is not null').get(task);
     if (!row) return;
     const key = Number(row['key']);
-    this.#forgetTurns(key);
+    this.#turns.deleteTask(key, this.#entries.notes(key));
     this.#sql('delete from tasks where key = ?').run(key);
     this.#queue?.delete(task);
     this.#forget(task);
   }
 
-  /** No process but this one writes the file, so every claim in it is of one that is gone. */
+  /** Ends all leases: only one process writes the file, so its claims are of a process that is gone. */
   endLeases(): void {
     this.#sql('update tasks set lease_until = 0 where lease_until > 0').run();
     this.#queue = undefined;
   }
 
-  // The same values again: SQLite writes the pages to its log all the same.
+  // Writes the same values again: SQLite still writes the pages to its log.
   probe(thorough: boolean): void {
     this.#sql('update holder set pid = pid').run();
     if (!thorough) return;
@@ -262,7 +234,7 @@ export class SqliteStorage implements StorageEngine {
     this.#sql(`insert or replace into probe values(1, zeroblob(${PROBE_BYTES}))`).run();
   }
 
-  /** No other process writes the file, so the tasks that need a runner are read once. */
+  /** Reads the tasks that need a runner, once: no other process writes the file. */
   #loadedQueue(): RunQueue {
     if (this.#queue) return this.#queue;
     const queue = new RunQueue();
@@ -282,23 +254,6 @@ export class SqliteStorage implements StorageEngine {
         waits: row['state'] === 'input-required' || row['state'] === 'auth-required',
       });
     return (this.#queue = queue);
-  }
-
-  #forgetTurns(key: number): void {
-    try {
-      for (const { line } of this.#entries.notes(key)) {
-        const entry = decodeEntry(line);
-        if (entry.type !== 'turn.submitted') continue;
-        const { owner, agent, messageId } = turnKeyOf(entry.turn);
-        this.#sql(
-          'delete from turns where owner = ? and agent = ? and message_id = ? and task = ?',
-        ).run(owner, agent, messageId, key);
-      }
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      // Without an index, but its messages cannot be read.
-      this.#sql('delete from turns where task = ?').run(key);
-    }
   }
 
   #create({ task, snapshot, epoch, worker, leaseUntil }: TaskHead): number {
@@ -322,8 +277,8 @@ export class SqliteStorage implements StorageEngine {
     return Number(lastInsertRowid);
   }
 
-  // The rules have checked epoch and place already; the statement checks them again in the file.
-  #update({ key, changedSeq, epoch }: Hot, to: TaskHead, isNews: boolean): void {
+  // The rules have checked epoch and position in memory; the statement checks them in the file.
+  #update({ key, changedSeq, epoch }: HotTask, to: TaskHead, isListed: boolean): void {
     const { snapshot } = to;
     const { changes } = this.#sql(
       `update tasks set changed_seq = ?, state = ?, epoch = ?, worker = ?, lease_until = ?, needs_run = ?,
@@ -335,7 +290,7 @@ export class SqliteStorage implements StorageEngine {
       to.worker ?? null,
       to.leaseUntil,
       needsRun(snapshot) ? 1 : 0,
-      isNews ? 1 : 0,
+      isListed ? 1 : 0,
       snapshot.updatedAt,
       isFinal(snapshot.state) ? snapshot.updatedAt : null,
       key,
@@ -345,7 +300,7 @@ export class SqliteStorage implements StorageEngine {
     if (Number(changes) !== 1)
       throw new DuolaneError(
         'server',
-        `task ${to.task} was changed in its file by somebody else; only one process may write it`,
+        `cannot write task "${to.task}": another process changed it in the file; only one process may write the file`,
       );
   }
 
@@ -357,7 +312,7 @@ export class SqliteStorage implements StorageEngine {
     );
   }
 
-  /** Of a task that is kept folded as it is now, else as it was at its last change. */
+  /** Returns the outline as of now if the task is in memory, else as of its last change. */
   #outline(task: string, key: number): Snapshot {
     const hot = this.#hot.peek(task) ?? this.#ended.peek(task);
     if (hot) return outlineOf(hot.snapshot);
@@ -368,17 +323,17 @@ export class SqliteStorage implements StorageEngine {
     for (const { line } of this.#entries.after(key, after)) yield line;
   }
 
-  // A list may name more tasks than are kept in memory, so it must not push out those in use.
+  // Does not cache the task: a long list would evict the tasks that are in use.
   #peek(task: string): Snapshot {
     const hot = this.#hot.peek(task) ?? this.#ended.peek(task);
     if (hot) return hot.snapshot;
-    const { snapshot } = this.load(task) as Hot;
+    const { snapshot } = this.load(task) as HotTask;
     this.#forget(task);
     return snapshot;
   }
 
-  // Only one of the two has it.
-  #keep(head: Hot): void {
+  // A task is in one of the two caches.
+  #keep(head: HotTask): void {
     const isOver = isFinal(head.snapshot.state);
     (isOver ? this.#ended : this.#hot).set(head.task, head);
     if (isOver) this.#hot.delete(head.task);
@@ -387,10 +342,6 @@ export class SqliteStorage implements StorageEngine {
   #forget(task: string): void {
     this.#hot.delete(task);
     this.#ended.delete(task);
-  }
-
-  #key(task: string): number {
-    return (this.load(task) as Hot).key;
   }
 
   #sql(text: string): SqliteStatement {

@@ -11,9 +11,9 @@ import type {
 } from '../store/store.ts';
 
 /*
- * What travels between a log and the thread of its file. Appends are nearly all of it, so they are
- * packed: flat, since an object costs its names every time, and answered by a number, since whoever
- * asked has the rest.
+ * The messages between a log and the thread of its file. Nearly all of them are appends, so these are
+ * packed: calls as flat arrays, since objects repeat their member names, and replies as a number,
+ * since the caller has the rest.
  */
 
 export interface ThreadCall {
@@ -25,16 +25,16 @@ export interface ThreadCall {
 export type ThreadReply =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly failure: Failure }
-  /** Not done: the other answers of the message are long enough. It is to be asked again. */
+  /** Not done, since the other replies of the message are long enough. The caller asks again. */
   | { readonly id: number; readonly again: true };
 
-/** A call that was carried out or refused, with what it committed. */
+/** A call that was done or refused, with its commits. */
 export interface Done {
   readonly reply: ThreadReply;
   readonly commits: readonly Commit[];
 }
 
-/** Calls in their order: id, task, epoch, place, count and lines of an append; any other as it is. */
+/** Calls in order: id, task, epoch, position, count and lines of an append; other calls as objects. */
 export type PackedCalls = readonly (ThreadCall | number | string)[];
 
 export function packCalls(calls: readonly ThreadCall[]): PackedCalls {
@@ -68,7 +68,7 @@ export function unpackCalls(packed: PackedCalls): ThreadCall[] {
   return calls;
 }
 
-/** What was done, in its order: id, head and flags of an append and of a new task; any other as it is. */
+/** Replies in order: id, head and flags of an append or a new task; other replies as objects. */
 export type PackedDone = readonly (Done | number)[];
 
 const [HELD, ENDED, CLAIMABLE] = [1, 2, 4];
@@ -80,7 +80,7 @@ export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): P
     const { id } = each.reply;
     const [commit] = each.commits;
     const method = methods.get(id);
-    // The first entry of a task can only be the turn that was submitted.
+    // The first entry of a task is always the submitted turn.
     if (commit && (method === 'append' || (method === 'submit' && commit.head === 1)))
       packed.push(id, commit.head, flagsOf(commit));
     else packed.push(each);
@@ -91,7 +91,7 @@ export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): P
 const flagsOf = ({ held, ended, claimable }: Commit): number =>
   (held ? HELD : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
 
-/** `callOf` knows what was asked by that id. */
+/** `callOf` returns the call with this id. */
 export function unpackDone(
   packed: PackedDone,
   callOf: (id: number) => ThreadCall | undefined,
@@ -114,7 +114,7 @@ export function unpackDone(
   return done;
 }
 
-/** A new task, as the ledger answers it and commits it: with one entry, and claimed for the first time or not at all. */
+/** Rebuilds the reply and the commit of a new task: one entry, and its first claim or none. */
 function begun({ id, args }: ThreadCall, flags: number): Done {
   const { note } = args[0] as SubmitRequest;
   const line = numberLine(note, 1);
@@ -122,15 +122,15 @@ function begun({ id, args }: ThreadCall, flags: number): Done {
   const row: EntryRow = { seq: 1, note: true, line, entry };
   const snapshot = advance(undefined, entry);
   const { task } = snapshot;
-  const held = (flags & HELD) !== 0;
-  const epoch = held ? 1 : 0;
+  const isClaimed = (flags & HELD) !== 0;
+  const epoch = isClaimed ? 1 : 0;
   return {
-    reply: { id, value: held ? { task, row, claim: { task, epoch, snapshot } } : { task, row } },
+    reply: { id, value: isClaimed ? { task, row, claim: { task, epoch, snapshot } } : { task, row } },
     commits: [
       {
         task,
         epoch,
-        held,
+        held: isClaimed,
         rows: [row],
         head: 1,
         ended: false,

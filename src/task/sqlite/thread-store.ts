@@ -1,11 +1,11 @@
 import type { MessagePort, Worker } from 'node:worker_threads';
-import { DuolaneError, type Failure } from '../../errors.ts';
+import { DuolaneError, errorMessage, type Failure } from '../../errors.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
 import { notifyAll } from '../process-warnings.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type ThreadCall, packCalls, type PackedDone, unpackDone } from './thread-protocol.ts';
-import { heapShare } from '../held-text.ts';
+import { heapShare } from '../text-budget.ts';
 import {
   type AppendRequest,
   type Commit,
@@ -15,7 +15,7 @@ import {
   type StoreMethods,
 } from '../store/store.ts';
 
-/** A thread that has begun to open the database. `again`: this process had it open before. */
+/** Starts a thread that opens the database. `again`: this process had it open before. */
 export type StartThread = (again: boolean) => {
   readonly worker: Worker;
   readonly port: MessagePort;
@@ -32,21 +32,22 @@ interface Waiting {
 const MAX_CRASHES = 5;
 const CRASH_WINDOW_MS = 60_000;
 const RESTART_MS = 50;
-/** What is not an append is small, or is counted as one of the reads. */
+/** How a call that is not an append counts: it is small, or limited by the number of reads. */
 const CALL_CHARS = 1024;
 
 /**
- * A store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
- * started again: what it was asked rejects with `server`, for it may be stored or not, what was
- * asked since waits for the next one, and listeners of `onGap` are told that they may have missed a
- * commit. One that crashes five times in a minute is given up, and every call rejects with `closed`.
+ * Opens a store on a thread. Rejects if the database cannot be opened. A thread that crashes later is
+ * started again: calls that it had received reject with `server`, since they may be stored or not;
+ * later calls wait for the next thread; and listeners of `onGap` are called, since commits may have
+ * gone unannounced. After five crashes in a minute the store is given up, and every call rejects with
+ * `closed`.
  */
 export async function threadStore(start: StartThread): Promise<Store> {
   const thread = new ThreadStore(start);
   try {
     await thread.opened;
   } catch (error) {
-    // Only when the thread has ended is the file free for whoever tries next.
+    // The file is free for the next process only when the thread has ended.
     await thread.store[Symbol.asyncDispose]();
     throw error;
   }
@@ -65,12 +66,12 @@ class ThreadStore {
   #ready = false;
   #settleOpened: Waiting | undefined;
   #outbox: ThreadCall[] = [];
-  /** The thread has a message that it has not answered. */
+  /** The thread has not replied to the last message. */
   #busy = false;
   #ids = 0;
   #crashes: number[] = [];
   #restart: NodeJS.Timeout | undefined;
-  /** How much one message may bring to the thread, and how many answers that may be long come back. */
+  /** How much text one message may bring to the thread, and how many long replies may come back. */
   readonly #maxChars = heapShare();
   readonly #maxReads = Math.max(4, Math.min(256, this.#maxChars >> 20));
   #end: DuolaneError | undefined;
@@ -102,7 +103,7 @@ class ThreadStore {
       else this.#receive(message);
     });
     worker.on('error', (error) => (reason ??= error));
-    // An answer is lost, and with it who waits: as good as a crash.
+    // A reply could not be deserialized, so its caller would wait forever. Treat it as a crash.
     port.on('messageerror', (error) => {
       reason ??= error;
       worker.terminate().catch(reportUnexpected);
@@ -122,8 +123,8 @@ class ThreadStore {
       if (this.#waiting.size === 0) this.#port?.ref();
       const call: ThreadCall = { id, method, args };
       this.#waiting.set(id, { call, resolve, reject });
-      // Whatever is called in this turn of the loop, or while the thread works, travels as one message and is one
-      // commit: sent sooner, the first call would have a commit of its own, and all others wait for it.
+      // All calls of this turn of the event loop, or made while the thread works, are one message and
+      // one commit. Sent sooner, the first call would be a commit of its own that the others wait for.
       if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
     });
   }
@@ -136,9 +137,9 @@ class ThreadStore {
   }
 
   /**
-   * As many calls as one message should have; the others wait in the outbox. A thousand long answers
-   * in one message would be more than a small heap holds, here and in the thread. Writes keep their
-   * order.
+   * Returns as many calls as one message may have; the others stay in the outbox. A thousand long
+   * replies in one message would be more than a small heap has, here and in the thread. Writes keep
+   * their order.
    */
   #shareOf(calls: readonly ThreadCall[]): readonly ThreadCall[] {
     let chars = 0;
@@ -155,7 +156,7 @@ class ThreadStore {
     return share;
   }
 
-  /** What cannot travel is refused; then each of the others goes alone. */
+  /** Sends calls. If one cannot be cloned it is refused, and each of the others is sent alone. */
   #post(calls: readonly ThreadCall[]): void {
     try {
       this.#port?.postMessage(packCalls(calls));
@@ -163,7 +164,7 @@ class ThreadStore {
     } catch (cause) {
       if (calls.length > 1) return calls.forEach((call) => this.#post([call]));
       const [{ id, method }] = calls as [ThreadCall];
-      const message = `${method} was given what cannot be stored; give it plain JSON`;
+      const message = `cannot store the arguments of ${method}: ${errorMessage(cause)}; pass plain JSON`;
       this.#waiting.take(id)?.reject(new DuolaneError('invalid', message, { cause }));
       if (this.#waiting.size === 0) this.#port?.unref();
     }
@@ -184,7 +185,7 @@ class ThreadStore {
       if ('failure' in reply) waiting?.reject(revive(reply.failure));
       else waiting?.resolve(reply.value);
     }
-    // Together with what this answer makes others call.
+    // Later in this turn, together with the calls that these replies cause.
     if (this.#outbox.length > 0) setImmediate(() => this.#flush());
     if (this.#waiting.size === 0) this.#port?.unref();
   }
@@ -192,8 +193,8 @@ class ThreadStore {
   #opened(): void {
     this.#ready = true;
     this.#flush();
-    // Once it is open, the port keeps the process alive while somebody waits for an answer, and an
-    // idle thread does not.
+    // From now on the port keeps the process alive while a call waits for its reply; an idle thread
+    // does not.
     this.#worker?.unref();
     if (this.#waiting.size === 0) this.#port?.unref();
     if (!this.#settleOpened) notifyAll(this.#gapListeners, undefined);
@@ -208,7 +209,7 @@ class ThreadStore {
     this.#port = this.#worker = undefined;
     const unsent = new Set(this.#outbox.map(({ id }) => id));
     const error = DuolaneError.from(
-      reason ?? new DuolaneError('server', 'the store thread has stopped; ask again'),
+      reason ?? new DuolaneError('server', 'the store thread has stopped; try again'),
       'server',
     );
     for (const id of this.#waiting.keys())
@@ -222,7 +223,7 @@ class ThreadStore {
       return this.#giveUp(
         new DuolaneError(
           'closed',
-          `the store thread crashed ${length} times in a minute and is given up (${error.message}); look at the disk, then restart`,
+          `the store thread crashed ${length} times in a minute and is given up (${error.message}); check the disk, then restart`,
           { cause: error },
         ),
       );
@@ -238,11 +239,11 @@ class ThreadStore {
     notifyAll(this.#gapListeners, undefined);
   }
 
-  // What was called before is still done and answered; the thread then closes the file.
+  // Calls made before are still done and replied to; the thread then closes the file.
   async #close(): Promise<void> {
     clearTimeout(this.#restart);
     if (!this.#end) {
-      this.#busy = false; // what waits for its turn has it now
+      this.#busy = false; // send the waiting calls now
       this.#flush(true);
       this.#end = new DuolaneError('closed', 'the log was closed');
       this.#port?.postMessage('close');

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import { SqliteEngine } from './engine.ts';
 import { packDone, type PackedCalls, unpackCalls } from './thread-protocol.ts';
 
-// The calls of a message are one commit; whoever sends waits with the next message for the answer.
+// The calls of one message are one commit. The sender waits for the reply before the next message.
 const { port, file, again } = workerData as {
   readonly port: MessagePort;
   readonly file: string;

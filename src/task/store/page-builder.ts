@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import type { Snapshot } from '../../event/types.ts';
-import { snapshotChars } from '../held-text.ts';
+import { snapshotChars } from '../text-budget.ts';
 import type { DamagedTask, StorePage, ListPosition } from './store.ts';
 
 /** A page of tasks, without those that are stored and cannot be read: one of them must not hide the rest. */

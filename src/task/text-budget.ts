@@ -3,17 +3,17 @@ import { DuolaneError } from '../errors.ts';
 import type { AgentEvent, Part, Snapshot } from '../event/types.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 
-/** What V8 sets aside for new objects; the heap limit includes it, and long-lived text is not kept there. */
+/** What V8 reserves for new objects. The heap limit includes it, but long-lived text is not there. */
 const YOUNG_BYTES = 48 << 20;
 
-/** A sixteenth of what this process or thread may have on its heap: a text is held several times. */
+/** Returns a sixteenth of the heap of this process or thread: a text is in memory several times. */
 export function heapShare(): number {
   const limit = getHeapStatistics().heap_size_limit;
   return Math.floor(Math.max(limit / 2, limit - YOUNG_BYTES) / 16);
 }
 
-/** How much an event adds to what is held of its run, in characters. */
-export function heldBy(event: AgentEvent): number {
+/** Returns how many characters an event adds to the memory of its run. */
+export function charsOf(event: AgentEvent): number {
   switch (event.type) {
     case 'text.delta':
     case 'reasoning.delta':
@@ -25,20 +25,20 @@ export function heldBy(event: AgentEvent): number {
   }
 }
 
-/** Roughly what the lines of events take while they are written, in characters. */
+/** Returns roughly how many characters the lines of events take while they are written. */
 export function writtenBy(events: readonly AgentEvent[]): number {
   let chars = 0;
   for (const event of events) {
     if ('delta' in event) chars += event.delta.length;
     else if (event.type === 'artifact') chars += partsChars(event.parts);
-    // Its text becomes one string for the first time, and then a line.
+    // Its text becomes one flat string here for the first time, and then a line.
     else if ('text' in event && typeof event.text === 'string') chars += 2 * event.text.length;
     chars += 256;
   }
   return chars;
 }
 
-/** Roughly what a snapshot takes, in characters. */
+/** Returns roughly how many characters a snapshot takes. */
 export function snapshotChars({ text, artifacts, turns, said = [] }: Snapshot): number {
   let chars = 1024 + text.length;
   for (const { parts } of artifacts) chars += partsChars(parts);
@@ -47,7 +47,7 @@ export function snapshotChars({ text, artifacts, turns, said = [] }: Snapshot): 
   return chars;
 }
 
-/** Roughly: data has no length of its own, and an entry has its limit. */
+/** Returns roughly how many characters parts take: data has no length, and an entry has its limit. */
 export function partsChars(parts: readonly Part[]): number {
   let chars = 0;
   for (const part of parts)
@@ -56,24 +56,24 @@ export function partsChars(parts: readonly Part[]): number {
   return chars;
 }
 
-/** A run counts as at least so much when another one is to begin: most say something. */
+/** A run counts as at least this much when another one is to start, since most runs write text. */
 const RUN_CHARS = 64 << 10;
 
 /**
- * Limits the text and artifacts that the runs of a runner hold, and what of it is written at a time.
- * A run counts until it is over. One that would exceed the limit waits while others are ending, for
- * their memory is about to be free; if none is, it fails.
+ * Limits the text and artifacts that the runs of a runner keep in memory, and how much of it is
+ * written at a time. A run counts until it is over. A run that would exceed the limit waits while
+ * others are ending, since their memory is about to be free; if none is ending, it fails.
  */
-export class HeldText {
+export class TextBudget {
   readonly #maxRun: number;
   readonly #maxAll: number;
   readonly #maxWritten: number;
   #all = 0;
-  /** How much a run held at its end: the mean, the newest runs counting most. */
+  /** How much a run had at its end: the mean, in which the newest runs count most. */
   #typical = 0;
-  readonly #ending = new Set<HeldRun>();
-  /** Runs that wait for memory, in the order in which they began to. */
-  readonly #waiting = new Map<HeldRun, () => void>();
+  readonly #ending = new Set<RunText>();
+  /** Runs that wait for memory, in the order in which they began to wait. */
+  readonly #waiting = new Map<RunText, () => void>();
   #written = 0;
   /** Batches that wait for others to be written. */
   readonly #queue: { readonly chars: number; readonly go: () => void }[] = [];
@@ -84,21 +84,21 @@ export class HeldText {
     this.#maxWritten = maxAll / 2;
   }
 
-  /** Whether another run may begin beside so many: half is left for those that are under way. */
+  /** Whether another run may start beside so many: half of the limit is reserved for them. */
   hasRoomBeside(runs: number): boolean {
     if (this.#all >= this.#maxAll / 2) return false;
     const expected = Math.max(this.#typical, Math.min(RUN_CHARS, this.#maxAll / 32));
     return runs === 0 || (runs + 1) * expected <= this.#maxAll;
   }
 
-  /** What one run holds. It fails by `stop`; from when that aborts, it is ending. */
-  start(stop: Cancellation): HeldRun {
-    const run = new HeldRun(this, stop);
+  /** Starts to count one run. A run over its limit fails by `stop`; when that aborts, it is ending. */
+  start(stop: Cancellation): RunText {
+    const run = new RunText(this, stop);
     run.unlisten = stop.onAbort(() => this.end(run));
     return run;
   }
 
-  /** Calls `work`, which writes so many characters, when there is memory for it. */
+  /** Calls `work`, which writes so many characters, as soon as there is memory for it. */
   async write<T>(chars: number, work: () => Promise<T>): Promise<T> {
     if (this.#queue.length > 0 || !this.#mayWrite(chars))
       await new Promise<void>((go) => this.#queue.push({ chars, go }));
@@ -111,8 +111,8 @@ export class HeldText {
     }
   }
 
-  /** Resolves when the run may say more. */
-  add(run: HeldRun, chars: number): Promise<void> | undefined {
+  /** Counts characters of a run. Returns a promise if the run has to wait, until it may go on. */
+  add(run: RunText, chars: number): Promise<void> | undefined {
     if (chars === 0) return undefined;
     run.chars += chars;
     this.#all += chars;
@@ -131,14 +131,14 @@ export class HeldText {
     return undefined;
   }
 
-  /** Its agent is through or stopped, so what it holds is about to be free. */
-  end(run: HeldRun): void {
+  /** The agent has ended or is stopped, so the memory of the run is about to be free. */
+  end(run: RunText): void {
     if (run.isOver) return;
     this.#ending.add(run);
     this.#resume(run);
   }
 
-  free(run: HeldRun): void {
+  free(run: RunText): void {
     this.#typical += (run.chars - this.#typical) / 8;
     this.#all -= run.chars;
     this.#ending.delete(run);
@@ -149,22 +149,22 @@ export class HeldText {
     if (first && this.#ending.size === 0) this.#refuse(first);
   }
 
-  #refuse(run: HeldRun): void {
+  #refuse(run: RunText): void {
     run.fail(
       new DuolaneError(
         'overloaded',
-        `text and artifacts of all runs here exceed maxHeldChars (${this.#maxAll}): ${this.#all}; try again later, or give the process more memory`,
+        `text and artifacts of all runs here exceed maxTotalChars (${this.#maxAll}): ${this.#all}; try again later, or give the process more memory`,
       ),
     );
   }
 
-  #resume(run: HeldRun): void {
+  #resume(run: RunText): void {
     const resolve = this.#waiting.get(run);
     this.#waiting.delete(run);
     resolve?.();
   }
 
-  // One is always written, however long it is.
+  // One batch is always written, however long it is.
   #mayWrite(chars: number): boolean {
     return this.#written === 0 || this.#written + chars <= this.#maxWritten;
   }
@@ -178,34 +178,34 @@ export class HeldText {
   }
 }
 
-/** What one run holds, in `HeldText`. */
-export class HeldRun {
+/** The text and artifacts of one run, in `TextBudget`. */
+export class RunText {
   chars = 0;
   isOver = false;
   unlisten = (): void => {};
-  readonly #held: HeldText;
+  readonly #budget: TextBudget;
   readonly #stop: Cancellation;
 
-  constructor(held: HeldText, stop: Cancellation) {
-    this.#held = held;
+  constructor(budget: TextBudget, stop: Cancellation) {
+    this.#budget = budget;
     this.#stop = stop;
   }
 
-  /** The run has said this. If it may not say more for now, what this gives resolves when it may. */
+  /** Counts an event of the run. Returns a promise if the run has to wait, until it may go on. */
   add(event: AgentEvent): Promise<void> | undefined {
-    if (event.type === 'run.finished') this.#held.end(this);
-    return this.#held.add(this, heldBy(event));
+    if (event.type === 'run.finished') this.#budget.end(this);
+    return this.#budget.add(this, charsOf(event));
   }
 
   fail(error: DuolaneError): void {
     this.#stop.abort(error);
   }
 
-  /** The run is over. Twice is fine. */
+  /** Ends the count: the run is over. May be called twice. */
   free(): void {
     if (this.isOver) return;
     this.isOver = true;
     this.unlisten();
-    this.#held.free(this);
+    this.#budget.free(this);
   }
 }
