@@ -6,7 +6,7 @@ import { safeLogger } from '../event/safe-logger.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
-import { endStream, urlOf } from '../http/node-request.ts';
+import { endStream, isCutOff, urlOf } from '../http/node-request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/run/runner.ts';
@@ -186,6 +186,11 @@ async function open(
           return response;
         };
         const response = await answer().catch((error: unknown) => failureResponse(error, logger));
+        // Clients do this all the time, so it is not worth a warning, whichever protocol it was.
+        if (isCutOff(request))
+          logger.debug('the client disconnected before its request was complete', {
+            path: urlOf(request).pathname,
+          });
         return cors.readable(request, response);
       },
       {
