@@ -135,7 +135,7 @@ function bound(reader: { read(value: never): readonly AgentEvent[] }): Read {
 }
 
 describe.each(READERS)('whatever %s says', (_name, arbitrary, open) => {
-  test('it is read as events that make a lawful run, or fails as one of our errors', async () => {
+  test('it is read as events of a valid run, or fails with a DuolaneError', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(arbitrary, { maxLength: 12 }), async (values) => {
         const read = open();
@@ -160,7 +160,7 @@ describe.each(READERS)('whatever %s says', (_name, arbitrary, open) => {
   });
 });
 
-test('an answer of the Messages API is put together as it was streamed, wherever it is cut', () => {
+test('a message of the Messages API is built from its stream, wherever the stream ends', () => {
   const text = fc.array(fc.string({ maxLength: 5 }), { maxLength: 5 });
   fc.assert(
     fc.property(text, fc.jsonValue(), fc.array(fc.nat(20)), (pieces, input, cuts) => {

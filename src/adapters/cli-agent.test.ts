@@ -8,7 +8,7 @@ import { cli } from './cli-agent.ts';
 
 test.each([
   [
-    'throws at once',
+    'throws synchronously',
     () => {
       throw new Error('the page is down');
     },

@@ -9,45 +9,54 @@ import type { ToolResult, ToolSource } from '../mcp/types.ts';
 import { contentBlock } from './shared/content-block.ts';
 import { frameReader } from './stream-json/frame-reader.ts';
 import { onAbort } from '../stream/abort.ts';
-import { callTool, resultEvent, wordsIn } from './shared/tool-call.ts';
+import { callTool, resultEvent, resultText } from './shared/tool-call.ts';
 
+/** Options of `cli()`: those of a session, and whether runs may be repeated. */
 export interface CliOptions extends SessionOptions {
-  /** Run again what died half-way. Off, since half a shell command may have run. */
+  /** Repeat a run after a crash. Off by default, since part of a shell command may have run. */
   readonly resumable?: boolean;
 }
 
 /**
- * An agent CLI as an Agent: one session per run, both lanes in the log. A further message of the
- * task, and a further task of the context, go on in the CLI's own session.
+ * Runs an agent CLI as an agent: one session per run, with both lanes in the log. A further message of
+ * the task, and a further task of the context, continue the CLI's own session.
  *
- * Called again after a wait, it first finishes the open calls of our own sources with the id, the
- * arguments and the answers of the log, and then tells the model their results: nothing depends on
- * the model calling again. A cancel interrupts the CLI and waits for its last word. A CLI that dies
- * while a person is asked ends the run as input-required: the question outlives it, too.
+ * A run that resumes after a question first finishes the open calls of our own tool sources, with the
+ * id, the arguments and the answers of the log, and then sends their results to the model: nothing
+ * depends on the model calling again. A cancel interrupts the CLI and waits for its result. If the CLI
+ * exits while a question is open, the run ends as input-required, so that the question stays open.
+ *
+ * @example
+ * ```ts
+ * import { cli } from 'duolane/adapters';
+ * import { serve } from 'duolane/serve';
+ *
+ * await using served = await serve(cli({ permissionMode: 'default' }));
+ * ```
  */
 export function cli({ resumable = false, ...options }: CliOptions): Agent {
   const agent = async function* (
     turn: Turn,
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
-    const place = await sessionPlace(turn, ctx);
-    yield { type: 'run.started', sessionId: place.sessionId };
+    const chosen = await chooseSession(turn, ctx);
+    yield { type: 'run.started', sessionId: chosen.sessionId };
     yield { type: 'status', message: 'Starting...' };
     const finished = yield* finishCalls(sourcesOf(options), ctx);
     const questions = new Questions(options.ask ?? ctx.ask);
     await using session = await openSession({
       ...options,
       ...traceEnv(options, ctx),
-      ...place.options,
+      ...chosen.options,
       lanes: 'both',
       includePartialMessages: true,
       ask: questions.ask,
       logger: options.logger ?? ctx.logger,
     });
     const interrupt = (): void => {
-      const stopped = isAsleep(ctx.signal) ? leaveOpen(session) : session.interrupt();
+      const stopped = isSuspended(ctx.signal) ? suspendSession(session) : session.interrupt();
       stopped.catch((error: unknown) => {
-        ctx.logger.warn('the agent CLI could not be interrupted', { error: String(error) });
+        ctx.logger.warn('cannot interrupt the agent CLI', { error: String(error) });
       });
     };
     let unlisten = (): void => {};
@@ -57,19 +66,20 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
       await session.send(finished.length > 0 ? await report(finished, session) : userMessage(turn));
       const read = frameReader();
       for await (const frame of questions.between(session.frames())) {
-        // Put to sleep: what the interrupted CLI says about its open calls must not close them.
-        if (isAsleep(ctx.signal)) return;
+        // The run is suspended: messages of the interrupted CLI must not close its open calls.
+        if (isSuspended(ctx.signal)) return;
         for (const event of read(frame)) {
           if (event.type === 'run.started') continue;
           yield event;
-          if (event.type === 'tool.called' || event.type === 'frame') questions.told(event.callId);
+          if (event.type === 'tool.called' || event.type === 'frame')
+            questions.callYielded(event.callId);
           if (event.type === 'run.finished') return;
         }
       }
-      throw new DuolaneError('peer_exited', 'the agent CLI ended without a result');
+      throw new DuolaneError('peer_exited', 'the agent CLI exited without a result: expected one');
     } catch (error) {
-      if (questions.open === 0 || !isDeath(error)) throw error;
-      throw new DuolaneError('suspended', 'the agent CLI died while a person was asked', {
+      if (questions.open === 0 || !isExit(error)) throw error;
+      throw new DuolaneError('suspended', 'the agent CLI exited while a question was open', {
         cause: error,
       });
     } finally {
@@ -79,7 +89,7 @@ export function cli({ resumable = false, ...options }: CliOptions): Agent {
   return Object.assign(agent, { continues: true, resumable });
 }
 
-/** The CLI goes on with the trace of the run, which it takes from its environment. */
+/** Passes the trace context of the run to the CLI, which reads it from its environment. */
 function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext): SessionOptions {
   if (!trace) return {};
   const { traceparent: TRACEPARENT, tracestate: TRACESTATE } = trace;
@@ -90,13 +100,14 @@ function traceEnv({ env, inheritEnv }: SessionOptions, { trace }: AgentContext):
 }
 
 /**
- * What was asked in a session. Its CLI may withdraw a question, but not by dying. The control lane
- * overtakes the messages, so a question waits until its call has been told, or all that was there to
- * tell: a run that is put to sleep over it would not know the call that it has to finish.
+ * The open questions of a session. The CLI may cancel a question, but its exit does not. The control
+ * lane overtakes the message lane, so a question waits until the run has yielded its call, or all
+ * frames that have arrived. Otherwise a run that is suspended by the question would not have in its
+ * log the call that it must finish later.
  */
 class Questions {
   readonly #ask: Ask;
-  /** Not asked yet, with the call that asks. */
+  /** Questions that were not asked yet, with the call that asks. */
   readonly #early = new Map<() => void, string | undefined>();
   #waiting = false;
   open = 0;
@@ -105,13 +116,13 @@ class Questions {
     this.#ask = ask;
   }
 
-  /** The run knows this call. */
-  told(callId: string | undefined): void {
+  /** The run has yielded this call. */
+  callYielded(callId: string | undefined): void {
     for (const [start, asker] of this.#early)
       if (asker !== undefined && asker === callId) this.#start(start);
   }
 
-  /** The same frames; where none is at hand, and where they break off, questions are asked. */
+  /** Passes the frames on, and asks the waiting questions when no frame is ready or they fail. */
   async *between(frames: AsyncIterable<Frame>): AsyncGenerator<Frame, void, undefined> {
     const iterator = frames[Symbol.asyncIterator]();
     try {
@@ -133,12 +144,12 @@ class Questions {
 
   readonly ask: Ask = (request, { signal } = {}) =>
     new Promise((resolve, reject) => {
-      const withdrawn = new AbortController();
+      const canceled = new AbortController();
       let unlisten = (): void => {};
       const start = (): void => {
         this.open += 1;
-        // An `ask` of the app may throw at once, or give no promise: that is its answer, too.
-        (async () => this.#ask(request, { signal: withdrawn.signal }))()
+        // An async function, because an `ask` of the app may throw, or return without a promise.
+        (async () => this.#ask(request, { signal: canceled.signal }))()
           .finally(() => {
             this.open -= 1;
             unlisten();
@@ -147,15 +158,15 @@ class Questions {
       };
       this.#early.set(start, request.callId);
       unlisten = onAbort(signal, (reason) => {
-        // The session need not wait for a handler whose answer cannot be delivered any more.
-        if (isDeath(reason)) return reject(reason);
-        withdrawn.abort(reason);
+        // After an exit the answer cannot be delivered to the session, so do not make it wait.
+        if (isExit(reason)) return reject(reason);
+        canceled.abort(reason);
         if (this.#early.delete(start)) reject(reason);
       });
       setImmediate(this.#whenWaiting);
     });
 
-  // What has come before is read in a microtask, so who still waits here has told all of it.
+  // Frames that have arrived are read in microtasks. If `between` still waits here, it has yielded all.
   readonly #whenWaiting = (): void => {
     if (this.#waiting) this.#startAll();
   };
@@ -170,22 +181,24 @@ class Questions {
   }
 }
 
-const isDeath = (reason: unknown): boolean =>
+/** Whether the CLI exited, or its response was lost. */
+const isExit = (reason: unknown): boolean =>
   reason instanceof DuolaneError &&
   (reason.code === 'peer_exited' || reason.code === 'response_lost');
 
-const isAsleep = ({ aborted, reason }: AbortSignal): boolean =>
+/** Whether the run ends without ending the task: it is suspended, or another runner has the claim. */
+const isSuspended = ({ aborted, reason }: AbortSignal): boolean =>
   aborted &&
   reason instanceof DuolaneError &&
   (reason.code === 'suspended' || reason.code === 'fenced');
 
-/** Which session of the CLI the run is in: the task's own, a fork of the context's last, a new one. */
-async function sessionPlace(
+/** The CLI session of the run: that of the task, a fork of the last one of the context, or a new one. */
+async function chooseSession(
   turn: Turn,
   ctx: AgentContext,
 ): Promise<{ readonly sessionId: string; readonly options: Partial<SessionOptions> }> {
   const own = ctx.task.sessionId;
-  // The first attempt at the first turn may have died before the CLI wrote anything.
+  // The first attempt at the first turn may have crashed before the CLI wrote its transcript.
   if (own !== undefined && ctx.task.attempt > 0 && began(ctx))
     return { sessionId: own, options: { resume: own } };
   const sessionId = randomUUID();
@@ -213,13 +226,13 @@ const isSource = (value: unknown): value is ToolSource =>
   typeof value['callTool'] === 'function' &&
   typeof value['listTools'] === 'function';
 
-/** A call that an earlier run left open, closed in the log; without `result` it is not ours to finish. */
+/** A call of an earlier run that is closed now. Without `result` its tool is not one of our sources. */
 interface FinishedCall {
   readonly call: OpenCall;
   readonly result?: ToolResult;
 }
 
-/** Closes what an earlier run left open. */
+/** Closes the calls that an earlier run left open. */
 async function* finishCalls(
   sources: ReadonlyMap<string, ToolSource>,
   ctx: AgentContext,
@@ -229,7 +242,7 @@ async function* finishCalls(
     const { server, tool } = parseToolName(call.name) ?? {};
     const source = server === undefined ? undefined : sources.get(server);
     if (!source || tool === undefined) {
-      const message = `${call.name} was interrupted before it answered`;
+      const message = `the call of ${call.name} was interrupted before it returned a result`;
       yield {
         type: 'tool.failed',
         callId: call.callId,
@@ -246,28 +259,28 @@ async function* finishCalls(
   return finished;
 }
 
-/** CLIs that take the result of an open call from us when they resume, as ours does. */
-const TAKES_RESULTS = 'duolane_resume_open_calls_v1';
+/** The capability of CLIs that accept the result of an open call when they resume, as ours does. */
+const RESUMES_OPEN_CALLS = 'duolane_resume_open_calls_v1';
 
-async function takesResults(session: Session): Promise<boolean> {
+async function resumesOpenCalls(session: Session): Promise<boolean> {
   const { capabilities } = await session.initialized;
-  return Array.isArray(capabilities) && capabilities.includes(TAKES_RESULTS);
+  return Array.isArray(capabilities) && capabilities.includes(RESUMES_OPEN_CALLS);
 }
 
 /**
- * Stops the CLI of a run that is put to sleep. An interrupt would close its open calls with "the user
- * interrupted", and the model would get that beside the real result: two results for one call. A CLI
- * that takes results later is ended instead, and leaves them open.
+ * Stops the CLI of a run that is suspended. An interrupt would close its open calls with "the user
+ * interrupted", and the model would get that besides the real result: two results for one call. A CLI
+ * that accepts results later is ended instead, which keeps its calls open.
  */
-async function leaveOpen(session: Session): Promise<unknown> {
-  return (await takesResults(session)) ? session.request('end_session') : session.interrupt();
+async function suspendSession(session: Session): Promise<unknown> {
+  return (await resumesOpenCalls(session)) ? session.request('end_session') : session.interrupt();
 }
 
-/** What the model is told: the results in their place where the CLI can put them there, else in words. */
+/** The results for the model: as tool results if the CLI accepts them for open calls, else as text. */
 async function report(finished: readonly FinishedCall[], session: Session): Promise<JsonObject> {
-  const inPlace = await takesResults(session);
+  const asResults = await resumesOpenCalls(session);
   const content = finished.map(({ call, result }): JsonObject => {
-    if (inPlace && result) {
+    if (asResults && result) {
       const { content: blocks, isError = false } = result;
       return { type: 'tool_result', tool_use_id: call.callId, content: blocks, is_error: isError };
     }
@@ -278,8 +291,8 @@ async function report(finished: readonly FinishedCall[], session: Session): Prom
 
 function resultAsText({ callId, name }: OpenCall, result: ToolResult | undefined): string {
   if (!result)
-    return `${name} was interrupted. It has been approved meanwhile: call it again if it is still needed.`;
-  return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${wordsIn(result)}`;
+    return `${name} was interrupted and has been approved since. Call it again if it is still needed.`;
+  return `The call ${name} (${callId}) has now ${result.isError ? 'failed' : 'finished'}:\n${resultText(result)}`;
 }
 
 function userMessage(turn: Turn): JsonObject {

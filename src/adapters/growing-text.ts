@@ -3,26 +3,38 @@ import { modelError } from '../event/retry/model-error.ts';
 import type { Agent, AgentContext, Turn } from '../event/types.ts';
 
 /**
- * An agent from a source that yields all of its text so far, each time anew, as `stream_text()` of
- * Pydantic AI and `partialOutputStream` do: what is new of it becomes the next piece. A text that
- * does not begin with the one before fails the run, since nobody could join the pieces any more.
- * Leaving or cancelling returns the source's iterator, and `ctx.signal` aborts.
+ * Creates an agent from a source that yields its complete text so far each time, as `stream_text()` of
+ * Pydantic AI and `partialOutputStream` do; the new end becomes the next delta. A text that does not
+ * start with the one before fails the run, since deltas could no longer be joined. On a cancel
+ * `ctx.signal` aborts and the source's iterator is returned.
+ *
+ * @example
+ * ```ts
+ * import { growingText } from 'duolane/adapters';
+ * import { serve } from 'duolane/serve';
+ *
+ * const agent = growingText(async function* () {
+ *   yield 'Hel';
+ *   yield 'Hello';
+ * });
+ * await using served = await serve(agent);
+ * ```
  */
 export function growingText(
   source: (turn: Turn, ctx: AgentContext) => AsyncIterable<string>,
 ): Agent {
   return async function* (turn, ctx) {
-    let said = '';
+    let sent = '';
     yield { type: 'run.started' };
     try {
       for await (const text of source(turn, ctx)) {
-        if (!text.startsWith(said))
+        if (!text.startsWith(sent))
           throw new DuolaneError(
             'malformed',
-            'the text changed where it should have grown; yield all of it so far each time',
+            'the source changed its earlier text: expected the complete text so far each time',
           );
-        const delta = text.slice(said.length);
-        said = text;
+        const delta = text.slice(sent.length);
+        sent = text;
         yield { type: 'text.delta', id: 'text', delta };
       }
     } catch (error) {

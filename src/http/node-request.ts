@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
 import { DuolaneError } from '../errors.ts';
 import type { Cancellation } from '../stream/cancellation.ts';
 import type { Abortable } from '../stream/types.ts';
@@ -145,11 +144,32 @@ function readHeaders({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** The reason of everything that ends because nobody is there any more. */
-export const CLIENT_DISCONNECTED: DuolaneError = new DuolaneError('closed', 'the client left');
+/** The reason with which everything ends that works for a client that has disconnected. */
+export const CLIENT_DISCONNECTED: DuolaneError = new DuolaneError(
+  'closed',
+  'the client disconnected',
+);
 
 const bodyOf = (incoming: IncomingMessage): unknown =>
-  incoming.readableEnded ? readBefore(incoming) : Readable.toWeb(incoming);
+  incoming.readableEnded ? readBefore(incoming) : ReadableStream.from(readChunks(incoming));
+
+/**
+ * The chunks of a body. Throws CLIENT_DISCONNECTED if the client disconnects in the middle: with
+ * Node's own error ("aborted"), servers would report the disconnect as a failure of theirs.
+ */
+async function* readChunks(incoming: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    yield* incoming as AsyncIterable<Buffer>;
+  } catch (error) {
+    throw incoming.complete ? error : CLIENT_DISCONNECTED;
+  }
+}
+
+/** Whether the client disconnected before it had sent the request completely. */
+export function isCutOff(request: Request): boolean {
+  const node = light(request);
+  return node !== undefined && node.leaving.aborted && !node.incoming.complete;
+}
 
 /** Express and its kin keep a body that they have read, most often parsed; otherwise it is gone. */
 function readBefore(incoming: IncomingMessage): string {
@@ -170,7 +190,8 @@ function readText(incoming: IncomingMessage): Promise<string> {
       incoming.off('close', onClose);
       resolve(toText(chunks));
     });
-    incoming.once('error', reject);
+    // Nothing but a disconnect fails here; `close` follows, but Node's own error would come first.
+    incoming.once('error', onClose);
     incoming.once('close', onClose);
   });
 }

@@ -1,15 +1,14 @@
 import type { InputRequest } from '../ask.ts';
 import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot, Turn, Usage } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { detached } from './detached.ts';
+import { omitUndefined, type JsonObject } from '../json.ts';
 import type { OutputMessage, OutputEncoder } from './types.ts';
-import { omitUndefined, partToJson, toolOutputText } from './encode-parts.ts';
+import { partToJson, toolOutputText } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
 
-/** A message of the agent that is being said. */
+/** A message of the agent whose end has not been sent yet. */
 interface EncodedBlock {
   readonly kind: 'text' | 'reasoning';
   readonly id: string;
@@ -17,50 +16,51 @@ interface EncodedBlock {
 }
 
 /**
- * A log as AG-UI events, of 1.0 and readable to clients of 0.0.59: each run from `RUN_STARTED` to
- * `RUN_FINISHED` or `RUN_ERROR`, with every message, call and step closed before its end. A wait
- * for a person is the outcome `interrupt` with all that is asked. Where AG-UI has no word, `CUSTOM`
- * carries ours: `status`, `retry`, `discard` (messages that are void), `artifact`, `tool.progress`.
- * The outcome `cancelled` is said only to who declared protocol 1; others get an end without one.
- * Tool calls of sub-agents are shown, what they say is not.
+ * Encodes entries as AG-UI events of version 1.0, which clients of 0.0.59 can read. Each run goes from
+ * `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`, and every message, call and step is closed before
+ * its end. If the agent asks a person, the run ends with the outcome `interrupt` and all open
+ * questions. `CUSTOM` carries what AG-UI has no event for: `status`, `retry`, `discard` (messages that
+ * are void), `artifact`, `tool.progress`. The outcome `cancelled` is sent only to clients that
+ * declared protocol 1; others get an end without an outcome. Tool calls of sub-agents are encoded,
+ * their text is not.
  */
 export function agUiEncoder(): OutputEncoder {
-  return detached(new AgUiEncoder());
+  return new AgUiEncoder();
 }
 
-class AgUiEncoder {
+class AgUiEncoder implements OutputEncoder {
   openedAt = 0;
   #now: Snapshot | undefined;
-  /** The turn that the client's open run serves. */
+  /** The turn of the run that is open for the client. */
   #run: Turn | undefined;
   #block: EncodedBlock | undefined;
   #step: string | undefined;
-  /** Calls whose arguments are still coming; whether some of them came. */
+  /** Calls whose arguments are not complete, and whether some deltas were sent. */
   readonly #arguing = new Map<string, boolean>();
-  /** What a discard makes void: of the run all of it, of the step what came after the mark. */
-  readonly #said: string[] = [];
-  #mark = 0;
+  /** The messages of the run. A discard of the run voids all, one of the step those from its start. */
+  readonly #messageIds: string[] = [];
+  #stepStart = 0;
 
   get snapshot(): Snapshot | undefined {
     return this.#now;
   }
 
-  encode(entry: Entry): readonly OutputMessage[] {
+  readonly encode = (entry: Entry): readonly OutputMessage[] => {
     const before = this.#now;
     const now = (this.#now = advance(before, entry));
     if (entry.type === 'turn.submitted') return this.#submitted(entry, before, now);
     if (entry.type === 'run.started') return this.#started(entry, now);
     if (entry.type === 'cancel.requested') return [];
-    return this.#run ? this.#tell(entry, now) : [];
-  }
+    return this.#run ? this.#encodeRun(entry, now) : [];
+  };
 
-  pause(): readonly OutputMessage[] {
+  readonly pause = (): readonly OutputMessage[] => {
     const now = this.#now;
     if (!this.#run || !now) return [];
     const interrupts = now.pending.map(interruptOf);
     const outcome = interrupts.length > 0 && { outcome: { type: 'interrupt', interrupts } };
     return [...this.#closing(now.updatedAt), this.#finished(now.updatedAt, { ...outcome })];
-  }
+  };
 
   #submitted(
     { turn, at, seq }: Of<'turn.submitted'>,
@@ -69,7 +69,7 @@ class AgUiEncoder {
   ): OutputMessage[] {
     const answers = before !== undefined && before.pending.length > now.pending.length;
     if (this.#run && !answers) return [];
-    // The pending questions of a moment ago are what the client was asked.
+    // The interrupt lists the questions as they were before this entry answered them.
     this.#now = before;
     const paused = answers ? this.pause() : [];
     this.#now = now;
@@ -81,7 +81,7 @@ class AgUiEncoder {
     const turn = now.current;
     if (!turn) return [];
     if (!this.#run) return [this.#open(turn, now, seq, at)];
-    // The run lost its owner and starts again: what it left open is closed for the client too.
+    // The claim holder was lost and the run starts again: close for the client what is still open.
     const closing = this.#closing(at);
     this.#forget();
     return [...closing, ...(discard ? this.#discard(0, at) : [])];
@@ -90,11 +90,11 @@ class AgUiEncoder {
   #open(turn: Turn, { context }: Snapshot, seq: number, at: number): OutputMessage {
     this.#run = turn;
     this.openedAt = seq;
-    this.#said.length = this.#mark = 0;
+    this.#messageIds.length = this.#stepStart = 0;
     return event('RUN_STARTED', at, { threadId: context, runId: runIdOf(turn) });
   }
 
-  #tell(entry: EncodedEntry, now: Snapshot): OutputMessage[] {
+  #encodeRun(entry: EncodedEntry, now: Snapshot): OutputMessage[] {
     const { at } = entry;
     const inner = entry.path !== undefined && entry.path.length > 0;
     switch (entry.type) {
@@ -102,7 +102,7 @@ class AgUiEncoder {
         if (inner) return [];
         const ending = this.#endStep(at);
         this.#step = entry.name ?? `step ${entry.step}`;
-        this.#mark = this.#said.length;
+        this.#stepStart = this.#messageIds.length;
         return [...ending, event('STEP_STARTED', at, { stepName: this.#step })];
       }
       case 'step.finished':
@@ -136,7 +136,9 @@ class AgUiEncoder {
         const { attempt, delayMs, error, discard } = entry;
         const value = omitUndefined({ attempt, delayMs, code: error.code });
         return [
-          ...(discard && !inner ? [...this.#endBlock(at), ...this.#discard(this.#mark, at)] : []),
+          ...(discard && !inner
+            ? [...this.#endBlock(at), ...this.#discard(this.#stepStart, at)]
+            : []),
           event('CUSTOM', at, { name: 'retry', value }),
         ];
       }
@@ -150,7 +152,7 @@ class AgUiEncoder {
       case 'status':
       case 'artifact':
       case 'tool.progress':
-        return [event('CUSTOM', at, { name: entry.type, value: plainly(entry) })];
+        return [event('CUSTOM', at, { name: entry.type, value: withoutLogFields(entry) })];
     }
   }
 
@@ -161,7 +163,7 @@ class AgUiEncoder {
       opening.push(...this.#endBlock(at));
       const messageId = `${now.task}/${seq}`;
       this.#block = { kind, id, messageId };
-      this.#said.push(messageId);
+      this.#messageIds.push(messageId);
       if (kind === 'text')
         opening.push(event('TEXT_MESSAGE_START', at, { messageId, role: 'assistant' }));
       else
@@ -171,8 +173,8 @@ class AgUiEncoder {
         );
     }
     const { messageId } = this.#block as EncodedBlock;
-    const word = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
-    return [...opening, event(word, at, { messageId, delta })];
+    const contentType = kind === 'text' ? 'TEXT_MESSAGE_CONTENT' : 'REASONING_MESSAGE_CONTENT';
+    return [...opening, event(contentType, at, { messageId, delta })];
   }
 
   #called({ callId, name, args, at }: Of<'tool.called'>): OutputMessage[] {
@@ -209,7 +211,7 @@ class AgUiEncoder {
           return this.#finished(at, { ...(output !== undefined && { result: output }), ...used });
         case 'canceled':
           return this.#finished(at, {
-            ...(speaks1(this.#run) && { outcome: { type: 'cancelled' } }),
+            ...(hasProtocol1(this.#run) && { outcome: { type: 'cancelled' } }),
             ...used,
           });
         case 'failed':
@@ -236,7 +238,7 @@ class AgUiEncoder {
     });
   }
 
-  /** Ends everything that the client holds open; says so, but does not note it. */
+  /** The events that close everything that is open for the client. Changes no state. */
   #closing(at: number): OutputMessage[] {
     return [
       ...blockEnd(this.#block, at),
@@ -245,6 +247,7 @@ class AgUiEncoder {
     ];
   }
 
+  /** Resets the state after `#closing`. */
   #forget(): void {
     this.#block = undefined;
     this.#step = undefined;
@@ -268,7 +271,7 @@ class AgUiEncoder {
   }
 
   #discard(from: number, at: number): OutputMessage[] {
-    const messageIds = this.#said.splice(from);
+    const messageIds = this.#messageIds.splice(from);
     return messageIds.length === 0
       ? []
       : [event('CUSTOM', at, { name: 'discard', value: { messageIds } })];
@@ -320,11 +323,11 @@ const interruptOf = ({ id, kind, message, callId, schema, data }: InputRequest):
     metadata: data === undefined ? undefined : { data },
   });
 
-/** The client's own name for the run, where it gave one. */
+/** The run id that the client sent, or the message id. */
 const runIdOf = ({ metadata, messageId }: Turn): string =>
   typeof metadata?.['runId'] === 'string' ? metadata['runId'] : messageId;
 
-function speaks1(turn: Turn | undefined): boolean {
+function hasProtocol1(turn: Turn | undefined): boolean {
   const version = turn?.metadata?.['protocolVersion'];
   return typeof version === 'string' && /^1(\.|$)/.test(version);
 }
@@ -340,12 +343,12 @@ function usageOf(usage: Usage | undefined): JsonObject {
   return Object.keys(counts).length > 0 ? { usage: [counts] } : {};
 }
 
-/** The schema takes whole numbers only, and one wrong count would fail the run at its last event. */
+/** Omits counts that are not integers: the schema of AG-UI would refuse the last event of the run. */
 const count = (n: number | undefined): number | undefined =>
   n !== undefined && Number.isSafeInteger(n) && n >= 0 ? n : undefined;
 
-/** Our own event without what only the log needs. */
-function plainly(entry: Of<'status' | 'artifact' | 'tool.progress'>): JsonObject {
+/** The entry without the members that only the log needs. */
+function withoutLogFields(entry: Of<'status' | 'artifact' | 'tool.progress'>): JsonObject {
   const { type: _type, seq: _seq, at: _at, path: _path, ...value } = entry;
   return 'parts' in value ? { ...value, parts: value.parts.map(partToJson) } : value;
 }

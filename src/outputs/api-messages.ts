@@ -1,33 +1,32 @@
 import type { Entry } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
+import { omitUndefined, type JsonObject } from '../json.ts';
 import { STOP, toolBlock, usageOf } from './messages-api.ts';
 import type { OutputMessage } from './types.ts';
-import { omitUndefined } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
-/** One API message of one speaker: the agent, or a sub-agent by the call that it works for. */
+/** An open API message of one speaker: the agent, or a sub-agent, named by the call that started it. */
 interface OpenMessage {
   readonly id: string;
   readonly parent: string | null;
-  /** Open blocks by their text's id or their call's. */
+  /** Open blocks by the id of their text or call. */
   readonly blocks: Map<string, EncodedBlock>;
   count: number;
 }
 
 interface EncodedBlock {
   readonly index: number;
-  /** Arguments came as pieces. */
+  /** Whether deltas were sent for it. */
   streamed: boolean;
 }
 
 /**
- * The messages of the model's API that the speakers of a run are in: opened by a step or by the
- * first word, with their blocks, pieces and ends. `line` finishes each line.
+ * The open Messages API messages of a run, one per speaker. A step or the first delta opens one. The
+ * methods return the lines to send; `line` adds the members that every line has.
  */
 export class ApiMessages {
   model = 'agent';
-  /** Messages begun so far. */
+  /** How many messages were opened. */
   steps = 0;
   readonly #speaking = new Map<string, OpenMessage>();
   readonly #task: string;
@@ -38,7 +37,7 @@ export class ApiMessages {
     this.#line = line;
   }
 
-  /** The message that this speaker is in; begun if the agent tells no steps. */
+  /** The open message of a speaker. Opens one if there is none: not every agent reports steps. */
   #in(
     parent: string | null,
     seq: number,
@@ -70,12 +69,12 @@ export class ApiMessages {
     return closing;
   }
 
-  /** What would close everything; it stays open. */
+  /** The lines that close everything. Changes no state. */
   closing(): OutputMessage[] {
     return [...this.#speaking.values()].flatMap((speaking) => this.#closing(speaking));
   }
 
-  /** The message is void; the next word begins another. */
+  /** Drops the open message, which is void; the next delta opens another. */
   forget(parent: string | null): void {
     this.#speaking.delete(parent ?? '');
   }
@@ -111,7 +110,7 @@ export class ApiMessages {
     ];
   }
 
-  piece(
+  delta(
     parent: string | null,
     { id, seq }: Of<'text.delta' | 'reasoning.delta'>,
     kind: 'text' | 'thinking',
@@ -136,7 +135,7 @@ export class ApiMessages {
     return this.#blockDelta(parent, callId, { type: 'input_json_delta', partial_json });
   }
 
-  whole(
+  endBlock(
     parent: string | null,
     { type, id, text, signature }: Of<'text.end' | 'reasoning.end'>,
   ): OutputMessage[] {
@@ -166,7 +165,7 @@ export class ApiMessages {
     ];
   }
 
-  /** The whole block comes before its stop, as the CLI does it. */
+  /** Sends the complete block before its stop event, in the order of the official CLI. */
   #stopBlock(parent: string | null, key: string, content: JsonObject): OutputMessage[] {
     const speaking = this.#speaking.get(parent ?? '') as OpenMessage;
     const { index } = speaking.blocks.get(key) as EncodedBlock;
@@ -191,7 +190,7 @@ export class ApiMessages {
     };
   }
 
-  /** A sub-agent's pieces are not told, only its whole blocks. */
+  /** A stream event; none for a sub-agent, which gets complete blocks only. */
   #event({ parent }: OpenMessage, event: JsonObject): OutputMessage[] {
     if (parent !== null) return [];
     return [this.#line({ type: 'stream_event', event, parent_tool_use_id: null })];

@@ -1,7 +1,7 @@
 import type { Part } from '../event/types.ts';
 import { isObject, type JsonObject } from '../json.ts';
 
-/** What a tool gave, as text: the words of MCP content where it is that, else JSON. */
+/** The output of a tool as text: the text of MCP content, else JSON. */
 export function toolOutputText(output: unknown): string {
   if (typeof output === 'string') return output;
   if (Array.isArray(output) && output.length > 0 && output.every(isText))
@@ -18,9 +18,6 @@ export function partToJson(part: Part): JsonObject {
   return { ...part, bytes: Buffer.from(part.bytes).toString('base64') };
 }
 
-/** Bytes as a URL that holds them. */
+/** Bytes as a `data:` URL. */
 export const dataUrl = (bytes: Uint8Array, mediaType: string): string =>
   `data:${mediaType};base64,${Buffer.from(bytes).toString('base64')}`;
-
-export const omitUndefined = <T extends object>(fields: T): T =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;

@@ -3,8 +3,9 @@ import type { FinishReason, Usage } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import { toolOutputText } from './encode-parts.ts';
 
-// The words of the model's API, which stream-json carries.
+// The vocabulary of the Messages API, which stream-json contains.
 
+/** A `tool_use` block without its input, as `content_block_start` sends it. */
 export const toolBlock = ({ callId, name }: { callId: string; name: string }): JsonObject => ({
   type: 'tool_use',
   id: callId,
@@ -12,7 +13,7 @@ export const toolBlock = ({ callId, name }: { callId: string; name: string }): J
   input: {},
 });
 
-/** A result's content: blocks where the tool gave such, else text. */
+/** The content of a tool result: content blocks if the tool returned some, else text. */
 export const toolResultContent = (output: unknown): unknown => {
   const blocks = Array.isArray(output) && output.length > 0 && output.every(isBlock);
   return blocks ? output : toolOutputText(output);
@@ -21,6 +22,7 @@ export const toolResultContent = (output: unknown): unknown => {
 const isBlock = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && 'type' in value;
 
+/** Token counts; 0 for those that are unknown, since readers expect numbers. */
 export const usageOf = ({
   inputTokens = 0,
   outputTokens = 0,
@@ -33,6 +35,7 @@ export const usageOf = ({
   cache_creation_input_tokens: cacheWriteTokens,
 });
 
+/** The `stop_reason` for each reason of ours. */
 export const STOP: Readonly<Record<FinishReason, string>> = {
   stop: 'end_turn',
   'tool-calls': 'tool_use',
@@ -42,6 +45,7 @@ export const STOP: Readonly<Record<FinishReason, string>> = {
   other: 'end_turn',
 };
 
+/** The error names of `api_retry` lines, by our code. */
 export const RETRY_REASONS: Partial<Readonly<Record<ErrorCode, string>>> = {
   rate_limited: 'rate_limit',
   overloaded: 'overloaded',

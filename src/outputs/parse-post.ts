@@ -11,10 +11,10 @@ import {
 } from './posted-turn.ts';
 
 /**
- * What `useChat` posts (also through assistant-ui): the chat with its messages, of which the last is
- * new. A message of the user is a turn; one of the assistant carries approvals and tool outputs.
- * Regenerating, and a message that was edited, are turns of their own. Other members of the body
- * are the turn's metadata. Throws `invalid`.
+ * Parses a POST of `useChat` (also through assistant-ui): the chat with its messages, of which the
+ * last is new. A user message is a turn; an assistant message carries approvals and tool outputs.
+ * Regenerating and editing a message start new turns. Other members of the body become the turn's
+ * metadata. Throws `invalid`.
  */
 export function readUiPost(body: JsonObject): PostedTurn {
   const { id: _id, messages, trigger, messageId, ...metadata } = body;
@@ -27,7 +27,10 @@ export function readUiPost(body: JsonObject): PostedTurn {
     return { context, messageId: undefined, parts: [], given, within, metadata };
   }
   if (last?.['role'] !== 'user')
-    throw new DuolaneError('invalid', 'the last of the messages must be the new one');
+    throw new DuolaneError(
+      'invalid',
+      'invalid messages: expected the last one to have the role user or assistant',
+    );
   const again = trigger === 'regenerate-message' || string(messageId) !== undefined;
   return {
     context,
@@ -69,9 +72,9 @@ function uiAnswer(part: JsonObject): PostedAnswer[] {
 }
 
 /**
- * What an AG-UI client posts (`RunAgentInput`). A user message that stands last is a turn; `resume`
- * and tool messages that stand last are answers. `state`, `context`, `tools` and `forwardedProps`
- * are in the turn's metadata. The same run posted again is the same turn. Throws `invalid`.
+ * Parses a POST of an AG-UI client (`RunAgentInput`). A user message at the end is a turn; `resume`
+ * and tool messages at the end are answers. `state`, `context`, `tools` and `forwardedProps` become
+ * the turn's metadata. The same run posted again is the same turn. Throws `invalid`.
  */
 export function readAgUiPost(body: JsonObject): PostedTurn {
   const context = required(body, 'threadId');
@@ -132,14 +135,17 @@ const asUrl = (base64: string, mediaType = 'application/octet-stream'): string =
   `data:${mediaType};base64,${base64}`;
 
 /**
- * A user message as an agent CLI takes it with `--input-format stream-json`: its session is the
- * conversation, its uuid makes it the same turn when posted again. Tool results in it, and
- * `answers` beside it, answer what is asked. Throws `invalid`.
+ * Parses a user message as an agent CLI reads it with `--input-format stream-json`. Its session id is
+ * the conversation; with the same `uuid`, a message that is posted again is the same turn. Tool
+ * results in it, and `answers` beside it, answer open questions. Throws `invalid`.
  */
 export function readStreamJsonPost(body: JsonObject): PostedTurn {
   const { type, message, session_id, uuid, answers, parent_tool_use_id: _, ...metadata } = body;
   if (type !== 'user')
-    throw new DuolaneError('invalid', 'post one line of stream-json: a message of type user');
+    throw new DuolaneError(
+      'invalid',
+      'invalid body: expected one stream-json message of type user',
+    );
   const context = string(session_id);
   const id = string(uuid);
   const content = asObject(message)['content'];

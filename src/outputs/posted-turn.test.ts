@@ -5,7 +5,7 @@ import { answersTo, postedFilePart } from './posted-turn.ts';
 const answer = (kind: InputRequest['kind'], content: unknown): unknown =>
   answersTo([{ id: 'c/ok', kind, callId: 'c' }], [{ id: 'c', content }])[0];
 
-describe('what was given', () => {
+describe('a posted answer', () => {
   const question = (id: string, callId?: string): InputRequest => ({
     id,
     kind: 'question',
@@ -25,7 +25,7 @@ describe('what was given', () => {
     );
   });
 
-  test('is read once, however many questions wait', () => {
+  test('is read once, however many questions are open', () => {
     let reads = 0;
     const given = Array.from({ length: 1000 }, (_, n) => ({
       get id() {
@@ -64,17 +64,17 @@ describe('an approval that a front end posts', () => {
     { approved: 'perhaps', editedArgs: { a: 1 } },
     { approved: null, editedArgs: { a: 1 } },
     1,
-  ])('%j is none, and says so', (content) => {
-    expect(() => answer('approval', content)).toThrow('neither a yes nor a no');
+  ])('%j is refused, since it is neither yes nor no', (content) => {
+    expect(() => answer('approval', content)).toThrow('expected {"approved": true}');
   });
 
-  test('JSON that is nested too deeply is not read, so it approves nothing', () => {
+  test('JSON that is nested too deeply is not parsed, so it approves nothing', () => {
     const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
     const content = `{"approved":true,"editedArgs":{"a":${deep}}}`;
-    expect(() => answer('approval', content)).toThrow('neither a yes nor a no');
+    expect(() => answer('approval', content)).toThrow('expected {"approved": true}');
   });
 
-  test('what the protocol itself says needs no words', () => {
+  test('an action of the protocol needs no text', () => {
     const pending = [{ id: 'q', kind: 'approval' as const }];
     expect(answersTo(pending, [{ id: 'q', action: 'cancel' }])).toEqual([
       { id: 'q', action: 'cancel' },
@@ -82,7 +82,7 @@ describe('an approval that a front end posts', () => {
   });
 });
 
-test('an answer to a question is whatever was given', () => {
+test('the answer to a question is the posted content', () => {
   expect(answer('question', 'maybe later')).toEqual({
     id: 'c/ok',
     action: 'accept',
@@ -101,7 +101,7 @@ describe('a file that a front end posts', () => {
     ['https://example.com/;base64,AQID', { url: 'https://example.com/;base64,AQID' }],
   ])('%s is read', (url, part) => expect(postedFilePart(url)).toEqual(part));
 
-  test('whose URL has no end costs no more than its length', () => {
+  test('a data URL without a comma is read in linear time', () => {
     // A pattern took 67 s for 80,000 characters; this one would take hours.
     const url = `data:${'a'.repeat(8_000_000)}`;
     expect(postedFilePart(url)).toEqual({ url });

@@ -4,44 +4,45 @@ import { parseDecision } from '../event/text/parse-decision.ts';
 import type { Part } from '../event/types.ts';
 import { asObject, isDeep, type JsonObject } from '../json.ts';
 
-/** What a front end posted, in our words. */
+/** A parsed POST of a front end. */
 export interface PostedTurn {
-  /** The conversation: a chat, a thread, a session. Undefined begins one. */
+  /** The conversation: a chat, a thread or a session. Undefined starts a new one. */
   readonly context: string | undefined;
-  /** Posted again it is the same turn. Undefined: a turn of its own, whatever was posted before. */
+  /** A message with a known id is the same turn. Undefined always starts a new turn. */
   readonly messageId: string | undefined;
   readonly parts: readonly Part[];
-  /** What may answer a question; front ends send old results along, which answer nothing. */
+  /** Possible answers. Front ends also send old results again, which match no open question. */
   readonly given: readonly PostedAnswer[];
-  /** Our own message that the answers stand in. */
+  /** The id of the agent's message that contains the answers. */
   readonly within?: string;
-  /** What else was posted, for the agent. */
+  /** The other members of the body, for the agent. */
   readonly metadata: JsonObject;
 }
 
+/** A possible answer of a front end. */
 export interface PostedAnswer {
-  /** Of the question, or of the call that it is about. */
+  /** The id of the question, or of the call that it is about. */
   readonly id: string;
-  /** Left to the content if not said. */
+  /** If undefined, the content decides. */
   readonly action?: Answer['action'];
   readonly content?: unknown;
 }
 
 /**
- * The pending questions that are answered by what was given, each with its answer. Throws `invalid` for
- * an approval that is given neither a yes nor a no: words that are not understood approve nothing.
+ * Matches posted answers to the open questions. Throws `invalid` if the answer to an approval is
+ * neither yes nor no: text that cannot be parsed must not approve anything.
  */
 export function answersTo(
   pending: readonly InputRequest[],
   given: readonly PostedAnswer[],
 ): readonly Answer[] {
-  // Read once: a run may have a thousand questions, and a front end may post a hundred thousand results.
-  const places = new Map<string, number>();
-  for (const [place, { id }] of given.entries()) if (!places.has(id)) places.set(id, place);
+  // One pass: a run may have a thousand questions, and a front end may post a hundred thousand results.
+  const indexes = new Map<string, number>();
+  for (const [index, { id }] of given.entries()) if (!indexes.has(id)) indexes.set(id, index);
   return pending.flatMap((request): Answer[] => {
-    const exact = places.get(request.id);
+    const exact = indexes.get(request.id);
     const near = [request.callId, ...callsOf(request.id)].flatMap(
-      (id) => (id === undefined ? undefined : places.get(id)) ?? [],
+      (id) => (id === undefined ? undefined : indexes.get(id)) ?? [],
     );
     const found = given[exact ?? Math.min(...near)];
     return found ? [answer(request, found)] : [];
@@ -61,23 +62,23 @@ function answer({ id, kind }: InputRequest, { action, content }: PostedAnswer): 
     return { id, action: action ?? 'accept', ...(content !== undefined && { content }) };
   const given = typeof content === 'string' ? jsonOr(content) : content;
   const { approved, editedArgs: edited } = asObject(given);
-  // Edited arguments alone approve; beside a decision that is not understood they do not.
+  // Edited arguments without a decision approve; with a decision that cannot be parsed they do not.
   const onlyEdited = approved === undefined && edited !== undefined;
   const decided = action ?? (onlyEdited ? 'accept' : decide(approved ?? given));
   if (decided === undefined)
     throw new DuolaneError(
       'invalid',
-      `${id} waits for a decision, and what was given is neither a yes nor a no: post {"approved": true} or {"approved": false}`,
+      `invalid answer to "${id}": expected {"approved": true} or {"approved": false}`,
     );
   return { id, action: decided, ...(edited !== undefined && { content: edited }) };
 }
 
-function decide(said: unknown): 'accept' | 'decline' | undefined {
-  if (typeof said === 'boolean') return said ? 'accept' : 'decline';
-  return typeof said === 'string' ? parseDecision(said) : undefined;
+function decide(approved: unknown): 'accept' | 'decline' | undefined {
+  if (typeof approved === 'boolean') return approved ? 'accept' : 'decline';
+  return typeof approved === 'string' ? parseDecision(approved) : undefined;
 }
 
-/** Results of tools travel as text. */
+/** The value of JSON text, or the text itself: front ends send the results of tools as text. */
 function jsonOr(text: string): unknown {
   if (isDeep(text)) return text;
   try {
@@ -88,16 +89,18 @@ function jsonOr(text: string): unknown {
   }
 }
 
+/** The value if it is a string that is not empty. */
 export const string = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 
+/** A member that must be a string. Throws `invalid` if it is missing or empty. */
 export function required(body: JsonObject, name: string): string {
   const value = string(body[name]);
   if (value !== undefined) return value;
-  throw new DuolaneError('invalid', `the body needs ${name}, a string`);
+  throw new DuolaneError('invalid', `missing member "${name}" in the body: expected a string`);
 }
 
-/** A file that a front end sent: bytes where the URL holds them. */
+/** A file of a front end: its bytes if the URL contains them, else the URL. */
 export function postedFilePart(url: string, mediaType?: string, filename?: string): Part {
   const named = filename === undefined ? {} : { filename };
   const inside = bytesIn(url);
@@ -105,7 +108,10 @@ export function postedFilePart(url: string, mediaType?: string, filename?: strin
   return { url, ...(mediaType !== undefined && { mediaType }), ...named };
 }
 
-/** What a `data:` URL in base64 holds. By `indexOf`: a pattern took quadratic time on a URL without a comma. */
+/**
+ * The content of a `data:` URL in base64. Uses `indexOf`: a regular expression took quadratic time on
+ * a URL without a comma.
+ */
 function bytesIn(
   url: string,
 ): { readonly bytes: Uint8Array; readonly mediaType: string } | undefined {
@@ -120,7 +126,7 @@ function bytesIn(
   };
 }
 
-/** The members that say something: not the empty lists and objects that clients send along. */
+/** The members without null, and without the empty arrays and objects that clients always send. */
 export const nonEmptyFields = (fields: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(fields).filter(

@@ -1,27 +1,26 @@
 import { advance } from '../event/fold/advance.ts';
 import type { Entry, Snapshot } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
+import { omitUndefined, type JsonObject } from '../json.ts';
 import { ApiMessages } from './api-messages.ts';
 import { toolResultContent, RETRY_REASONS, toolBlock, usageOf } from './messages-api.ts';
-import { detached } from './detached.ts';
 import type { OutputMessage, OutputEncoder } from './types.ts';
-import { omitUndefined, partToJson } from './encode-parts.ts';
+import { partToJson } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
 
 /**
- * A log as the lines that an agent CLI writes with `--output-format stream-json
- * --include-partial-messages`: `system init`, `stream_event`s with the whole block behind its
- * pieces, tool results as `user`, one `result`. A wait for a person ends as a `result` whose
- * `terminal_reason` is `tool_deferred`, with the questions in `pending`. The session is the context.
- * Sub-agents speak in whole blocks, with the `parent_tool_use_id` of their call.
+ * Encodes entries as the lines that an agent CLI writes with `--output-format stream-json
+ * --include-partial-messages`: `system init`, `stream_event`s with the complete block after its
+ * deltas, tool results as `user`, and one `result`. If the agent asks a person, the stream ends with
+ * a `result` whose `terminal_reason` is `tool_deferred`, with the questions in `pending`. The session
+ * id is the context. Sub-agents get complete blocks only, with the `parent_tool_use_id` of their call.
  */
 export function streamJsonEncoder(): OutputEncoder {
-  return detached(new StreamJsonEncoder());
+  return new StreamJsonEncoder();
 }
 
-class StreamJsonEncoder {
+class StreamJsonEncoder implements OutputEncoder {
   openedAt = 0;
   #now: Snapshot | undefined;
   #open = false;
@@ -33,7 +32,7 @@ class StreamJsonEncoder {
     return this.#now;
   }
 
-  encode(entry: Entry): readonly OutputMessage[] {
+  readonly encode = (entry: Entry): readonly OutputMessage[] => {
     const before = this.#now;
     const now = (this.#now = advance(before, entry));
     switch (entry.type) {
@@ -45,21 +44,20 @@ class StreamJsonEncoder {
         return paused;
       }
       case 'run.started': {
-        const left = this.#api.closeAll();
+        const closing = this.#api.closeAll();
         if (!this.#open) this.#begin(entry);
         this.#api.model = entry.model ?? this.#api.model;
-        return [...left, this.#line({ type: 'system', ...this.#init(entry) })];
+        return [...closing, this.#line({ type: 'system', ...this.#init(entry) })];
       }
       case 'cancel.requested':
         return [];
       default:
-        return this.#tell(entry);
+        return this.#encodeRun(entry);
     }
-  }
+  };
 
-  pause(): readonly OutputMessage[] {
-    return this.#now ? this.#ending(this.#now, this.#now.updatedAt) : [];
-  }
+  readonly pause = (): readonly OutputMessage[] =>
+    this.#now ? this.#ending(this.#now, this.#now.updatedAt) : [];
 
   #begin({ seq, at }: Entry): void {
     this.#open = true;
@@ -85,7 +83,7 @@ class StreamJsonEncoder {
     };
   }
 
-  #tell(entry: EncodedEntry): OutputMessage[] {
+  #encodeRun(entry: EncodedEntry): OutputMessage[] {
     const parent = entry.path?.at(-1) ?? null;
     switch (entry.type) {
       case 'step.started':
@@ -94,15 +92,15 @@ class StreamJsonEncoder {
         return this.#api.close(parent, entry);
       case 'text.delta':
         this.#firstTextAt ??= entry.at;
-        return this.#api.piece(parent, entry, 'text', { type: 'text_delta', text: entry.delta });
+        return this.#api.delta(parent, entry, 'text', { type: 'text_delta', text: entry.delta });
       case 'reasoning.delta':
-        return this.#api.piece(parent, entry, 'thinking', {
+        return this.#api.delta(parent, entry, 'thinking', {
           type: 'thinking_delta',
           thinking: entry.delta,
         });
       case 'text.end':
       case 'reasoning.end':
-        return this.#api.whole(parent, entry);
+        return this.#api.endBlock(parent, entry);
       case 'tool.started':
         return this.#api.openBlock(parent, entry.seq, entry.callId, toolBlock(entry));
       case 'tool.args':
@@ -139,9 +137,9 @@ class StreamJsonEncoder {
           retry_delay_ms: delayMs,
           error_status: error.status,
         });
-        const word = RETRY_REASONS[error.code] ?? error.code;
+        const reason = RETRY_REASONS[error.code] ?? error.code;
         if (discard) this.#api.forget(parent);
-        return [this.#line({ type: 'system', subtype: 'api_retry', ...fields, error: word })];
+        return [this.#line({ type: 'system', subtype: 'api_retry', ...fields, error: reason })];
       }
       case 'status':
         return [this.#line({ type: 'system', subtype: 'informational', content: entry.message })];
@@ -213,7 +211,7 @@ class StreamJsonEncoder {
     };
   }
 
-  /** What ends a stream where the task waits; says so, but does not note it. */
+  /** The lines that end a stream while the task waits for a person. Changes no state. */
   #ending(now: Snapshot, at: number): OutputMessage[] {
     if (!this.#open) return [];
     const { pending, text } = now;
@@ -234,6 +232,7 @@ class StreamJsonEncoder {
     ];
   }
 
+  /** The measured members of a `result`. */
   #figures(at: number): JsonObject {
     const first = this.#firstTextAt;
     return {

@@ -1,22 +1,34 @@
 import type { Encoder, Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 
-/** One message of an output protocol, told apart by its `type`. */
+/** One message of an output protocol; its `type` says which. */
 export type OutputMessage = JsonObject & { readonly type: string };
 
 /**
- * A log in the words of a front end. `encode` is a pure encoder: fed every entry from 1, it says
- * what that entry means to the front end. A front end reads one stream for each run, and a run that
- * asks a person is over for it, though not for the log: `pause` is what ends such a stream behind
- * the entries fed so far. It changes nothing; the entry that answers says the same once more before
- * it opens the next run, so that a replay is whole.
+ * Encodes the entries of a task for a front end. `encode` takes every entry from number 1 on and
+ * returns its messages; the same entries always give the same messages. A front end reads one stream
+ * per run, and for it a run ends when the agent asks a person, though not in the log. `pause` returns
+ * the messages that end such a stream. It changes no state: `encode` returns them again with the
+ * entry that answers, so that a replay is complete. `encode` and `pause` may be called without the
+ * object.
+ *
+ * @example
+ * ```ts
+ * import { agUiEncoder } from 'duolane/outputs';
+ * import { memoryLog } from 'duolane/task';
+ *
+ * await using log = memoryLog();
+ * const { encode } = agUiEncoder();
+ * for await (const entry of log.read('task-1', 0))
+ *   for (const message of encode(entry)) console.log(JSON.stringify(message));
+ * ```
  */
 export interface OutputEncoder {
   readonly encode: Encoder<OutputMessage>;
-  /** Empty when no run is open, so nothing has to be ended. */
+  /** The messages that end the stream now; empty if no run is open. */
   readonly pause: () => readonly OutputMessage[];
-  /** The entry with which the open or last message of the agent began; a replay of it starts there. */
+  /** The number of the entry with which the agent's open or last message began; replays start there. */
   readonly openedAt: number;
-  /** The task as the entries so far have it. */
+  /** The fold of the entries so far. */
   readonly snapshot: Snapshot | undefined;
 }

@@ -1,58 +1,58 @@
 import type { InputRequest } from '../ask.ts';
 import { advance } from '../event/fold/advance.ts';
 import type { Entry, OpenCall, Part, Snapshot, Turn } from '../event/types.ts';
-import type { JsonObject } from '../json.ts';
-import { detached } from './detached.ts';
+import { omitUndefined, type JsonObject } from '../json.ts';
 import type { OutputMessage, OutputEncoder } from './types.ts';
-import { omitUndefined, dataUrl, partToJson } from './encode-parts.ts';
+import { dataUrl, partToJson } from './encode-parts.ts';
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 type EncodedEntry = Exclude<Entry, Of<'turn.submitted' | 'cancel.requested' | 'run.started'>>;
 
+/** Options of `uiMessageEncoder()`. */
 export interface UiMessageOptions {
   /**
-   * The major version of the AI SDK that reads, if it is known. From 7 on, a failed attempt's text
-   * is taken back by `reset-step`; older ones stumble over that and get a `data-discard` part.
+   * The major version of the AI SDK of the client, if known. From 7 on, `reset-step` removes the text
+   * of a failed attempt; older versions fail on it and get a `data-discard` part instead.
    */
   readonly version?: number;
 }
 
 const REFUSALS = { decline: 'declined', cancel: 'canceled' } as const;
 
-/** The name of the calls that we make up for questions that belong to no call of the agent. */
+/** The tool name of the calls that stand for questions without a call of the agent. */
 const ASK = 'ask';
 
 /**
- * A log as the UI message stream of the AI SDK (protocol v1, SDK 5 and later; approvals from 6 on):
- * one message of the assistant for each message of the user, over waits and restarts. Tools are the
- * agent's, so their parts are `providerExecuted` and no client tries to run or resend them; a
- * question that is about a call's own result hands that call to the client. Other questions are
- * calls of a tool `ask`, which the client answers with its output or an approval. Status, retries,
- * artifacts and structured output are data parts. What sub-agents say is not shown, their calls are.
+ * Encodes entries as the UI message stream of the AI SDK (protocol v1, SDK 5 and later; approvals from
+ * 6 on): one assistant message for each user message, across waits and restarts. The agent runs the
+ * tools, so their parts are `providerExecuted` and no client runs or resends them; a question for the
+ * result of a call passes that call to the client. Other questions are calls of a tool `ask`, which
+ * the client answers with its output or an approval. Status, retries, artifacts and structured output
+ * are data parts. Tool calls of sub-agents are encoded, their text is not.
  */
 export function uiMessageEncoder({ version = 0 }: UiMessageOptions = {}): OutputEncoder {
-  return detached(new UiMessageEncoder(version >= 7));
+  return new UiMessageEncoder(version >= 7);
 }
 
-class UiMessageEncoder {
+class UiMessageEncoder implements OutputEncoder {
   openedAt = 0;
   readonly #resets: boolean;
   #now: Snapshot | undefined;
   #open = false;
-  /** The message of the assistant that the client builds. */
+  /** The id of the assistant message that the client builds. */
   #id = '';
   #messages = 0;
   #block: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined;
   #inStep = false;
-  /** Calls that the message has a part for. */
+  /** Calls that have a part in the message. */
   readonly #parts = new Set<string>();
-  /** Those whose arguments the client puts together. */
+  /** Calls whose arguments are sent as deltas. */
   readonly #arguing = new Set<string>();
-  /** Those of the open step. */
+  /** Calls of the open step. */
   #stepParts: string[] = [];
-  /** Questions that are calls of `ask` in it. */
+  /** Questions that are calls of `ask` in the message. */
   readonly #asks = new Map<string, InputRequest>();
-  /** Calls that a person did not allow. */
+  /** Calls that a person declined. */
   readonly #denied = new Set<string>();
 
   constructor(resets: boolean) {
@@ -63,18 +63,17 @@ class UiMessageEncoder {
     return this.#now;
   }
 
-  encode(entry: Entry): readonly OutputMessage[] {
+  readonly encode = (entry: Entry): readonly OutputMessage[] => {
     const before = this.#now;
     const now = (this.#now = advance(before, entry));
     if (entry.type === 'turn.submitted') return this.#submitted(entry, before, now);
     if (entry.type === 'run.started') return this.#started(entry, now);
     if (entry.type === 'cancel.requested') return [];
-    return this.#open ? this.#tell(entry, now) : [];
-  }
+    return this.#open ? this.#encodeRun(entry, now) : [];
+  };
 
-  pause(): readonly OutputMessage[] {
-    return this.#open ? [...this.#closing(), { type: 'finish', finishReason: 'tool-calls' }] : [];
-  }
+  readonly pause = (): readonly OutputMessage[] =>
+    this.#open ? [...this.#closing(), { type: 'finish', finishReason: 'tool-calls' }] : [];
 
   #submitted(
     { turn, seq }: Of<'turn.submitted'>,
@@ -92,13 +91,13 @@ class UiMessageEncoder {
 
   #started({ seq, discard }: Of<'run.started'>, now: Snapshot): OutputMessage[] {
     if (!this.#open) return now.current ? this.#start(now.current, seq, now) : [];
-    // The run lost its owner and starts again: what it left open is closed for the client too.
+    // The claim holder was lost and the run starts again: close for the client what is still open.
     const closing = this.#closing();
     this.#forget();
     return [...closing, ...(discard ? [discarded('message')] : [])];
   }
 
-  /** Answers that the client put into its message go on in that message; anything else begins one. */
+  /** Answers inside a message of the client continue that message; any other turn starts a new one. */
   #start(turn: Turn, seq: number, now: Snapshot): OutputMessage[] {
     this.#open = true;
     if (this.#id === '' || !turn.messageId.startsWith(`${this.#id}/`)) {
@@ -117,7 +116,7 @@ class UiMessageEncoder {
     return { type: 'start', messageId: this.#id, messageMetadata: { task, context } };
   }
 
-  /** What an earlier message left open: its result comes in this one, so its call must be here. */
+  /** Repeats the open calls of an earlier message: their results follow in this one and need a part. */
   #carryOver(now: Snapshot): OutputMessage[] {
     return [
       ...now.calls.map((call) => (call.partial ? this.#calling(call) : this.#called(call))),
@@ -132,7 +131,8 @@ class UiMessageEncoder {
       const callId = request.callId;
       if (action !== 'accept' && callId !== undefined) this.#denied.add(callId);
       if (!this.#asks.delete(id)) return [];
-      // Done with: a client that resends complete calls would else resend this one for ever.
+      // `providerExecuted` marks it as handled: otherwise a client that resends complete calls would
+      // resend this one forever.
       const done = { toolCallId: id, providerExecuted: true };
       if (action === 'accept')
         return [{ type: 'tool-output-available', ...done, output: content ?? action }];
@@ -142,7 +142,7 @@ class UiMessageEncoder {
     });
   }
 
-  #tell(entry: EncodedEntry, now: Snapshot): OutputMessage[] {
+  #encodeRun(entry: EncodedEntry, now: Snapshot): OutputMessage[] {
     const inner = entry.path !== undefined && entry.path.length > 0;
     switch (entry.type) {
       case 'step.started': {
@@ -232,7 +232,7 @@ class UiMessageEncoder {
 
   #closed(entry: Of<'tool.completed' | 'tool.failed'>): OutputMessage[] {
     const { callId: toolCallId, name } = entry;
-    // Its part went with a step that was taken back; a result without one would break the reader.
+    // A `reset-step` removed its part; a result without a part would fail the reader.
     const call = this.#parts.has(toolCallId)
       ? []
       : [this.#called({ callId: toolCallId, name, args: {} })];
@@ -279,7 +279,7 @@ class UiMessageEncoder {
         ...(this.#parts.has(call.callId) ? [] : [this.#called(call)]),
         { type: 'tool-approval-request', approvalId: id, toolCallId: call.callId },
       ];
-    // A question without words about a call: its result is wanted, from whoever shows it.
+    // A question about a call without a message asks the front end for the result of the call.
     if (call && kind === 'question' && message === undefined)
       return [{ ...this.#called(call), providerExecuted: false }];
     this.#asks.set(id, request);
@@ -318,7 +318,7 @@ class UiMessageEncoder {
     ];
   }
 
-  /** Ends everything that the client holds open; says so, but does not note it. */
+  /** The messages that close everything that is open for the client. Changes no state. */
   #closing(): OutputMessage[] {
     return [...blockEnd(this.#block), ...(this.#inStep ? [{ type: 'finish-step' }] : [])];
   }
@@ -345,13 +345,13 @@ const blockEnd = (
   block: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined,
 ): OutputMessage[] => (block ? [{ type: `${block.kind}-end`, id: block.id }] : []);
 
-/** What stands before it in the message, back to the last step or to the beginning, is void. */
+/** Voids the parts of the message before it, back to the start of the step or of the message. */
 const discarded = (scope: 'step' | 'message'): OutputMessage => ({
   type: 'data-discard',
   data: { scope },
 });
 
-/** Files as file parts, the rest as one data part; pieces of one artifact share its id. */
+/** Files become file parts, the rest one data part; the chunks of one artifact share its id. */
 function artifactParts({ artifactId, name, parts, append, last }: Of<'artifact'>): OutputMessage[] {
   const isFile = (part: Part): boolean => 'url' in part || 'bytes' in part;
   const rest = parts.filter((part) => !isFile(part)).map(partToJson);

@@ -16,12 +16,13 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   overloaded: 429,
 };
 
-/** When to try again, if the failure itself does not say: a database that restarts needs some seconds. */
+/** The default of `retryAfterMs` for a failure that may pass: a database needs seconds to restart. */
 export const RETRY_AFTER_MS = 5000;
 
 /**
- * What a caller learns of anything that was thrown. A message that is withheld goes to the log of the
- * server, so it is in exactly one place. A failure that may pass says when to try again.
+ * Converts anything that was thrown to the failure that a caller gets. If its message is withheld,
+ * the original goes to the logger with its stack. A retryable failure gets a `retryAfterMs`, except
+ * `conflict`: there the caller must read the current state first, and waiting does not help.
  */
 export function reportFailure(error: unknown, logger: Logger, what = 'a request failed'): Failure {
   const { failure, withheld } = publicFailure(error);
@@ -31,7 +32,7 @@ export function reportFailure(error: unknown, logger: Logger, what = 'a request 
     : failure;
 }
 
-/** The same as a response: 503 for a failure of the server that may pass, 500 for any other. */
+/** `reportFailure` as a response. Codes without a status of their own are 503 if retryable, else 500. */
 export function failureResponse(error: unknown, logger: Logger): Response {
   const failure = reportFailure(error, logger);
   const { code, retryable, retryAfterMs } = failure;
@@ -43,7 +44,7 @@ export function failureResponse(error: unknown, logger: Logger): Response {
   );
 }
 
-/** The route, answering what its handler throws. */
+/** Wraps a route so that what its handler throws becomes a failure response. */
 export const answered = (route: HttpRoute, logger: Logger): HttpRoute => ({
   ...route,
   async handle(call) {
@@ -55,6 +56,7 @@ export const answered = (route: HttpRoute, logger: Logger): HttpRoute => ({
   },
 });
 
+/** The text of an error and of its direct cause, which often names the real reason. */
 function textOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : undefined;
   return cause ? `${String(error)} (${String(cause)})` : String(error);

@@ -2,7 +2,7 @@ import type { Snapshot } from '../event/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { ReplicaInfo, ReplicaTask } from '../task/types.ts';
 
-/** What the page is told about an agent. */
+/** An agent as the page lists it. */
 export interface AgentCardLite {
   readonly name: string;
   readonly description: string;
@@ -10,17 +10,17 @@ export interface AgentCardLite {
   readonly form?: JsonObject;
 }
 
-/** What a stream of entries says first. */
+/** The first event of a stream of entries. */
 export interface StreamHead {
-  /** Entries up to this one are replay. */
+  /** Entries up to this number are replay: they were in the log when the stream began. */
   readonly seq: number;
-  /** The server's clock. */
+  /** The server's clock (Unix ms), so that the page can compute ages. */
   readonly at: number;
   /** The task has ended already, so all of it is replay. */
   readonly over: boolean;
 }
 
-/** One line of the task list. */
+/** One row of the task list. */
 export type TaskRow = Pick<
   Snapshot,
   | 'task'
@@ -35,22 +35,22 @@ export type TaskRow = Pick<
   | 'pending'
 > & { readonly title: string };
 
-/** What anyone may know about signing in. */
+/** The response to `GET /api/session`, which anyone may read: how to sign in, and who is signed in. */
 export interface SessionHead {
-  /** Whether the server wants to know who asks. */
+  /** Whether the server requires credentials. */
   readonly wanted: boolean;
-  /** The header that a key belongs in. */
+  /** The header in which the server expects an API key. */
   readonly header: string;
-  /** Who this browser is signed in as. */
+  /** The owner that this browser is signed in as. */
   readonly owner?: string;
-  /** Whether this browser may see what concerns all callers, such as the replicas. */
+  /** Whether this browser may read what concerns all callers, such as the replicas. */
   readonly operator?: true;
 }
 
 /**
- * One runner of those that share the log. A `beatAgeMs` of more than three heartbeats (15 s) means
- * that it died or cannot reach the database. `claims` counts all that it runs; `tasks` are those that
- * the caller may see.
+ * One of the runners that share the log. A `beatAgeMs` of more than three heartbeats (15 s) means
+ * that the runner crashed or cannot reach the database. `claims` counts everything that it runs;
+ * `tasks` lists only what the caller may see.
  */
 export type ReplicaRow = Omit<ReplicaInfo, 'tasks'> & {
   readonly tasks: readonly Omit<ReplicaTask, 'owner'>[];

@@ -3,21 +3,24 @@ import { startRetention } from './retention.ts';
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
-test.each([30 * 24 * 60 * 60 * 1000, Infinity])('a pause of %s ms is a pause', async (everyMs) => {
-  vi.useFakeTimers();
-  try {
-    let looks = 0;
-    const log = { prune: async () => (looks++, 0) };
-    const retention = startRetention(log, { everyMs }, SILENT);
-    await vi.advanceTimersByTimeAsync(24 * 60 * 60 * 1000);
-    expect(looks).toBe(1);
-    await retention[Symbol.asyncDispose]();
-  } finally {
-    vi.useRealTimers();
-  }
-});
+test.each([30 * 24 * 60 * 60 * 1000, Infinity])(
+  'pruning waits between two periods of %s ms',
+  async (everyMs) => {
+    vi.useFakeTimers();
+    try {
+      let looks = 0;
+      const log = { prune: async () => (looks++, 0) };
+      const retention = startRetention(log, { everyMs }, SILENT);
+      await vi.advanceTimersByTimeAsync(24 * 60 * 60 * 1000);
+      expect(looks).toBe(1);
+      await retention[Symbol.asyncDispose]();
+    } finally {
+      vi.useRealTimers();
+    }
+  },
+);
 
-test('disposing ends a look at its next step', async () => {
+test('disposing ends a pruning at its next step', async () => {
   let isLooking = (): void => {};
   const looks = new Promise<void>((resolve) => (isLooking = resolve));
   const log = {

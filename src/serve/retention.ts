@@ -3,29 +3,29 @@ import type { Logger } from '../event/types.ts';
 import type { TaskLog } from '../task/types.ts';
 import { disposeOnce } from '../stream/dispose-once.ts';
 
-/** A timer with a longer time fires at once, and pruning would never pause. */
+/** The longest delay of a timer. One with a longer delay fires immediately, so pruning never pauses. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** How long tasks are kept after their end. Tasks that run or wait are never deleted. */
+/** How long tasks are kept after their end. Tasks that run or wait for a person are never deleted. */
 export interface Retention {
-  /** A task is deleted so long after its end, with its blobs. 30 days by default; `false` keeps all. */
+  /** Deletes a task with its blobs this long after its end. 30 days by default; `false` keeps all. */
   readonly tasksMs?: number | false;
   /**
-   * Of a task that ended so long ago, the pieces of text are deleted that the end of their block
-   * repeats; a client can no longer replay how it was written. Off by default.
+   * Deletes the text deltas of a task this long after its end; the end of each block repeats the
+   * text. A client can then no longer replay how the text was written. Off by default.
    */
   readonly deltasMs?: number;
-  /** How often to look. Every hour by default. */
+  /** How often the server prunes. Every hour by default. */
   readonly everyMs?: number;
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const TASKS_MS = 30 * DAY_MS;
 const EVERY_MS = 60 * 60 * 1000;
-/** The first look waits: a server that has just started has better things to do. */
+/** The delay of the first pruning, so that it does not compete with the start of the server. */
 const FIRST_MS = 60_000;
 
-/** Prunes the log again and again, until it is disposed. A look that fails is logged, and the next one tries again. */
+/** Prunes the log periodically until disposed. A failure is logged, and the next period tries again. */
 export function startRetention(
   log: Pick<TaskLog, 'prune'>,
   retention: Retention | false = {},
@@ -39,27 +39,26 @@ export function startRetention(
         `invalid retention.${name} "${value}": expected a positive number of ms`,
       );
   if (tasksMs === false && deltasMs === undefined) return { async [Symbol.asyncDispose]() {} };
-  let looking = Promise.resolve();
+  let pruning = Promise.resolve();
   let timer: NodeJS.Timeout;
   const closing = new AbortController();
   const { signal } = closing;
-  const look = async (): Promise<void> => {
+  const prune = async (): Promise<void> => {
     const now = Date.now();
     const count = await log.prune({
       signal,
       ...(tasksMs !== false && { tasksEndedBefore: now - tasksMs }),
       ...(deltasMs !== undefined && { deltasEndedBefore: now - deltasMs }),
     });
-    if (count > 0) logger.info('ended tasks were pruned', { count });
+    if (count > 0) logger.info('pruned ended tasks', { count });
   };
   const wait = (ms: number): void => {
     if (signal.aborted) return;
     timer = setTimeout(
       () => {
-        looking = look()
+        pruning = prune()
           .catch((error: unknown) => {
-            if (!signal.aborted)
-              logger.error('ended tasks cannot be pruned', { error: String(error) });
+            if (!signal.aborted) logger.error('cannot prune ended tasks', { error: String(error) });
           })
           .finally(() => wait(everyMs));
       },
@@ -72,7 +71,7 @@ export function startRetention(
     [Symbol.asyncDispose]: disposeOnce(async () => {
       closing.abort();
       clearTimeout(timer);
-      await looking;
+      await pruning;
     }),
   };
 }

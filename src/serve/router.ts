@@ -1,22 +1,25 @@
 import { urlOf } from '../http/node-request.ts';
 
+/** A handler for one method and path. */
 export interface HttpRoute {
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** `:name` stands for one segment. */
+  /** `:name` matches one segment that is not empty, and becomes a member of `params`. */
   readonly path: string;
   readonly handle: (call: RouteCall) => Promise<Response> | Response;
 }
 
+/** A request that matched a route. */
 export interface RouteCall {
   readonly request: Request;
   readonly url: URL;
   readonly params: Readonly<Record<string, string>>;
+  /** The authenticated caller; undefined on a server without `auth`. */
   readonly owner: string | undefined;
 }
 
 /**
- * The first route that fits; a path that exists under another method answers 405, one whose
- * percent-encoding is broken answers 400.
+ * Dispatches a request to the first route that matches. The response is 405 for a path that exists
+ * under another method, 400 for broken percent-encoding, and 404 for any other path.
  */
 export function createRouter(
   routes: readonly HttpRoute[],
@@ -35,8 +38,8 @@ export function createRouter(
       if (route.method === method) return route.handle({ request, url, params, owner });
     }
     return known
-      ? statusResponse(405, `${request.method} is not for ${url.pathname}`)
-      : statusResponse(404, `nothing at ${url.pathname}`);
+      ? statusResponse(405, `method ${request.method} is not allowed for ${url.pathname}`)
+      : statusResponse(404, `path ${url.pathname} not found`);
   };
 }
 
@@ -55,12 +58,12 @@ function match(
 }
 
 interface Segment {
-  /** As it came. Fixed segments of a route match this, never the decoded text. */
+  /** As the client sent it. Fixed segments of a route match this, never the decoded text. */
   readonly raw: string;
   readonly text: string;
 }
 
-/** Decoded once, after splitting, so an encoded slash stays inside its segment. */
+/** Splits first and decodes each segment once, so that an encoded slash stays inside its segment. */
 function decodeSegments(pathname: string): readonly Segment[] | undefined {
   try {
     return pathname.split('/').map((raw) => ({ raw, text: decodeURIComponent(raw) }));
@@ -69,5 +72,6 @@ function decodeSegments(pathname: string): readonly Segment[] | undefined {
   }
 }
 
+/** A plain text response. */
 export const statusResponse = (status: number, text: string): Response =>
   new Response(`${text}\n`, { status, headers: { 'content-type': 'text/plain; charset=utf-8' } });

@@ -105,28 +105,31 @@ const ROUTES: readonly (readonly [string, (wrong: unknown) => readonly unknown[]
   ],
 ];
 
-test.each(ROUTES)('%s refuses what it cannot read, and never fails', async (path, template) => {
-  const errors: unknown[] = [];
-  const error = (...args: unknown[]): number => errors.push(args);
-  await using served = await serve(async function* () {}, {
-    log: memoryLog(),
-    page: false,
-    tools: createRegistry({ name: 'tools', version: '1' }),
-    logger: { debug() {}, info() {}, warn: error, error },
-  });
-  const failed: unknown[] = [];
-  for (const body of bodies(template)) {
-    const response = await fetch(`${served.url}${path}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-      },
-      body,
+test.each(ROUTES)(
+  '%s refuses malformed bodies, and never fails with 500',
+  async (path, template) => {
+    const errors: unknown[] = [];
+    const error = (...args: unknown[]): number => errors.push(args);
+    await using served = await serve(async function* () {}, {
+      log: memoryLog(),
+      page: false,
+      tools: createRegistry({ name: 'tools', version: '1' }),
+      logger: { debug() {}, info() {}, warn: error, error },
     });
-    const text = await response.text();
-    if (response.status >= 500 || text.includes('-32603'))
-      failed.push([body, response.status, text]);
-  }
-  expect({ failed, errors }).toEqual({ failed: [], errors: [] });
-});
+    const failed: unknown[] = [];
+    for (const body of bodies(template)) {
+      const response = await fetch(`${served.url}${path}`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+        },
+        body,
+      });
+      const text = await response.text();
+      if (response.status >= 500 || text.includes('-32603'))
+        failed.push([body, response.status, text]);
+    }
+    expect({ failed, errors }).toEqual({ failed: [], errors: [] });
+  },
+);

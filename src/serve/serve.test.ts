@@ -23,10 +23,10 @@ test.each([
   const logger = { debug() {}, info() {}, warn, error() {} };
   const options = { ...(publicUrl !== undefined && { publicUrl }), ...(auth && { auth }) };
   await using _ = await serve(hello, { log: memoryLog(), page: false, logger, ...options });
-  expect(warn.mock.calls.filter(([text]) => text.includes('auth is not'))).toHaveLength(count);
+  expect(warn.mock.calls.filter(([text]) => text.includes('without auth'))).toHaveLength(count);
 });
 
-test('a server that cannot listen leaves no runner behind that would take tasks', async () => {
+test('a server that cannot listen closes its runner, which would otherwise claim tasks', async () => {
   const ran: string[] = [];
   const agent = (name: string): Agent =>
     async function* () {
@@ -58,7 +58,7 @@ const hello: Agent = async function* () {
 describe('a module', () => {
   const log = (): TaskLog => memoryLog();
 
-  test('says for the whole server what serve() is not told', async () => {
+  test('sets an option of the server that serve() does not set', async () => {
     const options = { auth: { bearer: 'of the module' }, page: false, log: log() };
     const modules = { one: { default: hello, options }, two: { default: hello } };
     await using served = await serve(modules);
@@ -68,16 +68,17 @@ describe('a module', () => {
     };
     expect(served.log).toBe(options.log);
     expect([await status('of the module'), await status('another')]).toEqual([200, 401]);
-    await using told = await serve(modules, { auth: { bearer: 'another' }, log: log() });
+    await using overridden = await serve(modules, { auth: { bearer: 'another' }, log: log() });
     const headers = { authorization: 'Bearer another' };
-    expect((await fetch(`${told.url}/api/tasks`, { headers })).status).toBe(200);
+    expect((await fetch(`${overridden.url}/api/tasks`, { headers })).status).toBe(200);
   });
 
-  test('is not overruled by another in silence', async () => {
+  test('cannot override the option of another module', async () => {
     const of = (bearer: string): AgentModule => ({ default: hello, options: { auth: { bearer } } });
     await expect(serve({ one: of('a'), two: of('b') }, { log: log() })).rejects.toMatchObject({
       code: 'invalid',
-      message: expect.stringContaining('one and two') as string,
+      message:
+        'conflicting option "auth" in modules "one" and "two"; set it once in the options of serve()',
     });
   });
 });
@@ -94,7 +95,7 @@ test('a resource is closed once', async () => {
   expect(closed).toBe(1);
 });
 
-test('a run that hangs past the time that it has fails, and says so', async () => {
+test('a run that exceeds timeoutMs fails with a message that says so', async () => {
   const hangs: Agent = async function* () {
     yield { type: 'status', message: 'still here' };
     await new Promise(() => {});
@@ -109,7 +110,7 @@ test('a run that hangs past the time that it has fails, and says so', async () =
   });
 });
 
-test('the bytes of a task go with it from a store that serve() opens', async () => {
+test('pruning a task deletes its blobs in a store that serve() opens', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
   const blobs = fileBlobs({ directory: join(directory, 'blobs') });
   const removes = (task: string): Promise<void> => blobs.removeTask(task);
@@ -131,7 +132,7 @@ test('the bytes of a task go with it from a store that serve() opens', async () 
 });
 
 for (const binding of ['JSONRPC', 'HTTP+JSON', 'GRPC'] as const)
-  test(`who waits for a task when the server goes away is told how it stands (${binding})`, async () => {
+  test(`a caller that waits for a task gets its snapshot when the server drains (${binding})`, async () => {
     const begun = new EventEmitter();
     const sleeps: Agent = Object.assign(
       async function* () {
@@ -183,7 +184,7 @@ describe('a serve() that rejects', () => {
   });
 });
 
-test('disposing closes everything, also behind a resource that fails to close', async () => {
+test('disposing closes everything, also after a resource that fails to close', async () => {
   const closed: string[] = [];
   const resource = (name: string, fails = false): AsyncDisposable => ({
     async [Symbol.asyncDispose]() {
@@ -203,7 +204,7 @@ test('disposing closes everything, also behind a resource that fails to close', 
   await log[Symbol.asyncDispose]();
 });
 
-test('what an agent throws goes to stderr where no logger is given', async () => {
+test('the error of an agent goes to stderr if no logger is given', async () => {
   const written: string[] = [];
   const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
     written.push(String(text));
@@ -233,7 +234,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-test('the files of a store and its blobs are readable for their user alone', async () => {
+test('only their user can read the files of a store and its blobs', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
   const umask = process.umask(0o022);
   try {

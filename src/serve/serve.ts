@@ -6,8 +6,9 @@ import { safeLogger } from '../event/safe-logger.ts';
 import type { Agent, Logger } from '../event/types.ts';
 import type { GrpcListening } from '../grpc/index.ts';
 import { listen } from '../http/node-server.ts';
-import { endStream, urlOf } from '../http/node-request.ts';
+import { endStream, isCutOff, urlOf } from '../http/node-request.ts';
 import { mcpHandler } from '../mcp/json-rpc/http/server/mcp-handler.ts';
+import { omitUndefined } from '../json.ts';
 import { Disposer } from '../stream/disposer.ts';
 import { createRunner } from '../task/run/runner.ts';
 import type { LogOptions, TaskLog } from '../task/types.ts';
@@ -35,48 +36,64 @@ import { createSessions, SESSION_PATH } from './auth/login-session.ts';
 import { withSkills } from './routes/tool-skills.ts';
 import type { AgentModule, ServeOptions } from './types.ts';
 
+/** A running server. Disposing drains and closes it. */
 export interface Served extends AsyncDisposable {
+  /** The address on which it listens, such as `http://127.0.0.1:8003`. */
   readonly url: string;
-  /** `grpc://host:port`, when gRPC is served. */
+  /** `grpc://host:port`, if gRPC is served. */
   readonly grpcUrl?: string;
+  /** The log that holds all tasks: the one of the options, or the one that serve() opened. */
   readonly log: TaskLog;
   /** Adds a record to the audit log of this server; rejects only if records are `required`. */
   readonly audit: (entry: AuditEntry) => Promise<void>;
 }
 
 const HEARTBEAT_MS = 15_000;
-/** Why a stream ends whose caller has signed out, or whose token has expired. */
-const EXPIRED = new DuolaneError('unauthorized', 'the caller may no longer ask; sign in again');
+/** The reason with which a stream ends if its caller has signed out or the caller's token expired. */
+const EXPIRED = new DuolaneError('unauthorized', 'the sign-in has ended; sign in again');
 const DEFAULT_STORE = '.duolane/tasks.sqlite';
 const DEFAULT_AUDIT = '.duolane/audit.jsonl';
 
 /**
- * From an agent to a running server: A2A 0.3 and 1.0, front ends of the AI SDK (`/ui/<name>`), AG-UI
- * (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`), the page, health, metrics, and with
- * `tools`, its own or those of the first module that has some, an MCP endpoint at `/mcp`. Several
- * agents by name share one log and one page; the first is the one whose card stands at the
- * well-known address. What a server has once, such as `auth`, is told here or by one of them.
- * Disposing drains: runs that can sleep are suspended in the log, others get their final event;
- * then the listener, the log (when it is ours) and `resources` close, in that order.
+ * Starts a server for one agent, or for several by name. It serves A2A 0.3 and 1.0, the front ends of
+ * the AI SDK (`/ui/<name>`), AG-UI (`/ag-ui/<name>`) and stream-json (`/stream-json/<name>`), the
+ * page, health and metrics, and an MCP endpoint at `/mcp` if the options, or those of a module, have
+ * `tools`. Several agents share one log and one page; the card of the first is at the well-known
+ * address. An option that a server has once, such as `auth`, is set here or by one of the modules.
+ *
+ * Disposing drains: runs that can be resumed are suspended in the log, others get their final event.
+ * Then the listeners, the log (if serve() opened it) and `resources` close, in that order. If serve()
+ * rejects, everything that it had opened is closed; `resources` still belong to the caller.
+ *
+ * @example
+ * ```ts
+ * import { serve } from 'duolane/serve';
+ *
+ * await using served = await serve(
+ *   async function* () {
+ *     yield { type: 'text.delta', id: 't', delta: 'hello' };
+ *   },
+ *   { port: 8003 },
+ * );
+ * console.log(served.url);
+ * ```
  */
 export async function serve(
   agents: Agent | Readonly<Record<string, AgentModule>>,
-  told: ServeOptions = {},
+  given: ServeOptions = {},
 ): Promise<Served> {
   const modules =
-    typeof agents === 'function' ? { agent: { default: agents, options: told } } : agents;
-  const options = serverOptions(modules, told);
+    typeof agents === 'function' ? { agent: { default: agents, options: given } } : agents;
+  const options = serverOptions(modules, given);
   if (Object.keys(modules).length === 0)
-    throw new DuolaneError('invalid', 'serve() needs at least one agent');
-  // What is open when a later step fails. `resources` are not among it: they are the caller's until
-  // serve() has resolved, and a caller may try again, on another port.
-  const opened = new Disposer();
+    throw new DuolaneError('invalid', 'missing agent: serve() expected at least one');
+  const closing = new Disposer();
   const logger = safeLogger(options.logger, stderrLogger());
   try {
-    return await open(modules, { ...options, logger }, opened);
+    return await open(modules, { ...options, logger }, closing);
   } catch (error) {
-    await opened[Symbol.asyncDispose]().catch((failure: unknown) =>
-      logger.error('cannot close what was opened', { error: String(failure) }),
+    await closing[Symbol.asyncDispose]().catch((failure: unknown) =>
+      logger.error('cannot close a server that failed to start', { error: String(failure) }),
     );
     throw error;
   }
@@ -84,10 +101,15 @@ export async function serve(
 
 type OpenOptions = ServeOptions & { readonly logger: Logger };
 
+/**
+ * Opens the parts of a server, each in `closing` from the moment it is open. They close in the
+ * reverse order of these lines: runs end first, so that open streams deliver their last event, then
+ * streams, listeners, the log, and the resources.
+ */
 async function open(
   modules: Readonly<Record<string, AgentModule>>,
   options: OpenOptions,
-  opened: Disposer,
+  closing: Disposer,
 ): Promise<Served> {
   const names = Object.keys(modules);
   const { host = '127.0.0.1', port = 0, logger } = options;
@@ -97,70 +119,68 @@ async function open(
   const guard = createGuard(host, options.auth, {
     isAllowed: cors.isAllowed,
     ...(publicUrl !== undefined && { publicUrl }),
-    onError: (error) => logger.error('tokens cannot be checked', { error: String(error) }),
+    onError: (error) => logger.error('cannot check a token', { error: String(error) }),
   });
   const isPublic = publicUrl !== undefined && !isLoopback(new URL(publicUrl).hostname);
   if (isPublic && !Object.values(options.auth ?? {}).some(Boolean))
     logger.warn(
-      'publicUrl is set and auth is not: everyone that the proxy lets in is the same caller, and an operator; set auth',
+      'publicUrl is set without auth: all callers that the proxy lets in are one owner and an operator; set auth',
     );
   const isOperator = createOperators(options.auth, options.operators);
+  // Empty until everything is open: if serve() rejects, the resources still belong to the caller, who
+  // may try again on another port.
+  const resources = closing.use(new Disposer());
   const log =
     options.log ??
-    opened.use(
+    closing.use(
       await openTaskLog(DEFAULT_STORE, {
         blobs: removerOf(blobsOf(modules)),
         logger,
         ...queueLimit(limits),
       }),
     );
-  const audit = opened.use(
+  const audit = closing.use(
     await openAudit(options.audit, options.log ? undefined : DEFAULT_AUDIT, logger),
   );
-  const rights = opened.use(createStreamRights());
+  const rights = closing.use(createStreamRights());
   const sessions = createSessions(options.auth, {
     ...options.session,
     https: publicUrl?.startsWith('https:') ?? false,
     shared: log.replicas !== undefined,
     isOperator,
     async onChange(kind, actor, outcome) {
-      if (kind === 'sign-out') await rights.look(actor);
+      if (kind === 'sign-out') await rights.check(actor);
       await audit.record({ kind, actor, action: kind, object: {}, outcome });
     },
   });
-  /** Whether a caller who was let in for a time still may ask; undefined for one who always may. */
+  /** Checks whether credentials that can end are still valid; undefined for those that cannot end. */
   const mayGoOn = (request: Request, { owner, until, signedIn }: Passed) => {
     if (signedIn) return async () => (await sessions.ownerOf(request)) === owner;
     return until === undefined ? undefined : async () => Date.now() < until;
   };
-  const observed = await createMetrics(options);
-  const bare = opened.use(
-    createRunner({
-      log,
-      observer: observed.observer,
-      ...(options.graceMs !== undefined && { graceMs: options.graceMs }),
-      ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
-      ...(options.maxRuns !== undefined && { maxRuns: options.maxRuns }),
-      ...(options.queue !== undefined && { queue: options.queue }),
-      ...(limits.maxRunsPerOwner !== undefined && { maxRunsPerOwner: limits.maxRunsPerOwner }),
-      logger,
-      agents: Object.fromEntries(
-        names.map((name) => [name, (modules[name] as AgentModule).default]),
-      ),
-    }),
-  );
-
-  const { runner, onRefusedAnswers } = auditAnswers(bare, audit);
-
+  const metrics = await createMetrics(options);
+  const { graceMs, timeoutMs, maxRuns, queue } = options;
+  const { maxRunsPerOwner } = limits;
   let state: 'starting' | 'ready' | 'draining' = 'starting';
+  const unaudited = createRunner({
+    log,
+    observer: metrics.observer,
+    ...omitUndefined({ graceMs, timeoutMs, maxRuns, queue, maxRunsPerOwner }),
+    logger,
+    agents: Object.fromEntries(names.map((name) => [name, (modules[name] as AgentModule).default])),
+  });
+  // If serve() rejects. A server that has started closes its runner below, before the streams.
+  closing.defer(() => state === 'starting' && unaudited[Symbol.asyncDispose]());
+  const { runner, onRefusedAnswers } = auditAnswers(unaudited, audit);
+
   let route = async (_request: Request, _owner?: string): Promise<Response> =>
     statusResponse(503, 'starting');
-  const listening = opened.use(
+  const listening = closing.use(
     await listen(
       async (request) => {
         const preflight = cors.preflight(request);
         if (preflight) return preflight;
-        const answer = async (): Promise<Response> => {
+        const dispatch = async (): Promise<Response> => {
           const passed = await guard(request, {
             open: isOpen(request),
             owner: isSignIn(request) ? undefined : await sessions.ownerOf(request),
@@ -169,10 +189,10 @@ async function open(
           if (!response) {
             const { owner } = passed;
             const may = mayGoOn(request, passed);
-            const answered = await route(request, owner);
+            const routed = await route(request, owner);
             const end = (): void => endStream(request, EXPIRED);
-            const release = may && rights.hold({ owner, mayGoOn: may, end });
-            return observed.watch(request, answered, release);
+            const release = may && rights.track({ owner, mayGoOn: may, end });
+            return metrics.watch(request, routed, release);
           }
           if (isSignIn(request))
             await audit.record({
@@ -185,7 +205,12 @@ async function open(
             });
           return response;
         };
-        const response = await answer().catch((error: unknown) => failureResponse(error, logger));
+        const response = await dispatch().catch((error: unknown) => failureResponse(error, logger));
+        // Clients do this all the time, so it is not worth a warning, whichever protocol it was.
+        if (isCutOff(request))
+          logger.debug('the client disconnected before its request was complete', {
+            path: urlOf(request).pathname,
+          });
         return cors.readable(request, response);
       },
       {
@@ -202,26 +227,28 @@ async function open(
   let ready: MountedAgents | undefined;
   const openGrpc = async (): Promise<GrpcListening> => {
     const { listenAgents } = await import('./routes/grpc-listener.ts');
-    return opened.use(await listenAgents(host, options, limits, guard, () => ready));
+    return closing.use(await listenAgents(host, options, limits, guard, () => ready));
   };
   const grpc = options.grpc && (await openGrpc());
-  // Host and Origin are the guard's business, for all routes alike.
   const tools = [options, ...Object.values(modules).map((module) => module.options)].find(
     (each) => each?.tools,
   )?.tools;
   const mcp =
     tools &&
-    opened.use(
+    closing.use(
       mcpHandler(tools, {
+        // The guard checks Host and Origin for all routes.
         hosts: ['*'],
         maxBodyBytes: limits.maxBodyBytes,
         onError: (error) => logger.error('an MCP request failed', { error: String(error) }),
       }),
     );
+  const streams = new StreamRegistry(limits.maxStreamsPerOwner);
+  closing.defer(() => streams.drain());
   const described = await withSkills(modules);
   const url = publicUrl ?? listening.url;
   const grpcUrl = grpc && (options.grpc?.publicUrl ?? new URL(grpc.url).host);
-  const mounted = opened.use(
+  const mounted = closing.use(
     await mountAgents(
       described,
       { url, grpcUrl },
@@ -231,7 +258,6 @@ async function open(
     ),
   );
   ready = mounted;
-  const streams = new StreamRegistry(limits.maxStreamsPerOwner);
   const { maxBodyBytes } = limits;
   const common = {
     isOperator,
@@ -254,10 +280,10 @@ async function open(
         const { ok } = await readiness();
         return ok
           ? statusResponse(200, state)
-          : statusResponse(503, 'the task store does not answer');
+          : statusResponse(503, 'the task store does not respond');
       },
     },
-    forOperators(observed.route, isOperator),
+    forOperators(metrics.route, isOperator),
     ...(['POST', 'GET', 'DELETE'] as const).flatMap((method): HttpRoute[] =>
       mcp
         ? [{ method, path: '/mcp', handle: ({ request, owner }) => mcp.handle(request, owner) }]
@@ -280,30 +306,15 @@ async function open(
   const router = createRouter(routes);
   route = async (request, owner) =>
     (await mounted.handle(request, owner)) ?? router(request, owner);
-  const retention = opened.use(startRetention(log, options.retention, logger));
-  state = 'ready';
-
-  // From here on this closes everything, in the reverse order of these lines: runs end first, so that
-  // open streams deliver their last event, then streams, listeners, the log, and the resources.
-  const closing = new Disposer();
-  const resources = new Set([
-    ...(options.resources ?? []),
-    ...Object.values(modules).flatMap((module) => module.options?.resources ?? []),
-  ]);
-  for (const resource of resources) closing.use(resource);
-  if (!options.log) closing.use(log);
-  closing.use(audit);
-  closing.use(rights);
-  closing.use(listening);
-  if (grpc) closing.use(grpc);
-  if (mcp) closing.use(mcp);
-  closing.defer(() => streams.drain());
-  closing.use(mounted);
-  closing.use(retention);
+  closing.use(startRetention(log, options.retention, logger));
   closing.use(runner);
   closing.defer(() => {
     state = 'draining';
   });
+  const given = [options, ...Object.values(modules).map((module) => module.options)];
+  for (const resource of new Set(given.flatMap((each) => each?.resources ?? [])))
+    resources.use(resource);
+  state = 'ready';
   return {
     url: listening.url,
     ...(grpc && { grpcUrl: grpc.url }),
@@ -313,26 +324,41 @@ async function open(
   };
 }
 
-/** Without the slash at its end, since paths are put behind it. */
+/** Removes slashes at the end, since paths are appended to it. Throws `invalid` unless it is http(s). */
 function readPublicUrl(given: string | undefined): string | undefined {
   if (given === undefined || /^https?:$/.test(URL.canParse(given) ? new URL(given).protocol : ''))
     return given?.replace(/(?<!\/)\/+$/, '');
-  throw new DuolaneError('invalid', `publicUrl must be an http or https address, got ${given}`);
+  throw new DuolaneError(
+    'invalid',
+    `invalid publicUrl "${given}": expected an http or https address`,
+  );
 }
 
-/** What a store that serve() opens is told of the limits. */
+/** The limits that a store enforces, for the store that serve() opens. */
 export const queueLimit = ({
   maxQueuedPerOwner,
 }: ServeLimits): Pick<ServeLimits, 'maxQueuedPerOwner'> =>
   maxQueuedPerOwner === undefined ? {} : { maxQueuedPerOwner };
 
+/** Options of `openTaskLog()`. */
 export interface StoreOptions
   extends Pick<LogOptions, 'blobs'>, Pick<ServeLimits, 'maxQueuedPerOwner'> {
-  /** Gets failures of the store. */
+  /** Gets the failures of the store. */
   readonly logger?: Logger;
 }
 
-/** The log in a file, made with its folder; or, with `postgres://…`, the one that replicas share. */
+/**
+ * Opens a task log: in a SQLite file, which is created with its folder, or with `postgres://…` in the
+ * database that replicas share.
+ *
+ * @example
+ * ```ts
+ * import { openTaskLog } from 'duolane/serve';
+ *
+ * await using log = await openTaskLog('.duolane/tasks.sqlite');
+ * for await (const task of log.list()) console.log(task.task, task.state);
+ * ```
+ */
 export async function openTaskLog(file: string, options: StoreOptions = {}): Promise<TaskLog> {
   if (/^postgres(ql)?:\/\//.test(file)) {
     const { postgresLog } = await import('../task/postgres/postgres-log.ts');
@@ -343,11 +369,11 @@ export async function openTaskLog(file: string, options: StoreOptions = {}): Pro
   return sqliteLog({ file, ...options });
 }
 
-/** A cookie must not renew itself, so a sign-in needs the secret or the token. */
+/** Whether the request is a sign-in. It needs the secret or the token: a cookie must not renew itself. */
 const isSignIn = (request: Request): boolean =>
   request.method === 'POST' && urlOf(request).pathname === SESSION_PATH;
 
-/** What anyone may see: who is here, whether it is well, and the page before anything is on it. */
+/** Whether a request needs no credentials: cards, health checks, and the page without its data. */
 function isOpen(request: Request): boolean {
   const { pathname } = urlOf(request);
   return (

@@ -32,7 +32,7 @@ const post = (url: string, body: unknown, headers: Record<string, string> = {}) 
   });
 
 describe('limits', () => {
-  test('an owner has so many streams, also on the page; another owner has as many', async () => {
+  test('maxStreamsPerOwner counts the streams of each owner, also on the page', async () => {
     await using served = await serve(waits, {
       log: memoryLog(),
       page: false,
@@ -81,7 +81,7 @@ describe('limits', () => {
     return said;
   };
 
-  test('half requests and connections have limits on the listener of HTTP', async () => {
+  test('the HTTP listener limits incomplete requests and connections', async () => {
     const line = 'POST /api/agents/agent/turns HTTP/1.1\r\n';
     const head = `${line}Host: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n`;
     for (const [limits, half] of [
@@ -105,7 +105,7 @@ describe('limits', () => {
     first.destroy();
   });
 
-  test('half messages and health watches have limits on the listener of gRPC', async () => {
+  test('the gRPC listener limits incomplete messages and health watches', async () => {
     const limits = { maxWatches: 1, requestMs: 100 };
     const grpc = { port: 0 };
     await using served = await serve(hello, {
@@ -123,7 +123,7 @@ describe('limits', () => {
       stream.write(Uint8Array.from(bytes));
       return stream;
     };
-    /** In the trailers, or in the header of a call that is refused at once. */
+    /** In the trailers, or in the header of a call that is refused immediately. */
     const statusOf = (stream: ClientHttp2Stream): Promise<unknown> =>
       new Promise((resolve) => {
         const look = (headers: object): void => {
@@ -143,7 +143,7 @@ describe('limits', () => {
     }
   });
 
-  test('the quotas of an owner are in force in the store that the server opens, too', async () => {
+  test('the store that the server opens enforces the limits per owner', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'duolane-'));
     const cwd = process.cwd();
     process.chdir(directory);
@@ -172,7 +172,7 @@ describe('limits', () => {
     }
   });
 
-  test('a body has so many bytes, whichever protocol it is for', async () => {
+  test('maxBodyBytes applies to every protocol', async () => {
     await using served = await serve(hello, {
       log: memoryLog(),
       page: false,
@@ -196,7 +196,7 @@ describe('limits', () => {
 });
 
 describe('retention', () => {
-  test('a server deletes tasks so long after their end, and no others', async () => {
+  test('a server deletes tasks tasksMs after their end, and no others', async () => {
     await using log = memoryLog();
     await using served = await serve(
       { hello: { default: hello }, waits: { default: waits } },
@@ -213,7 +213,7 @@ describe('retention', () => {
     expect(await log.get(stays)).toBeDefined();
   });
 
-  test('it keeps them for 30 days by default, and goes on after a failure', async () => {
+  test('the default is 30 days, and pruning continues after a failure', async () => {
     const asked: object[] = [];
     const logged: string[] = [];
     const log = Object.assign(memoryLog(), {
@@ -228,7 +228,7 @@ describe('retention', () => {
     const { tasksEndedBefore } = asked[0] as { tasksEndedBefore: number };
     const days = (Date.now() - tasksEndedBefore) / 86_400_000;
     expect(Math.round(days)).toBe(30);
-    expect(logged).toContain('ended tasks cannot be pruned');
+    expect(logged).toContain('cannot prune ended tasks');
   });
 
   test('it can be switched off', async () => {
@@ -246,7 +246,7 @@ describe('readiness', () => {
     return [response.status, (await response.text()).trim()];
   };
 
-  test('a server whose store fails is not ready, and says no more', async () => {
+  test('a server whose store fails is not ready, and does not say why', async () => {
     const logged: unknown[] = [];
     const logger = { ...SILENT, error: (...args: unknown[]) => logged.push(args) };
     let failure: Failure | undefined;
@@ -258,13 +258,13 @@ describe('readiness', () => {
     failure = new DuolaneError('server', 'database of 10.0.0.5 is gone').toJSON();
     await expect
       .poll(() => ready(served.url), { timeout: 60_000 })
-      .toEqual([503, 'the task store does not answer']);
+      .toEqual([503, 'the task store does not respond']);
     expect(JSON.stringify(logged)).toContain('10.0.0.5');
     failure = undefined;
     await expect.poll(() => ready(served.url), { timeout: 60_000 }).toEqual([200, 'ready']);
   });
 
-  test('however many probes come, the store is asked once at a time', async () => {
+  test('many probes cause one check of the store at a time', async () => {
     let asked = 0;
     const health = async (): Promise<LogHealth> => (asked++, { ok: true });
     const readiness = createReadiness({ health }, SILENT, 60_000);
@@ -273,6 +273,9 @@ describe('readiness', () => {
   });
 });
 
-test.each(['headersMs', 'requestMs', 'stallMs'])('no timer is as long as %s: Infinity', (name) => {
-  expect(() => readLimits({ [name]: Infinity })).toThrow(`invalid limits.${name} "Infinity"`);
-});
+test.each(['headersMs', 'requestMs', 'stallMs'])(
+  '%s: Infinity is refused, because no timer is that long',
+  (name) => {
+    expect(() => readLimits({ [name]: Infinity })).toThrow(`invalid limits.${name} "Infinity"`);
+  },
+);

@@ -1,48 +1,48 @@
 import { DuolaneError } from '../errors.ts';
 
-/** What one server takes on at most. docs/guides/operations.md has one table of them. */
+/** The limits of one server. docs/guides/operations.md lists them in one table. */
 export interface ServeLimits {
-  /** Connections at once on each listener; further ones are closed unanswered. 10,000 by default. */
+  /** Open connections per listener; further ones are closed without a response. 10,000 by default. */
   readonly maxConnections?: number;
   /** How long a client may take to send the headers of a request (408). 20 s by default. */
   readonly headersMs?: number;
-  /** How long a client may take to send a whole request (408), or one gRPC message. 2 minutes by default. */
+  /** How long a client may take to send a request (408) or one gRPC message. 2 minutes by default. */
   readonly requestMs?: number;
-  /** How long a client may leave what was sent to it unread before it is cut. 30 s by default. */
+  /** How long a client may leave sent data unread before it is disconnected. 30 s by default. */
   readonly stallMs?: number;
-  /** Bytes of one request, or of one gRPC message (413). 16 MiB by default; `a2a.maxBodyBytes` overrules it. */
+  /** Bytes of a request or gRPC message (413). 16 MiB by default; `a2a.maxBodyBytes` overrides it. */
   readonly maxBodyBytes?: number;
   /**
    * Open streams of one owner, for each of A2A and the front ends (429): 1,000 by default with
-   * `auth`, 5,000 without, where everybody is one owner. `a2a.maxStreams` overrules it.
+   * `auth`, 5,000 without it, since all callers are then one owner. `a2a.maxStreams` overrides it.
    */
   readonly maxStreamsPerOwner?: number;
-  /** Runs of one owner at once in this process; the others wait their turn. Half of `maxRuns` by default. */
+  /** Concurrent runs of one owner in this process; further ones wait. Half of `maxRuns` by default. */
   readonly maxRunsPerOwner?: number;
   /**
-   * Tasks of one owner that wait for a runner; the next one is refused (429). 10,000 by default. It
-   * is a limit of the store, so give it to a `log` of yours yourself.
+   * Tasks of one owner that wait for a runner; the next one is refused (429). 10,000 by default. The
+   * store enforces it, so a `log` that you pass to serve() needs this option itself.
    */
   readonly maxQueuedPerOwner?: number;
-  /** gRPC calls at once on all connections (RESOURCE_EXHAUSTED). 20,000 by default. */
+  /** Concurrent gRPC calls on all connections (RESOURCE_EXHAUSTED). 20,000 by default. */
   readonly maxCalls?: number;
   /** Open gRPC health watches of all clients together (RESOURCE_EXHAUSTED). 1,000 by default. */
   readonly maxWatches?: number;
 }
 
-/** A timer with a longer time fires at once: with `Infinity`, each client would be cut immediately. */
+/** The longest delay of a timer. A longer one, such as `Infinity`, would fire immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** Limits whose defaults are those of the runner and of the log. */
+/** Limits whose defaults the runner and the log define. */
 const ELSEWHERE = ['maxRunsPerOwner', 'maxQueuedPerOwner'] as const;
 type Elsewhere = (typeof ELSEWHERE)[number];
 
-/** Every limit that the server itself keeps, and those for others if they are given. */
+/** Every limit that the server enforces, and those of the runner and the log if they are given. */
 export type ServerLimits = Required<Omit<ServeLimits, Elsewhere>> & Pick<ServeLimits, Elsewhere>;
 
-/** Every limit, with its default. Throws `invalid` for one that is unknown or no positive number. */
+/** Fills in the defaults. Throws `invalid` for an unknown name or a value that is not positive. */
 export function readLimits(given: ServeLimits = {}, hasAuth = false): ServerLimits {
   const defaults: ServerLimits = {
     maxConnections: 10_000,

@@ -4,7 +4,7 @@ import type { AgentModule, ServeOptions } from './types.ts';
 
 type Modules = Readonly<Record<string, AgentModule>>;
 
-/** What a server has once, however many agents it has. */
+/** The options that a server has once, however many agents it has. */
 const ONCE = [
   'host',
   'port',
@@ -28,29 +28,30 @@ const ONCE = [
 ] as const satisfies readonly (keyof ServeOptions)[];
 
 /**
- * The options of a server: what it was told, and for the rest what its modules say. Throws `invalid`
- * when two of them say something else: one would be overruled in silence, and it may be its `auth`.
+ * Merges the options of serve() with those of the modules; serve() takes precedence. Throws `invalid`
+ * if two modules set an option to different values: one of them would be ignored without a notice,
+ * and it may be the one with `auth`.
  */
 export function serverOptions(modules: Modules, options: ServeOptions): ServeOptions {
   const open = ONCE.filter((option) => options[option] === undefined);
-  const said = open.flatMap((option) => {
+  const fromModules = open.flatMap((option) => {
     const by = Object.entries(modules).filter(([, { options }]) => options?.[option] !== undefined);
     const values = new Set(by.map(([, { options }]) => options?.[option]));
     if (values.size > 1)
       throw new DuolaneError(
         'invalid',
-        `${by.map(([name]) => name).join(' and ')} say different things about ${option}; say it once, for the whole server`,
+        `conflicting option "${option}" in modules ${by.map(([name]) => `"${name}"`).join(' and ')}; set it once in the options of serve()`,
       );
     return [...values].map((value) => [option, value] as const);
   });
-  return { ...options, ...Object.fromEntries(said) };
+  return { ...options, ...Object.fromEntries(fromModules) };
 }
 
-/** The bytes of all modules. */
+/** The blob stores of all modules. */
 export const blobsOf = (modules: Modules): readonly BlobStore[] =>
   Object.values(modules).flatMap(({ options }) => options?.blobs ?? []);
 
-/** Deletes what any of them has of a task; for the log, which knows when it goes. */
+/** Deletes the blobs of a task from all stores. The log calls it when it prunes the task. */
 export const removerOf = (stores: readonly BlobStore[]): Pick<BlobStore, 'removeTask'> => ({
   async removeTask(task) {
     for (const store of stores) await store.removeTask(task);

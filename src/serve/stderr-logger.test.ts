@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { stderrLogger } from './stderr-logger.ts';
 
-test('nothing that a terminal obeys reaches stderr, be it in the message, a fact or a stack', () => {
+test('control characters of a message, a field or a stack do not reach stderr', () => {
   const written: string[] = [];
   const spy = vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
     written.push(String(text));

@@ -1,8 +1,9 @@
 import type { Logger } from '../event/types.ts';
 
 /**
- * The logger of a server that is given none: errors and warnings go to stderr, one line each, with
- * the stack of an error below. A server that withholds a text from its callers must keep it somewhere.
+ * The logger of a server without the option `logger`. Errors and warnings go to stderr, one line
+ * each, with the stack of an error below: the server withholds these texts from its callers, so
+ * they must be readable somewhere.
  */
 export function stderrLogger(): Logger {
   const write =
@@ -17,7 +18,7 @@ export function stderrLogger(): Logger {
   return { error: write('error'), warn: write('warning'), info: ignore, debug: ignore };
 }
 
-/** Replaces control characters, which a terminal would obey. Line breaks and tabs stay. */
+/** Replaces control characters, which could control the terminal. Line breaks and tabs stay. */
 const printable = (text: string): string =>
   // oxlint-disable-next-line no-control-regex
   text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');

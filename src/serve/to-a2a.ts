@@ -4,15 +4,15 @@ import { serve, type Served } from './serve.ts';
 import type { ServeOptions } from './types.ts';
 
 export interface ToA2AOptions extends Omit<ServeOptions, 'a2a'>, Omit<TextOptions, 'pattern'> {
-  /** Where the text goes while it is being said: into one working message, or into an artifact. */
+  /** Where text goes while the agent writes it: into one working message, or into an artifact. */
   readonly text?: 'status' | 'artifact';
 }
 
 /**
- * Any agent, unchanged, behind A2A 0.3 and 1.0: one call. Its text goes out about every 200
- * characters (`chars`), by default as a working message that always has all of it, and at the end
- * whole, as the artifact `response` (`artifact` renames it) and in the completed status. It is
- * `serve` with a pattern chosen, so the rest of its options and promises hold.
+ * Serves any agent over A2A 0.3 and 1.0 with one call. Text is sent about every 200 characters
+ * (`chars`), by default as a working message that always holds the text so far. At the end the
+ * complete text is sent as the artifact `response` (`artifact` renames it) and in the completed
+ * status. Otherwise it behaves like `serve` without a page.
  */
 export function toA2A(
   agent: Agent,

@@ -11,51 +11,64 @@ import type { ServeLimits } from './server-limits.ts';
 import type { Retention } from './retention.ts';
 import type { LoginSessionOptions } from './auth/login-session.ts';
 
+/** Options of `serve()`; every one has a default. */
 export interface ServeOptions {
+  /** The address to listen on; 127.0.0.1 by default. */
   readonly host?: string;
+  /** The port to listen on; by default the system chooses a free one. */
   readonly port?: number;
+  /** The task log; by default serve() opens `.duolane/tasks.sqlite`, and closes it at the end. */
   readonly log?: TaskLog;
-  /** Who may ask. Needed for any address beyond this machine; without it there is one owner, anybody. */
+  /**
+   * How callers authenticate. Required for any address beyond this machine; without it all callers
+   * are one owner.
+   */
   readonly auth?: Auth;
   /**
-   * Owners who may read what concerns all callers: `/metrics`, `/api/replicas` and `/api/audit`. By
-   * default the holder of the only secret, and otherwise no one; without `auth` everybody.
+   * Owners that may read what concerns all callers: `/metrics`, `/api/replicas` and `/api/audit`. By
+   * default the holder of the only secret, or none if there are several; without `auth` every caller.
    */
   readonly operators?: readonly string[];
   /**
-   * Where sign-ins and answers to questions are recorded. By default in `.duolane/audit.jsonl` beside
-   * the store that serve() opens; with a `log` of yours, in the logger at level info. `false`: nowhere.
+   * Where sign-ins and answers to questions are recorded. By default in `.duolane/audit.jsonl`
+   * beside the store that serve() opens, or with the option `log`, in the logger at level info.
+   * `false` records nothing.
    */
   readonly audit?: AuditOptions | false;
-  /** How browsers stay signed in to the page, where there is `auth`. */
+  /** How browsers stay signed in to the page, if the server has `auth`. */
   readonly session?: LoginSessionOptions;
   /**
-   * Where callers reach this server, if not at its own address; it stands in the cards. With https,
-   * the cookie of the page is `Secure`.
+   * The address at which callers reach this server, if it differs from its own, such as behind a
+   * proxy. Agent cards contain it. With https, the cookie of the page is `Secure`.
    */
   readonly publicUrl?: string;
-  /** Pages of these origins may ask, too (CORS), such as `https://app.example.com`; by default none. */
+  /** Other origins whose pages may send requests (CORS), e.g. `https://app.example.com`. */
   readonly origins?: readonly string[];
+  /** Whether to serve the page at `/`; true by default. */
   readonly page?: boolean;
-  /** What this server takes on at most; each has a default. */
+  /** The limits of this server; each has a default. */
   readonly limits?: ServeLimits;
   /**
-   * How long tasks are kept after their end: 30 days by default, also in a `log` of yours. `false`
-   * keeps them for ever.
+   * How long tasks are kept after their end: 30 days by default, also in the log of the option `log`.
+   * `false` keeps them forever.
    */
   readonly retention?: Retention | false;
-  /** How long an agent may take to heed a cancel or a stop before it is left behind. */
+  /** How long an agent may take to end after a cancel or a drain before it is abandoned. */
   readonly graceMs?: number;
-  /** How long a run may take, waits for a person not counted; then it fails with `timeout`. */
+  /** How long a run may take, without the time it waits for a person; then it fails with `timeout`. */
   readonly timeoutMs?: number;
-  /** How many runs at once here; what is beyond waits in the log for whoever has room. 0: a front that runs nothing. */
+  /**
+   * Concurrent runs of this process. Further tasks wait in the log for any replica with a free slot.
+   * With 0 this process accepts requests and runs nothing.
+   */
   readonly maxRuns?: number;
-  /** Every task waits its turn in the log instead of starting where it was accepted. */
+  /** Queue every task in the log, for any replica, instead of starting it in the one that accepted it. */
   readonly queue?: boolean;
+  /** Members of the agent card that replace the defaults. */
   readonly card?: Partial<AgentDescription>;
-  /** A2A over gRPC too, on a port of its own. */
+  /** Serves A2A over gRPC too, on a separate port. */
   readonly grpc?: GrpcOptions;
-  /** How A2A is served: webhooks, limits, heartbeats, the shape of the card. */
+  /** Options of the A2A server: webhooks, limits, heartbeats, the shape of the card. */
   readonly a2a?: Partial<
     Omit<
       A2AServerOptions,
@@ -63,28 +76,32 @@ export interface ServeOptions {
     >
   >;
   /**
-   * Runs as spans and metrics of OpenTelemetry, through `@opentelemetry/api`, for the SDK that the
-   * process has set up. `/metrics` is there in any case.
+   * Reports runs as OpenTelemetry spans and metrics through `@opentelemetry/api`, to the SDK that the
+   * process has set up. `/metrics` is served in either case.
    */
   readonly telemetry?: boolean;
-  /** Gets what callers are not told, such as the text of an agent's exception. By default errors and warnings go to stderr. */
+  /**
+   * Gets what is withheld from callers, such as the text of an agent's exception. By default errors
+   * and warnings go to stderr.
+   */
   readonly logger?: Logger;
-  /** Served over MCP too, and as skills of the card. */
+  /** Tools to serve over MCP at `/mcp`; the agent card lists them as skills. */
   readonly tools?: ToolSource;
-  /** JSON Schema of the page's run form; its samples are the examples of the card's skills. */
+  /** JSON Schema of the page's run form; its `examples` are the samples of the form. */
   readonly form?: JsonObject;
-  /** Handed out under `/blobs/<id>`, which is how the agent's artifacts name them. */
+  /** Blobs to serve under `/blobs/<id>`, the address that the agent's artifacts contain. */
   readonly blobs?: BlobStore;
-  /** Closed after the last run, in reverse order. */
+  /** Closed in reverse order after the last run, once serve() has resolved. */
   readonly resources?: readonly AsyncDisposable[];
 }
 
+/** The gRPC listener of a server. */
 export interface GrpcOptions extends Pick<ListenGrpcOptions, 'port' | 'tls'> {
-  /** Where callers reach it, as `host:port`, if not at its own address; it stands in the cards. */
+  /** The `host:port` at which callers reach it, if it differs from its own. Agent cards contain it. */
   readonly publicUrl?: string;
 }
 
-/** What `duolane serve <module>` loads; set-up is top-level await. */
+/** A module that `duolane serve <module>` loads. It may use top-level await for its set-up. */
 export interface AgentModule {
   readonly default: Agent;
   readonly options?: ServeOptions;

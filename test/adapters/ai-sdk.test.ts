@@ -135,7 +135,7 @@ suite('ai-sdk', sdk.reason, () => {
     let arrived = 0;
     let release = (): void => {};
     const together = new Promise<void>((resolve) => (release = resolve));
-    // Nobody is answered before all have asked: a run that blocked the others would hang.
+    // No question is answered before all were asked: a run that blocked the others would hang.
     await using server = await startModelServer(async () => {
       if (++arrived === 5) release();
       await together;
@@ -148,7 +148,7 @@ suite('ai-sdk', sdk.reason, () => {
       expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'fine' });
   });
 
-  test('a ToolLoopAgent is an agent as it is', async () => {
+  test('a ToolLoopAgent works without a wrapper', async () => {
     await using server = await startModelServer([{ tools: [{ name: 'add' }] }, { text: 'Done.' }]);
     const { tool, jsonSchema, ToolLoopAgent } = (await sdk.import('ai')) as unknown as Ai;
     const { createOpenAICompatible } = (await sdk.import(
@@ -162,7 +162,7 @@ suite('ai-sdk', sdk.reason, () => {
     expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'Done.' });
   });
 
-  test('what was said before in the context is told to the model', async () => {
+  test('the model gets the earlier messages of the context', async () => {
     await using server = await startModelServer([{ text: 'Ada.' }]);
     const before = foldRun(
       advance(
@@ -192,7 +192,7 @@ suite('ai-sdk', sdk.reason, () => {
     ]);
   });
 
-  test('an MCP result that says isError is a failed call, and a yielding tool makes progress', async () => {
+  test('an MCP result with isError is a failed call, and a yielding tool reports progress', async () => {
     const { tool, jsonSchema, stepCountIs } = (await sdk.import('ai')) as unknown as Ai;
     await using server = await startModelServer([
       { tools: [{ name: 'mcp' }, { name: 'slow' }] },

@@ -67,7 +67,7 @@ suite('anthropic', sdk.reason, () => {
     expect(events.at(-1)).toMatchObject({ outcome: 'completed', text: 'In 1969.' });
   });
 
-  test('a tool that asks in the middle of its call is asked again with the answer', async () => {
+  test('a tool that asks during its call is called again with the answer', async () => {
     const registry = createRegistry({
       name: 'desk',
       tools: [

@@ -69,7 +69,7 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
-/** Processes end by themselves, and nothing tells when. */
+/** Waits for processes to exit, which no event reports. */
 async function gone(pids: () => readonly number[]): Promise<void> {
   while (pids().some(isAlive)) await sleep(20);
 }
@@ -77,36 +77,33 @@ async function gone(pids: () => readonly number[]): Promise<void> {
 test.each([
   ['parked', 'while the runner goes on'],
   ['stopped', 'by a graceful stop'],
-])(
-  'a run that is %s over a question holds no process, and its answer is told once',
-  async (how) => {
-    const { home, noted } = place();
-    await using log = memoryLog();
-    const first = createRunner({
-      log,
-      agents: { a: agentOf(home) },
-      suspendAfterMs: how === 'parked' ? 50 : 600_000,
-    });
-    await first.submit(turn('a', 't1', { parts: [{ text: 'go' }] }));
-    const asked = await until(log, 't1', ({ pending }) => pending.length === 1);
-    if (how === 'stopped') await first[Symbol.asyncDispose]();
-    await gone(() => noted().map(({ pid }) => pid));
-    expect(noted()).toHaveLength(1);
-    await using second =
-      how === 'stopped' ? createRunner({ log, agents: { a: agentOf(home) } }) : first;
-    await second.submit(answer('a', 't1', asked.pending[0]?.id ?? ''));
-    const { state } = await until(
-      log,
-      't1',
-      ({ state: now }) => now === 'completed' || now === 'failed',
-    );
-    expect(state).toBe('completed');
-    const last = noted().at(-1);
-    const results = (last?.messages ?? [])
-      .flatMap(({ content }) => (Array.isArray(content) ? (content as JsonObject[]) : []))
-      .filter(({ type }) => type === 'tool_result');
-    expect(results).toHaveLength(1);
-    expect(JSON.stringify(results)).toContain('it was: accept');
-    expect(JSON.stringify(last?.messages)).not.toContain('interrupted');
-  },
-);
+])('a run that is %s by a question keeps no process, and its answer is sent once', async (how) => {
+  const { home, noted } = place();
+  await using log = memoryLog();
+  const first = createRunner({
+    log,
+    agents: { a: agentOf(home) },
+    suspendAfterMs: how === 'parked' ? 50 : 600_000,
+  });
+  await first.submit(turn('a', 't1', { parts: [{ text: 'go' }] }));
+  const asked = await until(log, 't1', ({ pending }) => pending.length === 1);
+  if (how === 'stopped') await first[Symbol.asyncDispose]();
+  await gone(() => noted().map(({ pid }) => pid));
+  expect(noted()).toHaveLength(1);
+  await using second =
+    how === 'stopped' ? createRunner({ log, agents: { a: agentOf(home) } }) : first;
+  await second.submit(answer('a', 't1', asked.pending[0]?.id ?? ''));
+  const { state } = await until(
+    log,
+    't1',
+    ({ state: now }) => now === 'completed' || now === 'failed',
+  );
+  expect(state).toBe('completed');
+  const last = noted().at(-1);
+  const results = (last?.messages ?? [])
+    .flatMap(({ content }) => (Array.isArray(content) ? (content as JsonObject[]) : []))
+    .filter(({ type }) => type === 'tool_result');
+  expect(results).toHaveLength(1);
+  expect(JSON.stringify(results)).toContain('it was: accept');
+  expect(JSON.stringify(last?.messages)).not.toContain('interrupted');
+});

@@ -38,7 +38,7 @@ const options: SessionOptions = {
   allowedTools: ['mcp__notes__*'],
 };
 
-/** The adapter, told these words whatever the turn says. */
+/** The adapter, which sends this text whatever the turn contains. */
 const told =
   (text: string, more: SessionOptions = {}): (() => Agent) =>
   () => {
@@ -91,13 +91,13 @@ verifies(
   },
 );
 
-test('the text of a run is said once, whether it came in pieces or whole', async () => {
+test('the text of a run is yielded once, streamed or not', async () => {
   const events = await run(told('count 5')());
   const text = events.map((event) => (event.type === 'text.delta' ? event.delta : '')).join('');
   expect(text).toBe('w0 w1 w2 w3 w4');
 });
 
-test('a sub-agent that talks while the agent does keeps its words and its calls apart', async () => {
+test('the text and calls of a sub-agent stay separate from those of the agent', async () => {
   const by = (call: string | null, frame: JsonObject): StubStep => ({
     send: { parent_tool_use_id: call, session_id: 's', ...frame },
   });

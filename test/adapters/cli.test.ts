@@ -61,7 +61,7 @@ adapterContract('the agent CLI', {
 
 verifies(
   ['S147', 'S148'],
-  'served: it starts with the word that it does, not final, tells the text as it comes, and ends with all of it',
+  'served: it starts with a status that is not final, streams the text, and ends with the complete text',
   async () => {
     const text = Array.from({ length: 20 }, (_, i) => `word ${i}, `);
     const whole = text.join('');

@@ -196,7 +196,7 @@ suite('langgraph', lib.reason, () => {
     });
   });
 
-  test('what a subgraph says is a sub-agent’s; what the graph answers is the text', async () => {
+  test('text of a subgraph belongs to a sub-agent, text of the graph to the run', async () => {
     const { StateGraph, MessagesAnnotation, START, END } = await load<Lib>('@langchain/langgraph');
     await using server = await startModelServer([{ text: 'Found it.' }]);
     const model = await chatModel(server.url);
@@ -242,7 +242,7 @@ suite('langgraph', lib.reason, () => {
     expect(got).toBe(expected);
   });
 
-  test('a checkpointer remembers the conversation of a context', async () => {
+  test('a checkpointer continues the conversation of a context', async () => {
     await using model = await startModelServer([{ text: 'Hello Ada.' }, { text: 'Ada.' }]);
     const agent = await build({ url: model.url, tools: [] });
     const say = (words: string, messageId: string): Promise<AgentEvent[]> =>

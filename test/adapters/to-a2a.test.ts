@@ -68,13 +68,13 @@ const telling: Agent = async function* () {
     yield { type: 'text.delta', id: 't', delta: long.slice(i, i + 10) };
 };
 
-test('text that grows becomes pieces, each said once', async () => {
+test('growing text becomes deltas, each sent once', async () => {
   const events = await all(normalizeAgent(growing)(turnOf('m1'), contextFor().ctx));
   const deltas = events.flatMap((event) => (event.type === 'text.delta' ? [event.delta] : []));
   expect(deltas).toEqual(PIECES);
 });
 
-test('text that changes where it should grow fails the run and says why', async () => {
+test('text that changes instead of growing fails the run with a reason', async () => {
   const fickle = growingText(async function* () {
     yield 'one';
     yield 'two';
@@ -116,7 +116,7 @@ verifies(
       yield { type: 'text.delta', id: 't', delta: long.slice(400) };
     };
     await using served = await serving(pausing);
-    const late = setTimeout(goOn, 5000); // whoever holds the text back must fail, not hang
+    const late = setTimeout(goOn, 5000); // if the text is held back, the test must fail, not hang
     const events: Event[] = [];
     for await (const { result } of new Caller(served.url, '0.3').say('hi')) {
       const event = result as unknown as Event;
@@ -184,7 +184,7 @@ verifies(
   },
 );
 
-test('as an artifact: pieces of 200 characters, the last one marked', () => {
+test('as an artifact: chunks of 200 characters, the last one marked', () => {
   const chunks = encoded({ pattern: 'artifact', chars: 200, artifact: 'result' }).flatMap((event) =>
     'artifactUpdate' in event ? [event.artifactUpdate] : [],
   );

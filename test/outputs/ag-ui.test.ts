@@ -75,7 +75,7 @@ suite('front-ends', frontEnds.reason, () => {
       expect(custom).toEqual(['status', 'tool.progress', 'artifact']);
     });
 
-    test('a thread remembers', async () => {
+    test('the agent gets the earlier messages of a thread', async () => {
       const agent = await open();
       ask(agent, 'one');
       await agent.runAgent();
@@ -117,7 +117,7 @@ suite('front-ends', frontEnds.reason, () => {
       expect(answer(agent)).toBe('You are in Bern');
     });
 
-    test('a failure is an error of the run, with its words', async () => {
+    test('a failure is an error of the run, with its text', async () => {
       const agent = await open();
       ask(agent, 'fail');
       const errors: string[] = [];
@@ -133,7 +133,7 @@ suite('front-ends', frontEnds.reason, () => {
       expect(errors).toEqual(['overloaded', 'the model is busy']);
     });
 
-    test('leaving is not cancelling; stop is, and the stream says so', async () => {
+    test('a disconnect does not cancel; stop does, and the stream reports it', async () => {
       const thread = `thread of ${name}`;
       const agent = await open(thread);
       ask(agent, 'long');

@@ -52,7 +52,7 @@ const frontEnds = await peer('front-ends');
 
 suite('front-ends', frontEnds.reason, () => {
   test.each(['1.0', '0.0.59'] as const)(
-    'every stream of any lawful log passes the schemas and the verifier of AG-UI %s',
+    'every stream of any valid log passes the schemas and the verifier of AG-UI %s',
     async (version) => {
       const reader = (await agUiReaders(frontEnds))[version];
       await fc.assert(
@@ -66,7 +66,7 @@ suite('front-ends', frontEnds.reason, () => {
   );
 
   test.each([0, 7])(
-    'every stream of any lawful log passes the reader of the AI SDK (asked for version %i)',
+    'every stream of any valid log passes the reader of the AI SDK (asked for version %i)',
     async (version) => {
       const read = await readUi(frontEnds);
       await fc.assert(
@@ -89,7 +89,7 @@ suite('front-ends', frontEnds.reason, () => {
   });
 });
 
-test('stream-json is read back by our own reader as what the agent said', () => {
+test('our reader of stream-json reads back the events of the agent', () => {
   fc.assert(
     fc.property(lawfulLog, (entries) => {
       const read = frameReader();
@@ -118,7 +118,7 @@ const START = [
   { type: 'run.started', turn: 'm1', attempt: 1 },
 ] as const;
 
-test('arguments that came in pieces are not said again, and those that did not are said whole', () => {
+test('arguments are sent once: as deltas if they were streamed, else complete', () => {
   const outs = whole(
     agUiEncoder,
     log(
@@ -138,7 +138,7 @@ test('arguments that came in pieces are not said again, and those that did not a
   ]);
 });
 
-test('only who speaks protocol 1 is told `cancelled`, which older clients refuse', () => {
+test('only clients of protocol 1 get `cancelled`, which older clients refuse', () => {
   const canceled = (metadata?: { protocolVersion: string }): unknown => {
     const turn = turnOf('m1', metadata && { metadata });
     return whole(
@@ -176,7 +176,7 @@ test('a question ends the AG-UI run as an interrupt, and its answer opens the ne
   expect(second?.[0]).toMatchObject({ type: 'RUN_STARTED', runId: 'm2' });
 });
 
-test('an answer within the message goes on in it, and a message of its own begins another', () => {
+test('an answer inside a message continues it, and a separate message starts another', () => {
   const answers = [{ id: 'c1/ok', action: 'accept' }] as const;
   const ids = (messageId: string): unknown[] =>
     whole(
@@ -187,7 +187,7 @@ test('an answer within the message goes on in it, and a message of its own begin
   expect(ids('m2')).toEqual(['t', 't.2']);
 });
 
-test('text that a retry voids is taken back in the words that the reader knows', () => {
+test('text that a retry voids is discarded in the way that the client supports', () => {
   const entries = log(
     ...START,
     { type: 'step.started', step: 1 },

@@ -54,7 +54,7 @@ export async function readUi(
       const { success, error } = await validate(chunk);
       if (!success) throw error ?? new Error('no chunk');
     }
-    // Told failures are no failures of the stream.
+    // An encoded failure of the run is not a failure of the stream.
     const stream = ReadableStream.from(parsed.filter(({ type }) => type !== 'error'));
     let last: OutputMessage | undefined;
     for await (const message of readUIMessageStream({ stream, terminateOnError: true }))

@@ -12,7 +12,7 @@ import { openKitchen } from './scripted-agent.ts';
 const frontEnds = await peer('front-ends');
 
 suite('front-ends', frontEnds.reason, () => {
-  test('an approval outlives the server: asked of one process, answered to the next', async () => {
+  test('an approval that one process asked for is answered by the next process', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'duolane-front-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
     const file = join(folder, 'tasks.sqlite');

@@ -59,7 +59,7 @@ const events = async (response: Response): Promise<{ id: string; data: string }[
     .decode(new Uint8Array(await response.arrayBuffer()))
     .flatMap((item) => ('data' in item ? [{ id: item.lastEventId, data: item.data }] : []));
 
-test('stream-json is what an agent CLI writes, and reads back as a lawful run', async () => {
+test('stream-json is what an agent CLI writes, and reads back as a valid run', async () => {
   const response = await post('/stream-json/cook', user('everything', 's1'));
   expect(response.headers.get('content-type')).toContain('application/jsonl');
   const said = await lines(response);
@@ -82,7 +82,7 @@ test('stream-json is what an agent CLI writes, and reads back as a lawful run', 
   expect(back.at(-1)).toMatchObject({ type: 'run.finished', outcome: 'completed' });
 });
 
-test('stream-json: questions end the stream, and results or answers go on with it', async () => {
+test('stream-json: questions end the stream, and results or answers continue it', async () => {
   const asked = (await lines(await post('/stream-json/cook', user('approve', 's2')))).at(-1);
   expect(asked).toMatchObject({ type: 'result', terminal_reason: 'tool_deferred' });
   expect(asked?.['pending']).toMatchObject([{ id: 'c/ok' }, { id: 'd/ok' }]);
@@ -107,14 +107,14 @@ test.each([
 ] as const)('%s resumes behind any id, missing and repeating nothing', async (path, body) => {
   const all = await events(await post(path, body));
   const place = all.findLastIndex(({ data }) => data === '[DONE]');
-  const told = place < 0 ? all : all.slice(0, place);
-  expect(new Set(told.map(({ id }) => id)).size).toBe(told.length);
-  for (const [i, { id }] of told.entries()) {
-    if (i % 5 !== 0 && i !== told.length - 1) continue;
+  const sent = place < 0 ? all : all.slice(0, place);
+  expect(new Set(sent.map(({ id }) => id)).size).toBe(sent.length);
+  for (const [i, { id }] of sent.entries()) {
+    if (i % 5 !== 0 && i !== sent.length - 1) continue;
     const rest = await events(await post(path, body, { 'last-event-id': id }));
-    expect(rest.filter(({ data }) => data !== '[DONE]')).toEqual(told.slice(i + 1));
+    expect(rest.filter(({ data }) => data !== '[DONE]')).toEqual(sent.slice(i + 1));
   }
-  // The same message again is the same turn: it is told once more, not run once more.
+  // The same message again is the same turn: it is streamed again, not run again.
   expect((await events(await post(path, body))).map(({ data }) => data)).toEqual(
     all.map(({ data }) => data),
   );
@@ -133,7 +133,7 @@ test.each([
   ['/ag-ui/agent', agUiPost('go', 'twice'), agUiResume('twice/run-twice/0')],
   ['/stream-json/agent', user('go', 'twice', { uuid: 'a' }), user('ok', 'twice', { uuid: 'b' })],
 ] as const)(
-  '%s: an answer that is posted again is told again, also when the next question is open',
+  '%s: an answer that is posted again is streamed again, also when the next question is open',
   async (path, question, answer) => {
     await using asking = await serve(
       async function* (turn, ctx) {
@@ -157,7 +157,7 @@ test.each([
   },
 );
 
-test('stream-json resumes behind the uuid of any line', async () => {
+test('stream-json resumes after the uuid of any line', async () => {
   const body = user('everything', 'r3', { uuid: 'once' });
   const all = await lines(await post('/stream-json/cook', body));
   const at = Math.floor(all.length / 2);
@@ -166,7 +166,7 @@ test('stream-json resumes behind the uuid of any line', async () => {
   expect(rest).toEqual(all.slice(at + 1));
 });
 
-test('what a front end sends along is there for the agent', async () => {
+test('the agent gets the other members of the body as metadata', async () => {
   await (await post('/ag-ui/cook', agUiPost('hello', 'm1'))).text();
   await (await post('/ui/cook', { ...uiPost('hello', 'm2'), model: 'fast' })).text();
   const seen: unknown[] = [];
@@ -179,30 +179,30 @@ test('what a front end sends along is there for the agent', async () => {
 });
 
 test.each([
-  ['/ui/cook', { id: 'x', messages: [] }, 400, 'the new one'],
-  ['/ui/cook', { messages: [] }, 400, 'needs id'],
+  ['/ui/cook', { id: 'x', messages: [] }, 400, 'invalid messages'],
+  ['/ui/cook', { messages: [] }, 400, 'missing member'],
   [
     '/ui/cook',
     { id: 'x', messages: [{ id: 'n', role: 'assistant', parts: [] }] },
     400,
-    'nothing new',
+    'missing input',
   ],
-  ['/ag-ui/cook', { threadId: 't' }, 400, 'needs runId'],
+  ['/ag-ui/cook', { threadId: 't' }, 400, 'runId'],
   [
     '/ag-ui/cook',
     { threadId: 't', runId: 'r', messages: [], resume: [{ interruptId: 'i', status: 'resolved' }] },
     400,
-    'nothing in this conversation waits',
+    'no open question matches the answers',
   ],
   ['/stream-json/cook', { type: 'control_request' }, 400, 'type user'],
-  ['/ui/nobody', uiPost('hi', 'x'), 404, ''],
+  ['/ui/unknown', uiPost('hi', 'x'), 404, ''],
 ])('%s refuses %j', async (path, body, status, words) => {
   const response = await post(path, body);
   expect(response.status).toBe(status);
   expect(await response.text()).toContain(words);
 });
 
-test('a conversation belongs to its owner: nobody else reads, resumes, answers or stops it', async () => {
+test('only its owner reads, resumes, answers or stops a conversation', async () => {
   const ann = { authorization: 'Bearer secret-a' };
   const bob = { authorization: 'Bearer secret-b' };
   expect((await post('/ui/cook', uiPost('hi', 'o'), {}, guarded)).status).toBe(401);
@@ -228,7 +228,7 @@ test('a conversation belongs to its owner: nobody else reads, resumes, answers o
   expect((await post('/ui/cook/o/stop', {}, ann, guarded)).status).toBe(200);
 });
 
-test('another site and another host get nothing, and no CORS header is given', async () => {
+test('requests of another site or host are refused without a CORS header', async () => {
   for (const path of ['/ui/cook', '/ag-ui/cook', '/stream-json/cook', '/ui/cook/x/stop']) {
     const response = await post(path, {}, { origin: 'https://evil.example' });
     expect([response.status, response.headers.get('access-control-allow-origin')]).toEqual([

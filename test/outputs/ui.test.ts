@@ -57,7 +57,7 @@ suite('front-ends', frontEnds.reason, () => {
     expect(parts(chat).filter(({ type }) => type === 'step-start')).toHaveLength(2);
   });
 
-  test('a chat remembers: each message is a task of its own in one context', async () => {
+  test('each message of a chat is a task in the same context', async () => {
     const chat = await open();
     await chat.sendMessage({ text: 'one' });
     await chat.sendMessage({ text: 'two' });
@@ -111,14 +111,14 @@ suite('front-ends', frontEnds.reason, () => {
     expect(text(chat)).toBe('You are in Bern');
   });
 
-  test('a failure is an error of the chat, with its words', async () => {
+  test('a failure is an error of the chat, with its text', async () => {
     const chat = await open();
     await chat.sendMessage({ text: 'fail' });
     expect([chat.status, chat.error?.message]).toEqual(['error', 'the model is busy']);
     expect(text(chat)).toBe('I try');
   });
 
-  test('leaving is not cancelling: another page goes on where the first was; stop is', async () => {
+  test('a disconnect does not cancel, another page continues the stream, and stop cancels', async () => {
     const chat = await open({ id: 'shared' });
     const sent = chat.sendMessage({ text: 'long' });
     await vi.waitFor(() => expect(text(chat)).toBe('It takes a while'), 60_000);

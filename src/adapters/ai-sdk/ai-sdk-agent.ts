@@ -9,25 +9,25 @@ import { type Approval, PartReader } from './part-reader.ts';
 
 export type { AiSdkAnswerPart, AiSdkCallPart, AiSdkContent, AiSdkMessage } from './messages.ts';
 
-/** What a run hands to `streamText`: spread it over your own options. */
+/** Options for `streamText`: spread them over your own. */
 export interface AiSdkCall {
-  /** The conversation so far, then what the person sent. */
+  /** The conversation so far, then the new user message. */
   readonly messages: AiSdkMessage[];
   readonly abortSignal: AbortSignal;
-  /** Off: `withRetry` does it, where every attempt can be seen. */
+  /** Off: use `withRetry`, which reports every attempt. */
   readonly maxRetries: 0;
 }
 
-/** What we use of the result of `streamText`, in the AI SDK 5 to 7. */
+/** The part of the result of `streamText`, in the AI SDK 5 to 7, that the adapter uses. */
 export interface AiSdkResult {
   readonly stream?: AsyncIterable<unknown>;
   readonly fullStream?: AsyncIterable<unknown>;
   readonly response: PromiseLike<{ readonly messages: readonly unknown[] }>;
-  /** What the schema made of the answer; the plain text without one. Not in version 5. */
+  /** The object of the schema, or the text if there is no schema. Not in version 5. */
   readonly output?: PromiseLike<unknown>;
 }
 
-/** A `ToolLoopAgent` of the AI SDK. Its own `maxRetries` counts: set it to 0 under `withRetry`. */
+/** A `ToolLoopAgent` of the AI SDK. Set its `maxRetries` to 0 under `withRetry`. */
 export interface AiSdkAgent {
   stream(call: {
     readonly messages: AiSdkMessage[];
@@ -42,12 +42,13 @@ export type AiSdkRun = (
 ) => AiSdkResult | PromiseLike<AiSdkResult>;
 
 /**
- * An agent of the AI SDK (5 to 7): a function around `streamText`, or a `ToolLoopAgent`.
+ * Creates an agent from the AI SDK (5 to 7): from a function around `streamText`, or a
+ * `ToolLoopAgent`.
  *
- * A tool that needs approval becomes a question to a person; with the answer the run goes on where
- * it was, in this process with all messages of the run, after a restart with the calls and the text
- * that the log has. Structured output (6 and 7) is the run's `output`. A tool that asks another
- * agent and yields its UI messages is heard: what that agent says has the id of the call as its path.
+ * A tool that needs approval becomes a question to a person. With the answer the run continues: in
+ * this process with all messages of the run, after a restart with the calls and the text of the log.
+ * Structured output (6 and 7) is the run's `output`. If a tool calls another agent and yields its UI
+ * messages, they become events whose path is the id of the call.
  */
 export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
   const start: AiSdkRun =
@@ -62,9 +63,9 @@ export function aiSdk(agent: AiSdkRun | AiSdkAgent): Agent {
     const { signal: abortSignal } = ctx;
     const reader = new PartReader();
     let messages = await opening(turn, ctx);
-    const left = leftOpen(ctx);
-    if (left.length > 0)
-      messages = [...messages, asked(left), toolResponses(await approve(left, ctx))];
+    const waiting = openCalls(ctx);
+    if (waiting.length > 0)
+      messages = [...messages, asked(waiting), toolResponses(await approve(waiting, ctx))];
     for (;;) {
       const result = await start({ messages, abortSignal, maxRetries: 0 }, { turn, ctx });
       yield* read(result, reader, abortSignal);
@@ -88,7 +89,7 @@ async function* read(
       yield* reader.read(part as JsonObject);
       if ((part as JsonObject)['type'] !== 'abort') continue;
       signal.throwIfAborted();
-      throw new DuolaneError('timeout', 'the model took longer than the AI SDK was told to wait');
+      throw new DuolaneError('timeout', 'the model call exceeded the timeout of the AI SDK');
     }
   } catch (error) {
     signal.throwIfAborted();
@@ -96,14 +97,14 @@ async function* read(
   }
 }
 
-/** The end, with the object that the schema asked for; an answer that does not fit it fails the run. */
+/** The end of a run with the object of the schema. Output that does not match fails the run. */
 async function* ending({ output }: AiSdkResult): AsyncGenerator<AgentEvent, void, undefined> {
   if (output === undefined) return;
   let value: unknown;
   try {
     value = await output;
   } catch (error) {
-    throw new DuolaneError('malformed', `the answer does not fit: ${String(error)}`, {
+    throw new DuolaneError('malformed', `the model sent invalid output: ${String(error)}`, {
       cause: error,
     });
   }
@@ -115,15 +116,15 @@ async function opening(turn: Turn, ctx: AgentContext): Promise<AiSdkMessage[]> {
   const before = (await earlierMessages(turn, ctx)).map(({ role, text }): AiSdkMessage =>
     role === 'user' ? { role, content: [{ type: 'text', text }] } : { role, content: text },
   );
-  const said: AiSdkMessage[] =
-    leftOpen(ctx).length > 0 && ctx.task.text !== ''
+  const textSoFar: AiSdkMessage[] =
+    openCalls(ctx).length > 0 && ctx.task.text !== ''
       ? [{ role: 'assistant', content: ctx.task.text }]
       : [];
-  return [...before, { role: 'user', content: turn.parts.map(toAiSdkContent) }, ...said];
+  return [...before, { role: 'user', content: turn.parts.map(toAiSdkContent) }, ...textSoFar];
 }
 
-/** Calls that waited for a person when an earlier run of this turn was put to sleep. */
-const leftOpen = ({ task }: AgentContext): readonly Approval[] =>
+/** Calls that waited for a person when an earlier run of this turn was suspended. */
+const openCalls = ({ task }: AgentContext): readonly Approval[] =>
   task.calls
     .filter(({ partial }) => !partial)
     .map(({ callId, name, args }) => ({ approvalId: callId, callId, name, args }));

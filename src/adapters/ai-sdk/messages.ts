@@ -1,15 +1,17 @@
 import type { Part } from '../../event/types.ts';
 
-/** A message as the AI SDK takes it. */
+/** A model message of the AI SDK. */
 export type AiSdkMessage =
   | { readonly role: 'user'; readonly content: AiSdkContent[] }
   | { readonly role: 'assistant'; readonly content: string | AiSdkCallPart[] }
   | { readonly role: 'tool'; readonly content: AiSdkAnswerPart[] };
 
+/** A content part of a user message. */
 export type AiSdkContent =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'file'; readonly data: Uint8Array | URL; readonly mediaType: string };
 
+/** A tool call of an assistant message, and the request for its approval. */
 export type AiSdkCallPart =
   | {
       readonly type: 'tool-call';
@@ -23,6 +25,7 @@ export type AiSdkCallPart =
       readonly toolCallId: string;
     };
 
+/** The decision about a call, in a tool message. */
 export interface AiSdkAnswerPart {
   readonly type: 'tool-approval-response';
   readonly approvalId: string;
@@ -30,7 +33,7 @@ export interface AiSdkAnswerPart {
   readonly reason?: string;
 }
 
-/** What a person sent, as the content of a message. */
+/** A part of a turn as content of a user message. */
 export function toAiSdkContent(part: Part): AiSdkContent {
   if ('text' in part) return { type: 'text', text: part.text };
   if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, FinishReason, Usage } from '../../event/types.ts';
 import { asNumber, asObject, asString, type JsonObject, omitUndefined } from '../../json.ts';
-import { toFailure, toolResultText, toolFailure } from '../shared/safe-read.ts';
+import { toFailure, toolResultText, toolFailure } from '../shared/tool-failure.ts';
 import { GrowingMessage, isUiMessage } from './sub-agent-message.ts';
 
-/** A tool call that a person must allow first. */
+/** A tool call that needs the approval of a person. */
 export interface Approval {
   readonly approvalId: string;
   readonly callId: string;
@@ -14,14 +14,14 @@ export interface Approval {
 }
 
 /**
- * Reads the parts of a stream of the AI SDK, versions 5 to 7, one at a time. One reader for all
- * rounds of a run, so that steps count on. An error part is thrown as ours: the SDK goes on after
- * it as if nothing had happened, or just ends.
+ * Reads the parts of an AI SDK stream, versions 5 to 7, as agent events. A run uses one reader for all
+ * its streams, so that steps are numbered across them. An error part is thrown as a DuolaneError: the
+ * SDK itself continues after it, or ends the stream without an error.
  */
 export class PartReader {
-  /** What waits for a person since the last `take`. */
+  /** Approvals that are requested since the last `takeApprovals`. */
   #approvals: Approval[] = [];
-  readonly #asked = new Map<string, GrowingMessage>();
+  readonly #subAgents = new Map<string, GrowingMessage>();
   #step = 0;
 
   takeApprovals(): readonly Approval[] {
@@ -53,7 +53,7 @@ export class PartReader {
         return [{ type: 'tool.failed', callId, name, error: toolFailure(part['error']) }];
       case 'tool-output-denied':
         return [
-          { type: 'tool.failed', callId, name, error: toFailure('tool', 'it was not allowed') },
+          { type: 'tool.failed', callId, name, error: toFailure('tool', 'the call was declined') },
         ];
       case 'tool-approval-request':
         this.#ask(part);
@@ -75,20 +75,20 @@ export class PartReader {
   #result(part: JsonObject, callId: string, name: string): readonly AgentEvent[] {
     const { output } = part;
     const isLast = part['preliminary'] !== true;
-    const said = isUiMessage(output) ? this.#askedBy(callId).read(output) : undefined;
-    if (!isLast) return said ?? [{ type: 'tool.progress', callId, data: output }];
-    this.#asked.delete(callId);
-    return [...(said ?? []), ended(output, callId, name)];
+    const events = isUiMessage(output) ? this.#subAgent(callId).read(output) : undefined;
+    if (!isLast) return events ?? [{ type: 'tool.progress', callId, data: output }];
+    this.#subAgents.delete(callId);
+    return [...(events ?? []), ended(output, callId, name)];
   }
 
-  #askedBy(callId: string): GrowingMessage {
-    const known = this.#asked.get(callId) ?? new GrowingMessage(callId);
-    this.#asked.set(callId, known);
+  #subAgent(callId: string): GrowingMessage {
+    const known = this.#subAgents.get(callId) ?? new GrowingMessage(callId);
+    this.#subAgents.set(callId, known);
     return known;
   }
 
   #ask(part: JsonObject): void {
-    // One that the SDK has answered itself, by a rule of the app.
+    // The SDK has decided it already, by a rule of the app.
     if (part['isAutomatic'] === true) return;
     const call = asObject(part['toolCall']);
     this.#approvals.push({
@@ -133,7 +133,7 @@ function finished(part: JsonObject, step: number): AgentEvent {
   };
 }
 
-/** Version 5 has flat fields for what is cached and thought; later ones have details. */
+/** Version 5 has flat fields for cached and reasoning tokens; later ones have detail objects. */
 export function readAiSdkUsage(usage: JsonObject): Usage {
   const input = asObject(usage['inputTokenDetails']);
   const output = asObject(usage['outputTokenDetails']);

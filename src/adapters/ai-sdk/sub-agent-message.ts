@@ -1,19 +1,20 @@
 import type { AgentEvent, AgentEventBody } from '../../event/types.ts';
 import { asObjects, asString, isObject, type JsonObject } from '../../json.ts';
-import { toolFailure } from '../shared/safe-read.ts';
+import { toolFailure } from '../shared/tool-failure.ts';
 
-/** Whether a tool tells what an agent says that it asked: as `readUIMessageStream` gives it. */
+/** Whether a tool output is the message of a sub-agent, as `readUIMessageStream` yields it. */
 export const isUiMessage = (output: unknown): output is JsonObject =>
   isObject(output) && output['role'] === 'assistant' && Array.isArray(output['parts']);
 
 /**
- * The message of a sub-agent, which comes whole each time that it has grown: what is new in it is
- * told, with the call that asked as its path. It carries no usage, so neither do the steps.
+ * Reads the growing message of a sub-agent, which is sent complete each time: the new parts become
+ * events, with the call of the sub-agent as their path. The message has no usage, so its steps have
+ * none either.
  */
 export class GrowingMessage {
   readonly #callId: string;
-  /** How much of each text was told, by the place of its part. */
-  readonly #told = new Map<number, number>();
+  /** How many characters of each text were yielded, by the index of its part. */
+  readonly #sent = new Map<number, number>();
   readonly #called = new Set<string>();
   readonly #ended = new Set<string>();
   #steps = 0;
@@ -33,9 +34,9 @@ export class GrowingMessage {
             this.#steps = steps;
             return [{ type: 'step.started', step: steps }];
           case 'text':
-            return this.#words('text.delta', asString(part['text']), index);
+            return this.#delta('text.delta', asString(part['text']), index);
           case 'reasoning':
-            return this.#words('reasoning.delta', asString(part['text']), index);
+            return this.#delta('reasoning.delta', asString(part['text']), index);
           default:
             return this.#call(part);
         }
@@ -43,13 +44,13 @@ export class GrowingMessage {
       .map((event) => ({ ...event, path }));
   }
 
-  #words(
+  #delta(
     type: 'text.delta' | 'reasoning.delta',
-    words: string,
+    text: string,
     index: number,
   ): readonly AgentEventBody[] {
-    const delta = words.slice(this.#told.get(index) ?? 0);
-    this.#told.set(index, words.length);
+    const delta = text.slice(this.#sent.get(index) ?? 0);
+    this.#sent.set(index, text.length);
     return delta === '' ? [] : [{ type, id: `${this.#callId}:${index}`, delta }];
   }
 
@@ -67,7 +68,7 @@ export class GrowingMessage {
     this.#ended.add(callId);
     if (state === 'output-available')
       return [...called, { type: 'tool.completed', callId, name, output: part['output'] }];
-    const error = toolFailure(asString(part['errorText']) || 'it was not allowed');
+    const error = toolFailure(asString(part['errorText']) || 'the call was declined');
     return [...called, { type: 'tool.failed', callId, name, error }];
   }
 }

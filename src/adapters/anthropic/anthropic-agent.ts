@@ -8,39 +8,43 @@ import { approve } from '../shared/approval.ts';
 import { contentBlock } from '../shared/content-block.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject } from '../../json.ts';
-import { toFailure } from '../shared/safe-read.ts';
+import { toFailure } from '../shared/tool-failure.ts';
 import { frameReader, type FrameReader } from '../stream-json/frame-reader.ts';
-import { callTool, resultEvent, wordsIn } from '../shared/tool-call.ts';
+import { callTool, resultEvent, resultText } from '../shared/tool-call.ts';
 import { StreamedMessage, type WantedCall } from './streamed-message.ts';
 
 export type { WantedCall } from './streamed-message.ts';
 
-/** What we use of `new Anthropic()`, the official client. */
+/** The part of `new Anthropic()`, the official client, that the adapter uses. */
 export interface AnthropicClient {
   readonly messages: {
     create(body: never, options: never): PromiseLike<unknown>;
   };
 }
 
+/** Options of `anthropic()`. */
 export interface AnthropicOptions {
   readonly model: string;
   readonly maxTokens?: number;
   readonly system?: string;
-  /** Your own tools, or those of an MCP server that was dialled. */
+  /** Your own tools, or those of a dialled MCP server. */
   readonly tools?: ToolSource;
   /** Whether a person must allow this call first. */
   readonly needsApproval?: (call: WantedCall) => boolean;
-  /** Model calls of one run. */
+  /** How many model calls a run may make; 50 by default. */
   readonly maxSteps?: number;
-  /** More for the request, such as `thinking`. With `output_config.format` the answer is the run's `output`, too. */
+  /**
+   * More members of the request, such as `thinking`. With `output_config.format` the message is also
+   * the run's `output`.
+   */
   readonly params?: JsonObject;
 }
 
 /**
- * The Messages API as an Agent, through the official client: no framework, just the model and the
- * loop around it. Calls of one answer are made side by side. Called again after a wait, it first
- * finishes the calls that the log has open and then tells the model their results. The client's own
- * retries are off: `withRetry` does it, where every attempt can be seen.
+ * Creates an agent from the official client of the Messages API: the model and the loop around it,
+ * without a framework. Calls of one model message run in parallel. A run that resumes after a question
+ * first finishes the open calls of the log, and then sends their results to the model. The client's
+ * own retries are off: use `withRetry`, which reports every attempt.
  */
 export function anthropic(client: AnthropicClient, options: AnthropicOptions): Agent {
   const { maxSteps = 50, tools } = options;
@@ -53,15 +57,15 @@ export function anthropic(client: AnthropicClient, options: AnthropicOptions): A
     const read = frameReader();
     const request = await firstRequest(options, ctx);
     let messages = await opening(turn, ctx);
-    const left = ctx.task.calls.filter(({ partial }) => !partial);
-    if (left.length > 0) {
-      const content = left.map(({ callId, name, args }) => toolUse(callId, name, args));
-      const results = yield* callAll(left, options, ctx);
+    const openCalls = ctx.task.calls.filter(({ partial }) => !partial);
+    if (openCalls.length > 0) {
+      const content = openCalls.map(({ callId, name, args }) => toolUse(callId, name, args));
+      const results = yield* callAll(openCalls, options, ctx);
       messages = [...messages, { role: 'assistant', content }, { role: 'user', content: results }];
     }
     for (let step = 1; ; step++) {
       if (step > maxSteps)
-        throw new DuolaneError('max_steps', `the model was called ${maxSteps} times; that is all`);
+        throw new DuolaneError('max_steps', `model calls exceed maxSteps (${maxSteps})`);
       const answer = new StreamedMessage();
       yield* stream(client, { ...request, messages }, { read, answer }, ctx.signal);
       if (answer.stopReason === 'refusal')
@@ -115,34 +119,37 @@ async function* stream(
     throw modelError(error, 'internal');
   }
   if (answer.stopReason === undefined)
-    throw new DuolaneError('network', 'the answer of the model broke off');
+    throw new DuolaneError(
+      'network',
+      'the stream of the model ended before its message: try again',
+    );
 }
 
-/** Makes calls side by side; gives back what the model is told of each, in the order of the calls. */
+/** Runs calls in parallel; returns a result block for each, in the order of the calls. */
 async function* callAll(
   calls: readonly OpenCall[],
   options: AnthropicOptions,
   ctx: AgentContext,
 ): AsyncGenerator<AgentEvent, readonly JsonObject[], undefined> {
   for (const { callId, name, args } of calls) yield { type: 'tool.called', callId, name, args };
-  const told = new Map<string, JsonObject>();
-  const running = calls.map((call) => callOne(call, options, ctx, told));
+  const results = new Map<string, JsonObject>();
+  const running = calls.map((call) => callOne(call, options, ctx, results));
   yield* merge(...running);
-  return calls.map(({ callId }) => told.get(callId) ?? {});
+  return calls.map(({ callId }) => results.get(callId) ?? {});
 }
 
 async function* callOne(
   call: OpenCall,
   options: AnthropicOptions,
   ctx: AgentContext,
-  told: Map<string, JsonObject>,
+  results: Map<string, JsonObject>,
 ): AsyncGenerator<AgentEvent, void, undefined> {
   const { callId } = call;
   const result = yield* attempt(call, options, ctx);
-  told.set(callId, {
+  results.set(callId, {
     type: 'tool_result',
     tool_use_id: callId,
-    content: wordsIn(result),
+    content: resultText(result),
     ...(result.isError && { is_error: true }),
   });
   yield resultEvent(call, result);
@@ -153,11 +160,11 @@ async function* attempt(
   { tools, needsApproval }: AnthropicOptions,
   ctx: AgentContext,
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
-  const refused = (words: string): ToolResult => ({
-    content: [{ type: 'text', text: words }],
+  const refused = (text: string): ToolResult => ({
+    content: [{ type: 'text', text }],
     isError: true,
   });
-  if (!tools) return refused('there is no such tool');
+  if (!tools) return refused(`unknown tool "${call.name}"`);
   if (needsApproval?.(call)) {
     const [verdict] = await approve([call], ctx);
     if (!verdict?.approved) return refused(verdict?.reason ?? 'the call was not allowed');
@@ -182,7 +189,7 @@ function* ending(
     yield { type: 'run.finished', outcome: 'completed', text: '', output };
   } catch {
     // The error is that the text is not JSON; the parser's message adds nothing.
-    const error = toFailure('malformed', 'the answer is not the JSON that was asked for');
+    const error = toFailure('malformed', 'the model sent text: expected JSON of the given schema');
     yield { type: 'run.finished', outcome: 'failed', text: '', error };
   }
 }

@@ -1,18 +1,18 @@
 import type { JsonObject } from '../../json.ts';
 import { asNumber, asObject, asString } from '../../json.ts';
-import { parsed } from '../shared/safe-read.ts';
+import { parsed } from '../shared/tool-failure.ts';
 
-/** A call that the model wants to be made. */
+/** A tool call of the model. */
 export interface WantedCall {
   readonly callId: string;
   readonly name: string;
   readonly args: unknown;
 }
 
-/** One answer of the Messages API, put together from its events, as the next request repeats it. */
+/** Builds a message of the Messages API from its stream events, as the next request must repeat it. */
 export class StreamedMessage {
   readonly #blocks = new Map<number, { block: JsonObject; json: string }>();
-  /** In the words of the API; undefined while the answer is not whole. */
+  /** The `stop_reason` of the API; undefined while the message is incomplete. */
   stopReason: string | undefined;
 
   take(event: JsonObject): void {

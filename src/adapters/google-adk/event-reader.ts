@@ -3,11 +3,11 @@ import { modelError } from '../../event/retry/model-error.ts';
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
-import { toolResultText, toolFailure } from '../shared/safe-read.ts';
+import { toolResultText, toolFailure } from '../shared/tool-failure.ts';
 
-/** A call of ADK's own by which a run waits for a person: `adk_request_confirmation` and its like. */
+/** A call of ADK itself that waits for a person, such as `adk_request_confirmation`. */
 export interface Request {
-  /** Under this id ADK expects the answer. */
+  /** The id with which ADK expects the response. */
   readonly id: string;
   readonly name: string;
   readonly args: JsonObject;
@@ -17,7 +17,7 @@ interface OpenStep {
   readonly step: number;
   readonly author: string;
   usage: Usage;
-  /** The answer of the model is whole: what comes next is of another call. */
+  /** The model message is complete: later events belong to another model call. */
   over: boolean;
 }
 
@@ -25,9 +25,9 @@ const REQUEST = /^adk_request_/;
 const FILTERED = /SAFETY|PROHIBITED|BLOCKLIST|RECITATION|SPII/;
 
 /**
- * Reads the events of a runner. Text comes as deltas (`partial`) and then whole again, usage on
- * every event, so the last of a model call counts: a step is closed when the next one begins. An
- * event with an error is thrown as ours.
+ * Reads the events of a runner as agent events. Text comes as deltas (`partial`) and then again
+ * complete. Usage is on every event and the last one of a model call counts, so a step is closed when
+ * the next one starts. An event with an error is thrown as a DuolaneError.
  */
 export class EventReader {
   readonly #names = new Map<string, string>();
@@ -35,7 +35,7 @@ export class EventReader {
   #requests: Request[] = [];
   #count = 0;
   #author = '';
-  /** What was said last, whole. */
+  /** The last complete text. */
   answer = '';
 
   takeRequests(): readonly Request[] {
@@ -53,14 +53,14 @@ export class EventReader {
     const before = isAnswer ? this.#step(asString(event['author']), path) : [];
     const step = this.#branches.get(path.join('.'));
     if (step && usage) step.usage = usage;
-    const said = step ? this.#words(parts, step, event['partial'] === true) : [];
+    const texts = step ? this.#texts(parts, step, event['partial'] === true) : [];
     const tools = parts.flatMap((part) => this.#tool(part));
     if (step && (event['finishReason'] !== undefined || parts.some(isResponse))) step.over = true;
     const common = path.length > 0 ? { path } : {};
-    return [...before, ...said, ...tools].map((each) => ({ ...each, ...common }));
+    return [...before, ...texts, ...tools].map((each) => ({ ...each, ...common }));
   }
 
-  /** Nothing more comes: the last model calls are over. */
+  /** Ends the open steps. Call it at the end of the stream. */
   end(): readonly AgentEvent[] {
     return [...this.#branches.keys()].flatMap((branch) => this.#close(branch));
   }
@@ -88,7 +88,7 @@ export class EventReader {
     return [{ type: 'step.finished', step: open.step, usage: open.usage, ...path }];
   }
 
-  #words(
+  #texts(
     parts: readonly JsonObject[],
     { step }: OpenStep,
     partial: boolean,
@@ -98,16 +98,16 @@ export class EventReader {
         .filter((part) => (part['thought'] === true) === thought)
         .map((part) => asString(part['text']))
         .join('');
-    const [thoughts, words] = [join(true), join(false)];
+    const [thoughts, text] = [join(true), join(false)];
     const [thinking, speaking] = [`${step}:thought`, `${step}:text`];
     const events: AgentEvent[] = [];
     if (partial) {
       if (thoughts !== '') events.push({ type: 'reasoning.delta', id: thinking, delta: thoughts });
-      if (words !== '') events.push({ type: 'text.delta', id: speaking, delta: words });
+      if (text !== '') events.push({ type: 'text.delta', id: speaking, delta: text });
     } else {
       if (thoughts !== '') events.push({ type: 'reasoning.end', id: thinking, text: thoughts });
-      if (words !== '') events.push({ type: 'text.end', id: speaking, text: words });
-      if (words !== '') this.answer = words;
+      if (text !== '') events.push({ type: 'text.end', id: speaking, text });
+      if (text !== '') this.answer = text;
     }
     return events;
   }
@@ -130,8 +130,8 @@ export class EventReader {
     const common = { callId, name: asString(name) };
     const failed = isError === true || error !== undefined;
     if (failed) {
-      const words = error ?? result ?? toolResultText(content);
-      return [{ type: 'tool.failed', ...common, error: toolFailure(words) }];
+      const reason = error ?? result ?? toolResultText(content);
+      return [{ type: 'tool.failed', ...common, error: toolFailure(reason) }];
     }
     return [{ type: 'tool.completed', ...common, output: result ?? response }];
   }
@@ -140,7 +140,7 @@ export class EventReader {
 const isCall = (part: JsonObject): boolean => part['functionCall'] !== undefined;
 const isResponse = (part: JsonObject): boolean => part['functionResponse'] !== undefined;
 
-/** The code is an HTTP status in words, the reason why the model stopped, or UNKNOWN_ERROR. */
+/** `errorCode` is the name of an HTTP status, the finish reason of the model, or UNKNOWN_ERROR. */
 function throwFailure({ errorCode, errorMessage }: JsonObject): void {
   if (errorCode === undefined && errorMessage === undefined) return;
   const message = asString(errorMessage) || `the model stopped: ${asString(errorCode)}`;

@@ -6,31 +6,32 @@ import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import { callerKey } from '../shared/conversation-key.ts';
 import { EventReader, type Request } from './event-reader.ts';
 
-/** What we use of a `Runner` of Google's Agent Development Kit. */
+/** The part of a `Runner` of Google's Agent Development Kit that the adapter uses. */
 export interface AdkRunner {
   readonly appName: string;
   readonly agent: unknown;
   readonly sessionService: {
-    getSession(place: never): PromiseLike<unknown>;
-    createSession(place: never): PromiseLike<unknown>;
+    getSession(request: never): PromiseLike<unknown>;
+    createSession(request: never): PromiseLike<unknown>;
   };
-  readonly artifactService?: { loadArtifact(place: never): PromiseLike<unknown> };
+  readonly artifactService?: { loadArtifact(request: never): PromiseLike<unknown> };
   runAsync(run: never): AsyncIterable<unknown>;
 }
 
+/** Options of `googleAdk()`. */
 export interface AdkOptions {
-  /** More for ADK's `runConfig`. */
+  /** More members of ADK's `runConfig`. */
   readonly runConfig?: JsonObject;
 }
 
 const CONFIRMATION = 'adk_request_confirmation';
 
 /**
- * A runner of Google's ADK as an Agent. Its session is the context of the turn, made when it is
- * first needed. A tool that requires confirmation becomes a question to a person; with the answer
- * the session goes on, after a restart too if its session service keeps it. An agent with an
- * `outputSchema` gives the run its `output`; what its tools save is an artifact. A run that `withRetry` repeats sends its message to
- * the session again.
+ * Creates an agent from a runner of Google's ADK. The session of a turn is that of its context, created
+ * on first use. A tool that requires confirmation becomes a question to a person; with the answer the
+ * session continues, also after a restart if its session service is persistent. An agent with an
+ * `outputSchema` sets the run's `output`; files that its tools save become artifacts. A run that
+ * `withRetry` repeats sends its message to the session again.
  */
 export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Agent {
   const run = async function* (
@@ -38,22 +39,22 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
     ctx: AgentContext,
   ): AsyncGenerator<AgentEvent, void, undefined> {
     yield { type: 'run.started' };
-    const place = { userId: callerKey(turn) ?? 'user', sessionId: turn.context };
-    await openSession(runner, place);
+    const session = { userId: callerKey(turn) ?? 'user', sessionId: turn.context };
+    await openSession(runner, session);
     const reader = new EventReader();
     const known = ctx.task.answers;
     let message =
       known.length > 0 ? answers(known) : { role: 'user', parts: turn.parts.map(partOf) };
     for (;;) {
       const call = {
-        ...place,
+        ...session,
         newMessage: message,
         runConfig: { streamingMode: 'sse', ...runConfig },
         abortSignal: ctx.signal,
       };
       for await (const event of read(runner.runAsync(call as never), ctx.signal)) {
         yield* reader.read(event);
-        yield* saved(runner, place, event);
+        yield* savedArtifacts(runner, session, event);
       }
       const requests = reader.takeRequests();
       if (requests.length === 0) break;
@@ -67,10 +68,10 @@ export function googleAdk(runner: AdkRunner, { runConfig }: AdkOptions = {}): Ag
 
 async function openSession(
   { appName, sessionService }: AdkRunner,
-  place: { readonly userId: string; readonly sessionId: string },
+  session: { readonly userId: string; readonly sessionId: string },
 ): Promise<void> {
-  const where = { appName, ...place } as never;
-  if (!(await sessionService.getSession(where))) await sessionService.createSession(where);
+  const request = { appName, ...session } as never;
+  if (!(await sessionService.getSession(request))) await sessionService.createSession(request);
 }
 
 async function* read(
@@ -83,20 +84,20 @@ async function* read(
     signal.throwIfAborted();
     throw modelError(error, 'internal');
   }
-  // An aborted run just ends.
+  // An aborted run of ADK ends without an error.
   signal.throwIfAborted();
 }
 
-/** What a tool has saved: the event names it, the service has it. A new version replaces the old. */
-async function* saved(
+/** The artifacts that an event names, loaded from the service. A new version replaces the old one. */
+async function* savedArtifacts(
   { appName, artifactService }: AdkRunner,
-  place: JsonObject,
+  session: JsonObject,
   event: JsonObject,
 ): AsyncGenerator<AgentEvent, void, undefined> {
   const names = asObject(asObject(event['actions'])['artifactDelta']);
   for (const [filename, version] of Object.entries(names)) {
-    const where = { appName, ...place, filename, version };
-    const part = asObject(await artifactService?.loadArtifact(where as never));
+    const request = { appName, ...session, filename, version };
+    const part = asObject(await artifactService?.loadArtifact(request as never));
     const { data, mimeType } = asObject(part['inlineData']);
     const mediaType = asString(mimeType) || 'application/octet-stream';
     const saved: Part =
@@ -113,7 +114,7 @@ function* structured(answer: string): Generator<AgentEvent, void, undefined> {
     yield { type: 'run.finished', outcome: 'completed', text: '', output };
   } catch {
     // The error is that the text is not JSON; the parser's message adds nothing.
-    throw new DuolaneError('malformed', 'the answer is not the JSON that was asked for');
+    throw new DuolaneError('malformed', 'the model sent text: expected JSON of the outputSchema');
   }
 }
 
@@ -124,7 +125,7 @@ const askAll = (
 ): Promise<readonly Answer[]> =>
   Promise.all(requests.map((request) => ask(question(request, turn), { signal })));
 
-/** Named after the call that waits and ADK's own call for it, which is all that the answer needs. */
+/** The question's id holds the ids of the waiting call and of ADK's request, which the answer needs. */
 function question({ id, name, args }: Request, turn: Turn): InputRequest {
   const call = asObject(args['originalFunctionCall']);
   const callId = asString(call['id']);

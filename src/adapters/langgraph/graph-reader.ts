@@ -9,33 +9,33 @@ import {
   type JsonObject,
   omitUndefined,
 } from '../../json.ts';
-import { parsed, toolResultText, toolFailure } from '../shared/safe-read.ts';
+import { parsed, toolResultText, toolFailure } from '../shared/tool-failure.ts';
 
-/** A place in the graph that waits for a value from outside. */
+/** An `interrupt()` of the graph that waits for a value. */
 export interface Interrupt {
   readonly id: string;
   readonly value: unknown;
-  /** The tool call in which it happened. */
+  /** The tool call that contains it. */
   readonly callId?: string;
 }
 
 interface OpenStep {
   readonly step: number;
-  /** Which model call it is, and of which node. */
+  /** The namespace and the message id of the model call. */
   readonly key: string;
   readonly node: string;
   readonly path: readonly string[];
   usage?: Usage;
-  /** Only the first chunk of a call has its id; the others have its index. */
+  /** Call ids by index: only the first chunk of a call has its id. */
   readonly calls: Map<number, string>;
 }
 
 type Items = readonly AgentEvent[];
 
 /**
- * Reads what a graph streams in several modes with subgraphs: `[namespace, mode, payload]`. Tokens
+ * Reads the stream of a graph in several modes with subgraphs: `[namespace, mode, payload]`. Tokens
  * come from `messages`, calls from `tools`, questions and structured output from `updates`. A model
- * call inside a subgraph is a sub-agent's; its words are not those of the run.
+ * call inside a subgraph belongs to a sub-agent; its text is not that of the run.
  */
 export class GraphReader {
   readonly #steps = new Map<string, OpenStep>();
@@ -45,7 +45,7 @@ export class GraphReader {
   #interrupts: Interrupt[] = [];
   #count = 0;
   #spoke = false;
-  /** What the graph itself answered last, for one whose words all came from subgraphs. */
+  /** The last message of the graph itself, for a graph whose streamed text all came from subgraphs. */
   #answer = '';
   output: unknown;
 
@@ -55,8 +55,8 @@ export class GraphReader {
     return interrupts;
   }
 
-  /** The answer, if nothing of it was streamed. */
-  get unsaid(): string {
+  /** The last message, if nothing of it was streamed. */
+  get unstreamedText(): string {
     return this.#spoke ? '' : this.#answer;
   }
 
@@ -72,7 +72,7 @@ export class GraphReader {
       case 'tools':
         return this.#tool(asObject(payload), agents(path));
       case 'custom':
-        return [said(payload)];
+        return [customStatus(payload)];
       case 'updates':
         return this.#update(asObject(payload), path);
       default:
@@ -80,7 +80,7 @@ export class GraphReader {
     }
   }
 
-  /** Nothing more comes: the last model calls are over. */
+  /** Ends the open steps. Call it at the end of the stream. */
   end(): Items {
     return this.#finish(() => true);
   }
@@ -96,17 +96,17 @@ export class GraphReader {
     const usage = readUsage(message['usage_metadata']);
     if (usage) step.usage = addUsage(step.usage, usage);
     const events: AgentEvent[] = [];
-    const { words, thoughts } = contentOf(message);
-    if (words !== '' && step.path.length === 0) this.#spoke = true;
+    const { text, thoughts } = contentOf(message);
+    if (text !== '' && step.path.length === 0) this.#spoke = true;
     if (isChunk) {
       if (thoughts !== '')
         events.push({ type: 'reasoning.delta', id: `${id}:r`, delta: thoughts, ...common });
-      if (words !== '') events.push({ type: 'text.delta', id, delta: words, ...common });
+      if (text !== '') events.push({ type: 'text.delta', id, delta: text, ...common });
     } else {
-      // Not streamed: a constant of the node, or a model that gives its answer whole.
+      // Not streamed: a constant of the node, or a model that returns complete messages.
       if (thoughts !== '')
         events.push({ type: 'reasoning.end', id: `${id}:r`, text: thoughts, ...common });
-      if (words !== '') events.push({ type: 'text.end', id, text: words, ...common });
+      if (text !== '') events.push({ type: 'text.end', id, text: text, ...common });
     }
     for (const chunk of asObjects(message['tool_call_chunks']))
       events.push(...argsOf(step, chunk).map((event) => ({ ...event, ...common })));
@@ -150,7 +150,7 @@ export class GraphReader {
     for (const change of Object.values(update).filter(isObject)) {
       if (change['structuredResponse'] !== undefined) this.output = change['structuredResponse'];
       for (const message of asObjects(change['messages']).filter((each) => typeOf(each) === 'ai')) {
-        if (namespace.length === 0) this.#answer = contentOf(message).words;
+        if (namespace.length === 0) this.#answer = contentOf(message).text;
         for (const call of asObjects(message['tool_calls']))
           this.#args.set(asString(call['id']), call['args']);
       }
@@ -182,7 +182,7 @@ export class GraphReader {
     }
   }
 
-  /** The result in the conversation; for tools that the graph runs itself, the only sign of them. */
+  /** A tool message. For tools that the graph runs itself it is the only sign of the call. */
   #answered(message: JsonObject, path: readonly string[]): Items {
     const callId = asString(message['tool_call_id']);
     const common = { callId, name: asString(message['name']), ...at(path) };
@@ -193,7 +193,7 @@ export class GraphReader {
   }
 }
 
-/** The first name is the node of the graph itself; what lies below it is a graph of its own. */
+/** The names of the sub-agents: the last segment is the node that runs, those before it are subgraphs. */
 const agents = (namespace: readonly string[]): readonly string[] =>
   namespace.slice(0, -1).map((name) => name.split(':', 1)[0] ?? name);
 
@@ -208,20 +208,19 @@ function typeOf(message: JsonObject): string {
   return asString(type);
 }
 
-/** Text and thought of a message, whose content is a string or blocks. */
-function contentOf(message: JsonObject): { readonly words: string; readonly thoughts: string } {
+/** The text and the reasoning of a message, whose content is a string or blocks. */
+function contentOf(message: JsonObject): { readonly text: string; readonly thoughts: string } {
   const { content } = message;
   const aside = asString(asObject(message['additional_kwargs'])['reasoning_content']);
-  if (typeof content === 'string') return { words: content, thoughts: aside };
-  let words = '';
+  if (typeof content === 'string') return { text: content, thoughts: aside };
+  let text = '';
   let thoughts = aside;
   for (const block of asObjects(content)) {
-    if (block['type'] === 'text' || block['type'] === 'text_delta')
-      words += asString(block['text']);
+    if (block['type'] === 'text' || block['type'] === 'text_delta') text += asString(block['text']);
     if (block['type'] === 'reasoning') thoughts += asString(block['reasoning']);
     if (block['type'] === 'thinking') thoughts += asString(block['thinking']);
   }
-  return { words, thoughts };
+  return { text, thoughts };
 }
 
 function argsOf({ calls, step }: OpenStep, chunk: JsonObject): AgentEvent[] {
@@ -247,11 +246,11 @@ function ended(
   return { type: 'tool.failed', ...common, error: toolFailure(toolResultText(content)) };
 }
 
-function said(payload: unknown): AgentEvent {
+/** A custom payload of a node as a status. */
+function customStatus(payload: unknown): AgentEvent {
   const { message } = asObject(payload);
-  const words =
-    typeof payload === 'string' ? payload : asString(message) || JSON.stringify(payload);
-  return { type: 'status', message: words, ...(isObject(payload) && { data: payload }) };
+  const text = typeof payload === 'string' ? payload : asString(message) || JSON.stringify(payload);
+  return { type: 'status', message: text, ...(isObject(payload) && { data: payload }) };
 }
 
 function readUsage(value: unknown): Usage | undefined {

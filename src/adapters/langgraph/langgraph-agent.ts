@@ -6,27 +6,31 @@ import { conversationKey } from '../shared/conversation-key.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { GraphReader, type Interrupt } from './graph-reader.ts';
 
-/** What we use of a compiled graph of LangGraph.js. */
+/** The part of a compiled graph of LangGraph.js that the adapter uses. */
 export interface LangGraph {
   stream(input: never, config: never): PromiseLike<AsyncIterable<unknown>>;
   getState?(config: never): PromiseLike<unknown>;
-  /** With one, the graph remembers the conversation itself, and can wait for a person. */
+  /** With a checkpointer, the graph stores the conversation itself and can wait for a person. */
   readonly checkpointer?: unknown;
 }
 
+/** Options of `langgraph()`. */
 export interface LangGraphOptions {
   /**
-   * `messages` (default): what the models of the graph say, token by token. `updates`: one status
-   * for each node that has finished, and the state as `output`, for graphs without messages.
+   * `messages` (default) streams the text of the graph's models, token by token. `updates` reports a
+   * status for each node that has finished and the state as `output`, for graphs without messages.
    */
   readonly mode?: 'messages' | 'updates';
-  /** The state that a turn starts the graph with; by default its message, for the key `messages`. */
+  /** The state with which a turn starts the graph; by default its message, under the key `messages`. */
   readonly input?: (turn: Turn, ctx: AgentContext) => unknown;
-  /** More for the graph's config, such as `recursionLimit` or `context`. */
+  /** More members of the graph's config, such as `recursionLimit` or `context`. */
   readonly config?: JsonObject;
-  /** In mode `updates`: what of a finished node is the answer, in words. */
+  /** In mode `updates`: the text of the run that a finished node adds. */
   readonly say?: (node: string, update: JsonObject) => string | undefined;
-  /** What `interrupt()` gives back for an answer; by default what was accepted, its content or `true`; else `false`. */
+  /**
+   * The return value of `interrupt()` for an answer. By default the content of an accepted answer, or
+   * `true` if it has none; `false` for any other answer.
+   */
   readonly resume?: (answer: Answer, value: unknown) => unknown;
 }
 
@@ -34,11 +38,10 @@ const TOKENS = ['messages', 'updates', 'custom', 'tools'];
 const NODES = ['updates', 'custom'];
 
 /**
- * A compiled graph as an Agent. Its thread is the context of the turn, for each owner and tenant its
- * own: with a checkpointer a
- * further message goes on in the same conversation, and `interrupt()` becomes a question to a
- * person, after whose answer the graph goes on where it waited, in this process or another.
- * Turn the retries of your chat model off (`maxRetries: 0`) under `withRetry`.
+ * Creates an agent from a compiled graph. Its thread is that of the turn's context, separate for each
+ * owner and tenant. With a checkpointer a further message continues the same conversation, and
+ * `interrupt()` becomes a question to a person; with the answer the graph continues where it waited,
+ * in this process or another. Under `withRetry`, set `maxRetries: 0` on your chat model.
  */
 export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Agent {
   const run = async function* (
@@ -64,7 +67,7 @@ export function langgraph(graph: LangGraph, options: LangGraphOptions = {}): Age
     yield {
       type: 'run.finished',
       outcome: 'completed',
-      text: options.mode === 'updates' ? '' : reader.unsaid,
+      text: options.mode === 'updates' ? '' : reader.unstreamedText,
       ...(output !== undefined && { output }),
     };
   };
@@ -83,7 +86,7 @@ async function* open(
     streamMode: mode === 'updates' ? NODES : TOKENS,
     subgraphs: true,
     signal,
-    configurable: place(turn, config),
+    configurable: configurable(turn, config),
   };
   try {
     yield* await graph.stream(input as never, settings as never);
@@ -93,7 +96,7 @@ async function* open(
   }
 }
 
-/** A node of the graph itself has finished. */
+/** The events for a finished node of the graph itself, not of a subgraph. */
 function* nodeEvents(
   item: unknown,
   state: Record<string, unknown>,
@@ -106,8 +109,8 @@ function* nodeEvents(
     const change = asObject(update);
     Object.assign(state, change);
     yield { type: 'status', message: node, data: change };
-    const words = say?.(node, change);
-    if (words) yield { type: 'text.delta', id: node, delta: words };
+    const text = say?.(node, change);
+    if (text) yield { type: 'text.delta', id: node, delta: text };
   }
 }
 
@@ -122,7 +125,7 @@ async function opening(
   return {
     messages: [
       ...before.map(({ role, text: content }) => ({ role, content })),
-      // With an id of its own, a message that is sent again after a failure is the same message.
+      // With this id, a message that is sent again after a failure replaces the first one.
       { role: 'user', content: turn.parts.map(blockOf), id: turn.messageId },
     ],
   };
@@ -136,14 +139,14 @@ function blockOf(part: Part): JsonObject {
   return { type: 'image_url', image_url: { url } };
 }
 
-const place = (turn: Turn, config: JsonObject = {}): JsonObject => ({
+const configurable = (turn: Turn, config: JsonObject = {}): JsonObject => ({
   thread_id: conversationKey(turn),
   ...asObject(config['configurable']),
 });
 
 type Answered = readonly [interrupt: Interrupt, answer: Answer];
 
-/** How to go on, if the graph still waits for what was answered while the run slept. */
+/** The command that resumes the graph, if it still waits for answers that the log has. */
 async function resumption(
   graph: LangGraph,
   options: LangGraphOptions,
@@ -151,7 +154,7 @@ async function resumption(
   { task }: AgentContext,
 ): Promise<JsonObject | undefined> {
   if (task.answers.length === 0 || !graph.checkpointer || !graph.getState) return undefined;
-  const config = { configurable: place(turn, options.config) };
+  const config = { configurable: configurable(turn, options.config) };
   const state = asObject(await graph.getState(config as never));
   const answered = asObjects(state['tasks'])
     .flatMap((node) => asObjects(node['interrupts']))
@@ -175,17 +178,17 @@ const askAll = (
   );
 
 function question({ id, value, callId }: Interrupt, turn: Turn): InputRequest {
-  const words = typeof value === 'string' ? value : asString(asObject(value)['message']);
+  const message = typeof value === 'string' ? value : asString(asObject(value)['message']);
   return {
     id: `${callId ?? turn.messageId}/${id}`,
     kind: callId === undefined ? 'question' : 'approval',
-    ...(words !== '' && { message: words }),
+    ...(message !== '' && { message }),
     ...(callId !== undefined && { callId }),
     ...(isObject(value) && { data: value }),
   };
 }
 
-/** What LangGraph knows a `Command` by; so we need not import its class. */
+/** A `Command` of LangGraph, which recognizes it by `lg_name`, so that its class is not imported. */
 function command(
   answered: readonly Answered[],
   { resume = answerOf }: LangGraphOptions,
@@ -194,6 +197,6 @@ function command(
   return { lg_name: 'Command', resume: Object.fromEntries(values) as JsonObject, goto: [] };
 }
 
-// What a graph does with it is mostly `if (answer)`: words beside a no must not pass for a yes.
+// Graphs mostly test `if (answer)`, so the text of a declined answer must not be returned.
 const answerOf = ({ action, content }: Answer): unknown =>
   action === 'accept' ? (content ?? true) : false;

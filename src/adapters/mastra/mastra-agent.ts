@@ -9,33 +9,33 @@ import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject, asString } from '../../json.ts';
 import { NestedAgent } from './nested-agent.ts';
 
-/** What we use of the output of a stream of Mastra. */
+/** The part of a Mastra stream that the adapter uses. */
 export interface MastraStream {
   readonly fullStream: AsyncIterable<unknown>;
   readonly runId: string;
 }
 
-/** What we use of an `Agent` of Mastra 1. */
+/** The part of an `Agent` of Mastra 1 that the adapter uses. */
 export interface MastraAgent {
   stream(messages: never, options: never): PromiseLike<MastraStream>;
   approveToolCall(options: never): PromiseLike<MastraStream>;
   declineToolCall(options: never): PromiseLike<MastraStream>;
 }
 
+/** Options of `mastra()`. */
 export interface MastraOptions {
   /**
-   * What else the stream is to know, such as `structuredOutput`, `maxSteps` or `memory`. With
-   * `memory` the agent remembers the conversation itself; without, it is told.
+   * More options of the stream, such as `structuredOutput`, `maxSteps` or `memory`. With `memory` the
+   * agent stores the conversation itself; without, the adapter sends the earlier messages.
    */
   readonly options?: (turn: Turn, ctx: AgentContext) => JsonObject;
 }
 
 /**
- * An agent of Mastra 1. A tool that requires approval becomes a question to a person; with the
- * answer the suspended run goes on, after a restart too if the storage of Mastra keeps it.
- * Structured output is the run's `output`. What its `agents` say has the id of their call as its
- * path. Mastra retries only if told so; `withRetry` does it
- * where every attempt can be seen.
+ * Creates an agent from an agent of Mastra 1. A tool that requires approval becomes a question to a
+ * person; with the answer the suspended run continues, also after a restart if the storage of Mastra
+ * is persistent. Structured output is the run's `output`. Events of its `agents` have the id of their
+ * call as path. Mastra does not retry by default; use `withRetry`, which reports every attempt.
  */
 export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptions = {}): Agent {
   const run = async function* (
@@ -45,7 +45,7 @@ export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptio
     yield { type: 'run.started' };
     const reader = new ChunkReader(ctx.signal);
     const settings = { ...options(turn, ctx), abortSignal: ctx.signal };
-    let waiting = leftSuspended(ctx);
+    let waiting = suspendedCalls(ctx);
     if (waiting.length === 0) {
       const messages = await opening(turn, ctx, 'memory' in settings);
       waiting = yield* reader.read(agent.stream(messages as never, settings as never));
@@ -67,21 +67,21 @@ export function mastra(agent: MastraAgent, { options = () => ({}) }: MastraOptio
   return Object.assign(run, { continues: true });
 }
 
-/** A call for which a run of Mastra sleeps. */
+/** A call for which a run of Mastra is suspended. */
 interface Suspended extends Approval {
   readonly runId: string;
 }
 
 class ChunkReader {
   readonly #signal: AbortSignal;
-  readonly #voice = new NestedAgent();
+  readonly #agent = new NestedAgent();
   output: unknown;
 
   constructor(signal: AbortSignal) {
     this.#signal = signal;
   }
 
-  /** One stream to its end; gives back the calls for which it sleeps. */
+  /** Reads one stream to its end; returns the calls for which the run is suspended. */
   async *read(
     starting: PromiseLike<MastraStream>,
   ): AsyncGenerator<AgentEvent, readonly Suspended[], undefined> {
@@ -90,30 +90,30 @@ class ChunkReader {
       for await (const item of fullStream) {
         const chunk = asObject(item);
         this.#notice(asString(chunk['type']), asObject(chunk['payload']), chunk);
-        yield* this.#voice.read(chunk);
+        yield* this.#agent.read(chunk);
       }
-      return this.#voice.takeApprovals().map((approval) => ({ ...approval, runId }));
+      return this.#agent.takeApprovals().map((approval) => ({ ...approval, runId }));
     } catch (error) {
       this.#signal.throwIfAborted();
       throw modelError(error, 'internal');
     }
   }
 
-  /** What only Mastra says. */
+  /** Handles the chunks that only Mastra has. */
   #notice(type: string, payload: JsonObject, chunk: JsonObject): void {
     if (type === 'object-result') this.output = chunk['object'] ?? payload['object'];
     if (type === 'tripwire') {
-      const reason = asString(payload['reason']) || 'a guard of the agent stopped it';
+      const reason = asString(payload['reason']) || 'a guardrail of the agent stopped the run';
       throw new DuolaneError('content_filter', reason);
     }
     if (type !== 'abort') return;
     this.#signal.throwIfAborted();
-    throw new DuolaneError('interrupted', 'Mastra broke the run off');
+    throw new DuolaneError('interrupted', 'the run was aborted by Mastra');
   }
 }
 
-/** Calls for which an earlier run of this turn was put to sleep, with the run of Mastra's that waits. */
-function leftSuspended({ task }: AgentContext): readonly Suspended[] {
+/** Calls for which an earlier run of this turn was suspended, with the id of Mastra's waiting run. */
+function suspendedCalls({ task }: AgentContext): readonly Suspended[] {
   return task.calls.flatMap(({ callId, name, args }) => {
     const answer = task.answers.find(({ id }) => id.startsWith(`${callId}/`));
     if (!answer) return [];

@@ -5,12 +5,12 @@ import { asObject, asString } from '../../json.ts';
 import { partOf } from './chunks.ts';
 
 /**
- * The chunks of one agent. Those of an agent that it asked come as the output of that tool call:
- * they are told with the call in their path, however deep agents ask agents.
+ * Reads the chunks of one agent as events. The chunks of a sub-agent arrive as output of its tool
+ * call; their events get that call in their path, at any depth.
  */
 export class NestedAgent {
   readonly #parts = new PartReader();
-  readonly #asked = new Map<string, NestedAgent>();
+  readonly #nested = new Map<string, NestedAgent>();
 
   takeApprovals(): readonly Approval[] {
     return this.#parts.takeApprovals();
@@ -20,13 +20,13 @@ export class NestedAgent {
     const { toolCallId, output } = asObject(chunk['payload']);
     const callId = asString(toolCallId);
     const inner = asObject(output);
-    if (chunk['type'] === 'tool-result') this.#asked.delete(callId);
+    if (chunk['type'] === 'tool-result') this.#nested.delete(callId);
     if (chunk['type'] !== 'tool-output' || inner['from'] !== 'AGENT')
       return this.#parts.read(partOf(chunk));
-    // What broke an agent that was asked is the failure of its call, which follows.
+    // The failure of a sub-agent is reported as the failure of its call, which follows.
     if (inner['type'] === 'error') return [];
-    const voice = this.#asked.get(callId) ?? new NestedAgent();
-    this.#asked.set(callId, voice);
-    return voice.read(inner).map((event) => ({ ...event, path: [callId, ...(event.path ?? [])] }));
+    const agent = this.#nested.get(callId) ?? new NestedAgent();
+    this.#nested.set(callId, agent);
+    return agent.read(inner).map((event) => ({ ...event, path: [callId, ...(event.path ?? [])] }));
   }
 }

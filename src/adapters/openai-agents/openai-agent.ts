@@ -5,10 +5,10 @@ import { approve, questionIdByContent } from '../shared/approval.ts';
 import { SideChannel } from '../shared/side-channel.ts';
 import { earlierMessages } from '../shared/earlier-messages.ts';
 import { asObject, asString } from '../../json.ts';
-import { parsed } from '../shared/safe-read.ts';
+import { parsed } from '../shared/tool-failure.ts';
 import { RunReader } from './run-reader.ts';
 
-/** What we use of the streamed result of `run()`, in the OpenAI Agents SDK. */
+/** The part of the streamed result of `run()` of the OpenAI Agents SDK that the adapter uses. */
 export interface OpenAiStream extends AsyncIterable<unknown> {
   readonly completed: PromiseLike<unknown>;
   readonly finalOutput?: unknown;
@@ -19,29 +19,30 @@ export interface OpenAiStream extends AsyncIterable<unknown> {
   };
 }
 
-/** What `onStream` of `agent.asTool()` is called with, as far as we use it. */
+/** The argument of `onStream` of `agent.asTool()`, as far as the adapter uses it. */
 interface OpenAiNested {
   readonly event: unknown;
   readonly toolCall?: unknown;
 }
 
-/** Starts a run: `(input, options) => run(agent, input, options)`; hand both on as they are. */
+/** Starts a run: `(input, options) => run(agent, input, options)`; pass both on unchanged. */
 export type OpenAiRun = (
   input: never,
   options: { readonly stream: true; readonly signal: AbortSignal },
   run: {
     readonly turn: Turn;
     readonly ctx: AgentContext;
-    /** For `asTool({ onStream })`: what that agent says is heard, with the id of its call as path. */
+    /** For `asTool({ onStream })`: the events of that agent join the run, with its call as path. */
     readonly onStream: (nested: OpenAiNested) => Promise<void>;
   },
 ) => PromiseLike<OpenAiStream>;
 
 /**
- * An agent of the OpenAI Agents SDK. A tool that needs approval becomes a question to a person, and
- * the run goes on with the answer; after a restart it starts over, and an answer counts for the
- * same call with the same arguments, once: equal calls are asked about one by one. An agent that takes over (a handoff) goes on with the text of
- * the run; one that is asked as a tool is heard if it was given `onStream`. Give the model a client with `maxRetries: 0` under `withRetry`.
+ * Creates an agent from the OpenAI Agents SDK. A tool that needs approval becomes a question to a
+ * person, and the run continues with the answer. After a restart the run starts over, and an answer
+ * applies once to the same tool with the same arguments: equal calls are asked about one by one. After
+ * a handoff the text of the next agent belongs to the run; the events of an agent that is called as a
+ * tool join the run if it got `onStream`. Under `withRetry`, use a client with `maxRetries: 0`.
  */
 export function openaiAgents(start: OpenAiRun): Agent {
   return async function* (turn, ctx) {
@@ -74,7 +75,7 @@ export function openaiAgents(start: OpenAiRun): Agent {
   };
 }
 
-/** Runs of agents that were asked as tools; their events come beside the stream of the run. */
+/** Runs of agents that are called as tools; their events arrive beside the stream of the run. */
 function nestedRuns(): {
   readonly aside: SideChannel<readonly AgentEvent[]>;
   readonly onStream: (nested: OpenAiNested) => Promise<void>;
@@ -96,7 +97,7 @@ async function* read(
   reader: RunReader,
   signal: AbortSignal,
 ): AsyncGenerator<readonly AgentEvent[], void, undefined> {
-  // The iterator ends in silence when the run is aborted; whether it was well is only known here.
+  // The iterator of an aborted run ends without an error; only this promise reports it.
   const completed = guarded(result.completed, signal);
   // Awaited below; until then a rejection must not count as unhandled.
   completed.catch(() => {});

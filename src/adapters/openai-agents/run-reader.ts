@@ -1,21 +1,21 @@
 import type { AgentEvent, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { omitUndefined, asObjects, asNumber, asObject, asString } from '../../json.ts';
-import { parsed, toolFailure } from '../shared/safe-read.ts';
+import { parsed, toolFailure } from '../shared/tool-failure.ts';
 
-/** What the SDK gives a model when a tool threw; it says nowhere else that one did. */
+/** The output that the SDK sends to the model when a tool threw: the only sign of such a failure. */
 const THREW = 'An error occurred while running the tool';
 
 /**
- * Reads the events of a run of the OpenAI Agents SDK. Text comes twice, normalised and as the
- * provider sent it; reasoning and arguments only in the latter, in the words of its API.
+ * Reads the events of a run of the OpenAI Agents SDK. Text comes twice, normalized and as the provider
+ * sent it; reasoning and arguments only in the provider's form.
  */
 export class RunReader {
   readonly #callIds = new Map<string, string>();
   readonly #declined = new Set<string>();
   #step = 0;
 
-  /** A call whose output will only say so in prose. */
+  /** Marks a call as declined: its output reports that only as text. */
   decline(callId: string): void {
     this.#declined.add(callId);
   }

@@ -7,7 +7,7 @@ import { openaiAgents, type OpenAiStream } from '../openai-agents/openai-agent.t
 
 const turn = { agent: 'a', task: 't', context: 'c', messageId: 'm', parts: [{ text: 'hi' }] };
 
-test('each equal call of a run has a question of its own, in the same order when it starts over', () => {
+test('equal calls of a run have separate questions, with the same ids when the run starts over', () => {
   const call = { callId: 'x', name: 'refresh', args: {} };
   const first = questionIdByContent(turn);
   const ids = [first(call), first(call), first({ ...call, args: { all: true } })];

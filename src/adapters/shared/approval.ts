@@ -1,24 +1,25 @@
 import { createHash } from 'node:crypto';
 import type { AgentContext, Turn } from '../../event/types.ts';
 
-/** A call that must not be made before a person allows it. */
+/** A call that needs the approval of a person. */
 export interface Pending {
   readonly callId: string;
   readonly name: string;
   readonly args: unknown;
 }
 
+/** The decision of a person about a call. */
 export interface ApprovalVerdict<Call extends Pending = Pending> {
   readonly of: Call;
   readonly approved: boolean;
-  /** What the person said when they declined. */
+  /** The text that the person gave when declining. */
   readonly reason?: string;
 }
 
 /**
- * Asks a person about each call and waits for all answers. Put to sleep meanwhile, it throws
- * `suspended`: let that pass. The question is named after its call, so that a run which finds the
- * call in the log finds the answer too.
+ * Asks a person about each call and waits for all answers. If the run is suspended meanwhile, it
+ * throws `suspended`, which the caller must not catch. The id of the question contains that of its
+ * call, so that a run which finds the call in the log finds the answer too.
  */
 export async function approve<Call extends Pending>(
   calls: readonly Call[],
@@ -32,7 +33,7 @@ export async function approve<Call extends Pending>(
         {
           id: idOf(call),
           kind: 'approval',
-          message: `May ${name} be called?`,
+          message: `Allow ${name}?`,
           callId,
           data: { name, args },
         },
@@ -45,9 +46,10 @@ export async function approve<Call extends Pending>(
 }
 
 /**
- * Ids of questions for frameworks whose run starts over after a wait: the model may name its call
- * anew then, but a person allowed this tool with these arguments. Make one for each run: a further
- * equal call of the run gets an id of its own (`…-2`), so that each approval allows one call.
+ * Creates question ids from the content of a call, for frameworks whose run starts over after a
+ * question: the model may then give its call another id, but the person allowed this tool with these
+ * arguments. Create one per run: a further equal call of the run gets another id (`…-2`), so that each
+ * approval allows one call.
  */
 export function questionIdByContent(turn: Turn): (call: Pending) => string {
   const asked = new Map<string, number>();

@@ -1,7 +1,7 @@
 import type { Part } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 
-/** What a person sent, as a content block of the Messages API. */
+/** A part of a turn as a content block of the Messages API. */
 export function contentBlock(part: Part): JsonObject {
   if ('text' in part) return { type: 'text', text: part.text };
   if ('data' in part) return { type: 'text', text: JSON.stringify(part.data) };

@@ -11,7 +11,7 @@ const given = ({ owner, tenant }: { owner: string | undefined; tenant: string | 
   ...(tenant !== undefined && { tenant }),
 });
 
-test('a conversation has a key of its own for each owner, tenant and context', () => {
+test('each owner, tenant and context has its own conversation key', () => {
   fc.assert(
     fc.property(place, place, (one, other) => {
       const key = ({ caller: by, context }: typeof one): string =>
@@ -22,7 +22,7 @@ test('a conversation has a key of its own for each owner, tenant and context', (
   );
 });
 
-test('a caller without owner and tenant has the context itself, and no name', () => {
+test('without owner and tenant the key is the context, and there is no caller key', () => {
   expect(conversationKey({ ...turnOf('hi'), context: 'c' })).toBe('c');
   expect(callerKey({})).toBeUndefined();
 });

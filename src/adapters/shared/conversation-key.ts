@@ -1,9 +1,9 @@
 import type { Turn } from '../../event/types.ts';
 
 /**
- * Under which a framework with a memory of its own keeps the conversation of a turn. Callers choose the
- * name of a context, so the context alone would let one caller go on in the conversation of another.
- * Without owner and tenant everyone is one caller, and the key is the context.
+ * The key under which a framework with its own memory stores the conversation of a turn. Callers
+ * choose the context, so the context alone would let one caller continue the conversation of another.
+ * Without owner and tenant all callers are one, and the key is the context.
  */
 export const conversationKey = ({ context, ...turn }: Turn): string => {
   const caller = callerKey(turn);
@@ -12,7 +12,7 @@ export const conversationKey = ({ context, ...turn }: Turn): string => {
     : JSON.stringify([caller ?? null, context]);
 };
 
-/** The same for a framework that keeps users apart itself. */
+/** The key of the caller alone, for a framework that keeps users apart itself. */
 export const callerKey = ({ owner, tenant }: Pick<Turn, 'owner' | 'tenant'>): string | undefined =>
   tenant === undefined && !owner?.startsWith('[')
     ? owner

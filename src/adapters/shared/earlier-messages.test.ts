@@ -58,7 +58,7 @@ const first = [
   ended('completed'),
 ];
 
-test('the earlier turns are there at the first call of a turn, and after a wait', async () => {
+test('a run gets the earlier turns, also when it resumes after a question', async () => {
   const of = turn('2', 'Book a table.');
   expect(await before(taskOf(...first), of)).toEqual(ann);
   expect(await before(taskOf(...first, started('2')), of)).toEqual(ann);
@@ -67,7 +67,7 @@ test('the earlier turns are there at the first call of a turn, and after a wait'
   expect(await before(again, of)).toEqual(ann);
 });
 
-test('every turn has its own answer, and a question that was answered in words is part of the talk', async () => {
+test('every turn has its response, and a question with a text answer is part of the messages', async () => {
   const task = taskOf(
     ...first,
     started('2'),
@@ -86,7 +86,7 @@ test('every turn has its own answer, and a question that was answered in words i
   ]);
 });
 
-test('earlier tasks of the context come first, with both sides', async () => {
+test('the messages of earlier tasks of the context come first', async () => {
   const task = taskOf({
     ...submitted('5', 'Who am I?'),
     turn: { ...turn('5', 'Who am I?'), task: 'u' },

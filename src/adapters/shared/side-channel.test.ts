@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { SideChannel } from './side-channel.ts';
 
-test('whatever the order, all of both comes, each in its own order', async () => {
+test('all items of both sides are yielded, each side in its order', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 20 }), fc.scheduler(), async (plan, s) => {
       const aside = new SideChannel<string>();
@@ -29,7 +29,7 @@ test('whatever the order, all of both comes, each in its own order', async () =>
   );
 });
 
-test('what is told is heard while the source is silent', async () => {
+test('pushed items are yielded while the source yields nothing', async () => {
   const aside = new SideChannel<string>();
   let end = (): void => {};
   async function* source(): AsyncGenerator<string, void, undefined> {
@@ -45,7 +45,7 @@ test('what is told is heard while the source is silent', async () => {
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
 
-test('who tells more than is taken has to wait', async () => {
+test('push waits while the queue is full', async () => {
   const aside = new SideChannel<number>();
   let end = (): void => {};
   async function* source(): AsyncGenerator<number, void, undefined> {
@@ -65,7 +65,7 @@ test('who tells more than is taken has to wait', async () => {
   expect((await reader.next()).done).toBe(true);
 });
 
-test('a reader who leaves frees whoever tells, then and later', async () => {
+test('when the reader stops, waiting and later pushes resolve', async () => {
   const aside = new SideChannel<string>();
   async function* source(): AsyncGenerator<string, void, undefined> {
     yield 'one';
@@ -80,7 +80,7 @@ test('a reader who leaves frees whoever tells, then and later', async () => {
   await Promise.all([...told, aside.push('too late')]);
 });
 
-test('the failure of the source is that of both', async () => {
+test('the failure of the source is thrown', async () => {
   const aside = new SideChannel<string>();
   async function* source(): AsyncGenerator<string, void, undefined> {
     yield 'one';

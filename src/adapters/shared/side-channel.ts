@@ -1,21 +1,27 @@
-/** So much may wait to be heard before who tells has to wait as well. */
-const ROOM = 1000;
+/** How many items may be queued before `push` waits. */
+const CAPACITY = 1000;
 
-/** What is told beside a stream while it is silent. With `ROOM` untaken, `push` waits for its own to be taken. */
+/**
+ * Adds items to a stream from beside it, also while the stream itself yields nothing. If `CAPACITY`
+ * items are queued, `push` resolves only when the reader has taken its item.
+ */
 export class SideChannel<T> {
-  readonly #told: { readonly item: T; readonly taken: () => void }[] = [];
+  readonly #queue: { readonly item: T; readonly taken: () => void }[] = [];
   #wake: () => void = () => {};
   #open = false;
 
   readonly push = (item: T): Promise<void> =>
     new Promise((taken) => {
       if (!this.#open) return taken();
-      this.#told.push({ item, taken });
-      if (this.#told.length <= ROOM) taken();
+      this.#queue.push({ item, taken });
+      if (this.#queue.length <= CAPACITY) taken();
       this.#wake();
     });
 
-  /** Both, as they come, for one source at a time; what is told while there is none is dropped. */
+  /**
+   * Yields the items of both in the order of arrival, for one source at a time. Items that are pushed
+   * while no source is read are dropped.
+   */
   async *with<S>(source: AsyncIterable<S>): AsyncGenerator<S | T, void, undefined> {
     const iterator = source[Symbol.asyncIterator]();
     this.#open = true;
@@ -29,11 +35,12 @@ export class SideChannel<T> {
       }
     } finally {
       this.#open = false;
-      for (const { taken } of this.#told.splice(0)) taken();
+      for (const { taken } of this.#queue.splice(0)) taken();
       await iterator.return?.();
     }
   }
 
+  /** Yields pushed items until `next` settles. */
   async *#until(next: Promise<unknown>): AsyncGenerator<T, void, undefined> {
     let settled = false;
     const settle = (): void => {
@@ -43,9 +50,9 @@ export class SideChannel<T> {
     next.then(settle, settle);
     for (;;) {
       const woken = new Promise<void>((resolve) => (this.#wake = resolve));
-      for (let told = this.#told.shift(); told; told = this.#told.shift()) {
-        told.taken();
-        yield told.item;
+      for (let queued = this.#queue.shift(); queued; queued = this.#queue.shift()) {
+        queued.taken();
+        yield queued.item;
       }
       if (settled) return;
       await woken;

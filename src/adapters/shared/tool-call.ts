@@ -3,12 +3,12 @@ import { DuolaneError } from '../../errors.ts';
 import type { AgentContext, AgentEvent, OpenCall } from '../../event/types.ts';
 import { isObject } from '../../json.ts';
 import type { ToolResult, ToolSource } from '../../mcp/types.ts';
-import { toFailure } from './safe-read.ts';
+import { toFailure } from './tool-failure.ts';
 
 /**
- * Makes one call of a source: its progress is yielded, what it asks is asked, and the call made
- * again with the answers, until it gives a result. Answers that the log already has are given at
- * once, so a call that an earlier run left open is finished here too.
+ * Calls a tool of a source until it returns a result: yields its progress, asks its questions, and
+ * repeats the call with the answers. The first call already gets the answers that the log has, so
+ * that a call which an earlier run left open is finished here too.
  */
 export async function* callTool(
   source: ToolSource,
@@ -17,7 +17,7 @@ export async function* callTool(
 ): AsyncGenerator<AgentEvent, ToolResult, undefined> {
   let answers: readonly Answer[] = ctx.task.answers.filter(({ id }) => id.startsWith(`${callId}/`));
   let state: string | undefined;
-  // One dialled server may serve the tasks of many people.
+  // One dialled server may serve many callers; it keeps the state of each apart.
   const { owner, task } = ctx.task;
   const caller = owner === undefined ? `task ${task}` : `owner ${owner}`;
   for (;;) {
@@ -39,21 +39,26 @@ export async function* callTool(
       );
       state = event.state;
     }
-    if (!asked) throw new DuolaneError('malformed', `the tool ${name} ended without a result`);
+    if (!asked)
+      throw new DuolaneError(
+        'malformed',
+        `the tool "${name}" ended without a result: expected one`,
+      );
     answers = [...answers, ...asked];
   }
 }
 
-/** How a call ended, as an event: a result that says `isError` is a failed call. */
+/** The event for the end of a call; a result with `isError` is a failed call. */
 export function resultEvent(
   { callId, name }: Pick<OpenCall, 'callId' | 'name'>,
   result: ToolResult,
 ): AgentEvent {
   if (!result.isError) return { type: 'tool.completed', callId, name, output: result.content };
-  return { type: 'tool.failed', callId, name, error: toFailure('tool', wordsIn(result)) };
+  return { type: 'tool.failed', callId, name, error: toFailure('tool', resultText(result)) };
 }
 
-export const wordsIn = ({ content }: ToolResult): string =>
+/** A tool result as text; blocks without text become JSON. */
+export const resultText = ({ content }: ToolResult): string =>
   content
     .map((block) => (typeof block['text'] === 'string' ? block['text'] : JSON.stringify(block)))
     .join('\n');

@@ -21,7 +21,7 @@ const OPEN_TEXT = stream({
   content_block: { type: 'text' },
 });
 
-test('text in pieces is not said again by the whole block behind it', () => {
+test('streamed text is not repeated by the complete block that follows', () => {
   const events = read(START, OPEN_TEXT, text('Hello '), text('you'), {
     type: 'assistant',
     message: { id: 'msg', content: [{ type: 'text', text: 'Hello you' }] },
@@ -29,7 +29,7 @@ test('text in pieces is not said again by the whole block behind it', () => {
   expect(types(events)).toEqual(['step.started', 'text.delta', 'text.delta']);
 });
 
-test('without pieces the whole block is the text', () => {
+test('without deltas the complete block is the text', () => {
   const [event] = read({
     type: 'assistant',
     uuid: 'u',
@@ -38,7 +38,7 @@ test('without pieces the whole block is the text', () => {
   expect(event).toMatchObject({ type: 'text.end', text: 'Hello' });
 });
 
-test('a tool call goes from its name over its arguments to its result', () => {
+test('a tool call is read as its start, its arguments and its result', () => {
   const tool = { type: 'tool_use', id: 't1', name: 'mcp__s__add' };
   const events = read(
     START,
@@ -70,7 +70,7 @@ test('a tool call goes from its name over its arguments to its result', () => {
   ]);
 });
 
-test('a retry voids what the failed attempt said, and only that', () => {
+test('a retry voids the text of the failed attempt only', () => {
   const retry = {
     type: 'system',
     subtype: 'api_retry',
@@ -104,7 +104,7 @@ test('usage and the reason of a step come with its end', () => {
   });
 });
 
-test('what a sub-agent says carries its path', () => {
+test('the events of a sub-agent have its path', () => {
   const [event] = read({
     type: 'assistant',
     parent_tool_use_id: 'task_1',
@@ -127,7 +127,7 @@ const messageOf = (id: string, call: string | null, pieces: readonly string[]): 
   ];
 };
 
-test('speakers who talk at the same time keep their own blocks and steps, in any order', () => {
+test('interleaved speakers keep separate blocks and steps, in any order', () => {
   const voices = [
     messageOf('a', null, ['a1 ', 'a2 ', 'a3']),
     messageOf('b', 'call_1', ['b1 ', 'b2 ', 'b3']),
@@ -157,7 +157,7 @@ test('speakers who talk at the same time keep their own blocks and steps, in any
   );
 });
 
-test('a retry of a sub-agent leaves what the agent has said', () => {
+test('a retry of a sub-agent does not void the text of the agent', () => {
   const retry = { type: 'system', subtype: 'api_retry', attempt: 1, error: 'overloaded' };
   const finished = messageOf('a', null, ['I ask for help.']);
   expect(read(...finished, retry).at(-1)).toMatchObject({ type: 'retry', discard: false });
@@ -196,7 +196,7 @@ test.each([
   expect(readResult({ type: 'result', ...frame })).toMatchObject({ type: 'run.finished', ...end });
 });
 
-test('a control frame is passed on, joined to the call that it carries', () => {
+test('a control frame becomes an event with the id of its call', () => {
   const data = {
     type: 'control_request',
     request: {
@@ -208,7 +208,7 @@ test('a control frame is passed on, joined to the call that it carries', () => {
   expect(frameReader()(frame)).toEqual([{ type: 'frame', frame, callId: 't9', at: 1 }]);
 });
 
-test('frames nobody knows yet, and our own messages, say nothing', () => {
+test('unknown frames and messages of the host give no events', () => {
   expect(read({ type: 'something_new' }, { type: 'system', subtype: 'new' })).toEqual([]);
   const out: Frame = { lane: 'message', direction: 'out', at: 1, data: { type: 'user' } };
   expect(frameReader()(out)).toEqual([]);

@@ -3,16 +3,28 @@ import { codeOfModel } from '../../event/retry/model-error.ts';
 import type { AgentEvent, AgentEventBody, Frame, Usage } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { asObjects, asNumber, asObject, asString } from '../../json.ts';
-import { toFailure, toolResultText } from '../shared/safe-read.ts';
+import { toFailure, toolResultText } from '../shared/tool-failure.ts';
 import { readApiUsage, Speaker, type SpeakerContext } from './speaker.ts';
 
-/** One frame of an agent CLI's pipe to what it says about the run. */
+/** Converts one frame of an agent CLI's pipe to agent events. Call it with every frame, in order. */
 export type FrameReader = (frame: Frame) => readonly AgentEvent[];
 
 /**
- * Reads both lanes of a stream-json pipe as agent events: pure, so the adapter, `wrap` and `replay`
- * say the same about the same frames. With partial messages on, text comes from the deltas and the
- * whole block that follows is not said again; with them off, it comes from the block.
+ * Reads both lanes of a stream-json pipe as agent events. It has no side effects, so the adapter,
+ * `wrap` and `replay` get the same events from the same frames. With partial messages, text comes from
+ * the deltas and the complete block that follows is skipped; without, it comes from the block.
+ *
+ * @example
+ * ```ts
+ * import { openSession } from 'duolane';
+ * import { frameReader } from 'duolane/adapters';
+ *
+ * await using session = await openSession({ lanes: 'both' });
+ * await session.send('Hello');
+ * const read = frameReader();
+ * for await (const frame of session.frames())
+ *   for (const event of read(frame)) console.log(event.type);
+ * ```
  */
 export function frameReader(): FrameReader {
   const talk: SpeakerContext = { streamed: new Set(), names: new Map(), steps: 0 };
@@ -20,7 +32,7 @@ export function frameReader(): FrameReader {
   const speakers = new Map<string, Speaker>();
   let started = false;
 
-  /** Who speaks in a frame; sub-agents go by the id of the call that started them. */
+  /** The speaker of a frame; a sub-agent is named by the id of the call that started it. */
   const speaker = (frame: JsonObject): Speaker => {
     const parent = asString(frame['parent_tool_use_id']);
     const known = speakers.get(parent) ?? new Speaker(talk);
@@ -30,9 +42,10 @@ export function frameReader(): FrameReader {
 
   /** One finished block per frame; several frames share one API message id. */
   const assistant = (frame: JsonObject): AgentEventBody[] => {
-    if (frame['error'] !== undefined) return []; // the CLI's own words about a failed call; the result says it
+    // The CLI's own text about a failed model call; the result frame reports the failure.
+    if (frame['error'] !== undefined) return [];
     const body = asObject(frame['message']);
-    const whole = !streamed.has(asString(body['id']));
+    const isNew = !streamed.has(asString(body['id']));
     return asObjects(body['content']).flatMap((block, index): AgentEventBody[] => {
       const id = `${asString(body['id'])}:${asString(frame['uuid']) || index}`;
       switch (block['type']) {
@@ -42,9 +55,9 @@ export function frameReader(): FrameReader {
           return [{ type: 'tool.called', callId, name, args: block['input'] }];
         }
         case 'text':
-          return whole ? [{ type: 'text.end', id, text: asString(block['text']) }] : [];
+          return isNew ? [{ type: 'text.end', id, text: asString(block['text']) }] : [];
         case 'thinking':
-          return whole ? [{ type: 'reasoning.end', id, text: asString(block['thinking']) }] : [];
+          return isNew ? [{ type: 'reasoning.end', id, text: asString(block['thinking']) }] : [];
         default:
           return [];
       }
@@ -86,7 +99,7 @@ export function frameReader(): FrameReader {
         ];
       }
       case 'permission_denied':
-        return [{ type: 'status', message: `${asString(frame['tool_name'])} was not allowed` }];
+        return [{ type: 'status', message: `${asString(frame['tool_name'])} was denied` }];
       case 'informational':
       case 'notification': {
         const words =
@@ -100,7 +113,7 @@ export function frameReader(): FrameReader {
 
   const progress = (frame: JsonObject): AgentEventBody[] => {
     const id = asString(frame['tool_use_id']);
-    // A heartbeat has an id of its own and names the call as its parent.
+    // A heartbeat has its own id and names the call as its parent.
     const callId = names.has(id) ? id : asString(frame['parent_tool_use_id']);
     if (!names.has(callId)) return [];
     const seconds = asNumber(frame['elapsed_time_seconds']);
@@ -142,7 +155,7 @@ export function frameReader(): FrameReader {
   };
 }
 
-/** How a turn ended, as the end of a run. */
+/** Converts a result frame to the `run.finished` event. */
 export function readResult(frame: JsonObject): AgentEventBody & { readonly type: 'run.finished' } {
   const words = asString(frame['result']);
   const usage = { ...readApiUsage(frame['usage']), ...cost(frame['total_cost_usd']) };
@@ -159,7 +172,7 @@ export function readResult(frame: JsonObject): AgentEventBody & { readonly type:
   return { ...base, text: '', outcome: 'failed', error };
 }
 
-/** A control frame for the page; one that carries a tool call is joined to it by the call's id. */
+/** A control frame as an event, for the page. One that carries a tool call gets the id of the call. */
 function controlEvent(frame: Frame): AgentEvent {
   const request = asObject(frame.data['request']);
   const params = asObject(asObject(request['message'])['params']);
@@ -168,7 +181,7 @@ function controlEvent(frame: Frame): AgentEvent {
   return { type: 'frame', frame, at: frame.at, ...(callId && { callId }) };
 }
 
-/** Decisions about tool calls, of the CLI's policy and of the host: the log keeps them as they are. */
+/** Whether a frame is a decision of the CLI's policy or the host. The log stores it unchanged. */
 const isDecision = ({ type, subtype }: JsonObject): boolean =>
   type === 'system' && (subtype === 'policy_decision' || subtype === 'permission_decision');
 
@@ -184,7 +197,7 @@ const RESULTS: Readonly<Record<string, ErrorCode>> = {
   error_during_execution: 'interrupted',
 };
 
-/** What a status of a provider, or the CLI's own word for an error, means to us. */
+/** Our error code for the status of a provider, or for the CLI's name of an error. */
 const codeOf = (status: number | undefined, word: string): ErrorCode =>
   codeOfModel(status, word) ?? (status === undefined && word !== '' ? 'network' : 'server');
 

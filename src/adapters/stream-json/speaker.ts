@@ -6,9 +6,9 @@ interface Block {
   readonly callId: string;
 }
 
-/** What the speakers of one pipe share. */
+/** The state that the speakers of one pipe share. */
 export interface SpeakerContext {
-  /** API messages whose blocks came as deltas. */
+  /** API messages whose blocks were streamed as deltas. */
   readonly streamed: Set<string>;
   /** Tool names by call id. */
   readonly names: Map<string, string>;
@@ -17,15 +17,15 @@ export interface SpeakerContext {
 }
 
 /**
- * The raw events of one speaker on a stream-json pipe, as agent events. The agent and each of its
- * sub-agents have one, since they talk at the same time and number their blocks alike.
+ * Reads the raw events of one speaker on a stream-json pipe as agent events. The agent and each of its
+ * sub-agents have one, since their events interleave and use the same block numbers.
  */
 export class Speaker {
   readonly #talk: SpeakerContext;
   readonly #blocks = new Map<number, Block>();
   #message = '';
   #step = 0;
-  #said = false;
+  #hasText = false;
   #usage: Usage | undefined;
   #reason: FinishReason | undefined;
   #firstChunkMs: number | undefined;
@@ -54,18 +54,18 @@ export class Speaker {
         this.#reason = STOP[asString(asObject(event['delta'])['stop_reason'])] ?? 'other';
         return [];
       case 'message_stop':
-        // Withdrawn: the retry that follows takes back the text of a step that is still open.
+        // An abandoned message: the retry that follows voids the text of the step, which stays open.
         return frame['abandoned_blocks'] === undefined ? [this.#stop()] : [];
       default:
         return [];
     }
   }
 
-  /** Whether a retry voids text of the open step; asked once for each retry. */
+  /** Whether a retry voids text of the open step. Resets it: call it once for each retry. */
   takeBack(): boolean {
-    const said = this.#said;
-    this.#said = false;
-    return said;
+    const hadText = this.#hasText;
+    this.#hasText = false;
+    return hadText;
   }
 
   #start(message: JsonObject, frame: JsonObject): AgentEventBody {
@@ -73,7 +73,7 @@ export class Speaker {
     this.#message = asString(message['id']) || `message-${this.#step}`;
     this.#talk.streamed.add(this.#message);
     this.#blocks.clear();
-    this.#said = false;
+    this.#hasText = false;
     this.#usage = readApiUsage(message['usage']);
     this.#reason = undefined;
     this.#firstChunkMs = asNumber(frame['ttft_ms']);
@@ -84,7 +84,7 @@ export class Speaker {
     if (!block) return [];
     switch (change['type']) {
       case 'text_delta':
-        this.#said = true;
+        this.#hasText = true;
         return [{ type: 'text.delta', id: block.id, delta: asString(change['text']) }];
       case 'thinking_delta':
         return [{ type: 'reasoning.delta', id: block.id, delta: asString(change['thinking']) }];
@@ -98,8 +98,8 @@ export class Speaker {
   }
 
   #stop(): AgentEventBody {
-    // What is finished stays: a later retry is of another call, perhaps of another speaker.
-    this.#said = false;
+    // A later retry belongs to another model call, and must not void the text of this one.
+    this.#hasText = false;
     const [usage, reason, firstChunkMs] = [this.#usage, this.#reason, this.#firstChunkMs];
     return {
       type: 'step.finished',
@@ -119,6 +119,7 @@ const STOP: Readonly<Record<string, FinishReason>> = {
   refusal: 'content-filter',
 };
 
+/** Token usage of the Messages API. */
 export function readApiUsage(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const pick = (name: string, wire: string): Usage => {

@@ -67,7 +67,7 @@ async function waiting({ url, log }: Served): Promise<string> {
 }
 
 describe('the audit log', () => {
-  test('says who answered what, whichever way it came, and how it ended', async () => {
+  test('records who answered what and the outcome, whichever protocol was used', async () => {
     const file = join(folder, 'answers', 'audit.jsonl');
     await using served = await open({ audit: { file } });
     const answers = [{ id: 'q1', action: 'decline' }];
@@ -98,7 +98,7 @@ describe('the audit log', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
   });
 
-  test('says who signed in and out, and how often someone failed to', async () => {
+  test('records sign-ins, sign-outs and the number of refused sign-ins', async () => {
     const file = join(folder, 'sessions.jsonl');
     await using served = await open({ audit: { file } });
     const session = `${served.url}/api/session`;
@@ -120,7 +120,7 @@ describe('the audit log', () => {
     ]);
   });
 
-  test('is read by operators alone, whole or since a time', async () => {
+  test('only operators read it, complete or since a time', async () => {
     const file = join(folder, 'read.jsonl');
     await using served = await open({ audit: { file, required: true } });
     await served.audit({
@@ -139,7 +139,7 @@ describe('the audit log', () => {
     expect((await get('?since=soon', 'beta')).status).toBe(400);
   });
 
-  test('says only what counts: no answer without its question, none twice', async () => {
+  test('records no answer without its question, and none twice', async () => {
     const file = join(folder, 'counts.jsonl');
     await using served = await open({ audit: { file } });
     const task = await waiting(served);
@@ -170,7 +170,7 @@ describe('the audit log', () => {
     test.each<[string, (task: string) => readonly [path: string, body: object]]>([
       ['the page', (task) => [`/api/tasks/${task}/turns`, { answers: [accept], messageId: 'm1' }]],
       ['A2A', (task) => ['/a2a/agent/message:send', send(task, { data: { answers: [accept] } })]],
-      ['A2A in words', (task) => ['/a2a/agent/message:send', send(task, { text: 'approve' })]],
+      ['A2A as text', (task) => ['/a2a/agent/message:send', send(task, { text: 'approve' })]],
       [
         'the AI SDK',
         (task) => [
@@ -239,7 +239,7 @@ describe('the audit log', () => {
     expect(JSON.stringify(records).length).toBeLessThan(10_000);
   });
 
-  test('keeps room for the records of others when one caller floods it', async () => {
+  test('accepts the records of others while one caller floods it', async () => {
     let release = (): void => {};
     const gate = new Promise<void>((resolve) => (release = resolve));
     const kept: string[] = [];
@@ -258,7 +258,7 @@ describe('the audit log', () => {
     await audit[Symbol.asyncDispose]();
   });
 
-  test('that fails is reported with the record, and the request goes on', async () => {
+  test('a record that cannot be written is logged, and the request continues', async () => {
     const logged: unknown[] = [];
     const logger = { ...SILENT, error: (...args: unknown[]) => logged.push(args) };
     const sink = (): never => {
@@ -277,7 +277,7 @@ describe('the audit log', () => {
     expect(JSON.stringify(logged)).toContain('"question":"q1"');
   });
 
-  test('goes on with a new line where a write that failed left half of one', async () => {
+  test('starts a new line after a write that failed in the middle of one', async () => {
     const file = join(folder, 'torn.jsonl');
     const audit = await openAudit({ file }, undefined, SILENT);
     await using other = await openFile(join(folder, 'other'), 'w');
@@ -304,7 +304,7 @@ describe('the audit log', () => {
     expect(end).toBe('');
   });
 
-  test('that is required and fails refuses answers and sign-ins', async () => {
+  test('answers and sign-ins are refused if a required record fails', async () => {
     const sink = async (): Promise<never> => {
       throw new Error('the disk is full');
     };
@@ -322,7 +322,7 @@ describe('the audit log', () => {
     expect([signIn.status, signIn.headers.get('set-cookie')]).toEqual([503, null]);
   });
 
-  test('a flood of refused sign-ins is recorded by its number', async () => {
+  test('of a flood of refused sign-ins only the number is recorded', async () => {
     let now = 0;
     const records: AuditRecord[] = [];
     const audit = await openAudit(
@@ -350,7 +350,7 @@ describe('the audit log', () => {
   });
 });
 
-test('a record behind half a line of a process that crashed is a line of its own', async () => {
+test('a record after the half line of a crashed process is on a line of its own', async () => {
   const file = join(folder, 'torn.jsonl');
   await writeFile(file, '{"at":"2026-01-01T00:00:00.000Z","kind":"sig');
   const audit = await openAudit({ file }, undefined, SILENT);
@@ -362,7 +362,7 @@ test('a record behind half a line of a process that crashed is a line of its own
   expect(JSON.parse(lines[1] ?? '')).toMatchObject({ actor: 'ada' });
 });
 
-test('a clock that is set back leaves no refused sign-in out', async () => {
+test('a clock that is set back omits no refused sign-in', async () => {
   const file = join(folder, 'clock.jsonl');
   let now = Date.UTC(2026, 0, 1);
   const audit = await openAudit({ file }, undefined, SILENT, () => now);

@@ -5,22 +5,22 @@ import { mkdir, open, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
 import { MAX_ANSWERS } from '../../ask.ts';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Logger } from '../../event/types.ts';
 import type { OnRefusedAnswers, RefusedAnswers, Runner } from '../../task/types.ts';
 import { statusResponse, type HttpRoute } from '../router.ts';
 
-/** What happened, who did it, to what, and how it ended. Records are only ever added. */
+/** One line of the audit log: who did what to which object, and the outcome. Records never change. */
 export interface AuditRecord {
   /** ISO 8601, UTC. */
   readonly at: string;
-  /** `sign-in`, `sign-out`, `answer`; programs add kinds of their own, such as `policy`. */
+  /** `sign-in`, `sign-out` or `answer`; programs may add others, such as `policy`. */
   readonly kind: string;
-  /** The owner; empty where there is none, or none is known. */
+  /** The owner; empty on a server without `auth`, or if the caller is unknown. */
   readonly actor: string;
-  /** What was done: for an answer `accept`, `decline` or `cancel`. */
+  /** The action: for an answer `accept`, `decline` or `cancel`. */
   readonly action: string;
-  /** What it was done to: for an answer `task`, `question`, `agent` and `message`. */
+  /** The object of the action: for an answer `task`, `question`, `agent` and `message`. */
   readonly object: Readonly<Record<string, string>>;
   /** `requested` (written before the effect, see `required`), `done`, `refused` or `failed`. */
   readonly outcome: string;
@@ -31,42 +31,50 @@ export interface AuditRecord {
 /** A record before it has its time. */
 export type AuditEntry = Omit<AuditRecord, 'at'>;
 
-/** Keeps a record; resolves when it is kept. */
+/** Stores a record; resolves when it is stored. */
 export type AuditSink = (record: AuditRecord) => Promise<void> | void;
 
-/** Where the audit log goes: to one of the two. */
+/** Where the audit log goes: to a file or to a function. */
 export interface AuditOptions {
-  /** JSON lines are appended to this file (mode 0600), each flushed to the disk. Operators read it at `/api/audit`. */
+  /**
+   * Appends JSON lines to this file (mode 0600), each flushed to the disk. Operators read it at
+   * `/api/audit`.
+   */
   readonly file?: string;
+  /** Gets each record. */
   readonly sink?: AuditSink;
   /**
-   * Refuses what cannot be recorded: an answer is recorded as `requested` first, and it or a sign-in
-   * fails with 503 if the record fails. By default a record that cannot be kept goes to the logger as an
-   * error, and the request goes on.
+   * Refuses actions that cannot be recorded: an answer is recorded as `requested` first, and an
+   * answer or a sign-in fails with 503 if its record fails. By default a record that cannot be stored
+   * goes to the logger as an error, and the request continues.
    */
   readonly required?: boolean;
 }
 
+/** The open audit log of a server. */
 export interface Audit extends AsyncDisposable {
-  /** If records are `required`, resolves when it is kept, or rejects; otherwise resolves at once. */
+  /** If records are `required`: resolves when it is stored, or rejects. Else resolves immediately. */
   record(entry: AuditEntry): Promise<void>;
   readonly required: boolean;
   readonly routes: readonly HttpRoute[];
 }
 
-/** Records that wait for a slow disk or sink; the next ones go to the logger as errors. */
+/** How many records may wait for a slow disk or sink. Further ones go to the logger as errors. */
 const MAX_PENDING = 1000;
 
-/** Of those, the ones of one actor: a caller who floods the log must not push out the records of others. */
+/** How many of them may be of one actor, so that one caller cannot push out the records of others. */
 const MAX_PENDING_PER_ACTOR = MAX_PENDING / 2;
 
-/** Answers of a refused turn that are recorded one by one; the last record says how many were left out. */
+/** How many answers of a refused turn are recorded; the last record counts those that are omitted. */
 const MAX_REFUSED = 10;
 
-/** Longer ids are cut in a record. A caller chooses some of them, and a turn has one for each answer. */
+/** The limit for ids in a record. Callers choose some of them, and a turn has one per answer. */
 const MAX_ID_CHARS = 256;
 
-/** Refused sign-ins that are recorded one by one; beyond that only their number, so no stranger fills the disk. */
+/**
+ * How many refused sign-ins are recorded one by one. Beyond that only their number is recorded:
+ * without this limit anyone could fill the disk.
+ */
 const REFUSAL_BURST = 100;
 const REFUSALS_PER_SECOND = 1;
 
@@ -90,13 +98,13 @@ export async function openAudit(
       if (pending.size >= MAX_PENDING || own >= MAX_PENDING_PER_ACTOR)
         throw new DuolaneError(
           'overloaded',
-          `${pending.size} audit records wait to be written, ${own} of them of this actor`,
+          `cannot queue an audit record: ${pending.size} are waiting, ${own} of them of this actor`,
         );
       await write(record);
     } catch (error) {
-      logger.error('an audit record cannot be written', { error: String(error), record });
+      logger.error('cannot write an audit record', { error: String(error), record });
       if (required)
-        throw new DuolaneError('server', 'the audit log cannot be written', { cause: error });
+        throw new DuolaneError('server', 'cannot write the audit log', { cause: error });
     }
   };
   return {
@@ -111,7 +119,7 @@ export async function openAudit(
         ...facts,
         ...(Object.keys(details).length > 0 && { details }),
       });
-      const settled = kept.catch(() => {}); // whoever waits for `kept` gets the failure
+      const settled = kept.catch(() => {}); // `await kept` below throws the failure
       const { actor } = facts;
       pending.add(settled);
       waiting.set(actor, (waiting.get(actor) ?? 0) + 1);
@@ -145,7 +153,7 @@ function readOptions(
   if (given === undefined) return fallback;
   const { file, sink } = given;
   if (file !== undefined && sink !== undefined)
-    throw new DuolaneError('invalid', 'audit has both "file" and "sink"; give one of them');
+    throw new DuolaneError('invalid', 'audit has both "file" and "sink"; set one of them');
   if (file !== undefined && (typeof file !== 'string' || file === ''))
     throw new DuolaneError('invalid', 'invalid audit.file: expected the path of a file');
   if (sink !== undefined && typeof sink !== 'function')
@@ -153,15 +161,15 @@ function readOptions(
   return file === undefined && sink === undefined ? { ...fallback, ...given } : given;
 }
 
-/** A runner that records answers, and what to call with answers that are refused before it sees them. */
+/** A runner that records answers, and a listener for answers that are refused before they reach it. */
 export interface AuditedAnswers {
   readonly runner: Runner;
   readonly onRefusedAnswers: OnRefusedAnswers;
 }
 
 /**
- * The runner, with a record for every answer to a question, whichever protocol brought it. What a caller
- * writes into records has a limit: of a turn that is refused only the first answers are recorded.
+ * Wraps the runner so that every answer to a question is recorded, whichever protocol it came by.
+ * Of a refused turn only the first answers are recorded, so that a caller cannot flood the log.
  */
 export function auditAnswers(
   runner: Runner,
@@ -180,15 +188,15 @@ export function auditAnswers(
         actor: owner,
         action: action ?? '',
         object: {
-          ...(task === undefined ? { context: cut(context) } : { task: cut(task) }),
-          question: cut(id),
-          agent: cut(agent),
-          message: cut(messageId),
+          ...(task === undefined ? { context: truncateId(context) } : { task: truncateId(task) }),
+          question: truncateId(id),
+          agent: truncateId(agent),
+          message: truncateId(messageId),
         },
         outcome,
         details: {
           ...details,
-          // That the person changed what will run matters; what was changed is in the task.
+          // The record says that the person changed the call; the task holds the change itself.
           ...(content !== undefined && { content: 'given' }),
           ...(omitted > 0 && index === most - 1 && { omitted }),
         },
@@ -196,7 +204,8 @@ export function auditAnswers(
   };
   const onRefusedAnswers: OnRefusedAnswers = async (refused, error) => {
     const { code } = DuolaneError.from(error);
-    await recordAll(refused, 'refused', { code }, MAX_REFUSED).catch(() => {}); // `record` has reported it
+    // `record` has logged a failure already.
+    await recordAll(refused, 'refused', { code }, MAX_REFUSED).catch(() => {});
   };
   const refuse = async (refused: RefusedAnswers, error: unknown): Promise<never> => {
     await onRefusedAnswers(refused, error);
@@ -212,7 +221,7 @@ export function auditAnswers(
           given,
           new DuolaneError(
             'invalid',
-            `a turn has at most ${MAX_ANSWERS} answers, got ${answers.length}`,
+            `invalid turn: expected at most ${MAX_ANSWERS} answers, got ${answers.length}`,
           ),
         );
       if (audit.required) await recordAll(given, 'requested');
@@ -222,7 +231,7 @@ export function auditAnswers(
       } catch (error) {
         return refuse(given, error);
       }
-      // The answers are in the task by now: a record that fails here must not make them look refused.
+      // The answers are in the task by now. If a failed record threw here, they would look refused.
       await recordAll(given, 'done').catch(() => {});
       return entry;
     },
@@ -231,13 +240,17 @@ export function auditAnswers(
   return { runner: audited, onRefusedAnswers };
 }
 
-const cut = (id: string): string =>
+const truncateId = (id: string): string =>
   id.length > MAX_ID_CHARS ? `${id.slice(0, MAX_ID_CHARS)}…` : id;
 
 interface AuditFile extends AsyncDisposable {
   readonly write: AuditSink;
 }
 
+/**
+ * Opens the file and appends one record after the other. After a failed write the file is opened
+ * again, so that the log recovers when the disk does.
+ */
 async function openAuditFile(path: string): Promise<AuditFile> {
   let handle: FileHandle | undefined;
   const opened = async (): Promise<FileHandle> => (handle ??= await open(path, 'a', 0o600));
@@ -245,11 +258,14 @@ async function openAuditFile(path: string): Promise<AuditFile> {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await opened();
-    // A write that failed, or a crash, may have left half a line; the next record must not be joined to it.
+    // A crash or a failed write may have left half a line. The next record must not be appended to it.
     isTorn = await endsInLine(path);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new DuolaneError('invalid', `cannot write the audit log "${path}": ${reason}`, { cause });
+    throw new DuolaneError(
+      'invalid',
+      `cannot write the audit log "${path}": ${errorMessage(cause)}; choose another audit.file`,
+      { cause },
+    );
   }
   let last = Promise.resolve();
   const append = async (line: string): Promise<void> => {
@@ -292,6 +308,7 @@ async function endsInLine(path: string): Promise<boolean> {
   }
 }
 
+/** `GET /api/audit?since=<time>`: the records as JSON lines. */
 const readRoute = (file: string): HttpRoute => ({
   method: 'GET',
   path: '/api/audit',
@@ -325,7 +342,7 @@ async function* recordsSince(
   }
 }
 
-/** A line that is torn has no time, and is left out. */
+/** The time of a record; NaN for a line that is not one, so that it is omitted. */
 function atOf(line: string): number {
   try {
     return Date.parse((JSON.parse(line) as Partial<AuditRecord>).at ?? '');
@@ -335,18 +352,23 @@ function atOf(line: string): number {
   }
 }
 
-/** How many refused sign-ins were left out before this entry, or that it is left out itself. */
+/**
+ * Limits the records of refused sign-ins (a token bucket). Returns `drop`, or how many were dropped
+ * since the last one that was recorded.
+ */
 function refusalLimit(now: () => number): (entry: AuditEntry) => number | 'drop' {
-  let [left, at, suppressed] = [REFUSAL_BURST, now(), 0];
+  let [tokens, at, suppressed] = [REFUSAL_BURST, now(), 0];
   return ({ kind, outcome }) => {
     if (kind !== 'sign-in' || outcome !== 'refused') return 0;
-    left = Math.min(REFUSAL_BURST, left + (Math.max(0, now() - at) / 1000) * REFUSALS_PER_SECOND);
+    // A clock that is set back must not take tokens away.
+    const elapsedMs = Math.max(0, now() - at);
+    tokens = Math.min(REFUSAL_BURST, tokens + (elapsedMs / 1000) * REFUSALS_PER_SECOND);
     at = now();
-    if (left < 1) {
+    if (tokens < 1) {
       suppressed += 1;
       return 'drop';
     }
-    left -= 1;
+    tokens -= 1;
     const before = suppressed;
     suppressed = 0;
     return before;

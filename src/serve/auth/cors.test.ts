@@ -35,7 +35,7 @@ const preflight = (url: string, origin: string): Promise<Response> =>
     },
   });
 
-test('pages of the origins that are named may ask, and read what they are told', async () => {
+test('pages of the configured origins may send requests and read the responses', async () => {
   await using served = await start([ORIGIN]);
   const asked = await preflight(served.url, ORIGIN);
   expect(asked.status).toBe(204);
@@ -70,16 +70,16 @@ test.each([
   [[ORIGIN], 'null'],
 ])('with %s named, pages of %s are refused', async (origins, origin) => {
   await using served = await start(origins);
-  const asked = await preflight(served.url, origin);
-  const told = await post(served.url, { origin, authorization: 'Bearer secret' });
-  for (const response of [asked, told]) {
+  const first = await preflight(served.url, origin);
+  const second = await post(served.url, { origin, authorization: 'Bearer secret' });
+  for (const response of [first, second]) {
     expect(response.status).toBe(403);
     expect(response.headers.get('access-control-allow-origin')).toBeNull();
     await response.body?.cancel();
   }
 });
 
-test('an origin that no page can have is said at once', async () => {
+test('an origin that no page can have is refused at the start', async () => {
   for (const origin of ['*', 'app.example.com', 'https://app.example.com/path'])
     await expect(start([origin])).rejects.toMatchObject({ code: 'invalid' });
 });

@@ -1,23 +1,26 @@
 import { DuolaneError } from '../../errors.ts';
 import { headerOf } from '../../http/node-request.ts';
 
-/** What a page of another origin may read besides the body. */
+/** The headers that a page of another origin may read. */
 const READABLE = 'a2a-extensions, x-a2a-extensions, www-authenticate, content-range, retry-after';
 
-/** Which pages of other origins may ask (CORS), and how they are told so. */
+/** The cross-origin rules (CORS) of a server: which origins may send requests, and the headers for it. */
 export interface Cors {
   readonly isAllowed: (origin: string | null) => boolean;
-  /** The answer to a browser that asks whether a page may ask. */
+  /** The response to a preflight request of an allowed origin; undefined for any other request. */
   preflight(request: Request): Response | undefined;
-  /** The response, such that the page can read it. Cookies are for the page of this server alone. */
+  /** Adds the headers with which the page can read the response. Cookies are not allowed cross-origin. */
   readable(request: Request, response: Response): Response;
 }
 
-/** Throws `invalid` for what is no origin. */
+/** Throws `invalid` for a text that is not an origin, such as one without a scheme or with a path. */
 export function createCors(origins: readonly string[] = []): Cors {
   const wrong = origins.find((each) => !URL.canParse(each) || new URL(each).origin !== each);
   if (wrong !== undefined)
-    throw new DuolaneError('invalid', `origins: ${wrong} is none; write https://app.example.com`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid origin "${wrong}": expected scheme://host[:port], e.g. https://app.example.com`,
+    );
   const isAllowed = (origin: string | null): boolean => origin !== null && origins.includes(origin);
   const readable = (request: Request, response: Response): Response => {
     if (origins.length === 0) return response;
@@ -32,8 +35,8 @@ export function createCors(origins: readonly string[] = []): Cors {
     isAllowed,
     readable,
     preflight(request) {
-      const asks = headerOf(request, 'access-control-request-method') !== null;
-      if (request.method !== 'OPTIONS' || !asks || !isAllowed(headerOf(request, 'origin')))
+      const isPreflight = headerOf(request, 'access-control-request-method') !== null;
+      if (request.method !== 'OPTIONS' || !isPreflight || !isAllowed(headerOf(request, 'origin')))
         return undefined;
       const headers = {
         'access-control-allow-methods': 'GET, POST, DELETE',

@@ -7,7 +7,7 @@ const at = (host: string, headers: Record<string, string> = {}): Request =>
   new Request(`http://${host}/a2a`, { method: 'POST', headers });
 
 test.each([
-  // A proxy that keeps the name that callers know, and one that puts its own.
+  // A proxy that keeps the name that callers use, and one that replaces it with its own.
   ['agents.example.com', undefined, true],
   ['agents.example.com', 'https://agents.example.com', true],
   ['127.0.0.1:8003', 'https://agents.example.com', true],
@@ -24,7 +24,7 @@ test.each([
   expect(response?.status).toBe(isIn ? undefined : 403);
 });
 
-test('an issuer that is down keeps nobody out whom another way lets in', async () => {
+test('while the issuer is down, callers with other credentials are let in', async () => {
   const errors: unknown[] = [];
   const jwt = { issuer: 'http://127.0.0.1:1', audience: 'us' };
   const verify = async ({ headers }: Request): Promise<string | undefined> =>
@@ -42,7 +42,7 @@ test('an issuer that is down keeps nobody out whom another way lets in', async (
   expect([response?.status, errors.length]).toEqual([503, 2]);
 });
 
-test('the address that callers know stands in the card without a slash too many', async () => {
+test('the card contains the publicUrl without its trailing slash', async () => {
   const publicUrl = 'https://agents.example.com/';
   await using served = await serve(async function* () {}, {
     log: memoryLog(),

@@ -14,51 +14,52 @@ import {
   type Secrets,
 } from './shared-secrets.ts';
 
-/** How callers are told apart. With several, any one lets a caller in. */
+/** How callers authenticate. If several are set, one of them is enough. */
 export interface Auth {
-  /** Callers say `Authorization: Bearer <token>`. */
+  /** Callers send `Authorization: Bearer <secret>`. */
   readonly bearer?: Secrets;
-  /** Callers say `<header>: <key>`, by default `X-API-Key`. */
+  /** Callers send `<header>: <key>`, by default `X-API-Key`. */
   readonly apiKey?: ApiKeys;
-  /** Callers say `Authorization: Bearer <token>`, with a token of this issuer. */
+  /** Callers send `Authorization: Bearer <token>`, with a token of this issuer. */
   readonly jwt?: JwtAuth;
-  /** Who asks, or undefined to refuse. What it throws is a failure of the server. */
+  /** Returns the owner, or undefined to refuse the request. An error is a failure of the server. */
   readonly verify?: (request: Request) => Promise<string | undefined>;
 }
 
-/** Whether a request may pass, and as whom. */
+/** Decides whether a request may pass, and which owner it belongs to. */
 export type Guard = (request: Request, options?: GuardedRequest) => Promise<Passed>;
 
 export interface GuardedRequest {
-  /** Anyone may have it. */
+  /** The path needs no credentials. */
   readonly open?: boolean;
-  /** Who asks, if that is known from elsewhere: a session. */
+  /** The owner of the login session, if the request carries a valid cookie. */
   readonly owner?: string | undefined;
 }
 
+/** The decision of the guard. */
 export interface Passed {
   readonly owner?: string;
-  /** Unix ms: when what the caller has shown expires, if it does. */
+  /** Unix ms: when the credentials expire, if they do. */
   readonly until?: number;
-  /** The owner is the one that was known from elsewhere: the caller has shown no credentials. */
+  /** The owner comes from the login session; the request itself had no credentials. */
   readonly signedIn?: boolean;
-  /** The refusal, when there is one. */
+  /** The error response, if the request is refused. */
   readonly response?: Response;
 }
 
 export interface AuthGuardOptions {
-  /** Where callers reach this server, if not where they say. */
+  /** The address at which callers reach this server, if it differs from its own. */
   readonly publicUrl?: string;
-  /** Whether pages of another origin may ask. */
+  /** Whether pages of another origin may send requests. */
   readonly isAllowed?: (origin: string) => boolean;
-  /** Hears why tokens could not be checked, which callers are not told. */
+  /** Gets the reason why a token could not be checked, which is withheld from callers. */
   readonly onError?: (error: unknown) => void;
 }
 
 /**
- * Who may ask. Throws `invalid` for an address beyond this machine without a way to tell callers
- * apart: a server that approves actions is not opened by accident. What is `open` (a card, a health
- * check) needs no secret.
+ * Creates the guard of a server. Throws `invalid` for an address beyond this machine without `auth`,
+ * so that a server that can approve actions is not opened by accident. Requests that are `open` (a
+ * card, a health check) need no credentials.
  */
 export function createGuard(
   host: string,
@@ -68,7 +69,7 @@ export function createGuard(
   const schemes = secretSchemes(auth.bearer, auth.apiKey);
   const { verify } = auth;
   const check = auth.jwt && tokenChecker(auth.jwt);
-  // Names share one space: a token of an issuer must not name somebody who has a secret here.
+  // Owners share one namespace: the token of an issuer must not name the holder of a secret.
   const holders = new Set(schemes.flatMap(({ owners }) => owners.map(({ owner }) => owner)));
   const known = publicUrl === undefined ? undefined : new URL(publicUrl);
   const isPage = (origin: string): boolean => origin === known?.origin || isAllowed(origin);
@@ -76,7 +77,7 @@ export function createGuard(
   if (names.length === 0 && !verify && !isLoopback(host)) {
     throw new DuolaneError(
       'invalid',
-      `refusing to listen on ${host} without auth: anyone who reaches it could run the agent. Give auth.bearer (--auth bearer:@<file>), or listen on 127.0.0.1`,
+      `cannot listen on ${host} without auth: anyone who reaches it could run the agent; set auth.bearer (--auth bearer:@<file>) or listen on 127.0.0.1`,
     );
   }
   return async (request, { open = false, owner: signedIn } = {}) => {
@@ -111,14 +112,17 @@ export function createGuard(
 
 const TAKEN: TokenResult = {
   error: 'invalid_token',
-  description: 'the token is for an owner who has a secret here',
+  description: 'the token is for an owner that has a secret on this server',
 };
 
-/** What a caller's token must grant, by the name of the scheme. */
+/** The scopes that a token must grant, by the name of the scheme. */
 export const authScopes = ({ jwt }: Auth): Readonly<Record<string, readonly string[]>> =>
   jwt?.scopes ? { jwt: jwt.scopes } : {};
 
-/** What the card says about it. A `verify` function says so itself, in the card's `securitySchemes`. */
+/**
+ * The security schemes of the agent card. A server with a `verify` function sets them itself, in
+ * `card.securitySchemes`.
+ */
 export function authSchemes({
   bearer,
   apiKey,
@@ -141,8 +145,9 @@ export function authSchemes({
 }
 
 /**
- * A page of another site must not reach a server on this machine: neither by a name that it made
- * resolve to it (Host), nor by a cross-site request (Origin).
+ * Refuses requests of pages of other sites. Such a page must not reach a server on this machine:
+ * neither by a name that it resolves to 127.0.0.1 (DNS rebinding, checked by Host), nor by a
+ * cross-site request (checked by Origin).
  */
 function checkOrigin(
   request: Request,
@@ -151,47 +156,49 @@ function checkOrigin(
   isPage: (origin: string) => boolean,
 ): Response | undefined {
   const { hostname, host } = urlOf(request);
-  // A proxy may keep the name that callers know, or put its own in place of it.
+  // A proxy may keep the name that callers use, or replace it with its own.
   if (isLoopback(bound) && !isLoopback(hostname) && hostname !== known)
-    return plain(403, `Host ${hostname} is not this server`);
+    return refuse(403, `host "${hostname}" is not allowed: expected localhost or publicUrl`);
   const origin = headerOf(request, 'origin');
   if (origin !== null && isPage(origin)) return undefined;
-  // `null` and junk are origins too; they match no host.
+  // An Origin of `null` or an invalid one matches no host.
   const from = origin !== null && URL.canParse(origin) ? new URL(origin).host : '';
-  if (origin !== null && from !== host) return plain(403, `Origin ${origin} may not ask here`);
+  if (origin !== null && from !== host)
+    return refuse(403, `origin "${origin}" is not allowed; add it to the option "origins"`);
   return undefined;
 }
 
-/** Sends a client of the MCP endpoint to those who give tokens for it (RFC 9728). */
+/** Points a client of the MCP endpoint to the document that names its authorization servers (RFC 9728). */
 const tokensAt = (url: string): readonly string[] => [`resource_metadata="${url}${RESOURCE_PATH}"`];
 
 function unauthorized(names: readonly string[], more: readonly string[]): Response {
   const wanted = names.join(' or ') || 'credentials';
-  const text = `This server wants ${wanted}; its agent card says how.`;
-  return plain(401, text, { 'www-authenticate': challenge(more) });
+  const text = `This server requires ${wanted}; see securitySchemes in its agent card.`;
+  return refuse(401, text, { 'www-authenticate': challenge(more) });
 }
 
 const challenge = (parameters: readonly string[]): string =>
   `Bearer ${parameters.join(', ')}`.trimEnd();
 
-/** RFC 6750: what is wrong with the token, for a program and for a person. */
+/** The response to an invalid token, as RFC 6750 defines it. */
 function badToken(
   { error, description }: Exclude<TokenResult, { readonly owner: string }>,
   scopes: readonly string[] = [],
   more: readonly string[] = [],
 ): Response {
-  const poor = error === 'insufficient_scope';
-  const said = [
+  const lacksScope = error === 'insufficient_scope';
+  const parameters = [
     `error="${error}"`,
     `error_description="${description}"`,
-    ...(poor ? [`scope="${scopes.join(' ')}"`] : []),
+    ...(lacksScope ? [`scope="${scopes.join(' ')}"`] : []),
     ...more,
   ];
-  return plain(poor ? 403 : 401, `${description}.`, { 'www-authenticate': challenge(said) });
+  const headers = { 'www-authenticate': challenge(parameters) };
+  return refuse(lacksScope ? 403 : 401, `${description}.`, headers);
 }
 
 const unavailable = (): Response =>
-  plain(503, 'Tokens cannot be checked now; try again.', { 'retry-after': '5' });
+  refuse(503, 'The server cannot check tokens now; try again.', { 'retry-after': '5' });
 
-const plain = (status: number, text: string, more: Record<string, string> = {}): Response =>
+const refuse = (status: number, text: string, more: Record<string, string> = {}): Response =>
   new Response(`${text}\n`, { status, headers: { 'content-type': 'text/plain', ...more } });

@@ -69,7 +69,7 @@ const invalid = (description: string): unknown => [
   `Bearer error="invalid_token", error_description="${description}"`,
 ];
 
-test('a token says until when it lets its caller in, so that streams end with it', async () => {
+test('the guard returns when a token expires, so that streams end with it', async () => {
   const jwt = { issuer: issuer.url, audience: 'agent', clockSkewMs: 5000 };
   const exp = now() + 60;
   const headers = { authorization: `Bearer ${await token({ exp })}` };
@@ -83,17 +83,17 @@ test('the owner of a request is the subject of its token, or another claim', asy
   expect(await guardOf()(await token())).toBe('ada');
   const byMail = guardOf({ ownerClaim: 'email' });
   expect(await byMail(await token({ email: 'ada@example.com' }))).toBe('ada@example.com');
-  expect(await byMail(await token())).toEqual(invalid('the token does not say whose it is'));
+  expect(await byMail(await token())).toEqual(invalid('the token has no valid email'));
 });
 
-test('keys are found by the OpenID configuration, or where they are said to be', async () => {
+test('keys come from the OpenID configuration, or from the option jwks', async () => {
   await guardOf()(await token());
   expect(issuer.asked).toBe(2);
   await guardOf({ jwks: `${issuer.url}/keys` })(await token());
   expect(issuer.asked).toBe(3);
 });
 
-test('a secret and a token are two ways in; neither is none', async () => {
+test('a secret or a token is accepted, and a request without either is refused', async () => {
   const ask = guardOf();
   expect(await ask('token-of-bob')).toBe('bob');
   expect(await ask()).toEqual([401, 'Bearer']);
@@ -107,12 +107,16 @@ describe('a token is refused', () => {
     ['that has expired', 'the token has expired', () => token({ exp: now() - 60 })],
     ['without an end', 'the token has no exp', () => token({ exp: undefined as never })],
     ['of tomorrow', 'the token is not valid yet', () => token({ nbf: now() + 3600 })],
-    ['for another server', 'the token is for somebody else', () => token({ aud: 'other' })],
+    ['for another server', 'the token is for another audience', () => token({ aud: 'other' })],
     ['of another issuer', 'the token is of another issuer', () => token({ iss: 'https://x.y' })],
-    ['of a key that nobody knows', 'the token is not valid', () => token({}, { kid: 'none' })],
-    ['of a stranger', 'the token is not valid', () => token({}, { alg: 'EdDSA' }, second.secret)],
+    ['with an unknown key id', 'the token is not valid', () => token({}, { kid: 'none' })],
     [
-      'that nobody signed',
+      'signed with another key',
+      'the token is not valid',
+      () => token({}, { alg: 'EdDSA' }, second.secret),
+    ],
+    [
+      'without a signature',
       'the token is not valid',
       () =>
         new UnsecuredJWT({ iss: issuer.url, aud: 'agent', sub: 'ada', exp: now() + 60 }).encode(),
@@ -126,7 +130,7 @@ describe('a token is refused', () => {
           .sign(new TextEncoder().encode(JSON.stringify(first.public))),
     ],
     [
-      'that was changed on the way',
+      'whose claims were changed',
       'the token is not valid',
       async () => {
         const [head, , signature] = (await token()).split('.');
@@ -145,14 +149,14 @@ describe('a token is refused', () => {
   });
 });
 
-test('a clock that is a little off is forgiven', async () => {
+test('a clock may differ by clockSkewMs', async () => {
   expect(await guardOf()(await token({ exp: now() - 2, nbf: now() + 2 }))).toBe('ada');
   expect(await guardOf({ clockSkewMs: 0 })(await token({ exp: now() - 2 }))).toEqual(
     invalid('the token has expired'),
   );
 });
 
-test('a new key of the issuer is taken, and unknown ones do not make us ask too often', async () => {
+test('a new key of the issuer is accepted, and unknown keys do not cause a request each time', async () => {
   const eager = guardOf();
   const patient = guardOf({ cooldownMs: 60_000 });
   for (const ask of [eager, patient]) expect(await ask(await token())).toBe('ada');
@@ -165,17 +169,17 @@ test('a new key of the issuer is taken, and unknown ones do not make us ask too 
   expect(issuer.asked).toBe(asked);
 });
 
-test('a token must grant what is asked for', async () => {
+test('a token must grant the required scopes', async () => {
   const ask = guardOf({ scopes: ['agent:run', 'agent:read'] });
   expect(await ask(await token({ scope: 'agent:read x agent:run' }))).toBe('ada');
   expect(await ask(await token({ scp: ['agent:run', 'agent:read'] }))).toBe('ada');
   expect(await ask(await token({ scope: 'agent:read' }))).toEqual([
     403,
-    'Bearer error="insufficient_scope", error_description="the token does not grant enough", scope="agent:run agent:read"',
+    'Bearer error="insufficient_scope", error_description="the token lacks a required scope", scope="agent:run agent:read"',
   ]);
 });
 
-test('an issuer that is down is no fault of the token', async () => {
+test('a token is not called invalid while its issuer is down', async () => {
   issuer.broken = true;
   for (const more of [{}, { jwks: `${issuer.url}/keys` }]) {
     const ask = guardOf(more);
@@ -200,8 +204,8 @@ test('a token cannot name the holder of a configured secret, nor an owner that a
   const ask = guardOf();
   expect(await ask('token-of-bob')).toBe('bob');
   expect(await ask(await token({ sub: 'bob' }))).toEqual(
-    invalid('the token is for an owner who has a secret here'),
+    invalid('the token is for an owner that has a secret on this server'),
   );
   for (const sub of ['ada\nbob', 'ada\u0000', 'x'.repeat(513)])
-    expect(await ask(await token({ sub }))).toEqual(invalid('the token does not say whose it is'));
+    expect(await ask(await token({ sub }))).toEqual(invalid('the token has no valid sub'));
 });

@@ -1,39 +1,39 @@
 import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { DuolaneError } from '../../errors.ts';
-import { isObject } from '../../json.ts';
+import { asObject } from '../../json.ts';
 import { isLoopback } from './loopback.ts';
 import { isOwner } from './shared-secrets.ts';
 
-/** Tokens of an authorization server (OAuth 2, OpenID Connect), checked here against its public keys. */
+/** Tokens of an authorization server (OAuth 2, OpenID Connect), verified with its public keys. */
 export interface JwtAuth {
-  /** Who signs: exactly the `iss` of its tokens. */
+  /** The issuer: exactly the `iss` of its tokens. */
   readonly issuer: string;
-  /** Whom a token must be for: this, or one of these, in its `aud`. */
+  /** The audience: the `aud` of a token must be this, or contain one of these. */
   readonly audience: string | readonly string[];
-  /** Where the issuer's keys are (JWKS). By default its OpenID configuration says. */
+  /** The address of the issuer's keys (JWKS). By default it comes from its OpenID configuration. */
   readonly jwks?: string;
-  /** What a token may be signed with; never `none`, never a shared secret. */
+  /** The accepted signature algorithms; never `none`, never one with a shared secret. */
   readonly algorithms?: readonly string[];
-  /** How far the issuer's clock may be off. */
+  /** How far the issuer's clock may differ. 30 s by default. */
   readonly clockSkewMs?: number;
-  /** What a token must grant, each of them. */
+  /** The scopes that a token must grant, all of them. */
   readonly scopes?: readonly string[];
-  /** The claim that says whose token it is. */
+  /** The claim that names the owner; `sub` by default. */
   readonly ownerClaim?: string;
-  /** Keys that nobody knows make the server read the JWKS again, but not more often than this. */
+  /** An unknown key makes the server read the JWKS again, at most once per this time. 30 s by default. */
   readonly cooldownMs?: number;
 }
 
-/** Whose token it is, or what is wrong with it, in the words of RFC 6750. */
+/** The owner of a token, or its error as RFC 6750 names it. */
 export type TokenResult =
   | {
       readonly owner: string;
-      /** Unix ms: from then on it is refused. */
+      /** Unix ms: from then on the token is refused. */
       readonly until: number;
     }
   | { readonly error: 'invalid_token' | 'insufficient_scope'; readonly description: string };
 
-/** Throws `network` when the issuer's keys cannot be read: that says nothing about the token. */
+/** Checks a token. Throws `network` if the issuer's keys cannot be read: the token may still be valid. */
 export type CheckToken = (token: string) => Promise<TokenResult>;
 
 const ALGORITHMS = 'ES256 ES384 ES512 EdDSA Ed25519 PS256 PS384 PS512 RS256 RS384 RS512'.split(' ');
@@ -43,7 +43,10 @@ const FETCH_MS = 5000;
 export const openIdUrl = (issuer: string): string =>
   `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
 
-/** Reads nothing before the first token. Throws `invalid` for keys that a stranger could replace on the way. */
+/**
+ * Creates the check of tokens; it reads the keys with the first token. Throws `invalid` for keys over
+ * http, which anyone on the network path could replace.
+ */
 export function tokenChecker({
   issuer,
   audience,
@@ -57,7 +60,10 @@ export function tokenChecker({
   checkUrl(jwks ?? issuer);
   const weak = algorithms.find((each) => !ALGORITHMS.includes(each));
   if (weak !== undefined)
-    throw new DuolaneError('invalid', `auth.jwt.algorithms: ${weak} is no public-key signature`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid auth.jwt.algorithms "${weak}": expected ${ALGORITHMS.join(', ')}`,
+    );
 
   const open = async (): Promise<JWTVerifyGetKey> => {
     const { createRemoteJWKSet } = await import('jose');
@@ -78,7 +84,7 @@ export function tokenChecker({
   };
 
   return async (token) => {
-    // Not a signed token at all: no reason to ask anybody for keys.
+    // Not a signed token, so there is no reason to fetch keys.
     if (token.split('.').length !== 3) return INVALID;
     const { jwtVerify, errors } = await import('jose');
     let payload: JWTPayload;
@@ -97,50 +103,54 @@ export function tokenChecker({
         reason,
       } = error as Partial<Record<'code' | 'claim' | 'reason', string>>;
       if (!(error instanceof errors.JOSEError) || UNREADABLE.has(String(code)))
-        throw new DuolaneError('network', `the keys of ${issuer} cannot be read`, { cause: error });
+        throw new DuolaneError('network', `cannot read the keys of ${issuer}`, { cause: error });
       const missing = reason === 'missing' && `the token has no ${claim}`;
-      const description = missing || WORDS[claim];
+      const description = missing || DESCRIPTIONS[claim];
       return description === undefined ? INVALID : { error: 'invalid_token', description };
     }
     const owner = payload[ownerClaim];
     if (typeof owner !== 'string' || !isOwner(owner))
-      return { error: 'invalid_token', description: 'the token does not say whose it is' };
+      return { error: 'invalid_token', description: `the token has no valid ${ownerClaim}` };
     const granted = scopesOf(payload);
     if (scopes.every((scope) => granted.includes(scope)))
       return { owner, until: Number(payload.exp) * 1000 + clockSkewMs };
-    return { error: 'insufficient_scope', description: 'the token does not grant enough' };
+    return { error: 'insufficient_scope', description: 'the token lacks a required scope' };
   };
 }
 
 const INVALID: TokenResult = { error: 'invalid_token', description: 'the token is not valid' };
 
-/** What jose calls a key set that it could not get or read. */
+/** The codes of jose for a key set that it could not fetch or parse. */
 const UNREADABLE: ReadonlySet<string> = new Set([
   'ERR_JOSE_GENERIC',
   'ERR_JWKS_INVALID',
   'ERR_JWKS_TIMEOUT',
 ]);
 
-const WORDS: Readonly<Record<string, string>> = {
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
   exp: 'the token has expired',
   nbf: 'the token is not valid yet',
   iss: 'the token is of another issuer',
-  aud: 'the token is for somebody else',
+  aud: 'the token is for another audience',
 };
 
-/** A text with spaces between (RFC 9068), or a list, as some issuers have it under `scp`. */
+/** The scopes of a token: separated by spaces (RFC 9068), or an array in `scp`, as some issuers send. */
 function scopesOf({ scope, scp = scope }: JWTPayload): readonly unknown[] {
   if (typeof scp === 'string') return scp.split(' ');
   return Array.isArray(scp) ? scp : [];
 }
 
+/** Reads the address of the keys from the issuer's OpenID configuration. */
 async function discover(issuer: string): Promise<string> {
   const url = openIdUrl(issuer);
   const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(FETCH_MS) });
-  const said: unknown = response.ok ? await response.json() : undefined;
-  const { issuer: name, jwks_uri: jwks } = isObject(said) ? said : {};
+  const configuration: unknown = response.ok ? await response.json() : undefined;
+  const { issuer: name, jwks_uri: jwks } = asObject(configuration);
   if (name !== issuer || typeof jwks !== 'string')
-    throw new DuolaneError('network', `${url} is no OpenID configuration of ${issuer}`);
+    throw new DuolaneError(
+      'network',
+      `${url} did not return the OpenID configuration of ${issuer}: expected its issuer and jwks_uri`,
+    );
   checkUrl(jwks);
   return jwks;
 }
@@ -148,5 +158,5 @@ async function discover(issuer: string): Promise<string> {
 function checkUrl(url: string): void {
   const { protocol = '', hostname = '' } = URL.canParse(url) ? new URL(url) : {};
   if (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))) return;
-  throw new DuolaneError('invalid', `auth.jwt: ${url} must be an https address`);
+  throw new DuolaneError('invalid', `invalid address "${url}" in auth.jwt: expected https`);
 }

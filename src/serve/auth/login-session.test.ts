@@ -23,7 +23,7 @@ async function issued(sessions: ReturnType<typeof createSessions>, owner: string
 const valueOf = (setCookie: string): string => setCookie.split(';')[0] ?? '';
 
 describe('a session', () => {
-  test('says who asks, on every replica with the same secrets, until it runs out', async () => {
+  test('identifies its owner on every replica with the same secrets, until it expires', async () => {
     let now = 1_000_000;
     const open = (auth: Auth): ReturnType<typeof createSessions> =>
       createSessions(auth, { now: () => now });
@@ -36,13 +36,13 @@ describe('a session', () => {
     expect(await open({ bearer: SECRETS }).ownerOf(ask)).toBeUndefined();
   });
 
-  test('never outlives the token that was shown', async () => {
+  test('never outlives the token of the sign-in', async () => {
     const claims = Buffer.from(JSON.stringify({ exp: 1_060 })).toString('base64url');
     const sessions = createSessions({ verify: async () => 'ada' }, { now: () => 1_000_000 });
     expect(await issued(sessions, 'ada', `e30.${claims}.sig`)).toContain('Max-Age=60;');
   });
 
-  test('that was tampered with is nobody', async () => {
+  test('is invalid after its cookie was changed', async () => {
     const sessions = createSessions({ bearer: SECRETS });
     const [name, value = ''] = valueOf(await issued(sessions, 'ada')).split('=');
     const [claim = '', signature = ''] = value.split('.');
@@ -75,7 +75,7 @@ describe('a session', () => {
   });
 });
 
-test('a list of revocations that is full ends every older session, so none comes back', async () => {
+test('a full list of revocations ends every older session, so that no revoked one is valid', async () => {
   let now = 0;
   const revocations = memoryRevocations(() => now, 2);
   await revocations.revoke('a', 10);
@@ -105,7 +105,7 @@ describe('the cookie of a server', () => {
     expect([again.status, cookieOf(again)]).toEqual([401, '']);
   });
 
-  test('is worth nothing after the sign-out, also for a copy of it', async () => {
+  test('is invalid after the sign-out, and so is a copy of it', async () => {
     await using served = await serve(agent, { log: memoryLog(), auth: { bearer: SECRETS } });
     const headers = { cookie: valueOf(cookieOf(await signIn(served.url, secret))) };
     const other = { cookie: valueOf(cookieOf(await signIn(served.url, secret))) };
@@ -114,7 +114,7 @@ describe('the cookie of a server', () => {
     expect(await tasks(served.url, other)).toBe(200);
   });
 
-  test('is for https and this host alone where callers come over https', async () => {
+  test('is limited to https and this host if callers use https', async () => {
     await using served = await serve(agent, {
       log: memoryLog(),
       auth: { bearer: SECRETS },
@@ -127,7 +127,7 @@ describe('the cookie of a server', () => {
     expect(await tasks(served.url, { cookie: renamed })).toBe(401);
   });
 
-  test('is short where other replicas do not hear of a sign-out, unless they are told', async () => {
+  test('has a short life with several replicas, unless they share revocations', async () => {
     const log = Object.assign(memoryLog(), { replicas: async () => [] });
     const auth = { bearer: SECRETS };
     await using short = await serve(agent, { log, auth });
@@ -148,7 +148,7 @@ describe('the cookie of a server', () => {
     expect(await tasks(second.url, headers)).toBe(401);
   });
 
-  test('lets nobody in while revocations cannot be read', async () => {
+  test('is refused while revocations cannot be read', async () => {
     const isRevoked = async (): Promise<never> => {
       throw new Error('redis://10.0.0.7 is down');
     };
@@ -160,7 +160,7 @@ describe('the cookie of a server', () => {
     expect(await tasks(served.url, headers)).toBe(500);
   });
 
-  test('is given for a token until its end, not beyond', async () => {
+  test('expires with the token of the sign-in', async () => {
     const claims = Buffer.from(JSON.stringify({ exp: 999 })).toString('base64url');
     const sessions = createSessions({ verify: async () => 'ada' }, { now: () => 1_000_000 });
     expect(await issued(sessions, 'ada', `e30.${claims}.sig`)).toBe('');
@@ -171,7 +171,7 @@ describe('the cookie of a server', () => {
   });
 });
 
-test('the page is open, its data is not; with a cookie it is, also for a stream and a download', async () => {
+test('the page needs no credentials, its data needs a cookie, also for a stream and a download', async () => {
   const agent = async function* () {
     yield { type: 'text.delta', id: 't', delta: 'done' } as const;
   };
@@ -211,7 +211,7 @@ const talks: Agent = async function* (_turn, { signal }) {
   await new Promise((resolve) => signal.addEventListener('abort', resolve));
 };
 
-test('the sign-out ends the streams of the session, and no others', async () => {
+test('a sign-out ends the streams of its session, and no others', async () => {
   const auth = { bearer: SECRETS };
   await using served = await serve(talks, { log: memoryLog(), graceMs: 10, auth, audit: false });
   const secret = { authorization: 'Bearer alpha' };

@@ -8,42 +8,45 @@ import { memoryRevocations, type Revocations } from './session-revocations.ts';
 import { statusResponse, type HttpRoute } from '../router.ts';
 import { bearerOf, readApiKeys, secretSchemes } from './shared-secrets.ts';
 
-/** How browsers stay signed in. */
+/** How browsers stay signed in to the page. */
 export interface LoginSessionOptions {
   /**
-   * How long a sign-in lasts at most: 12 hours by default, 1 hour where replicas share the log and
-   * no `revocations` are given. Never longer than the token that was shown.
+   * How long a sign-in lasts at most: 12 hours by default, 1 hour if replicas share the log and no
+   * `revocations` are given. Never longer than the token that was used to sign in.
    */
   readonly lifeMs?: number;
   /**
-   * Signs the cookies, together with the secrets of `auth`. Give it to several replicas that check
-   * tokens of an issuer or use `verify`; otherwise such a session is known to one process only.
+   * Signs the cookies, together with the secrets of `auth`. Set it for replicas that check tokens of
+   * an issuer or use `verify`; otherwise such a session is valid in one process only.
    */
   readonly key?: string;
-  /** Where sign-outs are kept, such as in a database that all replicas ask. By default in this process. */
+  /** Where sign-outs are stored, such as a database of all replicas. By default in this process. */
   readonly revocations?: Revocations;
 }
 
-/** Who a browser is, after it has shown its secret once: an EventSource and a link cannot show it again. */
+/**
+ * Signed-in browsers. A browser sends its secret once and gets a cookie: an EventSource and a download
+ * link cannot send headers.
+ */
 export interface LoginSessions {
-  /** Whose cookie the request carries, if it is ours, has not expired and was not revoked. */
+  /** The owner of the request's cookie, if its signature is valid and it has not expired or been revoked. */
   ownerOf(request: Request): Promise<string | undefined>;
   /**
-   * `POST /api/session` with the secret gives the cookie, `DELETE` revokes it, `GET` tells anyone how
-   * to sign in. The guard must not take a cookie for the `POST`: it would renew itself for ever.
+   * `POST /api/session` with the secret sets the cookie, `DELETE` revokes it, `GET` returns how to
+   * sign in. The guard must not accept a cookie for the `POST`: it would renew itself forever.
    */
   readonly routes: readonly HttpRoute[];
 }
 
 export interface CreateSessionsOptions extends LoginSessionOptions {
-  /** Callers come over https, so the cookie is `Secure` and bound to this host. */
+  /** Callers use https, so the cookie is `Secure` and bound to this host. */
   readonly https?: boolean;
-  /** Who may see what concerns all callers. */
+  /** Which owners may read what concerns all callers. */
   readonly isOperator?: IsOperator;
   /** Other processes accept the cookies of this one. */
   readonly shared?: boolean;
   readonly now?: () => number;
-  /** A sign-in or a sign-out, for the audit log; what it throws refuses a sign-in. */
+  /** Called for a sign-in or a sign-out, for the audit log. If it throws, the sign-in is refused. */
   readonly onChange?: (
     kind: 'sign-in' | 'sign-out',
     owner: string,
@@ -56,8 +59,8 @@ const COOKIE = 'duolane-session';
 const LIFE_MS = 12 * 60 * 60 * 1000;
 const SHARED_LIFE_MS = 60 * 60 * 1000;
 
-/** What a cookie says, signed. */
-interface Claim {
+/** The signed content of a cookie. */
+interface CookieClaims {
   readonly owner: string;
   readonly until: number;
   readonly since: number;
@@ -65,13 +68,14 @@ interface Claim {
 }
 
 /**
- * Sessions as signed cookies: each says who, since when and until when, and has an id that can be
- * revoked. The key comes from the secrets, so replicas that share them share sessions, a restart
- * ends none, and a changed secret ends all. With tokens of an issuer or a `verify` function, the key
- * comes from `key`; without that, sessions last as long as this process.
+ * Creates login sessions as signed cookies. A cookie holds the owner, its start, its end, and an id
+ * that can be revoked. The signing key is derived from the secrets: replicas with the same secrets
+ * accept each other's cookies, a restart ends no session, and a changed secret ends all. With tokens
+ * of an issuer or a `verify` function the key comes from `key`; without it, sessions end with this
+ * process.
  *
- * No script can read the cookie and no other site can make the browser send it (`SameSite=Strict`);
- * the guard checks the origin besides.
+ * No script can read the cookie (`HttpOnly`), and no other site can make the browser send it
+ * (`SameSite=Strict`); the guard checks the origin as well.
  */
 export function createSessions(
   auth: Auth = {},
@@ -89,14 +93,17 @@ export function createSessions(
   const holders = new Set(
     secretSchemes(bearer, apiKey).flatMap(({ owners }) => owners.map(({ owner }) => owner)),
   );
-  // Owners whose names an issuer or `verify` gives have no secret here. The holders of the secrets could
-  // make the key themselves if it came from those alone, and sign a cookie in the name of any of them.
+  // Owners that come from an issuer or `verify` have no secret on this server. If the key came from the
+  // secrets alone, their holders could compute it and sign a cookie in the name of such an owner.
   const isOpen = auth.jwt !== undefined || auth.verify !== undefined;
   const isRandom = isOpen
     ? options.key === undefined
     : holders.size === 0 && options.key === undefined;
   let key: Buffer | undefined;
-  /** Slow on purpose, so that the holder of a cookie cannot find the secret by trying; made when first needed. */
+  /**
+   * Derives the key with scrypt, which is slow on purpose: the holder of a cookie must not be able to
+   * guess the secret by trying. Called on first use.
+   */
   const makeKey = (): Buffer =>
     isRandom ? randomBytes(32) : scryptSync(JSON.stringify(known), 'duolane session 2', 32);
   const sign = (text: string): Buffer =>
@@ -106,7 +113,7 @@ export function createSessions(
 
   const issue = (owner: string, forMs: number): string => {
     const since = now();
-    const claim: Claim = {
+    const claim: CookieClaims = {
       owner,
       since,
       until: since + forMs,
@@ -115,17 +122,18 @@ export function createSessions(
     const text = Buffer.from(JSON.stringify(claim)).toString('base64url');
     return `${text}.${sign(text).toString('base64url')}`;
   };
-  const read = (cookie: string): Claim | undefined => {
+  const read = (cookie: string): CookieClaims | undefined => {
     const [text = '', signature = ''] = cookie.split('.');
     const given = Buffer.from(signature, 'base64url');
     const expected = sign(text);
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
-    const claim = JSON.parse(Buffer.from(text, 'base64url').toString()) as Claim;
-    // The holder of the only secret can make the key, but gets no tasks of an owner of former times.
+    const claim = JSON.parse(Buffer.from(text, 'base64url').toString()) as CookieClaims;
+    // The holder of the only secret can compute the key. This keeps that holder from signing a cookie
+    // for an owner that was configured earlier and still has tasks.
     if (!isOpen && !holders.has(claim.owner)) return undefined;
     return claim.until > now() ? claim : undefined;
   };
-  const claimOf = async (request: Request): Promise<Claim | undefined> => {
+  const claimOf = async (request: Request): Promise<CookieClaims | undefined> => {
     const cookies = headerOf(request, 'cookie')?.split(';') ?? [];
     const ours = cookies.map((each) => each.trim()).find((each) => each.startsWith(`${name}=`));
     const claim = ours === undefined ? undefined : read(ours.slice(name.length + 1));
@@ -156,16 +164,16 @@ export function createSessions(
         method: 'POST',
         path: SESSION_PATH,
         async handle({ owner, request }) {
-          if (owner === undefined) return answer(); // a server without auth has nothing to remember
+          if (owner === undefined) return noContent(); // a server without auth needs no cookie
           const expiryMs = tokenExpiry(bearerOf(request.headers)) * 1000;
           const lifeS = Math.floor(Math.min(lifeMs, expiryMs - now()) / 1000);
-          // The guard accepts a token for some seconds after its end, since clocks differ.
+          // The guard accepts a token for some seconds after its end (`clockSkewMs`).
           if (lifeS < 1) {
             await onChange?.('sign-in', owner, 'refused');
             return statusResponse(401, 'the token has expired');
           }
           await onChange?.('sign-in', owner, 'done');
-          return answer(cookie(issue(owner, lifeS * 1000), lifeS));
+          return noContent(cookie(issue(owner, lifeS * 1000), lifeS));
         },
       },
       {
@@ -177,7 +185,7 @@ export function createSessions(
             await revocations.revoke(claim.id, claim.until);
             await onChange?.('sign-out', claim.owner, 'done');
           }
-          return answer(cookie('', 0));
+          return noContent(cookie('', 0));
         },
       },
     ],
@@ -188,11 +196,11 @@ function readLife(lifeMs: number | undefined): number | undefined {
   if (lifeMs === undefined || (Number.isFinite(lifeMs) && lifeMs >= 1000)) return lifeMs;
   throw new DuolaneError(
     'invalid',
-    `invalid session.lifeMs ${lifeMs}: expected a number of ms, 1000 or more`,
+    `invalid session.lifeMs "${lifeMs}": expected a number of ms, 1000 or more`,
   );
 }
 
-const answer = (setCookie?: string): Response =>
+const noContent = (setCookie?: string): Response =>
   new Response(null, {
     status: 204,
     headers: {
@@ -202,8 +210,8 @@ const answer = (setCookie?: string): Response =>
   });
 
 /**
- * When a token that the guard has checked expires, in seconds of Unix time; a plain secret never
- * does. Read without a check of its own, which is safe: the result only shortens a session.
+ * When a token that the guard has accepted expires, in seconds of Unix time; a secret never expires.
+ * The signature is not checked again, which is safe: the result can only shorten a session.
  */
 function tokenExpiry(token = ''): number {
   try {
@@ -211,7 +219,7 @@ function tokenExpiry(token = ''): number {
     const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { exp?: unknown };
     return typeof exp === 'number' ? exp : Infinity;
   } catch {
-    // A token that is not a JWT has no end of its own.
+    // A token that is not a JWT does not expire.
     return Infinity;
   }
 }

@@ -24,7 +24,7 @@ async function statuses(
 }
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-describe('metrics and replicas are for operators alone', () => {
+describe('only operators read metrics and replicas', () => {
   const two = { bearer: { ada: 'alpha', bob: 'beta' } };
   const verify = async ({ headers }: Request): Promise<string | undefined> =>
     headers.get('x-user') ?? undefined;
@@ -46,7 +46,7 @@ describe('metrics and replicas are for operators alone', () => {
 
   test.each([
     [{ bearer: { ada: 'alpha' } }, ['bob'], 'unknown operator "bob"; available: ada'],
-    [undefined, ['ada'], 'operators need auth'],
+    [undefined, ['ada'], 'option "operators" needs "auth"'],
   ])('%j with the operators %j is refused', async (auth, operators, message) => {
     await expect(statuses(auth, operators, {})).rejects.toThrow(message);
   });

@@ -3,13 +3,14 @@ import type { Auth } from './guard.ts';
 import type { HttpRoute } from '../router.ts';
 import { secretSchemes } from './shared-secrets.ts';
 
-/** Whether a caller may see what concerns the server and all its callers: metrics, replicas, the audit log. */
+/** Whether a caller may read what concerns all callers: metrics, replicas, the audit log. */
 export type IsOperator = (owner: string | undefined) => boolean;
 
 /**
- * Without `auth` every caller is an operator: the server listens on this machine only. With `auth`
- * those are who are named. If none is named, a server with a single secret has its holder as the
- * operator, and any other server has none. Throws `invalid` for a name that no caller can have.
+ * Decides which callers are operators. Without `auth` every caller is one, since the server listens
+ * on this machine only. With `auth` the option names them; by default the holder of the secret is the
+ * operator if the server has a single secret, and any other server has none. Throws `invalid` for a
+ * name that no caller can have.
  */
 export function createOperators(
   auth: Auth = {},
@@ -21,7 +22,10 @@ export function createOperators(
   const isOpen = auth.jwt !== undefined || auth.verify !== undefined;
   if (known.length === 0 && !isOpen) {
     if (operators !== undefined)
-      throw new DuolaneError('invalid', 'operators need auth: without it every caller is the same');
+      throw new DuolaneError(
+        'invalid',
+        'option "operators" needs "auth"; without it all callers are one owner',
+      );
     return () => true;
   }
   const unknown = operators?.find((name) => !known.includes(name));
@@ -34,7 +38,7 @@ export function createOperators(
   return (owner) => owner !== undefined && names.has(owner);
 }
 
-/** The route, for operators alone. */
+/** Wraps a route so that callers who are not operators get 403. */
 export const forOperators = (route: HttpRoute, isOperator: IsOperator): HttpRoute => ({
   ...route,
   handle: (call) =>

@@ -43,7 +43,7 @@ async function serveTools(issuer: string, more: { publicUrl?: string } = {}): Pr
   return serve(async function* () {}, { log: memoryLog(), auth: { jwt }, tools, ...more });
 }
 
-test('a client of the MCP endpoint finds its way to a token by itself', async () => {
+test('a client of the MCP endpoint finds the issuer of its tokens', async () => {
   const issuer = await issuerOf('agent');
   await using served = await serveTools(issuer);
   await using source = await dialHttp({
@@ -54,7 +54,7 @@ test('a client of the MCP endpoint finds its way to a token by itself', async ()
   expect(result).toMatchObject({ result: { content: [{ text: 'hello' }] } });
 });
 
-test('the refusal names the document, at the address that callers know', async () => {
+test('the 401 response names the document at the public address', async () => {
   const issuer = await issuerOf('agent');
   await using served = await serveTools(issuer, { publicUrl: 'https://agents.example' });
   const refused = await fetch(`${served.url}/mcp`, { method: 'POST', body: '{}' });

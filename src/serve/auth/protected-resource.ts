@@ -1,10 +1,10 @@
 import type { JwtAuth } from './jwt.ts';
 import type { HttpRoute } from '../router.ts';
 
-/** Where the MCP endpoint says who gives tokens for it (RFC 9728). */
+/** The path of the document that names the authorization servers of the MCP endpoint (RFC 9728). */
 export const RESOURCE_PATH = '/.well-known/oauth-protected-resource/mcp';
 
-/** Anyone may read it: a client without a token is sent here to find out where to get one. */
+/** Serves that document without credentials: a client without a token finds its issuer here. */
 export const resourceRoute = (url: string, { issuer, scopes }: JwtAuth): HttpRoute => ({
   method: 'GET',
   path: RESOURCE_PATH,

@@ -1,17 +1,17 @@
-/** Sessions that were ended before their time. */
+/** A list of login sessions that ended before they expired. */
 export interface Revocations {
-  /** `until`: when the session would have expired (Unix ms); the entry may be forgotten then. */
+  /** `until` is when the session would have expired (Unix ms); the entry may be dropped then. */
   revoke(id: string, until: number): Promise<void> | void;
-  /** `since`: when the session began (Unix ms). What it throws refuses the request. */
+  /** `since` is when the session began (Unix ms). If it throws, the request is refused. */
   isRevoked(id: string, since: number): Promise<boolean> | boolean;
 }
 
 const MAX_REVOKED = 10_000;
 
 /**
- * Revocations in the memory of this process. The list has a limit. When it is full, every session that
- * began before that moment counts as revoked: more people sign in again than necessary, but no
- * revoked session comes back.
+ * Keeps revocations in the memory of this process, with a limit. When the list is full, every session
+ * that began before that moment counts as revoked: more people sign in again than necessary, but no
+ * revoked session becomes valid again.
  */
 export function memoryRevocations(
   now: () => number = Date.now,

@@ -1,13 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 
-/** Secrets by the name of who holds them; a single one is for a single owner, named after the scheme. */
+/** Secrets by owner. A single secret belongs to one owner, named after the scheme (`bearer`). */
 export type Secrets = string | Readonly<Record<string, string>>;
 
-/** Keys in a header of their own: `X-API-Key`, or the one that is named. */
+/** API keys in the header `X-API-Key`, or in the one that is named. */
 export type ApiKeys = Secrets | { readonly header: string; readonly keys: Secrets };
 
-/** One way to show a secret, and who may. */
+/** One way to send a secret, and the owners that have one. */
 export interface SecretScheme {
   readonly name: string;
   readonly owners: readonly { readonly owner: string; readonly hash: Buffer }[];
@@ -16,14 +16,14 @@ export interface SecretScheme {
 
 const MAX_OWNER_CHARS = 512;
 
-/** Whether a store can keep the name apart from others: control characters separate what it joins. */
+/** Whether a name is valid for an owner. Stores join keys with control characters, so it has none. */
 export const isOwner = (name: string): boolean =>
   name !== '' &&
   name.length <= MAX_OWNER_CHARS &&
   // oxlint-disable-next-line no-control-regex
   !/[\u0000-\u001f\u007f]/.test(name);
 
-/** The name; throws `invalid` for one that is not. */
+/** Returns the name; throws `invalid` if it is not valid for an owner. */
 export function checkOwner(name: string): string {
   if (isOwner(name)) return name;
   const shown = JSON.stringify(name.slice(0, 40));
@@ -33,7 +33,7 @@ export function checkOwner(name: string): string {
   );
 }
 
-/** Throws `invalid` for a secret that is empty. */
+/** The schemes that are configured. Throws `invalid` for an empty secret. */
 export function secretSchemes(
   bearer: Secrets | undefined,
   apiKey: ApiKeys | undefined,
@@ -50,9 +50,11 @@ export function secretSchemes(
   return schemes.filter((scheme) => scheme.owners.length > 0);
 }
 
+/** The token of `Authorization: Bearer <token>`. */
 export const bearerOf = (headers: Headers): string | undefined =>
   /^Bearer (.+)$/i.exec(headers.get('authorization') ?? '')?.[1];
 
+/** The header and the keys of the option `apiKey`, in either of its forms. */
 export function readApiKeys(given: ApiKeys | undefined): {
   readonly header: string;
   readonly keys?: Secrets;
@@ -64,12 +66,12 @@ export function readApiKeys(given: ApiKeys | undefined): {
     : { header: 'x-api-key', keys: given as Secrets };
 }
 
-/** Who holds the secret that was shown. */
+/** The owner of the secret in the headers. */
 export function ownerOf(headers: Headers, schemes: readonly SecretScheme[]): string | undefined {
   for (const { owners: known, read } of schemes) {
     const given = read(headers);
     if (given === undefined) continue;
-    // Hashes are compared, all of them, so that neither length nor place shows in the time it takes.
+    // Compare hashes, and all of them, so that the time reveals neither the length nor the position.
     const digest = hash(given);
     const found = known.filter(({ hash: secret }) => timingSafeEqual(secret, digest));
     if (found[0]) return found[0].owner;
@@ -80,7 +82,11 @@ export function ownerOf(headers: Headers, schemes: readonly SecretScheme[]): str
 function owners(name: string, secrets: Secrets | undefined): SecretScheme['owners'] {
   const named = typeof secrets === 'string' ? { [name]: secrets } : (secrets ?? {});
   return Object.entries(named).map(([owner, secret]) => {
-    if (secret === '') throw new DuolaneError('invalid', `the ${name} secret of ${owner} is empty`);
+    if (secret === '')
+      throw new DuolaneError(
+        'invalid',
+        `invalid ${name} secret of "${owner}": expected a text that is not empty`,
+      );
     return { owner: checkOwner(owner), hash: hash(secret) };
   });
 }

@@ -1,57 +1,59 @@
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 
-/** A stream whose caller was let in for a time: by a session that may be ended, or by a token that expires. */
-export interface HeldStream {
+/** A stream whose credentials can end: a login session that may be signed out, or a token. */
+export interface TrackedStream {
   readonly owner: string | undefined;
-  /** Whether the caller would still be let in. What it rejects with ends the stream: the next request says why. */
+  /** Whether the credentials are still valid. A rejection ends the stream; the next request fails too. */
   readonly mayGoOn: () => Promise<boolean>;
   readonly end: () => void;
 }
 
-/** Ends the streams of callers who may no longer ask. A client that is let in again resumes by its last id. */
+/** Ends streams whose credentials have ended. A client that signs in again resumes by its last id. */
 export interface StreamRights extends AsyncDisposable {
-  /** Returns what to call when the stream has ended by itself. */
-  hold(stream: HeldStream): () => void;
-  /** Looks at those of the owner now; resolves when those are ended that must be. */
-  look(owner: string | undefined): Promise<void>;
+  /** Tracks a stream; call the returned function when the stream has ended. */
+  track(stream: TrackedStream): () => void;
+  /** Checks the streams of one owner now; resolves when those without valid credentials have ended. */
+  check(owner: string | undefined): Promise<void>;
 }
 
-/** How long a stream may outlive its rights where no one says when they end, as with a sign-out elsewhere. */
+/** How often all streams are checked: the delay after a sign-out at another replica. */
 const EVERY_MS = 15_000;
 
+/** Tracks no streams yet. Its timer runs only while there are streams. */
 export function createStreamRights(everyMs: number = EVERY_MS): StreamRights {
-  const held = new Set<HeldStream>();
+  const tracked = new Set<TrackedStream>();
   let timer: NodeJS.Timeout | undefined;
-  const look = async (streams: readonly HeldStream[]): Promise<void> => {
+  const check = async (streams: readonly TrackedStream[]): Promise<void> => {
     await Promise.all(
       streams.map(async (stream) => {
-        // What failed is said to the next request of the caller, which asks the same.
+        // The next request of the caller repeats the check and gets its failure.
         if (await stream.mayGoOn().catch(() => false)) return;
-        if (held.delete(stream)) stream.end();
+        if (tracked.delete(stream)) stream.end();
       }),
     );
   };
   const wait = (): void => {
     timer = setTimeout(() => {
-      look([...held])
+      check([...tracked])
         .catch(reportUnexpected)
         .finally(() => {
-          if (timer && held.size > 0) wait();
+          if (timer && tracked.size > 0) wait();
           else timer = undefined;
         });
     }, everyMs).unref();
   };
   return {
-    // Of one owner alone: who signs in and out all the time must not cost what all streams cost.
-    look: (owner) => look([...held].filter((stream) => stream.owner === owner)),
-    hold(stream) {
-      held.add(stream);
+    // Only those of one owner: a caller that signs in and out in a loop must not cause the cost of
+    // checking all streams each time.
+    check: (owner) => check([...tracked].filter((stream) => stream.owner === owner)),
+    track(stream) {
+      tracked.add(stream);
       if (!timer) wait();
-      return () => void held.delete(stream);
+      return () => void tracked.delete(stream);
     },
     [Symbol.asyncDispose]: disposeOnce(async () => {
-      held.clear();
+      tracked.clear();
       clearTimeout(timer);
       timer = undefined;
     }),

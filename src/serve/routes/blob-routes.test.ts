@@ -28,7 +28,7 @@ const ask = (
     owner,
   );
 
-test('a blob is given whole, to keep and not to run', async () => {
+test('a blob is sent complete, as an attachment that the browser does not run', async () => {
   const response = await ask();
   expect(response.status).toBe(200);
   expect(await response.text()).toBe(TEXT);
@@ -48,10 +48,10 @@ test.each([
   ['bytes=-2', 'ij', 'bytes 8-9/10'],
   ['bytes=-99', TEXT, 'bytes 0-9/10'],
   ['bytes=8-99', 'ij', 'bytes 8-9/10'],
-])('%s gives %s', async (range, text, said) => {
+])('%s gives %s', async (range, text, contentRange) => {
   const response = await ask({ range });
   expect([response.status, await response.text()]).toEqual([206, text]);
-  expect(response.headers.get('content-range')).toBe(said);
+  expect(response.headers.get('content-range')).toBe(contentRange);
   expect(response.headers.get('content-length')).toBe(String(text.length));
 });
 
@@ -59,19 +59,19 @@ test.each(['bytes=10-', 'bytes=10-12', 'bytes=-0'])('%s is beyond the end', asyn
   const response = await ask({ range });
   expect(response.status).toBe(416);
   expect(response.headers.get('content-range')).toBe('bytes */10');
-  // Nobody is to keep this for a year.
+  // A cache must not keep this for a year.
   expect(response.headers.get('cache-control')).toBeNull();
 });
 
 test.each(['bytes=4-2', 'bytes=0-1,3-4', 'lines=1-2', 'bytes=-', 'bytes=a-b'])(
-  '%s is no range that we know, so the whole is given',
+  '%s is not a supported range, so the complete blob is sent',
   async (range) => {
     const response = await ask({ range });
     expect([response.status, await response.text()]).toEqual([200, TEXT]);
   },
 );
 
-test('what the client has is not sent again; a range of another version is the whole', async () => {
+test('a cached blob is not sent again, and a range of another version gets the complete blob', async () => {
   const etag = (await ask({}, { method: 'HEAD' })).headers.get('etag') ?? '';
   for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*'])
     expect((await ask({ 'if-none-match': known })).status).toBe(304);
@@ -80,14 +80,14 @@ test('what the client has is not sent again; a range of another version is the w
   expect((await ask({ range: 'bytes=0-1', 'if-range': '"old"' })).status).toBe(200);
 });
 
-test('HEAD tells the size and reads nothing', async () => {
+test('HEAD returns the size and reads nothing', async () => {
   // A range is for GET alone (RFC 9110, 14.2).
   const response = await ask({ range: 'bytes=0-1' }, { method: 'HEAD' });
   expect(response.status).toBe(200);
   expect([response.headers.get('content-length'), await response.text()]).toEqual(['10', '']);
 });
 
-test('a blob can be had whatever its agent says that it is', async () => {
+test('a blob is sent also if its media type or file name is invalid', async () => {
   const about = { task: 't', owner: 'ann', mediaType: 'text/plain\r\nx: y', filename: 'a\ud800\n' };
   const { id } = await store.put(about, [Buffer.from(TEXT)]);
   const response = await ask({}, { id });
@@ -96,9 +96,9 @@ test('a blob can be had whatever its agent says that it is', async () => {
 });
 
 test.each([
-  ['somebody else', { owner: 'bob' }],
-  ['who guesses', { id: `${'0'.repeat(32)}.${'0'.repeat(36)}` }],
-  ['who climbs', { id: '..%2F..%2Fetc%2Fpasswd' }],
-])('%s is told that there is none', async (_, options) => {
+  ['another owner', { owner: 'bob' }],
+  ['a guessed id', { id: `${'0'.repeat(32)}.${'0'.repeat(36)}` }],
+  ['a path as id', { id: '..%2F..%2Fetc%2Fpasswd' }],
+])('%s gets 404', async (_, options) => {
   expect((await ask({}, options)).status).toBe(404);
 });

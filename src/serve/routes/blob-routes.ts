@@ -4,18 +4,18 @@ import type { BlobInfo, BlobRange, BlobStore } from '../../task/blob-store.ts';
 import { statusResponse, type RouteCall, type HttpRoute } from '../router.ts';
 
 /**
- * `GET /blobs/:id`: the bytes that an artifact points to, whole or by a range, to whoever may read
- * them. Anybody else is told that there is none. Read as the client reads; a client that leaves
- * closes the file.
+ * `GET /blobs/:id` serves the bytes of an artifact, complete or a range of them, to callers that may
+ * read them; for others the blob does not exist (404). The file is read as fast as the client reads,
+ * and closed when the client disconnects.
  */
 export const blobRoutes = (stores: readonly BlobStore[]): readonly HttpRoute[] =>
   stores.length === 0
     ? []
-    : [{ method: 'GET', path: '/blobs/:id', handle: (call) => handOut(stores, call) }];
+    : [{ method: 'GET', path: '/blobs/:id', handle: (call) => sendBlob(stores, call) }];
 
 const PRINTABLE = /^[\x20-\x7e]+$/;
 
-async function handOut(stores: readonly BlobStore[], call: RouteCall): Promise<Response> {
+async function sendBlob(stores: readonly BlobStore[], call: RouteCall): Promise<Response> {
   const { request } = call;
   const id = call.params['id'] ?? '';
   const options = {
@@ -23,15 +23,15 @@ async function handOut(stores: readonly BlobStore[], call: RouteCall): Promise<R
     ...(call.owner !== undefined && { caller: call.owner }),
   };
   const found = await find(stores, id, options);
-  if (!found) return statusResponse(404, `there is no blob ${id}`);
+  if (!found) return statusResponse(404, `blob "${id}" not found; it may have been deleted`);
   const { store, info } = found;
   const etag = `"${id}"`;
-  // Half a surrogate pair cannot be encoded.
+  // `encodeURIComponent` throws for half a surrogate pair; this replaces it.
   const name = Buffer.from(info.filename ?? id).toString();
   const always = {
     'accept-ranges': 'bytes',
     'content-type': PRINTABLE.test(info.mediaType) ? info.mediaType : 'application/octet-stream',
-    // Never shown as a page of this server, whatever an agent has put into it.
+    // A browser must never show it as a page of this server: an agent chooses the content.
     'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(name)}`,
     'content-security-policy': "default-src 'none'; sandbox",
     'x-content-type-options': 'nosniff',
@@ -58,6 +58,7 @@ async function handOut(stores: readonly BlobStore[], call: RouteCall): Promise<R
   });
 }
 
+/** The first store that has the blob for this caller. */
 async function find(
   stores: readonly BlobStore[],
   id: string,
@@ -73,7 +74,10 @@ async function find(
   return undefined;
 }
 
-/** Undefined for the whole: no range, several, or one that is no range, as the standard has it. */
+/**
+ * The range of a request; `none` if it is beyond the end (416). Undefined sends the complete blob: for
+ * no range, several ranges, or an invalid one, which RFC 9110 says to ignore.
+ */
 function requestedRange(
   { headers, method }: Request,
   etag: string,

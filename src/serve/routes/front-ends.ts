@@ -33,14 +33,14 @@ export interface OutputsOptions {
   readonly runner: Runner;
   readonly onRefusedAnswers: OnRefusedAnswers;
   readonly heartbeatMs: number;
-  /** Gets the failures whose text is withheld from callers. */
+  /** Gets failures whose text is withheld from callers. */
   readonly logger: Logger;
   /** The open streams, counted for each owner. */
   readonly streams: StreamRegistry;
   readonly maxBodyBytes: number;
 }
 
-/** A front end's protocol: how it asks, what it is told, how that is written. */
+/** The protocol of a front end: how to parse its requests, encode entries and write the response. */
 interface Protocol {
   readonly path: string;
   readonly read: (body: JsonObject) => PostedTurn;
@@ -69,10 +69,11 @@ const PROTOCOLS: readonly Protocol[] = [
 ];
 
 /**
- * Front ends at `/ui/<agent>` (AI SDK), `/ag-ui/<agent>` and `/stream-json/<agent>`: a POST is a turn
- * or answers, and its response the stream of what follows, read from the log. `<path>/<conversation>/stream` goes
- * on with what runs or waits there (204 if nothing does), `…/stop` cancels it; a client that only leaves
- * cancels nothing. Each message has an id; sent back as `Last-Event-ID`, exactly the rest follows.
+ * Serves front ends at `/ui/<agent>` (AI SDK), `/ag-ui/<agent>` and `/stream-json/<agent>`. A POST
+ * submits a turn or answers, and its response streams what follows from the log.
+ * `<path>/<conversation>/stream` continues the task that runs or waits there (204 if none does), and
+ * `…/stop` cancels it; a client that only disconnects cancels nothing. Each message has an id: a
+ * client that sends it back as `Last-Event-ID` gets exactly the rest.
  */
 export const outputRoutes = (options: OutputsOptions): readonly HttpRoute[] =>
   options.agents.flatMap((agent) =>
@@ -112,19 +113,19 @@ class FrontEnd {
     );
     const metadata = { ...traceContext(call.request), ...posted.metadata };
     const turn = await this.#turn({ ...posted, metadata }, call.owner);
-    // Before the submit: a caller with too many streams is refused, and no task is made.
-    const place = this.#options.streams.openStream(call.owner, call.request.signal);
+    // Before the submit, so that a caller with too many streams is refused without creating a task.
+    const slot = this.#options.streams.openStream(call.owner, call.request.signal);
     try {
       const entry = await this.#options.runner.submit(turn);
       const { task } = entry.type === 'turn.submitted' ? entry.turn : turn;
-      return this.#stream(call, task, { from: entry.seq }, place);
+      return this.#stream(call, task, { from: entry.seq }, slot);
     } catch (error) {
-      place.release();
+      slot.release();
       throw error;
     }
   }
 
-  /** Goes on behind the id that the client has, if it says one. */
+  /** Continues after the event id that the client sent; undefined if it sent none. */
   async #resume(call: RouteCall): Promise<Response | undefined> {
     const last = call.request.headers.get('last-event-id');
     if (last === null) return undefined;
@@ -132,7 +133,10 @@ class FrontEnd {
     const { task, seq } = await this.#own(last.slice(0, colon), call.owner);
     const after = last.slice(colon + 1);
     if (parseId(after).seq > seq)
-      throw new DuolaneError('invalid', `there is no event ${last}; the last is ${task}:${seq}`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid event id "${last}": expected one up to ${task}:${seq}, the last of the task`,
+      );
     return this.#stream(call, task, { after });
   }
 
@@ -158,24 +162,27 @@ class FrontEnd {
     { request, url, owner }: RouteCall,
     task: string,
     start: { readonly from: number } | { readonly after: string },
-    place: StreamSlot = this.#options.streams.openStream(owner, request.signal),
+    slot: StreamSlot = this.#options.streams.openStream(owner, request.signal),
   ): Response {
     const { log, heartbeatMs } = this.#options;
     const output = this.#protocol.output(url);
     const lines = async function* (): AsyncGenerator<FrontEndMessage, void, undefined> {
       try {
-        for await (const { id, message } of followFrontEnd(log, task, output, start, place.signal))
+        for await (const { id, message } of followFrontEnd(log, task, output, start, slot.signal))
           yield id === undefined ? { message } : { id: `${task}:${id}`, message };
       } catch (error) {
-        if (!place.signal.aborted) throw error;
+        if (!slot.signal.aborted) throw error;
       } finally {
-        place.release();
+        slot.release();
       }
     };
     return this.#protocol.respond(keepAlive(lines(), heartbeatMs, () => 'heartbeat' as const));
   }
 
-  /** What was posted as a turn: an answer to what the conversation waits for, or a task of its own. */
+  /**
+   * The turn for what was posted: answers to the open questions of the conversation, or a new task.
+   * Answers that are refused go to the audit log.
+   */
   async #turn(posted: PostedTurn, owner: string | undefined): Promise<Turn> {
     const asking = await this.#asking(posted, owner);
     try {
@@ -185,8 +192,8 @@ class FrontEnd {
       const answers = posted.given.length > 0 ? posted.given : spokenAnswers(posted.parts);
       if (answers.length > 0) {
         const task = asking?.task ?? (within && taskIn(within));
-        const place = { agent: this.#agent, owner: owner ?? '', task, context };
-        await this.#options.onRefusedAnswers({ ...place, messageId, answers }, error);
+        const refused = { agent: this.#agent, owner: owner ?? '', task, context };
+        await this.#options.onRefusedAnswers({ ...refused, messageId, answers }, error);
       }
       throw error;
     }
@@ -198,9 +205,9 @@ class FrontEnd {
     owner: string | undefined,
   ): Promise<Turn> {
     const { messageId, parts, given, within, metadata } = posted;
-    // Posted again, it is the turn that is there already, whatever the task asks by now.
-    const there = asking?.turns.find((turn) => turn.messageId === messageId);
-    if (there) return there;
+    // A message that is posted again is the turn that it created, whatever the task asks by now.
+    const known = asking?.turns.find((turn) => turn.messageId === messageId);
+    if (known) return known;
     const answers = asking ? answersTo(asking.pending, given) : [];
     const base = {
       agent: this.#agent,
@@ -210,7 +217,7 @@ class FrontEnd {
     };
     if (asking && answers.length > 0) {
       const ids = answers.map(({ id }) => id).join(',');
-      // Ids that say which message they go on with, and that the same answers are the same turn.
+      // The id names the message that is continued, and makes the same answers the same turn.
       const id = within === undefined ? (messageId ?? randomUUID()) : `${within}/${ids}`;
       return { ...base, task: asking.task, messageId: id, parts: [], answers };
     }
@@ -220,8 +227,8 @@ class FrontEnd {
       throw new DuolaneError(
         'invalid',
         given.length > 0
-          ? 'nothing in this conversation waits for what was given; it was answered, or canceled'
-          : 'nothing new was posted: the last message must be one of the user, or carry answers',
+          ? 'no open question matches the answers; it may have been answered or canceled'
+          : 'missing input: the last message must be a user message or contain answers',
       );
     }
     if (asking && asking.pending.length > 0 && messageId !== undefined) {
@@ -231,11 +238,11 @@ class FrontEnd {
     return { ...base, task: uuidV7(), messageId: messageId ?? randomUUID(), parts };
   }
 
-  /** The task that an answer may be for: the one that the message says, or the conversation's last. */
+  /** The task that answers may be for: that of the message, or the last of the conversation. */
   async #asking({ context, within }: PostedTurn, owner: string | undefined) {
     if (within !== undefined) {
-      const said = await this.#options.log.get(taskIn(within));
-      if (said && this.#owns(said, owner)) return said;
+      const named = await this.#options.log.get(taskIn(within));
+      if (named && this.#owns(named, owner)) return named;
     }
     return context === undefined ? undefined : this.#newest(context, owner);
   }
@@ -250,7 +257,7 @@ class FrontEnd {
   async #own(task: string, owner: string | undefined): Promise<Snapshot> {
     const snapshot = await this.#options.log.get(task);
     if (snapshot && this.#owns(snapshot, owner)) return snapshot;
-    throw new DuolaneError('not_found', `there is no task ${task}`);
+    throw new DuolaneError('not_found', `task "${task}" not found; it may have been pruned`);
   }
 
   #owns(snapshot: Snapshot, owner: string | undefined): boolean {
@@ -258,10 +265,10 @@ class FrontEnd {
   }
 }
 
-/** The task whose message this is. */
+/** The id of the task from the id of one of its messages. */
 const taskIn = (messageId: string): string => messageId.replace(/\.\d+$/, '');
 
-/** The turn that the same answers made when they were posted before. */
+/** Whether the same answers created this turn when they were posted before. */
 const isWithin = (
   { messageId, answers = [] }: Turn,
   within: string | undefined,
@@ -283,7 +290,7 @@ function sse(lines: AsyncIterable<FrontEndMessage | 'heartbeat'>, last?: string)
           };
       }
     } catch (error) {
-      // The store failed: the client comes back with its last id when that has passed.
+      // The store failed. The client reconnects with its last id after this time.
       yield { retry: RETRY_AFTER_MS };
       throw error;
     }
@@ -298,7 +305,7 @@ const JSONL_HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-/** The id of a line is its `uuid`; a blank line keeps a silent stream from being cut. */
+/** The id of a line is its `uuid`. Blank lines keep proxies from closing a stream without messages. */
 function jsonLines(lines: AsyncIterable<FrontEndMessage | 'heartbeat'>): Response {
   const texts = async function* (): AsyncGenerator<string, void, undefined> {
     for await (const line of lines) {

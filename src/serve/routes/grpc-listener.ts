@@ -6,10 +6,10 @@ import type { Guard } from '../auth/guard.ts';
 import type { ServerLimits } from '../server-limits.ts';
 import type { ServeOptions } from '../types.ts';
 
-/** Health and reflection say who is here and whether it is well, as the card and `/healthz` do. */
+/** Health and reflection need no credentials, like the card and `/healthz`. */
 const OPEN = /^\/grpc\.(health|reflection)\./;
 
-/** The gRPC listener of a server, behind the same guard. `agents` is undefined while they start. */
+/** Opens the gRPC listener of a server, with the same guard. `agents` is undefined while they start. */
 export function listenAgents(
   host: string,
   { grpc = {}, a2a, logger }: ServeOptions,
@@ -20,7 +20,10 @@ export function listenAgents(
   const find: FindAgent = (tenant) => {
     const found = agents()?.byTenant(tenant);
     if (found) return found;
-    throw new DuolaneError('interrupted', 'the server is starting; try again');
+    throw new DuolaneError(
+      'interrupted',
+      'cannot call an agent: the server is starting; try again',
+    );
   };
   return listenA2A(find, {
     host,
@@ -37,7 +40,7 @@ export function listenAgents(
   });
 }
 
-/** Who calls, by the guard that HTTP has; what refuses there refuses here. */
+/** The owner of a call, decided by the guard of the HTTP listener; its refusal becomes a gRPC status. */
 async function ownerOf(call: CallContext, host: string, guard: Guard): Promise<string | undefined> {
   const headers = new Headers();
   for (const [name, value] of Object.entries(call.metadata))

@@ -11,18 +11,20 @@ import {
 import type { RunObserver } from '../../task/types.ts';
 import type { HttpRoute } from '../router.ts';
 
-/** What a server says about itself. */
+/** The metrics of a server. */
 export interface ServerMetrics {
   readonly observer: RunObserver;
   readonly route: HttpRoute;
-  /** Measures the stream that answers a request, if it is one. `onEnd` is called at its end; for any other response at once. */
+  /**
+   * Measures a response if it is a stream. Calls `onEnd` at the end of the stream, and immediately for
+   * any other response.
+   */
   watch(request: Request, response: Response, onEnd?: () => void): Response;
 }
 
 /**
- * Metrics of all runs and streams at `GET /metrics` in the text format of Prometheus, behind the
- * same guard as everything else; with `telemetry`, runs as spans and all of it as OpenTelemetry
- * metrics, too.
+ * Serves metrics of all runs and streams at `GET /metrics` in the text format of Prometheus. With
+ * `telemetry`, runs are reported as OpenTelemetry spans, and the metrics as OpenTelemetry metrics, too.
  */
 export async function createMetrics({
   telemetry = false,

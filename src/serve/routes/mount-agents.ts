@@ -7,14 +7,17 @@ import { authSchemes, authScopes } from '../auth/guard.ts';
 import type { ServerLimits } from '../server-limits.ts';
 import type { AgentModule, ServeOptions } from '../types.ts';
 
-/** The agents of a server behind A2A: each at `/a2a/<name>`, the first also at `/a2a`, its card also at the root. */
+/**
+ * The agents of a server over A2A: each at `/a2a/<name>`, the first also at `/a2a`, with its card also
+ * at the root.
+ */
 export interface MountedAgents extends AsyncDisposable {
   readonly agents: readonly { readonly name: string; readonly description: AgentDescription }[];
-  /** Who serves a tenant over gRPC: the agent of that name, or the first one and a tenant of it. */
+  /** The agent for a gRPC tenant: the one of that name, or the first agent with the tenant passed on. */
   byTenant(tenant: string | undefined): { readonly server: A2AServer; readonly tenant?: string };
-  /** Undefined when the path is none of theirs. */
+  /** Undefined if the path belongs to no agent. */
   handle(request: Request, owner: string | undefined): Promise<Response> | undefined;
-  /** Closes open streams with a hint to come back. */
+  /** Closes open streams with a hint to reconnect. */
   drain(): void;
 }
 
@@ -25,11 +28,11 @@ interface Mounted {
   readonly server: A2AServer;
 }
 
-/** Whether a card is read there, which needs no credentials. */
+/** Whether the path is that of an agent card, which needs no credentials. */
 export const isCardPath = (pathname: string): boolean =>
   CARD_PATHS.some((path) => pathname.endsWith(path));
 
-/** When it rejects, none of them is left behind: each tells receivers from its beginning. */
+/** Mounts all agents. If one fails, all are closed: each delivers to push receivers from its start. */
 export async function mountAgents(
   modules: Readonly<Record<string, AgentModule>>,
   { url, grpcUrl }: { readonly url: string; readonly grpcUrl?: string | undefined },
@@ -45,7 +48,7 @@ export async function mountAgents(
     const description = describe(name, module, options);
     const path = `/a2a/${encodeURIComponent(name)}`;
     const server = a2aServer({
-      onError: (error) => options.logger?.error('a request failed', { error: String(error) }),
+      onError: (error) => options.logger?.error('an A2A request failed', { error: String(error) }),
       maxBodyBytes: limits.maxBodyBytes,
       maxStreams: limits.maxStreamsPerOwner,
       ...options.a2a,
@@ -54,7 +57,7 @@ export async function mountAgents(
       description,
       url: `${url}${path}`,
       ...(grpcUrl !== undefined && {
-        // gRPC has no path to tell agents apart by.
+        // gRPC has no path per agent, so the tenant selects the agent.
         grpc: { url: grpcUrl, ...(index > 0 && { tenant: name }) },
       }),
       ...tasks,
@@ -78,7 +81,7 @@ export async function mountAgents(
   ): { readonly server: A2AServer; readonly rest: string } | undefined => {
     const own = mounted.find((each) => path === each.path || path.startsWith(`${each.path}/`));
     if (own) return { server: own.server, rest: path.slice(own.path.length) };
-    // The card is behind `/a2a` too, so that the address works for those who look for it there.
+    // The card is also below `/a2a`, so that clients find it from the address of the first agent.
     const rest = path.startsWith('/a2a') ? path.slice('/a2a'.length) : path;
     const isFirst = path === '/a2a' || CARD_PATHS.includes(rest);
     return isFirst ? { server: first.server, rest } : undefined;

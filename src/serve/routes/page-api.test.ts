@@ -16,7 +16,7 @@ const UI = {
 };
 const STREAM_JSON = { type: 'user', message: { role: 'user', content: 'hi' } };
 
-test('a message that is sent again answers with the task that it made, and makes no other', async () => {
+test('a message that is sent again returns the task that it created, and creates no other', async () => {
   let runs = 0;
   const agent: Agent = async function* () {
     runs++;
@@ -56,7 +56,7 @@ test.each(['-1', '0.5', '0', 'x', '1e9', 'Infinity'])(
   },
 );
 
-test('an input with very many faults is refused with the first of them', async () => {
+test('the error for an input with very many problems lists the first of them', async () => {
   const form = { type: 'object', properties: { n: { type: 'array', items: { type: 'number' } } } };
   await using served = await serve(hello, { log: memoryLog(), page: false, form });
   const response = await fetch(`${served.url}/api/agents/agent/turns`, {
@@ -80,33 +80,30 @@ describe('a failing store', () => {
     ['POST', '/ui/agent', 'the AI SDK', UI],
     ['POST', '/stream-json/agent', 'stream-json', STREAM_JSON],
   ];
-  test.each(entries)(
-    '%s %s tells %s nothing of it, but when to try again',
-    async (method, path, _, body) => {
-      const logged: unknown[] = [];
-      const error = (...args: unknown[]): number => logged.push(args);
-      const logger = { debug() {}, info() {}, warn() {}, error };
-      await using served = await serve(hello, {
-        log: failing(memoryLog(), SECRET),
-        page: false,
-        logger,
-      });
-      const response = await fetch(`${served.url}${path}`, {
-        method,
-        ...(body !== undefined && {
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(body),
-        }),
-      });
-      const text = await response.text();
-      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5']);
-      expect(text).not.toContain('10.0.0.5');
-      expect(JSON.parse(text)).toMatchObject({ error: { code: 'server', retryable: true } });
-      expect(JSON.stringify(logged)).toContain('10.0.0.5');
-    },
-  );
+  test.each(entries)('%s %s sends %s only the time to try again', async (method, path, _, body) => {
+    const logged: unknown[] = [];
+    const error = (...args: unknown[]): number => logged.push(args);
+    const logger = { debug() {}, info() {}, warn() {}, error };
+    await using served = await serve(hello, {
+      log: failing(memoryLog(), SECRET),
+      page: false,
+      logger,
+    });
+    const response = await fetch(`${served.url}${path}`, {
+      method,
+      ...(body !== undefined && {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      }),
+    });
+    const text = await response.text();
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5']);
+    expect(text).not.toContain('10.0.0.5');
+    expect(JSON.parse(text)).toMatchObject({ error: { code: 'server', retryable: true } });
+    expect(JSON.stringify(logged)).toContain('10.0.0.5');
+  });
 
-  test('in the middle of a stream of entries, the page learns when to come back, and no more', async () => {
+  test('in the middle of a stream of entries, the page gets only the time to reconnect', async () => {
     const logged: unknown[] = [];
     const error = (...args: unknown[]): number => logged.push(args);
     const logger = { debug() {}, info() {}, warn() {}, error };
@@ -129,7 +126,7 @@ describe('a failing store', () => {
   });
 });
 
-test('a caller without an owner lists tasks that have none, without reading those of others', async () => {
+test('a caller without an owner lists tasks without an owner, and reads no others', async () => {
   await using log = memoryLog();
   const asked: unknown[] = [];
   const list = log.list.bind(log);
@@ -154,7 +151,7 @@ function failing(log: TaskLog, message: string): TaskLog {
   return Object.assign(log, { get: fail, list: fail, submit: fail });
 }
 
-test('of two answers from two tabs one counts, and the other is a 409 that names it', async () => {
+test('of two answers from two tabs one is accepted, and the other gets a 409 that names it', async () => {
   const asks: Agent = async function* (_turn, ctx) {
     const { action } = await ctx.ask({ id: 'q', kind: 'approval', message: 'Delete everything?' });
     yield { type: 'text.delta', id: 't', delta: action };
@@ -192,7 +189,7 @@ test('of two answers from two tabs one counts, and the other is a 409 that names
   });
 });
 
-test('a caller whose queue is full learns it, and when to try again', async () => {
+test('a caller whose queue is full gets 429 and the time to try again', async () => {
   const log = memoryLog();
   log.submit = async () => {
     throw new DuolaneError('overloaded', 'tasks of "ada" exceed maxQueuedPerOwner (1)', {
@@ -209,7 +206,7 @@ test('a caller whose queue is full learns it, and when to try again', async () =
   expect(await response.text()).toContain('maxQueuedPerOwner');
 });
 
-test('what a route or the check of a caller throws is masked and logged, too', async () => {
+test('an error of a route or of the guard is withheld and logged, too', async () => {
   const logged: unknown[] = [];
   const error = (...args: unknown[]): number => logged.push(args);
   const logger = { debug() {}, info() {}, warn() {}, error };
@@ -238,7 +235,7 @@ test.each([
   ['/ui/agent', UI],
   ['/ag-ui/agent', AG_UI],
 ])(
-  'a stream of %s that breaks says when to come back, and is cut, not ended',
+  'a stream of %s that fails sends the time to reconnect, and breaks instead of ending',
   async (path, body) => {
     const warned: unknown[] = [];
     const warn = (...args: unknown[]): number => warned.push(args);

@@ -18,7 +18,7 @@ import { answered, reportFailure } from '../failure-response.ts';
 import { forOperators, type IsOperator } from '../auth/operators.ts';
 import type { RouteCall, HttpRoute } from '../router.ts';
 
-/** What of a log the page reads. */
+/** The part of a log that the page reads. */
 export interface ReadableLog extends Pick<TaskLog, 'get' | 'list' | 'replicas'> {
   read(task: string, after: number, options?: Abortable): AsyncIterable<Entry>;
 }
@@ -27,11 +27,11 @@ export interface ReadApiOptions {
   readonly agents: readonly AgentCardLite[];
   readonly log: ReadableLog;
   readonly heartbeatMs: number;
-  /** Gets the failures whose text is withheld from callers. */
+  /** Gets failures whose text is withheld from callers. */
   readonly logger: Logger;
   /** The open streams, counted for each owner. */
   readonly streams?: StreamRegistry;
-  /** Who may see the replicas; everybody by default. */
+  /** Which owners may read the replicas; every caller by default. */
   readonly isOperator?: IsOperator;
 }
 
@@ -42,52 +42,55 @@ export interface ApiOptions extends ReadApiOptions {
   readonly maxBodyBytes: number;
 }
 
-/** How soon the page comes back to a stream that was cut. */
+/** How soon the page reconnects after its stream has broken. */
 const RETRY_MS = 1000;
 
-/** Of a trace, at a time: a chunk for each small entry would cost more than the entry. */
+/** The size of a chunk of a trace: one chunk per small entry would cost more than the entry. */
 const CHUNK_CHARS = 64 * 1024;
 
-/** The task of a call, for its owner; for anybody else there is none. */
+/** The task of a call. For callers that do not own it, it does not exist. */
 async function ownTask(log: ReadableLog, call: RouteCall): Promise<Snapshot> {
   const snapshot = await log.get(call.params['task'] ?? '');
   if (snapshot && snapshot.owner === call.owner) return snapshot;
-  throw new DuolaneError('not_found', `there is no task ${call.params['task']}`);
+  throw new DuolaneError(
+    'not_found',
+    `task "${call.params['task']}" not found; it may have been pruned`,
+  );
 }
 
 /**
- * What the page asks of its own server: entries as the log has them, with the log's own ids, so the
- * page sees both lanes, resumes without a gap and needs no protocol of its own.
+ * The API of the page. It streams entries as the log stores them, with the log's numbers as event ids,
+ * so that the page sees both lanes and resumes without a gap.
  */
 export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
   const { agents, log, runner, onRefusedAnswers, maxBodyBytes } = options;
   const own = (call: RouteCall): Promise<Snapshot> => ownTask(log, call);
   const submit = async (
     call: RouteCall,
-    place: { readonly agent: string; readonly task: string; readonly context: string },
+    target: { readonly agent: string; readonly task: string; readonly context: string },
     body: JsonObject,
   ): Promise<Response> => {
     const { parts, answers } = readTurn(body);
     const messageId = typeof body['messageId'] === 'string' ? body['messageId'] : randomUUID();
     const metadata = traceContext(call.request);
     const entry = await runner.submit({
-      ...place,
+      ...target,
       messageId,
       parts,
       ...(call.owner !== undefined && { owner: call.owner }),
       ...(answers.length > 0 && { answers }),
       ...(metadata && { metadata }),
     });
-    // A message that was sent before is in the task that it made then.
-    const { task, context } = entry.type === 'turn.submitted' ? entry.turn : place;
+    // A message that was sent before belongs to the task that it created then.
+    const { task, context } = entry.type === 'turn.submitted' ? entry.turn : target;
     return Response.json({ task, context, seq: entry.seq }, { status: 201 });
   };
-  /** For the audit log: answers to a task that is not the caller's. Its agent is not known then. */
+  /** Reports answers to the task of another owner to the audit log. The agent is unknown then. */
   const refused = async (call: RouteCall, body: JsonObject, error: unknown): Promise<void> => {
     const { answers } = readTurn(body);
     const messageId = typeof body['messageId'] === 'string' ? body['messageId'] : undefined;
-    const place = { agent: '', owner: call.owner ?? '', task: call.params['task'] ?? '' };
-    if (answers.length > 0) await onRefusedAnswers({ ...place, messageId, answers }, error);
+    const target = { agent: '', owner: call.owner ?? '', task: call.params['task'] ?? '' };
+    if (answers.length > 0) await onRefusedAnswers({ ...target, messageId, answers }, error);
   };
   const routes: readonly HttpRoute[] = [
     {
@@ -96,7 +99,11 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
       handle: async (call) => {
         const agent = call.params['agent'] ?? '';
         const card = agents.find(({ name }) => name === agent);
-        if (!card) throw new DuolaneError('not_found', `there is no agent ${agent}`);
+        if (!card)
+          throw new DuolaneError(
+            'not_found',
+            `agent "${agent}" not found; available: ${agents.map(({ name }) => name).join(', ')}`,
+          );
         const body = await readJsonBody(call.request, maxBodyBytes);
         if (body['data'] !== undefined && card.form) await checkForm(card.form, body['data']);
         const context = typeof body['context'] === 'string' ? body['context'] : uuidV7();
@@ -128,7 +135,7 @@ export function apiRoutes(options: ApiOptions): readonly HttpRoute[] {
   return [...readRoutes(options), ...routes.map((route) => answered(route, options.logger))];
 }
 
-/** The half that changes nothing: who is here, the tasks, their entries. */
+/** The routes of the page that only read: agents, replicas, tasks, entries and traces. */
 export function readRoutes({
   agents,
   log,
@@ -159,7 +166,7 @@ export function readRoutes({
         const after = call.url.searchParams.get('after');
         const tasks: TaskRow[] = [];
         const items = log.list({
-          // An empty owner means tasks without one; no owner at all would list those of everybody.
+          // '' lists tasks without an owner; undefined would list the tasks of all owners.
           owner: call.owner ?? '',
           outline: true,
           ...(after !== null && { after }),
@@ -185,9 +192,9 @@ export function readRoutes({
         const last =
           call.request.headers.get('last-event-id') ?? call.url.searchParams.get('after') ?? '0';
         const after = Math.max(0, Number.parseInt(last, 10) || 0);
-        const place = streams?.openStream(call.owner, call.request.signal);
-        const signal = place?.signal ?? call.request.signal;
-        const items = entries(log, snapshot, after, signal, logger, () => place?.release());
+        const slot = streams?.openStream(call.owner, call.request.signal);
+        const signal = slot?.signal ?? call.request.signal;
+        const items = entries(log, snapshot, after, signal, logger, () => slot?.release());
         return sseResponse(keepAlive(items, heartbeatMs, () => 'heartbeat' as const));
       },
     },
@@ -203,13 +210,13 @@ export function readRoutes({
 const PAGE_ROWS = 50;
 const MAX_PAGE_ROWS = 200;
 
-/** Anything but a whole number from 1 is the default: with -1 or 0.5 a page would have no end. */
+/** Anything but an integer from 1 is the default: with -1 or 0.5 a list page would have no end. */
 function readPageLimit(given: string | null): number {
   const limit = Number(given ?? PAGE_ROWS);
   return Number.isInteger(limit) && limit > 0 ? Math.min(limit, MAX_PAGE_ROWS) : PAGE_ROWS;
 }
 
-/** One line of the task list. */
+/** One row of the task list. */
 function taskRow(snapshot: Snapshot): TaskRow {
   const { task, context, agent, state, createdAt, updatedAt, seq, firstTextAt, usage, pending } =
     snapshot;
@@ -229,7 +236,7 @@ function taskRow(snapshot: Snapshot): TaskRow {
   };
 }
 
-/** Others learn how much a replica has to do, not what. */
+/** A replica with the caller's own tasks. Of other owners it shows only how many run there. */
 function replicaRow({ tasks, ...replica }: ReplicaInfo, caller = ''): ReplicaRow {
   const own = tasks.filter(({ owner }) => owner === caller);
   return {
@@ -247,14 +254,17 @@ function titleOf(part: Part | undefined): string {
   return typeof named === 'string' ? named : JSON.stringify(data);
 }
 
-/** First how far the log is, so that a reader knows what is replay; then the entries; then the end. */
+/**
+ * The stream of a task: first the current number of the log, so that the reader knows what is replay,
+ * then the entries, then the end.
+ */
 async function* entries(
   log: ReadableLog,
   { task, seq, state }: Snapshot,
   after: number,
   signal: AbortSignal,
   logger: Logger,
-  leave: () => void,
+  release: () => void,
 ): AsyncGenerator<SseItem, void, undefined> {
   const head: StreamHead = { seq, at: Date.now(), over: isFinal(state) };
   try {
@@ -265,8 +275,8 @@ async function* entries(
     yield { event: 'end', data: '{}' };
   } catch (error) {
     if (signal.aborted) return;
-    // Not `error`: that is what a browser calls its own loss of the line.
-    const failure = reportFailure(error, logger, 'a stream of entries broke');
+    // Not named `error`: browsers use that name for the loss of the connection.
+    const failure = reportFailure(error, logger, 'a stream of entries failed');
     const { retryAfterMs: retry } = failure;
     yield {
       event: 'failure',
@@ -274,11 +284,11 @@ async function* entries(
       ...(retry !== undefined && { retry }),
     };
   } finally {
-    leave();
+    release();
   }
 }
 
-/** The log up to now as JSON lines, oldest first, for a file; a task that goes on is cut there. */
+/** The entries up to now as JSON lines, oldest first, as a download. Later entries are not in it. */
 function trace(log: ReadableLog, { task, seq }: Snapshot, signal: AbortSignal): Response {
   const lines = async function* (): AsyncGenerator<Uint8Array, void, undefined> {
     const encoder = new TextEncoder();

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-test('only files of the folder are served: no link that leads out of it, no folder, none that came later', async () => {
+test('only files of the folder are served: no links out of it, no folders, no later files', async () => {
   const route = createRouter(pageRoutes([join(folder, 'web')]));
   const get = async (path: string): Promise<readonly [number, string]> => {
     const response = await route(new Request(`http://localhost${path}`), undefined);

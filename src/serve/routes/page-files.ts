@@ -18,7 +18,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
 };
 
-/** No script but the page's own, no address but its own: a model's answer stays text. */
+/** Allows only the page's own scripts and address, so that model output can never run as a script. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -26,7 +26,7 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
-/** The page itself, which says nothing about any task. */
+/** Whether the path is a file of the page, which contains no data of tasks. */
 export const isPage = (pathname: string): boolean =>
   pathname === '/' || pathname.startsWith('/assets/');
 
@@ -51,7 +51,7 @@ export function pageRoutes(folders: readonly string[] = FOLDERS): readonly HttpR
       handle: ({ params }: RouteCall) => {
         const path = page?.assets.get(params['name'] ?? '');
         return path === undefined
-          ? statusResponse(404, 'no such file')
+          ? statusResponse(404, 'file not found')
           : sendFile(path, 'public, max-age=31536000, immutable');
       },
     },
@@ -64,7 +64,7 @@ interface PageFiles {
   readonly assets: ReadonlyMap<string, string>;
 }
 
-/** Undefined if the folder holds no built page. Links and sub-folders are left out. */
+/** Undefined if the folder holds no built page. Links and sub-folders are omitted. */
 function listPage(folder: string): PageFiles | undefined {
   if (!filesIn(folder).includes('index.html')) return undefined;
   const assets = join(folder, 'assets');
@@ -89,9 +89,9 @@ async function sendFile(path: string, caching: string): Promise<Response> {
   try {
     body = await readFile(path);
   } catch (error) {
-    // A rebuild while the server runs replaces the assets by others with new names.
+    // A rebuild while the server runs replaces the assets with others that have new names.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      return statusResponse(404, 'no such file');
+      return statusResponse(404, 'file not found');
     throw error;
   }
   const type = TYPES[extname(path)] ?? 'application/octet-stream';

@@ -1,25 +1,25 @@
 import type { Answer } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import type { Part } from '../../event/types.ts';
-import { bodyProblem, isObject, type JsonObject } from '../../json.ts';
+import { asArray, bodyProblem, isObject, type JsonObject } from '../../json.ts';
 
-/** Problems of a form that an error names; a list of a million wrong items has as many. */
+/** How many problems of a form an error lists: a list of a million wrong items has as many. */
 const MAX_PROBLEMS = 20;
 
-/** Throws `invalid`, naming the fields that do not fit the form of the agent. */
+/** Throws `invalid` with the fields that do not match the form of the agent. */
 export async function checkForm(form: JsonObject, data: unknown): Promise<void> {
   const { compileJsonSchema } = await import('../../mcp/schema/json-schema.ts');
   const checked = await compileJsonSchema(form).check(data);
   if (checked.ok) return;
-  const words = checked.problems
+  const problems = checked.problems
     .slice(0, MAX_PROBLEMS)
     .map(({ path, message }) => `${path.join('.') || 'the input'} ${message}`);
-  const omitted = checked.problems.length - words.length;
-  if (omitted > 0) words.push(`and ${omitted} more`);
-  throw new DuolaneError('invalid', `the input does not fit the form: ${words.join('; ')}`);
+  const omitted = checked.problems.length - problems.length;
+  if (omitted > 0) problems.push(`and ${omitted} more`);
+  throw new DuolaneError('invalid', `invalid input for the form: ${problems.join('; ')}`);
 }
 
-/** What a person sent: words, data, answers. Throws `invalid` when there is nothing of it. */
+/** The text, data and answers of a turn. Throws `invalid` if it has none of them. */
 export function readTurn(body: JsonObject): {
   readonly parts: readonly Part[];
   readonly answers: readonly Answer[];
@@ -28,11 +28,14 @@ export function readTurn(body: JsonObject): {
   const parts: Part[] = [];
   if (typeof text === 'string' && text !== '') parts.push({ text });
   if (data !== undefined) parts.push({ data });
-  const given: readonly unknown[] = Array.isArray(answers) ? answers : [];
+  const given = asArray(answers);
   if (parts.length === 0 && given.length === 0)
-    throw new DuolaneError('invalid', 'a turn needs text, data or answers');
+    throw new DuolaneError('invalid', 'invalid turn: expected text, data or answers');
   if (!given.every(isAnswer))
-    throw new DuolaneError('invalid', 'an answer needs id and action (accept, decline or cancel)');
+    throw new DuolaneError(
+      'invalid',
+      'invalid answer: expected id and action (accept, decline or cancel)',
+    );
   return { parts, answers: given };
 }
 
@@ -43,12 +46,12 @@ const isAnswer = (value: unknown): value is Answer =>
   ['accept', 'decline', 'cancel'].includes(value['action']);
 
 /**
- * Only JSON: a form of another site cannot send that without asking first. Throws `invalid`, and
- * `too_large` as soon as the limit is passed.
+ * Reads a JSON object. Refuses other content types: a form of another site can send those without a
+ * preflight request. Throws `invalid`, and `too_large` as soon as the limit is exceeded.
  */
 export async function readJsonBody(request: Request, maxBytes: number): Promise<JsonObject> {
   if (!/^application\/json\b/i.test(request.headers.get('content-type') ?? '')) {
-    throw new DuolaneError('invalid', 'send application/json');
+    throw new DuolaneError('invalid', 'invalid content-type: expected application/json');
   }
   const text = await readText(request, maxBytes);
   const problem = bodyProblem(text);
@@ -57,9 +60,9 @@ export async function readJsonBody(request: Request, maxBytes: number): Promise<
     const value: unknown = JSON.parse(text);
     if (isObject(value)) return value;
   } catch (cause) {
-    throw new DuolaneError('invalid', 'the body is not JSON', { cause });
+    throw new DuolaneError('invalid', 'invalid body: expected JSON', { cause });
   }
-  throw new DuolaneError('invalid', 'the body must be a JSON object');
+  throw new DuolaneError('invalid', 'invalid body: expected a JSON object');
 }
 
 async function readText(request: Request, maxBytes: number): Promise<string> {
@@ -68,7 +71,7 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
   for await (const chunk of request.body ?? []) {
     bytes += chunk.length;
     if (bytes > maxBytes)
-      throw new DuolaneError('too_large', `the body exceeds maxBodyBytes (${maxBytes})`);
+      throw new DuolaneError('too_large', `the body exceeds maxBodyBytes (${maxBytes}); send less`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

@@ -2,12 +2,12 @@ import type { Skill } from '../../a2a/index.ts';
 import type { ToolSource } from '../../mcp/types.ts';
 import type { AgentModule } from '../types.ts';
 
-/** Tools that a card names; a caller who wants all of them asks over MCP. */
+/** How many tools a card lists; MCP lists all of them. */
 const MAX_SKILLS = 100;
-/** A source that is slower than this is left out of the card. */
+/** A source that needs longer than this to list its tools is omitted from the card. */
 const SKILLS_TIMEOUT_MS = 5_000;
 
-/** The modules with their tools as skills of the card, where the card does not name its own. */
+/** Adds the tools of each module as skills to its card, unless the card has skills. */
 export async function withSkills(
   modules: Readonly<Record<string, AgentModule>>,
 ): Promise<Readonly<Record<string, AgentModule>>> {
@@ -33,7 +33,7 @@ async function skillsOf(tools: ToolSource): Promise<readonly Skill[]> {
       if (skills.length === MAX_SKILLS) break;
     }
   } catch {
-    // A card without them is still a card; whoever calls such a tool hears what is wrong with it.
+    // A card without skills is still valid, and a caller of such a tool gets the error.
   }
   return skills;
 }

@@ -19,7 +19,7 @@ export function delegating(stage: Stage): void {
   const delegated: ModelReply = { text: 'I ask. ', ...handOver, usage: { input: 1, output: 1 } };
   const isInner = ({ path }: AgentEvent): boolean => path !== undefined && path.length > 0;
 
-  test('what a sub-agent says is its own: the run has the words of the agent', async () => {
+  test('the text of a sub-agent is not part of the text of the run', async () => {
     const { events, end, model } = await stage.play(
       [
         delegated,
@@ -59,7 +59,7 @@ export function delegating(stage: Stage): void {
     expect(JSON.stringify(done?.output)).toContain('sum 2');
   });
 
-  test('a cancel while the sub-agent talks reaches its model', async () => {
+  test('a cancel during a sub-agent reaches its model', async () => {
     const stopMs = await fastest(async (started) => {
       let talking = (): void => {};
       const heard = new Promise<void>((resolve) => (talking = resolve));

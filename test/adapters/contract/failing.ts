@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import type { ModelReply } from '../../support/model-server.ts';
 import { joined, only, type Stage, TEXT, whole } from './stage.ts';
 
-/** What goes wrong at the provider: told with its status, retried by one, said once. */
+/** Failures of the provider: reported with their status, retried in one layer, without repeated text. */
 export function failing(stage: Stage): void {
-  test('429, then success: one retry that everybody sees, and no text twice', async () => {
+  test('429, then success: one retry event, and no text twice', async () => {
     const script = [{ status: 429, message: 'slow down' }, { text: TEXT }];
     const { events, end, model } = await stage.play(script, { wrap: stage.retrying });
     expect(end).toMatchObject({ outcome: 'completed', text: whole });
@@ -26,7 +26,7 @@ export function failing(stage: Stage): void {
     expect(model.calls).toHaveLength(3);
   });
 
-  test('400: a failure at once', async () => {
+  test('400: a failure without a retry', async () => {
     const { end, model } = await stage.play([{ status: 400, message: 'no' }], {
       wrap: stage.retrying,
     });
@@ -34,7 +34,7 @@ export function failing(stage: Stage): void {
     expect(model.calls).toHaveLength(1);
   });
 
-  test('cut in mid-stream: a failure of the network, and what was said stays', async () => {
+  test('a stream that breaks: a network failure, and the text so far stays', async () => {
     const cut: ModelReply = { text: ['one ', 'two ', 'three'], fail: { after: 4, how: 'cut' } };
     const { events, end } = await stage.play(() => cut);
     expect(end).toMatchObject({ outcome: 'failed', error: { code: 'network' } });
@@ -55,7 +55,7 @@ export function failing(stage: Stage): void {
     },
   );
 
-  test('an attempt that broke after some text leaves none of it behind', async () => {
+  test('the text of a failed attempt is discarded', async () => {
     const cut: ModelReply = { text: ['one ', 'two ', 'three'], fail: { after: 4, how: 'cut' } };
     const { events, end } = await stage.play([cut, { text: TEXT }], { wrap: stage.retrying });
     expect(end).toMatchObject({ outcome: 'completed', text: whole });

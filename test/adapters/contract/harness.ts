@@ -22,7 +22,7 @@ export interface Scene {
   readonly output?: JsonObject;
 }
 
-/** What a framework may not tell us; `docs/guides/adapters.md` has the table. */
+/** What a framework may not report; `docs/guides/adapters.md` has the table. */
 export type Gap =
   | 'reasoning'
   | 'arguments'
@@ -36,7 +36,7 @@ export interface AdapterHarness {
   readonly build: (scene: Scene) => Agent | Promise<Agent>;
   /** The name under which the model calls a tool of the scene. */
   readonly toolName?: (name: string) => string;
-  /** What this one does not tell, and why. */
+  /** What this framework does not report, and why. */
   readonly gaps?: Partial<Record<Gap, string>>;
   /** `own`: the framework retries and says so; else `withRetry` does it, and the framework must not. */
   readonly retries?: 'own';
@@ -59,8 +59,8 @@ export interface SubAgentHarness {
   readonly handOver?: ModelReply;
   /** The name under which the model of the sub-agent calls a tool of the scene. */
   readonly toolName?: (name: string) => string;
-  /** The sub-agent is not heard, only its answer, and why. */
+  /** Why the events of the sub-agent are not reported, only its result. */
   readonly unheard?: string;
-  /** What the sub-agent uses is not told, and why. */
+  /** Why the usage of the sub-agent is not reported. */
   readonly uncounted?: string;
 }

@@ -8,7 +8,7 @@ import { add, broken, joined, only, type Stage, TEXT, whole } from './stage.ts';
 
 /** What an agent says and does: text, reasoning, tools, an answer in a schema. */
 export function saying(stage: Stage): void {
-  test('plain text: piece by piece, said once, with its usage', async () => {
+  test('text: streamed as deltas, once, with its usage', async () => {
     const { events, end } = await stage.play([{ text: TEXT, usage: { input: 7, output: 3 } }]);
     expect(end).toMatchObject({ outcome: 'completed', text: whole });
     expect(joined(events, 'text.delta')).toBe(whole);
@@ -17,7 +17,7 @@ export function saying(stage: Stage): void {
     expect(only(events, 'step.finished')).toHaveLength(1);
   });
 
-  stage.unless('reasoning')('reasoning comes before the text and is no part of it', async () => {
+  stage.unless('reasoning')('reasoning comes before the text and is not part of it', async () => {
     const { events, end } = await stage.play([{ thinking: ['Hm, ', 'so.'], text: TEXT }]);
     expect(joined(events, 'reasoning.delta')).toBe('Hm, so.');
     expect(end).toMatchObject({ outcome: 'completed', text: whole });
@@ -25,7 +25,7 @@ export function saying(stage: Stage): void {
     expect(types.indexOf('reasoning.delta')).toBeLessThan(types.indexOf('text.delta'));
   });
 
-  test('a tool: called with its arguments, answered, and the model goes on', async () => {
+  test('a tool: called with its arguments, its result returned, and the model continues', async () => {
     const replies = [
       { text: 'I add. ', tools: [stage.call('add', { a: 1 })], usage: { input: 10, output: 5 } },
       { text: TEXT, usage: { input: 20, output: 6 } },

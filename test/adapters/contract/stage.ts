@@ -17,7 +17,7 @@ import { readByOthers } from './readers.ts';
 
 export const TEXT: readonly string[] = ['The ', 'answer ', 'is ', '42.'];
 export const whole: string = TEXT.join('');
-/** A text that nobody waits for. */
+/** A text that no test waits for. */
 export const ENDLESS: ModelReply = {
   text: Array.from({ length: 10_000 }, (_, i) => `w${i} `),
   pieceDelayMs: 3,
@@ -94,7 +94,7 @@ export class Stage {
     return { id, name: this.toolName(tool), input };
   }
 
-  // What a framework does not tell is no test at all, rather than a skipped one.
+  // Without a report of the framework there is nothing to test, so the test is not defined.
   unless(gap: Gap): typeof test | (() => void) {
     return this.harness.gaps?.[gap] === undefined ? test : () => undefined;
   }

@@ -4,9 +4,9 @@ import type { SceneTool } from './harness.ts';
 import { add, ENDLESS, only, type Stage, TEXT } from './stage.ts';
 import { slowness } from '../../support/busy.ts';
 
-/** A cancel, and a reader who leaves: the provider and the tools are let go. */
+/** A cancel, and a reader that stops: the requests to the provider and the tools end. */
 export function stopping(stage: Stage): void {
-  test('cancel in mid-text: no further word, and the provider is let go', async () => {
+  test('cancel in the middle of text: no further text, and the provider request ends', async () => {
     const stopMs = await fastest(async (started) => {
       await using model = await startModelServer([ENDLESS]);
       const { events, end } = await stage.playOn(model, {
@@ -23,7 +23,7 @@ export function stopping(stage: Stage): void {
     expect(stopMs).toBeLessThan(await closeLimitMs());
   });
 
-  test('the consumer leaves: the provider is let go as well', async () => {
+  test('the consumer stops reading: the provider request ends as well', async () => {
     const stopMs = await fastest(async (started) => {
       await using model = await startModelServer([ENDLESS]);
       await stage.playOn(model, {
@@ -38,7 +38,7 @@ export function stopping(stage: Stage): void {
     expect(stopMs).toBeLessThan(await closeLimitMs());
   });
 
-  test('cancel in mid-tool: the tool is told, its call closed, no model called', async () => {
+  test('cancel during a tool: its signal aborts, its call is closed, no model is called', async () => {
     let heard: unknown;
     let running = (): void => {};
     const waits: SceneTool = {
@@ -67,7 +67,7 @@ export function stopping(stage: Stage): void {
     expect(model.calls).toHaveLength(1);
   });
 
-  test('a deaf tool is left behind when the grace is over', async () => {
+  test('a tool that ignores its signal is abandoned after the grace period', async () => {
     const { events, end } = await stage.play(
       [{ tools: [stage.call('add', { a: 1 })] }, { text: TEXT }],
       {

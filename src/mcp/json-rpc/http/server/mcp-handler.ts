@@ -1,3 +1,4 @@
+import { CLIENT_DISCONNECTED } from '../../../../http/node-request.ts';
 import { type JsonObject } from '../../../../json.ts';
 import { disposeOnce } from '../../../../stream/dispose-once.ts';
 import { reportUnexpected } from '../../../../stream/report-unexpected.ts';
@@ -80,7 +81,8 @@ class Handler implements McpHandler {
     try {
       return refuseForeignOrigin(request, this.#options) ?? (await this.#route(request, owner));
     } catch (error) {
-      this.#onError(error);
+      // A client that disconnects inside its request is not a failure of this server.
+      if (error !== CLIENT_DISCONNECTED) this.#onError(error);
       return refuseRequest(500, 'Internal error', RPC.internalError);
     }
   };

@@ -1,7 +1,7 @@
 import { RETRYABLE, type ErrorCode, type Failure } from '../../errors.ts';
 import { asObject, asObjects, asString } from '../../json.ts';
 
-/** The words of a tool result, whose content is a string or blocks. */
+/** The text of a tool result, whose content is a string or blocks. */
 export const toolResultText = (content: unknown): string =>
   typeof content === 'string'
     ? content
@@ -9,6 +9,7 @@ export const toolResultText = (content: unknown): string =>
         .map((block) => asString(block['text']))
         .join('\n');
 
+/** A failure with the default `retryable` of its code. */
 export const toFailure = (code: ErrorCode, message: string, status?: number): Failure => ({
   code,
   message,
@@ -16,13 +17,13 @@ export const toFailure = (code: ErrorCode, message: string, status?: number): Fa
   ...(status !== undefined && { status }),
 });
 
-/** What a tool threw, or said when it failed, as a failure of its call. */
+/** The failure of a call, from the error that its tool threw or from its error text. */
 export function toolFailure(reason: unknown): Failure {
   const message = typeof reason === 'string' ? reason : asString(asObject(reason)['message']);
   return toFailure('tool', message || 'the tool failed');
 }
 
-/** JSON as far as it goes: what is no JSON is the text itself. */
+/** The value of JSON text, or the text itself if it is not JSON. */
 export function parsed(json: string): unknown {
   try {
     return JSON.parse(json);
