@@ -58,7 +58,7 @@ try {
 async function take(page: Page, { file, agent, state }: Picture): Promise<void> {
   await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
-  await page.locator(`.strip .state.${state}`).waitFor();
-  await page.locator(`.tasks .state.${state}`).first().waitFor({ state: 'attached' });
+  await page.locator(`.task-header .task-state-${state}`).waitFor();
+  await page.locator(`.task-list .task-state-${state}`).first().waitFor({ state: 'attached' });
   await page.screenshot({ path: join(folder, file) });
 }

@@ -10,7 +10,7 @@ interface Api {
     on: {
       head(): void;
       entry(): void;
-      line(state: string): void;
+      connection(state: string): void;
       failed(error: Error): void;
     },
   ): { close(): void };
@@ -77,27 +77,27 @@ afterEach(() => {
 
 async function subscribed() {
   const api = await load<Api>('../../web/src/api.ts');
-  const lines: string[] = [];
+  const states: string[] = [];
   const errors: string[] = [];
   const subscription = api.subscribeToTask('t', 7, {
     head() {},
     entry() {},
-    line: (state) => lines.push(state),
+    connection: (state) => states.push(state),
     failed: (error) => errors.push(error.message),
   });
-  return { subscription, lines, errors };
+  return { subscription, states, errors };
 }
 
 describe('a stream that the server ends with a failure', () => {
   test('is resumed behind the last entry, with growing pauses', async () => {
-    const { subscription, lines, errors } = await subscribed();
+    const { subscription, states, errors } = await subscribed();
     const entry = { seq: 9, at: 1, type: 'status', message: 'x' };
     FakeSource.made[0]!.onmessage?.({ data: JSON.stringify(entry) });
     for (const pauseMs of [1000, 2000, 4000]) {
       FakeSource.made
         .at(-1)!
         .emit('failure', { message: 'the store is unavailable', retryable: true });
-      expect(lines.at(-1)).toBe('lost');
+      expect(states.at(-1)).toBe('lost');
       const before = FakeSource.made.length;
       await vi.advanceTimersByTimeAsync(pauseMs - 1);
       expect(FakeSource.made).toHaveLength(before);
@@ -110,9 +110,9 @@ describe('a stream that the server ends with a failure', () => {
   });
 
   test('is reported and not retried if the failure is permanent', async () => {
-    const { lines, errors } = await subscribed();
+    const { states, errors } = await subscribed();
     FakeSource.made[0]!.emit('failure', { message: 'no', retryable: false });
-    expect([lines.at(-1), errors]).toEqual(['failed', ['no']]);
+    expect([states.at(-1), errors]).toEqual(['failed', ['no']]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(FakeSource.made).toHaveLength(1);
   });
