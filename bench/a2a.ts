@@ -1,8 +1,8 @@
 /**
- * What a durable A2A server costs: `npm run build && npx tsx bench/a2a.ts [--json] [--quick]`. Ours
- * (SQLite on, every event on disk before it is seen) in turns with the reference server (in memory)
- * and with bare node:http. Ratios are what counts; absolute figures are this machine's. Exits with 1
- * when a limit is missed.
+ * Measures the cost of a durable A2A server: `npm run build && npx tsx bench/a2a.ts [--json] [--quick]`.
+ * Our server (SQLite, every event on disk before a client sees it) alternates with the reference
+ * server (in memory) and with bare node:http. Compare the ratios; absolute figures depend on the
+ * machine. Exits with 1 if a limit is missed.
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,7 +23,7 @@ import { median } from './support.ts';
 
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 3 : 7;
-/** `memory` is ours without a disk: what the protocol costs alone. */
+/** `memory` is our server without a disk: the cost of the protocol alone. */
 const KINDS = ['bare', 'ours', 'memory', 'sdk'] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -36,7 +36,7 @@ async function latencies({ url }: Server): Promise<{ headers: number; first: num
   };
 }
 
-/** Asks for a cancel as soon as the task is known: how long until the answer. */
+/** Cancels a task as soon as its id is known, and measures the time to the response. */
 async function cancel({ url }: Server): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < 15; i++) {
@@ -57,7 +57,10 @@ async function cancel({ url }: Server): Promise<number> {
 
 type Values = Partial<Record<Kind, number>>;
 
-/** The medians, and the median of ours to bare in each round: both of them had the same host then. */
+/**
+ * The medians, and the median of the ratio of our server to bare in each round, in which both had the
+ * same conditions on the machine.
+ */
 interface Figures {
   readonly values: Values;
   readonly ratio?: number;
@@ -66,15 +69,15 @@ interface Figures {
 interface Row extends Figures {
   readonly name: string;
   readonly unit: string;
-  /** Of the ratio to bare. */
+  /** Limit of the ratio to bare. */
   readonly floor?: number;
   readonly ceiling?: number;
-  /** Of ours, whatever the others have. */
+  /** Limit of our own figure. */
   readonly least?: number;
   readonly most?: number;
 }
 
-/** The times of all processors, where the system tells them (Linux). */
+/** The CPU times of all processors, where the system reports them (Linux). */
 const readStat = async (): Promise<readonly number[]> =>
   (await readFile('/proc/stat', 'utf8').catch(() => ''))
     .split('\n', 1)[0]
@@ -93,7 +96,7 @@ const servers = Object.fromEntries(
 ) as Record<Kind, Server>;
 const rows: Row[] = [];
 
-/** All kinds, measured in turns; of each figure that a run gives. */
+/** Measures all kinds of server alternately and collects each figure of a run. */
 async function compareAll<Name extends string>(
   run: (server: Server) => Promise<Record<Name, number>>,
   kinds: readonly Kind[] = KINDS,
@@ -124,7 +127,7 @@ const compare = async (
 ): Promise<Figures> =>
   (await compareAll(async (server) => ({ only: await run(server) }), kinds, rounds)).only;
 
-// A server that has been up for some seconds: larger programs are compiled later than small ones.
+// Warm up for some seconds: V8 optimizes larger programs later than small ones.
 for (const kind of KINDS) {
   await inParallel(1500, 16, () => stream(servers[kind].url, { n: 3 }));
   if (kind !== 'bare') for (let i = 0; i < 5; i++) await cancel(servers[kind]);
@@ -137,7 +140,7 @@ const short = await compareAll(
   KINDS,
   quick ? 5 : 15,
 );
-rows.push({ name: 'short tasks, 16 at once', ...short.rate, unit: '/s', floor: 0.6 });
+rows.push({ name: 'short tasks, 16 concurrent', ...short.rate, unit: '/s', floor: 0.6 });
 rows.push({ name: 'server processor per short task', ...short.cpuMs, unit: 'ms' });
 const counted = await compareAll((server) => shortTasks(server, quick ? 200 : 400, countTask));
 rows.push({ name: 'short tasks, bytes only counted', ...counted.rate, unit: '/s' });
@@ -156,7 +159,7 @@ rows.push({
   most: 5,
 });
 
-/** 64 streams at once, as fast as they go; then 64 at a pace that makes 5,000 a second. */
+/** 64 concurrent streams at full speed, then 64 streams that make 5,000 deltas a second together. */
 const n = quick ? 500 : 2000;
 const fast = await compare(
   async ({ url }) => {
@@ -169,7 +172,7 @@ const fast = await compare(
 );
 rows.push({ name: 'durable deltas, 64 streams', ...fast, unit: 'deltas/s', least: 12_000 });
 
-/** Agents speak each in its own time. Their starts and ends are another matter: short tasks. */
+/** Spreads the starts of the streams. Starts and ends are measured with the short tasks. */
 async function loopDelay(server: Server): Promise<number> {
   const talking = Array.from({ length: 64 }, async (_, index) => {
     await sleep(index * 5);
@@ -233,7 +236,7 @@ for (const { name, values, ratio, unit, floor, ceiling, least, most } of rows) {
 if (process.argv.includes('--json')) console.log(JSON.stringify(rows));
 else if (stolen !== undefined)
   console.log(
-    `Of the processors, ${(stolen * 100).toFixed(1)} % were taken by other machines of the host.`,
+    `Of the processors, ${(stolen * 100).toFixed(1)} % were used by other virtual machines of the host.`,
   );
 for (const server of Object.values(servers)) server.stop();
 agent.destroy();

@@ -1,8 +1,8 @@
 /**
- * From the start of the agent to its answer to `initialize`, and the memory that it then holds:
- * `npx tsx bench/agent-cli.ts [--official] [--json]`, after `npm run build`. Side by side with the
- * official CLI, in turns on the same machine, where `peers/claude-cli-2.1` is installed; `--official`
- * installs it first (350 MB). Exits with 1 when a limit is passed.
+ * Measures the time from the start of the agent CLI to its response to `initialize`, and its memory
+ * then: `npx tsx bench/agent-cli.ts [--official] [--json]`, after `npm run build`. If
+ * `peers/claude-cli-2.1` is installed, the official CLI alternates with ours; `--official` installs it
+ * first (350 MB). Exits with 1 if a limit is missed.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -14,9 +14,9 @@ import { findRealCli, realCli } from '../test/support/real-cli.ts';
 
 const ROUNDS = 15;
 const LIMITS = { start: 0.6, memory: 0.35 };
-/** What the official CLI took on the machine of the issue: the yardstick where it is not installed. */
+/** Figures of the official CLI from an earlier run, used where it is not installed. */
 const REMEMBERED = { ms: 270, mb: 241 };
-/** Nobody listens: the CLIs are asked for nothing that needs a model. */
+/** An address without a listener: no request of this benchmark needs a model. */
 const NO_MODEL = 'http://127.0.0.1:1';
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
@@ -26,7 +26,7 @@ interface Sample {
   readonly mb: number;
 }
 
-/** Starts a CLI, asks it to initialize, and weighs it when it has answered. */
+/** Starts a CLI, sends `initialize`, and measures its memory after the response. */
 async function measure(cli: ProcessOptions): Promise<Sample> {
   const begun = performance.now();
   await using child = spawnProcess(cli);
@@ -42,10 +42,10 @@ async function answered(child: ProcessTransport): Promise<void> {
       if (!(frame instanceof InvalidLine) && frame['type'] === 'control_response') return;
   }
   const { code, stderr } = await child.exited;
-  throw new Error(`the CLI ended (code ${code}) without an answer: ${stderr}`);
+  throw new Error(`the CLI ended (code ${code}) without a response: ${stderr}`);
 }
 
-/** 0 where there is no /proc to tell. */
+/** Returns 0 on systems without /proc. */
 function residentMb(pid: number | undefined): number {
   const file = `/proc/${pid}/status`;
   const status = existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -65,7 +65,7 @@ const found = wanted ? await findRealCli('claude-cli-2.1') : undefined;
 if (found?.missing !== undefined) process.stderr.write(`${found.missing}\n`);
 const official = found?.missing === undefined ? found?.command : undefined;
 
-// Each keeps its home over all rounds: what a first start sets up is not what is measured.
+// Each CLI keeps its home over all rounds, because the setup of a first start is not measured.
 await using ownPlace = realCli({ command: process.execPath, modelUrl: NO_MODEL });
 await using officialPlace = realCli({ command: official ?? '', modelUrl: NO_MODEL });
 const script = join(ownPlace.cwd, 'script.json');
@@ -89,7 +89,8 @@ if (process.argv.includes('--json')) {
   const sideBySide = theirs.length > 0;
   console.log(JSON.stringify({ ours: mine, official: other, sideBySide, ratio, LIMITS, passed }));
 } else {
-  const how = theirs.length > 0 ? 'official CLI' : 'official CLI, not installed, remembered';
+  const how =
+    theirs.length > 0 ? 'official CLI' : 'official CLI, not installed, from an earlier run';
   const line = (what: string, a: string, b: string, r: number, limit: number): void =>
     console.log(`${what}: ${a} (${how}: ${b}), ${r.toFixed(2)}x, at most ${limit}x`);
   line('start to initialize', `${mine.ms} ms`, `${other.ms} ms`, ratio.start, LIMITS.start);

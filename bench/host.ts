@@ -1,9 +1,9 @@
 /**
- * What the host costs beside a bare pipe loop and the official SDK, on one stub CLI that sends all of
- * them the same bytes: `npx tsx bench/host.ts [part…] [--json] [--rounds=9]`, after `npm run build`;
- * the parts are small, large, call, calls, asleep and import. Each host lives in a process of its own
- * and they take turns, so that a busy machine is busy for all; ratios are medians over the rounds.
- * Exits with 1 when a limit is missed.
+ * Compares the host with a bare pipe loop and the official SDK, on one stub CLI that sends the same
+ * bytes to all: `npx tsx bench/host.ts [part…] [--json] [--rounds=9]`, after `npm run build`; the parts
+ * are small, large, call, calls, asleep and import. Each host runs in a separate process, and they
+ * alternate, so that load of the machine affects all; ratios are medians over the rounds. Exits with 1
+ * if a limit is missed.
  */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,10 +16,10 @@ import { hermetic, median, report, type Row } from './support.ts';
 
 const ROUNDS = Number(/^--rounds=(\d+)$/m.exec(process.argv.join('\n'))?.[1] ?? 9);
 
-/** Until the compiler has done its work, which counts as CPU time of the host. */
+/** Rounds until V8 has optimized the code, which counts as CPU time of the host. */
 const WARM_ROUNDS = 3;
 
-/** Processes in which a consumer sleeps. */
+/** The number of processes in which a consumer sleeps. */
 const SLEEPS = 3;
 
 type Kind = 'bare' | 'session' | 'query' | 'official';
@@ -40,7 +40,7 @@ interface Figures {
   readonly growthMb: number;
 }
 
-/** A host in a process of its own, which runs one plan after the other. */
+/** A host in a separate process, which runs one plan after the other. */
 class Host implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #gone: Promise<unknown[]>;
@@ -76,7 +76,7 @@ class Host implements AsyncDisposable {
   async #told(): Promise<{ readonly figures?: Figures; readonly error?: string }> {
     const [message] = (await Promise.race([
       once(this.#child, 'message'),
-      this.#gone.then(([code]) => [{ error: `the host left with ${String(code)}` }]),
+      this.#gone.then(([code]) => [{ error: `the host exited with ${String(code)}` }]),
     ])) as [{ readonly figures?: Figures; readonly error?: string }];
     return message;
   }
@@ -84,7 +84,7 @@ class Host implements AsyncDisposable {
 
 type Samples = Readonly<Record<Kind, readonly Figures[]>>;
 
-/** All hosts take turns; the first turns are for warmth and not counted. */
+/** Runs all hosts alternately; the first rounds warm up and are not counted. */
 async function race(plan: Plan): Promise<Samples> {
   const hosts = new Map<Kind, Host>();
   const samples: Record<Kind, Figures[]> = { bare: [], session: [], query: [], official: [] };
@@ -101,7 +101,7 @@ async function race(plan: Plan): Promise<Samples> {
   return samples;
 }
 
-/** The median, over the rounds, of one host's figure against that of the bare loop. */
+/** The median over the rounds of the ratio of one host's figure to that of the bare loop. */
 function against(
   samples: Samples,
   kind: Kind,
@@ -145,9 +145,9 @@ async function compare(
 }
 
 /**
- * A consumer that sleeps for 3 s after its first message, while 200 MB are on offer: in a process
- * that has done nothing but load its code with a run of ten messages, and again when it has read the
- * same flood awake, so that its heap has its working size.
+ * A consumer that sleeps for 3 s after its first message, while the CLI sends 200 MB: first in a fresh
+ * process that has read only ten messages, then after it has read the same 200 MB without sleeping, so
+ * that its heap has its working size.
  */
 async function asleep(): Promise<Row[]> {
   const flood = { messages: 200_000, bytes: 1000 };
@@ -175,7 +175,7 @@ interface Import {
   readonly cpuMs: number;
 }
 
-/** The import of a door in a fresh process. */
+/** Measures the import of a door in a fresh process. */
 function imported(url: string): Import {
   const code = `
     const cpu = process.cpuUsage();

@@ -1,6 +1,6 @@
 /**
- * Our gRPC ends against a bare HTTP/2 server and client that move the same items in the same
- * batches as JSON, in turns, each end in a process of its own:
+ * Compares our gRPC client and server with a bare HTTP/2 client and server that transfer the same items
+ * in the same batches as JSON. They alternate, each side in a separate process:
  * `npm run build && npx tsx bench/mcp-grpc.ts [--json]`.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -13,7 +13,7 @@ const [LIST, LONG, CALLS, ROUNDS] = [100_000, 1_000_000, 10_000, 3];
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`./fixtures/${name}.mjs`, import.meta.url));
 
-/** `wide`: bare, with the window that our client has. */
+/** `wide`: bare, with the flow-control window of our client. */
 type Who = 'ours' | 'bare' | 'wide';
 type Figures = Partial<
   Record<'firstMs' | 'totalMs' | 'cpuMs' | 'perSecond' | 'progress' | 'ahead' | 'peakMb', number>
@@ -43,8 +43,8 @@ const median = (numbers: readonly number[]): number =>
   numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN;
 
 /**
- * All of them, in turns. Ratios are of neighbours in time; that of the processor time of both ends
- * together is what a busy machine disturbs least.
+ * Runs all of them alternately. A ratio compares two consecutive runs; the ratio of the CPU time of
+ * both sides together depends least on the load of the machine.
  */
 async function compare(
   what: string,
@@ -89,7 +89,7 @@ else {
   const { ours, bare, wide } = list.figures;
   const ratios = (of: keyof Figures): string =>
     `${n(list.ratio('bare', of), 2)}, ${n(list.ratio('wide', of), 2)}`;
-  row('', 'gRPC', 'bare HTTP/2', 'bare, same window', 'ratios', 'wanted');
+  row('', 'gRPC', 'bare HTTP/2', 'bare, same window', 'ratios', 'limit');
   row('---', '---', '---', '---', '---', '---');
   row('first of 100k tools, ms', n(ours?.firstMs, 1), n(bare?.firstMs, 1), '', '', '< 15');
   row(
@@ -120,6 +120,6 @@ else {
     n(calls.ratio('bare', 'cpuMs'), 2),
     '',
   );
-  row('made ahead of a stopped consumer', n(stop.ahead), '', '', '', 'a batch, a window');
+  row('produced ahead of a stopped consumer', n(stop.ahead), '', '', '', 'a batch, a window');
   row('progress of 2,000 in bursts', n(burst.progress), '', '', '', '2000');
 }

@@ -1,6 +1,6 @@
 /**
- * Our MCP ends against those of the official SDK (v2), each pair with its server in a process of
- * its own, in turns: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs `peers/mcp-sdk` installed.
+ * Compares our MCP client and server with those of the official SDK (v2). The pairs alternate, each
+ * server in a separate process: `npx tsx bench/mcp.ts [--rounds=3] [--json]`. Needs `peers/mcp-sdk`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,19 +23,19 @@ const ROUNDS = Number(/--rounds=(\d+)/.exec(process.argv.join(' '))?.[1] ?? 3);
 
 const server = fileURLToPath(new URL('./fixtures/mcp-server.ts', import.meta.url));
 const load = createRequire(new URL('../peers/mcp-sdk/package.json', import.meta.url));
-const argsOf = (who: string, road: string, tools: number): string[] => [
+const argsOf = (who: string, transport: string, tools: number): string[] => [
   '--import',
   'tsx',
   server,
   who,
-  road,
+  transport,
   String(tools),
 ];
 
 interface Pair extends AsyncDisposable {
   list(): Promise<{ readonly firstMs: number; readonly count: number }>;
   call(text: string): Promise<unknown>;
-  /** How many of its ten progress messages came. */
+  /** How many of its ten progress messages arrived. */
   burst(): Promise<number>;
 }
 
@@ -50,8 +50,8 @@ async function httpServer(
   return { url, child };
 }
 
-async function ours(road: string, tools = TOOLS): Promise<Pair> {
-  const http = road === 'http' ? await httpServer('ours', tools) : undefined;
+async function ours(transport: string, tools = TOOLS): Promise<Pair> {
+  const http = transport === 'http' ? await httpServer('ours', tools) : undefined;
   const source: ToolSource & AsyncDisposable = http
     ? await dialHttp({ url: http.url, protocol: 'legacy' })
     : await dialStdio({
@@ -92,7 +92,7 @@ interface SdkClient {
   callTool(params: JsonObject, options?: JsonObject): Promise<unknown>;
 }
 
-async function sdk(road: string): Promise<Pair> {
+async function sdk(transport: string): Promise<Pair> {
   const { Client, StreamableHTTPClientTransport: Http } = load('@modelcontextprotocol/client') as {
     Client: new (info: JsonObject) => SdkClient;
     StreamableHTTPClientTransport: new (url: URL) => unknown;
@@ -101,7 +101,7 @@ async function sdk(road: string): Promise<Pair> {
     StdioClientTransport: new (options: JsonObject) => unknown;
   };
   const client = new Client({ name: 'bench', version: '1' });
-  const http = road === 'http' ? await httpServer('sdk', TOOLS) : undefined;
+  const http = transport === 'http' ? await httpServer('sdk', TOOLS) : undefined;
   await client.connect(
     http
       ? new Http(new URL(http.url))
@@ -154,7 +154,7 @@ async function measure(open: () => Promise<Pair>): Promise<Figures> {
     if (count !== TOOLS) throw new Error(`${count} tools of ${TOOLS}`);
     lists.push({ firstMs, listMs: performance.now() - start });
   }
-  for (let warm = 0; warm < 3; warm++) await callAll(pair); // until the compiler has done its work, for both
+  for (let warm = 0; warm < 3; warm++) await callAll(pair); // until V8 has optimized the code of both
   const callsPerSecond = await callAll(pair);
   const bursts = await Promise.all(Array.from({ length: BURSTS }, () => pair.burst()));
   return {
@@ -165,9 +165,9 @@ async function measure(open: () => Promise<Pair>): Promise<Figures> {
   };
 }
 
-/** How much a process grows that reads a list of a hundred times as many pages. */
-async function growth(road: string): Promise<number> {
-  await using pair = await ours(road, LONG);
+/** The memory growth of a process that reads a list with a hundred times as many pages. */
+async function growth(transport: string): Promise<number> {
+  await using pair = await ours(transport, LONG);
   await pair.list();
   globalThis.gc?.();
   const before = process.memoryUsage().rss;
@@ -179,17 +179,20 @@ async function growth(road: string): Promise<number> {
 }
 
 const rows: Row[] = [];
-for (const road of ['stdio', 'http']) {
+for (const transport of ['stdio', 'http']) {
   const rounds: { ours: Figures; sdk: Figures }[] = [];
   for (let round = 0; round < ROUNDS; round += 1)
-    rounds.push({ ours: await measure(() => ours(road)), sdk: await measure(() => sdk(road)) });
+    rounds.push({
+      ours: await measure(() => ours(transport)),
+      sdk: await measure(() => sdk(transport)),
+    });
   const of = (who: 'ours' | 'sdk', key: keyof Figures): number =>
     median(rounds.map((round) => round[who][key]));
-  // A ratio is of two neighbours in time: whatever else the machine does, it does to both.
+  // A ratio compares two consecutive runs, so that load of the machine affects both.
   const ratio = (key: keyof Figures): number =>
     median(rounds.map((round) => round.ours[key] / round.sdk[key]));
   const add = (name: string, value: number, unit: string, limit: Partial<Row> = {}): unknown =>
-    rows.push({ name: `${road}: ${name}`, value, unit, ...limit });
+    rows.push({ name: `${transport}: ${name}`, value, unit, ...limit });
   add('first tool', of('ours', 'firstMs'), 'ms');
   add('first tool, SDK', of('sdk', 'firstMs'), 'ms');
   add(`${TOOLS} tools`, of('ours', 'listMs'), 'ms');
@@ -197,10 +200,10 @@ for (const road of ['stdio', 'http']) {
   add(`${TOOLS} tools / SDK`, ratio('listMs'), '', { ceiling: 0.6 });
   add(`calls, ${IN_FLIGHT} in flight`, of('ours', 'callsPerSecond'), '/s');
   add('calls, SDK', of('sdk', 'callsPerSecond'), '/s');
-  add('calls / SDK', ratio('callsPerSecond'), '', road === 'stdio' ? { floor: 1.5 } : {});
+  add('calls / SDK', ratio('callsPerSecond'), '', transport === 'stdio' ? { floor: 1.5 } : {});
   const all = BURSTS * 10;
   add(`progress messages of ${all}`, of('ours', 'progress'), '', { floor: all });
   add(`progress messages of ${all}, SDK`, of('sdk', 'progress'), '');
-  add(`memory for ${LONG} tools`, await growth(road), 'MB', { ceiling: 60 });
+  add(`memory for ${LONG} tools`, await growth(transport), 'MB', { ceiling: 60 });
 }
 report(rows);

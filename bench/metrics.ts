@@ -1,8 +1,8 @@
 /**
- * What metrics cost: `npm run build && npx tsx bench/metrics.ts [--json] [--quick]`. The same server
- * (in memory, so that no disk hides it) with and without the observers that `serve()` has, in turns.
- * The processor's time of the server is what counts; rates are this machine's. Exits with 1 when a
- * limit is missed.
+ * Measures the cost of metrics: `npm run build && npx tsx bench/metrics.ts [--json] [--quick]`. The same
+ * server (in memory, so that no disk hides the cost) runs with and without the observers of `serve()`,
+ * alternately. Compare the CPU time of the server; rates depend on the machine. Exits with 1 if a limit
+ * is missed.
  */
 import {
   agent,
@@ -27,7 +27,7 @@ interface Round {
   readonly deltaUs: number;
 }
 
-/** Short tasks, then one stream whose deltas nothing joins. */
+/** Runs short tasks, then one stream whose deltas are not merged. */
 async function round(kind: Kind): Promise<Round> {
   const server = servers[kind];
   const { rate, cpuMs } = await shortTasks(server, quick ? 200 : 600, countTask);
@@ -44,7 +44,7 @@ for (let i = 0; i < ROUNDS; i++)
   for (const kind of i % 2 ? KINDS : KINDS.toReversed()) seen[kind].push(await round(kind));
 
 const of = (kind: Kind, name: keyof Round): number => median(seen[kind].map((each) => each[name]));
-// Of neighbours in time, so that a busy moment of the machine counts for both.
+// A ratio compares two consecutive runs, so that load of the machine affects both.
 const ratio = (name: keyof Round): number =>
   median(seen.on.map((each, i) => each[name] / (seen.off[i]?.[name] ?? Number.NaN)));
 report([

@@ -1,4 +1,4 @@
-// What replicas on one PostgreSQL carry: `npx tsx bench/scale-out.ts [seconds]`. Needs `npm run build`.
+// Measures the throughput of replicas on one PostgreSQL: `npx tsx bench/scale-out.ts [seconds]`. Needs `npm run build`.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -60,7 +60,7 @@ await using pool = Object.assign(new Pool({ connectionString: server.url }), {
 });
 pool.on('error', () => {});
 
-/** What the database has done so far: transactions, each of one statement here, and bytes of its journal. */
+/** Counters of the database: transactions, each with one statement here, and bytes of its WAL. */
 async function work(): Promise<{ readonly statements: number; readonly bytes: number }> {
   const { rows } = await pool.query<{ commits: string; bytes: string }>(
     `select (select sum(xact_commit) from pg_stat_database) as commits,
@@ -69,7 +69,7 @@ async function work(): Promise<{ readonly statements: number; readonly bytes: nu
   return { statements: Number(rows[0]?.commits), bytes: Number(rows[0]?.bytes) };
 }
 
-/** So many replicas write so many tasks; each follows eight that another one writes. */
+/** Lets `replicas` write `streams` tasks; each replica follows eight tasks of another one. */
 async function measure(replicas: number, streams: number): Promise<string[]> {
   const schema = server.schema();
   const all = await Promise.all(
@@ -88,7 +88,7 @@ async function measure(replicas: number, streams: number): Promise<string[]> {
   await new Promise((resolve) => setTimeout(resolve, 1100));
   const before = await work();
   const ran = await run(seconds * 1000);
-  // Statistics of a session reach the server's tables a second later.
+  // PostgreSQL publishes the statistics of a session up to a second later.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   const after = await work();
   await Promise.all(all.map((replica) => replica.end()));

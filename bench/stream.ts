@@ -1,6 +1,6 @@
 /**
- * What the message lane costs, and what a sleeping reader costs: `npx tsx bench/stream.ts [--json]`.
- * Exits with 1 when a floor is missed.
+ * Measures the cost of the message lane and of a reader that sleeps: `npx tsx bench/stream.ts [--json]`.
+ * Exits with 1 if a limit is missed.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { isObject, type JsonObject } from '../src/json.ts';
@@ -8,7 +8,7 @@ import { OverflowQueue } from '../src/stream/overflow-queue.ts';
 import { encodeLine, LineDecoder, parseLine, InvalidLine } from '../src/wire/jsonl.ts';
 import { median, report, type Row } from './support.ts';
 
-const CHUNK = 64 * 1024; // what a pipe gives at once
+const CHUNK = 64 * 1024; // the size of one read from a pipe
 const ROUNDS = 15;
 const FLOOR = 0.7;
 const PASSED_BYTES = 500_000_000;
@@ -33,7 +33,7 @@ function chunksOf(size: number, total: number): Buffer[] {
   return chunks;
 }
 
-/** A pipe: every chunk comes in a turn of the event loop of its own. */
+/** Simulates a pipe: every chunk comes in a separate turn of the event loop. */
 async function* pipe(chunks: readonly Buffer[]): AsyncGenerator<Buffer, void, undefined> {
   for (const chunk of chunks) {
     await turn();
@@ -94,7 +94,7 @@ async function throughput(name: string, size: number, total: number): Promise<Ro
 
 const rssMb = (): number => process.memoryUsage.rss() / 1e6;
 
-/** Feeds `total` bytes to a queue that nobody reads; then reads them all. */
+/** Feeds `total` bytes to a queue without a reader; then reads them all. */
 async function sleeping(size: number, total: number): Promise<{ peakMb: number; stallMs: number }> {
   await using queue = new OverflowQueue<JsonObject>();
   const decoder = new LineDecoder();
@@ -138,7 +138,7 @@ async function memory(name: string, size: number): Promise<Row[]> {
 }
 
 report([
-  // Memory first, in a heap where nothing has waited: the code is warm, the queue never was full.
+  // Memory comes first, while the heap is small: the code is optimized, and no queue has been full yet.
   ...(await lane(chunksOf(200, 10_000_000)).then(() => memory('500 MB asleep, 200 B lines', 200))),
   ...(await memory('500 MB asleep, 100 KB lines', 100_000)),
   ...(await throughput('200 B lines', 200, 10_000_000)),

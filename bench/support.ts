@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-/** A figure with its limit, as all benchmarks print and judge it. */
+/** A figure with its limit, in the form that all benchmarks print and check. */
 export interface Row {
   readonly name: string;
   readonly value: number;
@@ -37,7 +37,7 @@ function printed(row: Row): string {
   return `${row.name.padEnd(46)}${value} ${row.unit.padEnd(5)} ${limit.padEnd(14)} ${mark}`.trimEnd();
 }
 
-/** For somebody else's program: nothing of this machine's own, and no way out of it but loopback. */
+/** The environment for a third-party program: no settings of this machine, and network on loopback only. */
 export const hermetic = (home: string): Readonly<Record<string, string>> => ({
   PATH: process.env['PATH'] ?? '',
   HOME: home,

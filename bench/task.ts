@@ -1,8 +1,8 @@
 /**
- * Durable appends, event-loop delay and replay of the SQLite log: `npm run build && npx tsx bench/task.ts
- * [seconds]`. Appends are made in turns with a bare store (`fixtures/bare-store.mjs`: a thread, two
- * statements, group commit, no rules): the ratio is what counts, the absolute figures are this
- * machine's. Exits with 1 when a limit is missed.
+ * Measures durable appends, event-loop delay and replay of the SQLite log: `npm run build && npx tsx
+ * bench/task.ts [seconds]`. Appends alternate with those of a bare store (`fixtures/bare-store.mjs`: a
+ * thread, two statements, group commit, no rules). Compare the ratio; absolute figures depend on the
+ * machine. Exits with 1 if a limit is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import type * as task from '../src/task/index.ts';
 import type { Claim, TaskLog } from '../src/task/index.ts';
 import { median, report } from './support.ts';
 
-// The built package, as users have it: a loader would be measured too.
+// The built package, as users have it: the loader of TypeScript would be measured too.
 const built = new URL('../dist/task/index.js', import.meta.url).href;
 const { memoryLog, sqliteLog } = (await import(built)) as typeof task;
 
@@ -29,7 +29,7 @@ const ROUNDS = 5;
 const STREAMS = 64;
 const seconds = Number(process.argv.find((each) => /^[\d.]+$/.test(each)) ?? 3);
 const delta = { type: 'text.delta', id: 't', delta: 'x'.repeat(400) } satisfies AgentEvent;
-/** What the log stores of it: the bare store gets the same bytes. */
+/** The stored form of the event; the bare store gets the same bytes. */
 const line = JSON.stringify({ ...delta, at: Date.now(), seq: 1000 });
 
 interface Writer {
@@ -44,7 +44,7 @@ async function openTask(log: TaskLog, task: string): Promise<Writer> {
   return { claim, seq: await log.append(claim, 1, [{ type: 'run.started' }]) };
 }
 
-/** Appends one more, durable when it resolves. */
+/** Appends one entry; resolves when it is durable. */
 type Append = () => Promise<unknown>;
 
 const openStreams = (log: TaskLog, name: string, streams: number): Promise<Append[]> =>
@@ -59,11 +59,11 @@ const openStreams = (log: TaskLog, name: string, streams: number): Promise<Appen
 
 interface Appends {
   readonly rate: number;
-  /** What one costs the processor. */
+  /** CPU time per append. */
   readonly cpuUs: number;
 }
 
-/** Each stream has one append in flight, as a run has. */
+/** Each stream has one pending append, like a run. */
 async function appends(streams: readonly Append[], forSeconds: number): Promise<Appends> {
   const start = performance.now();
   const end = start + forSeconds * 1000;
@@ -78,7 +78,7 @@ async function appends(streams: readonly Append[], forSeconds: number): Promise<
   return { rate: (count * 1000) / (performance.now() - start), cpuUs: (user + system) / count };
 }
 
-/** In turns, so that what else the machine does falls on all alike. */
+/** Runs all stores alternately, so that load of the machine affects all. */
 async function compare<Name extends string>(
   all: Readonly<Record<Name, readonly Append[]>>,
 ): Promise<Record<Name, Appends>> {
@@ -93,7 +93,7 @@ async function compare<Name extends string>(
   ) as Record<Name, Appends>;
 }
 
-/** 50 streams of 100 events a second: what the event loop feels of it. */
+/** Measures the event-loop delay under 50 streams of 100 events a second. */
 async function paced(log: TaskLog): Promise<{ p99: number; max: number; rate: number }> {
   const writers = await Promise.all(
     Array.from({ length: 50 }, (_, index) => openTask(log, `paced-${index}`)),
@@ -165,7 +165,7 @@ try {
     { name: 'appends, 64 streams: bare store', value: many.bare.rate, unit: '/s' },
     { name: '… ours', value: many.ours.rate, unit: '/s' },
     { name: '… ours / bare', value: ratio, unit: 'x' },
-    // What was asked for, on a machine whose disk takes 1,900 appends of one stream in a second.
+    // The target was set on a machine whose disk takes 1,900 appends of one stream per second.
     {
       name: '… ours / one stream of the bare store',
       value: many.ours.rate / one.bare.rate,

@@ -1,5 +1,5 @@
-// `npm run audit`: known vulnerabilities of the locked packages, as the registry reports them. A
-// registry that does not answer, or has no advisories, is no failure: the report names it.
+// `npm run audit`: known vulnerabilities of the locked packages, as the registry reports them. An
+// unreachable registry, or one without advisories, is reported and does not fail the run.
 import { runNpm, say } from './setup.mjs';
 
 const { output } = await runNpm(['audit', '--json', '--fetch-retries=0', '--fetch-timeout=20000'], {
@@ -8,7 +8,7 @@ const { output } = await runNpm(['audit', '--json', '--fetch-retries=0', '--fetc
 const report = readReport(output);
 const counts = report?.metadata?.vulnerabilities;
 if (counts === undefined) {
-  say(`audit: not done, the registry gave no answer (${reasonIn(report, output)})`);
+  say(`audit: skipped, the registry did not respond (${reasonIn(report, output)})`);
 } else if (counts.total === 0) {
   say('audit: no known vulnerability in the locked packages');
 } else {

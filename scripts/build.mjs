@@ -1,4 +1,4 @@
-// `npm run build`: brings `dist` up to date, and takes out what no source makes any more.
+// `npm run build`: brings `dist` up to date, and deletes output whose source is gone.
 import { build } from './setup.mjs';
 
 const { code } = await build({ quiet: false });

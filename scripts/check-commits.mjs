@@ -1,6 +1,6 @@
-// Checks the commits since the rules were agreed: `area: imperative` in at most 72 characters, with a body that says why. A change
-// of the public surface is also in the changelog. `node scripts/check-commits.mjs [--since <commit>]`; without a history there is
-// nothing to check, and it says so.
+// `npm run commits`: checks the commits since the rules were agreed. A subject is `area: imperative` in
+// at most 72 characters, and a body says why. A change of the public surface is also in the changelog.
+// `--since <commit>` starts elsewhere. Without a history there is nothing to check, and it says so.
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -10,22 +10,21 @@ import { ROOT } from './setup.mjs';
 const AGREED = '63a4eab';
 const MAX_SUBJECT = 72;
 
+const OTHER_AREAS = 'web test docs examples bench scripts repo deploy peers proto'.split(' ');
 const areas = [
   ...readdirSync(`${ROOT}/src`).map((name) => name.replace(/\.ts$/, '')),
-  ...['web', 'test', 'docs', 'examples', 'bench', 'scripts', 'repo', 'deploy', 'peers', 'proto'],
+  ...OTHER_AREAS,
 ];
 const AREA = `(?:${areas.map((area) => area.replaceAll('.', '\\.')).join('|')})`;
 const SUBJECT = new RegExp(`^${AREA}(?:, ${AREA})*: [a-z0-9"'\`./-]`);
 
-const { values } = parseArgs({ options: { since: { type: 'string', default: AGREED } } });
-
-/** What is wrong with a commit. */
+/** Says what is wrong with a commit. A pure move needs no body: its subject says all there is. */
 export function problemsOf({ subject, body, files }) {
   const isMove = /: move /.test(subject);
   return [
     ...(SUBJECT.test(subject) ? [] : ['the subject is not "area: imperative"']),
     ...(subject.length > MAX_SUBJECT ? [`the subject has ${subject.length} characters`] : []),
-    ...(body === '' && !isMove ? ['there is no body that says why'] : []),
+    ...(body === '' && !isMove ? ['the body that says why is missing'] : []),
     ...(files.includes('test/repo/doors.json') && !files.includes('CHANGELOG.md')
       ? ['the public surface changes, and CHANGELOG.md does not']
       : []),
@@ -44,12 +43,13 @@ function commitsSince(since) {
 }
 
 function main() {
+  const { values } = parseArgs({ options: { since: { type: 'string', default: AGREED } } });
   let commits;
   try {
     commits = commitsSince(values.since);
   } catch {
     // A tarball or a shallow clone has no history to judge.
-    console.log(`commits   not checked: there is no history since ${values.since}`);
+    console.log(`commits   not checked: no history since ${values.since}`);
     return;
   }
   const wrong = commits.flatMap((commit) =>

@@ -1,7 +1,7 @@
 // `npm run regexps`: finds regular expressions that take long on hostile input. `test/regexps.json`
-// keeps what was found safe, because a check of all of them takes half a minute; a pattern that is not
-// in it is checked at once. `--update` writes the file (and drops exceptions that no source has any
-// more), `--all` checks every pattern again.
+// lists the safe ones, because a check of all takes half a minute; a pattern that is not in it is
+// checked in each run. `--update` writes the file and drops exceptions that no source needs any more;
+// `--all` checks every pattern again.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -16,11 +16,11 @@ export interface RegExpUse {
   readonly line: number;
   /** `/source/flags`, or the text of the call where the source is computed. */
   readonly text: string;
-  /** Not set where the source is computed: no checker can judge it. */
+  /** Not set where the source is computed, because the checker cannot judge it. */
   readonly pattern?: { readonly source: string; readonly flags: string };
 }
 
-/** An expression that the checker refuses and a person has accepted. */
+/** An expression that the checker rejects and a reviewer has accepted. */
 export interface Exception {
   /** As in `RegExpUse.text`. */
   readonly text: string;
@@ -75,7 +75,7 @@ export function regExpsOf(file: string, source: string): RegExpUse[] {
       found.push({ file, line, text, pattern: { source: pattern, flags } });
     } else {
       const [first, second] = node['arguments'] as (Node | undefined)[];
-      // A literal as the argument is found by itself.
+      // A literal argument is found as a literal of its own.
       if (first?.['regex']) continue;
       const [body, flags] = [textOf(first), second === undefined ? '' : textOf(second)];
       found.push(
@@ -108,8 +108,8 @@ function* walk(value: unknown): Generator<Node> {
 }
 
 /**
- * Why a pattern is not known to be safe, or `undefined`. The pure JavaScript build does it, so it
- * needs neither Java nor a binary; the time limits are far away, so load does not change a verdict.
+ * Why a pattern is not known to be safe, or `undefined`. It uses the pure JavaScript build, which needs
+ * neither Java nor a binary. The time limits are generous, so that a busy machine changes no result.
  */
 export function checkPattern({
   source,
@@ -136,7 +136,7 @@ export function readReviewed(): Reviewed {
   return JSON.parse(readFileSync(REVIEWED, 'utf8')) as Reviewed;
 }
 
-/** What is wrong, one sentence each. `check` is called only for what is neither safe nor excepted. */
+/** The problems, one sentence each. `check` gets only patterns that are neither known as safe nor excepted. */
 export function judgeRegExps(
   uses: readonly RegExpUse[],
   { safe, exceptions }: Reviewed,
@@ -158,7 +158,7 @@ export function judgeRegExps(
   }
   for (const { file, text, reason } of exceptions) {
     if (!uses.some((use) => use.file === file && use.text === text))
-      wrong.push(`test/regexps.json excepts ${text} in ${file}, which is not there any more`);
+      wrong.push(`test/regexps.json excepts ${text} in ${file}, where it no longer exists`);
     if (reason.trim() === '') wrong.push(`test/regexps.json excepts ${text}, but gives no reason`);
   }
   return wrong;

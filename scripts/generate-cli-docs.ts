@@ -11,7 +11,7 @@ const CLI = new URL('../docs/reference/cli.md', import.meta.url);
 const TRACE = new URL('../docs/reference/trace-format.md', import.meta.url);
 const MARKS = ['<!-- rules: made by scripts/generate-cli-docs.ts -->', '<!-- /rules -->'] as const;
 
-/** Both pages as they have to be. */
+/** The expected text of both pages. */
 export async function pages(): Promise<ReadonlyMap<URL, string>> {
   return new Map([
     [CLI, await commandPage()],
@@ -24,14 +24,14 @@ async function commandPage(): Promise<string> {
     Object.entries(COMMANDS).map(async ([name, { summary, load }]) => ({
       name,
       summary,
-      // Which samples are built is no matter of the documentation.
+      // The list of samples depends on what is built, so it does not belong into the documentation.
       help: helpOf(name, summary, await load()),
     })),
   );
   return `${[
     '# The command',
     '<!-- made by scripts/generate-cli-docs.ts from the help texts: change those, then run it -->',
-    'Plain text always; colours only at a terminal and without `NO_COLOR`; `--json` wherever data is printed. Messages about the\ncommand itself go to stderr, what you asked for to stdout.',
+    'The output is text, with colours only at a terminal and without `NO_COLOR`; every command that prints data has `--json`.\nResults go to stdout, messages about the command itself to stderr.',
     [
       '| | |',
       '|---|---|',
@@ -49,17 +49,17 @@ const EXIT_CODES = `## Exit codes
 
 | code | |
 |---|---|
-| 0 | done; also when the reader of stdout left (\`\\| head\`), and when \`serve\` was stopped by Ctrl-C |
-| 1 | it failed, the agent did, or \`doctor\` found an error |
-| 2 | wrong arguments, a module or file that is not there |
-| 130 | stopped by Ctrl-C: once, it closes what it opened; twice, at once |
+| 0 | done; also if the reader of stdout exited (\`\\| head\`), and if \`serve\` was stopped by Ctrl-C |
+| 1 | the command or the agent failed, or \`doctor\` found an error |
+| 2 | invalid arguments, or a module or file that does not exist |
+| 130 | stopped by Ctrl-C; the first closes what the command opened, the second ends it immediately |
 | 143 | ended by SIGTERM |
-| any | \`wrap\` ends as its command does, by code or signal |`;
+| any | \`wrap\` ends with the exit code or signal of its command |`;
 
 const WATCH = `## Watching another SDK
 
-\`duolane wrap\` sits in the pipe, so any host that lets you choose its CLI can be watched. For the official agent SDK, either let
-Node run it in front of a CLI that is a script:
+\`duolane wrap\` reads the pipe between a host and its CLI, so it works with any host that lets you choose the CLI. For the
+official agent SDK, either let Node run it in front of a CLI that is a script:
 
 \`\`\`ts
 query({
@@ -79,7 +79,7 @@ or, for a CLI that is an executable, point it at a script of two lines (\`chmod 
 exec npx duolane wrap --trace run.jsonl -- claude "$@"
 \`\`\`
 
-Then \`duolane doctor run.jsonl\` says what is wrong, and \`duolane replay run.jsonl --speed 10\` shows it again.`;
+Then \`duolane doctor run.jsonl\` lists the problems, and \`duolane replay run.jsonl --speed 10\` plays the run again.`;
 
 function tracePage(text: string): string {
   const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];

@@ -1,5 +1,5 @@
-// The TypeScript of `proto/`, which is checked in: `npx tsx scripts/generate-proto.ts` writes it, and with
-// `--check` says whether what is there is current.
+// `npx tsx scripts/generate-proto.ts` writes the TypeScript of `proto/`, which is checked in. `--check`
+// writes nothing and fails if a file is not current.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { ensurePeer } from './peers.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Where the code of each folder of `proto/` goes: to the part that speaks it. */
+/** The folder for the code of each folder of `proto/`: the part that speaks the protocol. */
 const HOMES: Readonly<Record<string, string>> = {
   a2a: 'src/a2a/grpc/gen',
   google: 'src/grpc/gen',
@@ -23,7 +23,7 @@ const HOMES: Readonly<Record<string, string>> = {
 const homeOf = (file: string): string => {
   const home = HOMES[file.split('/', 1)[0]!];
   if (home === undefined)
-    throw new Error(`proto/${file} has no home: add one to scripts/generate-proto.ts`);
+    throw new Error(`proto/${file} has no target folder; add one to scripts/generate-proto.ts`);
   return `${home}/${file}`;
 };
 
@@ -55,7 +55,10 @@ export async function generate(): Promise<Map<string, string>> {
   }
 }
 
-/** Imports follow each file to its home; enums become constants, since our syntax must be erasable. */
+/**
+ * Adapts imports to the target folders, and turns enums into constants: the TypeScript syntax of this
+ * repository must be erasable.
+ */
 function adapt(text: string, path: string): string {
   return text
     .replaceAll(/from "(\.[^"]+)"/g, (_, specifier: string) => {
@@ -74,7 +77,7 @@ function adapt(text: string, path: string): string {
     });
 }
 
-/** What is not as it would be generated, or is there without a .proto. */
+/** Files that differ from what would be generated, or whose .proto is gone. */
 export async function stale(): Promise<string[]> {
   const wanted = await generate();
   const found = await Promise.all(
@@ -110,7 +113,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (process.argv.includes('--check')) {
     const files = await stale();
     for (const file of files)
-      console.error(`${file} is not current: npx tsx scripts/generate-proto.ts`);
+      console.error(`${file} is not current; run npx tsx scripts/generate-proto.ts`);
     process.exitCode = files.length > 0 ? 1 : 0;
   } else await write();
 }

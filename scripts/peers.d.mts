@@ -3,7 +3,7 @@ export interface Peer {
   /** The directory of the peer; its packages are in `node_modules` below. */
   readonly path: string;
   readonly available: boolean;
-  /** Why it is not available, for people. */
+  /** Why it is not available, as a message for the user. */
   readonly reason: string | undefined;
   /** The file URL that a specifier has when imported inside the peer. */
   resolve(specifier: string): string;

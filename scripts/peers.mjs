@@ -1,5 +1,5 @@
-// Packages of others that tests talk to: each in `peers/<name>` with its own lock file, installed
-// the first time somebody asks for it.
+// Third-party packages that tests use: each in `peers/<name>` with its own lock file, installed when
+// a test first needs it.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -22,8 +22,8 @@ export function everydayPeers() {
 const asked = new Map();
 
 /**
- * A peer, installed. Without a network it comes back not `available`, with the reason; any other
- * failure of the install (such as a lock file that does not fit) is thrown.
+ * Installs a peer. Without a network the result is not `available` and has the reason; any other
+ * failure of the install (such as a lock file that does not match) throws.
  */
 export function ensurePeer(name, onStart) {
   if (!asked.has(name)) asked.set(name, openPeer(name, onStart));
@@ -33,16 +33,16 @@ export function ensurePeer(name, onStart) {
 async function openPeer(name, onStart) {
   const path = join(PEERS, name);
   if (!existsSync(join(path, 'package-lock.json')))
-    throw new Error(`There is no peer "${name}": peers/${name} needs a package-lock.json.`);
+    throw new Error(`unknown peer "${name}": expected peers/${name}/package-lock.json`);
   const failure = await install(path, onStart);
   if (failure !== undefined && !failure.unreachable)
-    throw new Error(`The peer "${name}" cannot be installed: ${failure.reason}`);
-  const reason = failure && `peer ${name} is not installed, ${failure.reason}`;
+    throw new Error(`cannot install the peer "${name}": ${failure.reason}`);
+  const reason = failure && `peer ${name} is not installed: ${failure.reason}`;
   const resolver = failure === undefined ? await openResolver(path) : refuse(reason);
   return { name, path, available: failure === undefined, reason, ...resolver };
 }
 
-// Node resolves a bare name from the file that imports it, so a file inside the peer does it.
+// Node resolves a package name from the file that imports it, so a file inside the peer has to do it.
 async function openResolver(path) {
   const file = join(path, 'node_modules', '.resolver.mjs');
   const source =

@@ -1,5 +1,5 @@
 /**
- * Records test/protocol/recorded: each story held by our host and our CLI, as a trace file.
+ * Records test/protocol/recorded: one conversation of our host with our CLI per trace file.
  * `npx tsx scripts/record-protocol.ts` after `npm run build`. Other programs may replay them:
  * docs/reference/control-protocol.md.
  */
@@ -10,7 +10,7 @@ import { steady } from '../test/protocol/recorded.ts';
 import { STORIES } from '../test/protocol/stories.ts';
 import { AGENT, Workspace } from '../test/agent-cli/workspace.ts';
 
-// The manifests would be taken in the background, in no fixed order.
+// Manifests are requested in the background, in no fixed order, which would change the recordings.
 process.env['CLAUDE_AGENT_SDK_DISABLE_MCP_MANIFESTS'] = '1';
 
 for (const { name, script, options, drive } of STORIES) {

@@ -1,5 +1,5 @@
 // `npx tsx scripts/record-terminal.ts`: the terminal of the README, from a real run of the command in a
-// pseudo terminal, as an SVG that plays once. Waits are cut short, nothing else is changed.
+// pseudo terminal, as an SVG that plays once. Only pauses are shortened.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +12,7 @@ const ROWS = 32;
 const CELL = { width: 7.8, height: 17 };
 const PAD = 14;
 const LONGEST_WAIT_S = 0.7;
-const READ_S = 1.6; // before the next command is typed
+const READ_S = 1.6; // pause before the next command is typed
 
 const RUNS: readonly (readonly string[])[] = [
   ['demo', 'tickets'],
@@ -20,13 +20,13 @@ const RUNS: readonly (readonly string[])[] = [
 ];
 
 const ESC = String.fromCharCode(27);
-/** A style or a move of the cursor, the end of a line, or text. */
+/** Matches an escape sequence for style or cursor, the end of a line, or text. */
 const TOKENS = new RegExp(
   `${ESC}\\[([\\d;]*)([A-Za-z])|(\\r?\\n|\\r)|([^${ESC}\\r\\n]+|${ESC})`,
   'g',
 );
 
-/** A piece of text at its place, from the moment it was printed. */
+/** A piece of text with its position and the time when it was printed. */
 interface Piece {
   readonly row: number;
   readonly column: number;
@@ -35,7 +35,7 @@ interface Piece {
   readonly at: number;
 }
 
-/** What of a terminal our command uses: lines, wrapping, and the styles of its printer. */
+/** Emulates what our command uses of a terminal: lines, wrapping, and the styles of its printer. */
 class Screen {
   readonly pieces: Piece[] = [];
   #row = 0;
@@ -128,10 +128,10 @@ function svg({ pieces, rows }: Screen, seconds: number): string {
   const texts = pieces
     .filter(({ text }) => text.trim() !== '')
     .map(({ row, column, text, style, at }) => {
-      const place = `x="${(column * CELL.width).toFixed(1)}" y="${(row + 1) * CELL.height}"`;
+      const position = `x="${(column * CELL.width).toFixed(1)}" y="${(row + 1) * CELL.height}"`;
       const length = `textLength="${(Array.from(text).length * CELL.width).toFixed(1)}"`;
       const look = style === '' ? '' : ` class="${style}"`;
-      return `<text ${place} ${length}${look} style="animation-delay:${at.toFixed(2)}s">${escape(text)}</text>`;
+      return `<text ${position} ${length}${look} style="animation-delay:${at.toFixed(2)}s">${escape(text)}</text>`;
     });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="ui-monospace,Menlo,Consolas,monospace" font-size="13">
 <style>
@@ -150,7 +150,7 @@ ${texts.join('\n')}
 `;
 }
 
-/** When the screen moves up: as soon as a row below it is written. */
+/** The steps of scrolling: the screen moves up when a row below it is written. */
 function scrolling(pieces: readonly Piece[], rows: number, seconds: number): string {
   const frames = ['0%{transform:none}'];
   let bottom = ROWS - 1;

@@ -11,13 +11,13 @@ export type RowState = 'proven' | 'failed' | 'skipped' | 'uncited';
 
 export interface Row extends Requirement {
   readonly state: RowState;
-  /** Set if proven: `always` by a test that runs everywhere, else the suite that proves it. */
+  /** Set if proven: `always` for a test that runs everywhere, else the suite that proves it. */
   readonly by?: string;
 }
 
 export interface Proof {
   readonly rows: readonly Row[];
-  /** Suites of which a test ran; a suite that was skipped as a whole says nothing. */
+  /** Suites of which at least one test ran; a suite that was skipped completely proves nothing. */
   readonly ran: ReadonlySet<string>;
   /** Ids that a test cites although no such row exists. */
   readonly unknown: readonly string[];
@@ -37,7 +37,7 @@ interface Citation {
 
 const ALWAYS = 'always';
 
-/** What a test report proves. A row needs one passed test that cites it and no failed one. */
+/** Evaluates a test report. A row needs one passed test that cites it and no failed one. */
 export function prove(report: TestReport): Proof {
   const ran = new Set<string>();
   const citations = new Map<string, Citation[]>();
@@ -74,8 +74,8 @@ function judge(citations: readonly Citation[]): Pick<Row, 'state' | 'by'> {
 }
 
 /**
- * Where a row is proven. `here`: in this run. `elsewhere`: not here, because the suite that it is
- * pinned to did not run. `failed` and `not run` prove nothing.
+ * Where a row is proven. `here`: in this run. `elsewhere`: its suite did not run here, and
+ * test/proven.json says that it was proven where it ran. `failed` and `not run` prove nothing.
  */
 export type Standing = 'here' | 'elsewhere' | 'not run' | 'failed';
 
@@ -88,7 +88,7 @@ export function standingOf({ id, state }: Row, { ran }: Proof, { suites }: Pinne
   return isElsewhere ? 'elsewhere' : 'not run';
 }
 
-/** What is wrong, one sentence each: a citation of no row, a pinned row that is not proven. */
+/** The problems, one sentence each: a citation of an unknown row, a pinned row that is not proven. */
 export function findLosses(proof: Proof, pinned: Pinned): string[] {
   const byId = new Map<string, Row>(proof.rows.map((row) => [row.id, row]));
   const due = [
@@ -96,10 +96,13 @@ export function findLosses(proof: Proof, pinned: Pinned): string[] {
     ...Object.entries(pinned.suites).flatMap(([suite, ids]) => (proof.ran.has(suite) ? ids : [])),
   ];
   return [
-    ...proof.unknown.map((id) => `${id} is cited by a test, but there is no such row`),
+    ...proof.unknown.map(
+      (id) => `${id} is cited by a test, but is not a row of test/requirements.ts`,
+    ),
     ...due.flatMap((id) => {
       const row = byId.get(id);
-      if (row === undefined) return [`${id} is in test/proven.json, but there is no such row`];
+      if (row === undefined)
+        return [`${id} is in test/proven.json, but is not a row of test/requirements.ts`];
       return row.state === 'proven'
         ? []
         : [`${id} was proven and is now ${row.state}: ${row.text}`];
@@ -107,13 +110,13 @@ export function findLosses(proof: Proof, pinned: Pinned): string[] {
   ];
 }
 
-/** Rows that are proven but not pinned yet, so that losing them would go unnoticed. */
+/** Rows that are proven but not pinned yet: a change that loses them would not be noticed. */
 export function findUnpinned({ rows }: Proof, { always, suites }: Pinned): RequirementId[] {
   const pinned = new Set([...always, ...Object.values(suites).flat()]);
   return rows.filter(({ id, state }) => state === 'proven' && !pinned.has(id)).map(({ id }) => id);
 }
 
-/** The pins for what is proven now; suites that did not run keep theirs. */
+/** The new content of test/proven.json; the pins of suites that did not run stay. */
 export function pin(proof: Proof, before: Pinned): Pinned {
   const provenBy = (suite: string): RequirementId[] =>
     proof.rows.filter(({ state, by }) => state === 'proven' && by === suite).map(({ id }) => id);

@@ -1,4 +1,4 @@
-// `npm run requirements`: how many rows of the mission the last full test run has proven.
+// `npm run requirements`: how many requirements the last full test run has proven.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -51,7 +51,7 @@ async function main(): Promise<void> {
       ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`],
       { quiet },
     );
-  if (!existsSync(REPORT)) return fail('There is no report of a full test run: run `npm test`.');
+  if (!existsSync(REPORT)) return fail('No report of a full test run found; run `npm test` first.');
   const proof = prove(JSON.parse(readFileSync(REPORT, 'utf8')) as TestReport);
   const pinned = JSON.parse(readFileSync(PINS, 'utf8')) as Pinned;
   if (flags.update === true) {

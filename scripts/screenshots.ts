@@ -1,5 +1,5 @@
-// `npx tsx scripts/screenshots.ts`: the pictures of the README, taken from the real page. After a
-// change of the page run it again and look at what changed.
+// `npx tsx scripts/screenshots.ts` takes the pictures of the README from the real page. After a change
+// of the page, run it again and look at the result.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openBrowser, type Page, type PageOptions } from '../test/page/browser.ts';
@@ -8,7 +8,7 @@ import { build, ROOT } from './setup.mjs';
 
 interface Picture {
   readonly file: string;
-  /** Runs with its first sample. */
+  /** Is run with its first sample. */
   readonly agent: string;
   readonly state: string;
   readonly options: PageOptions;
@@ -58,7 +58,7 @@ try {
 async function take(page: Page, { file, agent, state }: Picture): Promise<void> {
   await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
-  await page.locator(`.strip .state.${state}`).waitFor();
-  await page.locator(`.tasks .state.${state}`).first().waitFor({ state: 'attached' });
+  await page.locator(`.task-header .task-state-${state}`).waitFor();
+  await page.locator(`.task-list .task-state-${state}`).first().waitFor({ state: 'attached' });
   await page.screenshot({ path: join(folder, file) });
 }

@@ -1,4 +1,4 @@
-// What the two commands need before anything is installed, so: plain Node, no dependency.
+// What `npm test` and `npm start` need before anything is installed: Node alone, no dependency.
 import { spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -21,7 +21,7 @@ const isWindows = process.platform === 'win32';
 const children = new Set();
 let interrupted = false;
 
-// Whoever read our output may leave (`npm test | head`): the run goes on and keeps its exit code.
+// The reader of our output may exit (`npm test | head`): the run continues and keeps its exit code.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error) => {
     if (error.code !== 'EPIPE') throw error;
@@ -32,8 +32,8 @@ export function say(text) {
 }
 
 /**
- * Ends what runs when we are told to end; the second signal does not ask any more. Calling what it
- * returns gives the signals back their usual meaning.
+ * Ends the running children on a signal, and kills them on the second one. Call the returned function
+ * to restore the default handling of signals.
  */
 export function endChildrenOnSignal() {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
@@ -64,13 +64,13 @@ function kill(child, signal) {
 }
 
 /**
- * Runs a program to its end. Its output goes through us (`quiet`: is only collected), because a
- * child that writes to a pipe nobody reads would die of it. Never rejects: a program that cannot
- * be started has code 127.
+ * Runs a program to its end. This process forwards its output (`quiet`: only collects it), because a
+ * child that writes to a closed pipe would be killed. Never rejects: a program that cannot be started
+ * has code 127.
  */
 export function run(command, args, { cwd = ROOT, env = process.env, quiet = false } = {}) {
   return new Promise((resolve) => {
-    // A process group of its own, so that a signal reaches what the child has started as well.
+    // A separate process group, so that a signal also reaches the processes that the child started.
     const child = spawn(command, args, {
       cwd,
       env: process.stdout.isTTY ? { FORCE_COLOR: '1', ...env } : env,
@@ -83,7 +83,7 @@ export function run(command, args, { cwd = ROOT, env = process.env, quiet = fals
       const finish = (code) => {
         children.delete(child);
         closed();
-        // What ends because we were interrupted is no result: the signal handler exits.
+        // A child that ends because of a signal to us has no result: the signal handler exits.
         if (!interrupted) resolve({ code, output });
       };
       child.on('error', (error) => {
@@ -112,7 +112,7 @@ export function runTool(name, args, options) {
   return run(process.execPath, [join(home, entry), ...args], options);
 }
 
-/** npm as it started us, or the one on the path. */
+/** The npm that started this process, else the one on the PATH. */
 export function runNpm(args, options) {
   const started = process.env.npm_execpath;
   return started?.endsWith('.js') && existsSync(started)
@@ -121,8 +121,8 @@ export function runNpm(args, options) {
 }
 
 /**
- * Whether `node_modules` is what `package-lock.json` says. npm leaves a lock file of what it has
- * installed as its last act, so an install that was cut off, or one of an older lock, shows.
+ * Whether `node_modules` matches `package-lock.json`. npm writes a lock file of what it has installed
+ * as its last step, so an interrupted install, or one of an older lock file, is detected.
  */
 export function isInstalled(directory) {
   const wanted = packages(join(directory, 'package-lock.json'));
@@ -142,7 +142,7 @@ function packages(lockFile) {
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED|ERR_SOCKET_TIMEOUT)\b/;
 
-/** Why an install failed: its last words, and `unreachable` if the registry was the reason. */
+/** Why an install failed: the end of its output, and `unreachable` if the registry was the reason. */
 export function explainInstall({ code, output }) {
   const network = UNREACHABLE.exec(output)?.[1];
   if (network !== undefined)
@@ -156,8 +156,9 @@ export function explainInstall({ code, output }) {
 }
 
 /**
- * Installs what is missing in a directory with a lock file; quick when nothing is. Several
- * processes may call it at once: one installs, the others wait. `undefined`, or why it failed.
+ * Installs what is missing in a directory with a lock file; fast if nothing is missing. Several
+ * processes may call it concurrently: one installs, the others wait. Returns `undefined`, or why it
+ * failed.
  */
 export async function install(directory, onStart = () => {}) {
   if (isInstalled(directory)) return undefined;
@@ -166,11 +167,14 @@ export async function install(directory, onStart = () => {}) {
   return withLock(join(ROOT, '.cache', `install-${name}.lock`), async () => {
     if (isInstalled(directory)) return undefined;
     onStart();
-    // `--include=dev`: a production setting of the machine must not leave the tools out.
+    // `--include=dev`: with a production setting of the machine npm would skip the tools.
     const args = ['ci', '--include=dev', '--prefer-offline', '--fetch-retries=1'];
     const result = await runNpm(args, { cwd: directory, quiet: true });
     if (result.code === 0 && !isInstalled(directory))
-      return explainInstall({ code: 1, output: 'it left other packages than the lock file lists' });
+      return explainInstall({
+        code: 1,
+        output: 'npm installed other packages than the lock file lists',
+      });
     return result.code === 0 ? undefined : explainInstall(result);
   });
 }
@@ -179,8 +183,8 @@ const HEARTBEAT_MS = 2000;
 const STALE_MS = 30_000;
 
 /**
- * Runs `work` while holding a lock directory. A holder that died, or has given no sign for
- * 30 seconds, loses the lock to whoever comes next.
+ * Runs `work` while holding a lock directory. A holder that has exited, or has not renewed the lock
+ * for 30 seconds, loses it to the next process.
  */
 export async function withLock(path, work, { staleMs = STALE_MS } = {}) {
   while (!tryMakeDirectory(path)) {
@@ -190,7 +194,7 @@ export async function withLock(path, work, { staleMs = STALE_MS } = {}) {
   await writeFile(join(path, 'pid'), String(process.pid));
   const heartbeat = setInterval(() => {
     const now = new Date();
-    utimes(path, now, now).catch(() => {}); // gone: nothing to keep alive
+    utimes(path, now, now).catch(() => {}); // the lock was removed: nothing to renew
   }, HEARTBEAT_MS);
   try {
     return await work();
@@ -212,8 +216,8 @@ function isStale(path, staleMs) {
   }
 }
 
-// Two who find the same lock stale must not both remove it: the second would remove the lock that
-// the first has just taken. So removing needs a lock too, and a second look.
+// Two processes that find the same lock stale must not both remove it: the second would remove the
+// lock that the first has just taken. So removing needs a lock too, and a second check.
 function breakLock(path, staleMs) {
   const breaking = `${path}.break`;
   if (!tryMakeDirectory(breaking)) {
@@ -236,8 +240,8 @@ function tryMakeDirectory(path) {
 }
 
 /**
- * Brings `dist` up to date: the compiled sources and with them the examples, and the page where it
- * is stale. The code is 0 if all went well.
+ * Brings `dist` up to date: the compiled sources, the examples, and the page if it is stale. The code
+ * is 0 on success.
  */
 export async function build(options = { quiet: true }) {
   matchDist(join(ROOT, 'src'), join(ROOT, 'dist'), ['web', 'examples']);
@@ -249,7 +253,7 @@ export async function build(options = { quiet: true }) {
   };
 }
 
-/** The examples import the package by its name, so they are compiled against what it is now. */
+/** The examples import the package by its name, so they are compiled after it. */
 async function buildSources(options) {
   const built = await runTool('typescript', ['-p', 'tsconfig.build.json'], options);
   if (built.code !== 0) return built;
@@ -257,19 +261,19 @@ async function buildSources(options) {
   return runTool('typescript', ['-p', 'tsconfig.examples.json'], options);
 }
 
-/** The commands of the package can be started from a clone as npm's links start them. */
+/** Makes the commands of the package executable, so that a clone can start them as npm's links do. */
 function makeExecutable() {
   const { bin = {} } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   for (const file of Object.values(bin)) chmodSync(join(ROOT, file), 0o755);
 }
 
-/** The page is one bundle of `web`, of what it takes from `src`, and of locked packages. */
+/** Builds the page, one bundle of `web`, its imports from `src`, and locked packages. */
 async function buildPage(options) {
   const built = statSync(join(ROOT, 'dist', 'web', 'index.html'), { throwIfNoEntry: false });
   const inputs = ['package-lock.json', ...['web', 'src'].flatMap((at) => within(at))];
   const isFresh = (file) => statSync(join(ROOT, file)).mtimeMs <= built.mtimeMs;
   if (built && inputs.every(isFresh)) return { code: 0, output: '' };
-  // The tests build too, and their NODE_ENV would give a bundle for development, with our paths in it.
+  // Tests build too. Their NODE_ENV would give a development bundle that contains paths of this machine.
   const env = { ...process.env, NODE_ENV: 'production' };
   const args = ['build', '-c', 'web/vite.config.ts', '--logLevel', 'warn'];
   return runTool('vite', args, { ...options, env });
@@ -282,9 +286,9 @@ function within(directory) {
 }
 
 /**
- * The incremental compiler trusts its notes: it neither removes the output of a source that is
- * gone nor restores output that somebody deleted. So we do the one, and for the other drop the notes.
- * `others` are folders of `dist` that come from elsewhere.
+ * Makes `dist` match the sources. The incremental compiler trusts its build info: it neither removes
+ * the output of a deleted source nor restores deleted output. So this function removes the former, and
+ * deletes the build info in the latter case. `others` are folders of `dist` with another source.
  */
 export function matchDist(src, dist, others = []) {
   if (!existsSync(dist)) return;

@@ -1,5 +1,5 @@
-// Replicas on one PostgreSQL under random kills and cuts: `npx tsx scripts/soak.ts [minutes] [replicas] [streams]`.
-// Needs `npm run build`. Exits with 1 when an event was lost, doubled or reordered, or a task has not one end.
+// Replicas on one PostgreSQL under random kills and lost connections: `npx tsx scripts/soak.ts [minutes] [replicas] [streams]`.
+// Needs `npm run build`. Exits with 1 if an event was lost, repeated or reordered, or a task has not exactly one end.
 import { postgresMissing } from '../test/support/task/postgres.ts';
 import { soak, soakLine } from '../test/support/task/soak.ts';
 
@@ -7,7 +7,7 @@ const [minutes = 10, replicas = 4, streams = 200] = process.argv.slice(2).map(Nu
 
 if (postgresMissing !== undefined) throw new Error(postgresMissing);
 const start = Date.now();
-let told = start;
+let printedAt = start;
 const report = await soak({
   ms: minutes * 60_000,
   replicas,
@@ -15,9 +15,9 @@ const report = await soak({
   wordMs: 200,
   faultMs: 3000,
   onProgress(now) {
-    if (Date.now() - told < 30_000) return;
-    told = Date.now();
-    console.log(`${Math.round((told - start) / 1000)} s: ${soakLine(now)}`);
+    if (Date.now() - printedAt < 30_000) return;
+    printedAt = Date.now();
+    console.log(`${Math.round((printedAt - start) / 1000)} s: ${soakLine(now)}`);
   },
 });
 console.log(`${minutes} min, ${replicas} replicas, ${streams} streams: ${soakLine(report)}`);

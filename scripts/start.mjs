@@ -1,5 +1,5 @@
 // `npm start`: brings everything up to date, then serves the examples with the page, or runs the
-// command with what you pass on (`npm start -- demo`).
+// command with the given arguments (`npm start -- demo`).
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -14,11 +14,10 @@ if (problem !== undefined) {
   process.exitCode = 1;
 } else if (existsSync(COMMAND)) {
   const args = process.argv.slice(2);
-  const open = process.stdout.isTTY ? ['--open'] : []; // nobody looks at a pipe
+  const open = process.stdout.isTTY ? ['--open'] : []; // open a browser only for a person at a terminal
   startCommand(args.length > 0 ? args : ['serve', ...examples(), ...open]);
 } else {
-  say('Duolane is built. Its command is not written yet, so there is nothing to start.');
-  say('README.md says what is there already; `npm test` shows it at work.');
+  say('Cannot start: dist/cli/duolane.js is missing after the build; check src/cli/duolane.ts.');
 }
 
 function examples() {
@@ -39,7 +38,7 @@ async function prepare() {
 
 function startCommand(args) {
   const child = spawn(process.execPath, [COMMAND, ...args], { stdio: 'inherit' });
-  // Ctrl-C reaches the child by itself: it closes its own house, and we leave with its code.
+  // The terminal sends Ctrl-C to the child too. It shuts down, and this process exits with its code.
   process.on('SIGINT', () => {});
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('close', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));

@@ -26,20 +26,20 @@ if (wanted.length > 0 && refusal === undefined) {
 }
 const left = missing();
 for (const name of wanted.filter((one) => !left.includes(one))) say(`installed ${name}`);
-for (const name of left) say(`MISSING ${name}: ${failure ?? 'it was installed, but does not run'}`);
-if (left.length === 0) say(`system packages: all ${Object.keys(PACKAGES).length} are here`);
+for (const name of left) say(`MISSING ${name}: ${failure ?? 'it was installed but does not run'}`);
+if (left.length === 0) say(`system packages: all ${Object.keys(PACKAGES).length} are installed`);
 
 function whyNot() {
-  if (process.platform !== 'linux') return 'this is no Linux';
+  if (process.platform !== 'linux') return 'this system is not Linux';
   if (process.getuid() !== 0) return 'only root may install packages';
-  return hasProgram('apt-get') ? undefined : 'there is no apt-get';
+  return hasProgram('apt-get') ? undefined : 'apt-get is missing';
 }
 
 function install(names) {
   return run('apt-get', [...APT, 'install', '--no-install-recommends', ...names]);
 }
 
-/** `undefined`, or why the command failed. */
+/** Runs a command; returns `undefined`, or why it failed. */
 function run(command, args) {
   try {
     execFileSync(command, args, {
@@ -59,7 +59,7 @@ function hasProgram(name) {
   return folders.some((folder) => folder !== '' && existsSync(join(folder, name)));
 }
 
-// Debian's Python may have the module though another Python comes first in the path.
+// Debian's Python may have the module even if another Python comes first in the PATH.
 function hasModule(name) {
   return ['python3', '/usr/bin/python3'].some(
     (python) => run(python, ['-c', `import ${name}`]) === undefined,

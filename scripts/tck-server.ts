@@ -1,6 +1,6 @@
 // The system under test of the A2A compatibility kit: `npx tsx scripts/tck-server.ts [port] [hybrid]`.
-// See docs/reference/conformance.md. The kit reuses message ids, so sending one twice makes two tasks here, and
-// its webhook receiver is on this machine.
+// See docs/reference/conformance.md. The kit reuses message ids, so this server does not deduplicate messages, and
+// its webhook receiver is on this machine, so private addresses are allowed.
 import { memoryLog } from '../src/task/index.ts';
 import { serve } from '../src/serve/index.ts';
 import { tckAgent, tckReply } from '../test/a2a/tck-agent.ts';
@@ -9,7 +9,7 @@ const [port = '41241', shape = 'pure'] = process.argv.slice(2);
 const grpcPort = Number(port) + 1;
 const served = await serve(tckAgent, {
   port: Number(port),
-  // As a target that gRPC clients take; the kit for 0.3 wants a URL.
+  // gRPC clients expect a target without a scheme; the kit for 0.3 expects a URL.
   grpc: {
     port: grpcPort,
     publicUrl: `${shape === 'hybrid' ? 'http://' : ''}127.0.0.1:${grpcPort}`,
@@ -18,8 +18,8 @@ const served = await serve(tckAgent, {
   log: memoryLog({ dedupe: false }),
   card: {
     name: 'TCK agent',
-    description: 'Does what the compatibility kit asks for by message id.',
-    // The kit sends a type that nobody knows and counts a refusal as a failure.
+    description: 'Behaves as the compatibility kit requests by message id.',
+    // The kit sends an unknown media type and counts an error response as a failure.
     inputModes: ['*/*'],
   },
   a2a: {

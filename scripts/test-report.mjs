@@ -1,7 +1,7 @@
 // Reads the JSON report of vitest: what passed, what failed by name, what was skipped and why.
 import { relative } from 'node:path';
 
-/** `exitCode` is that of vitest; without a report (`undefined`) the whole run is one failure. */
+/** `exitCode` is that of vitest; without a report (`undefined`) the run counts as one failure. */
 export function summarize(report, exitCode, root) {
   const summary = { passed: 0, failed: [], skipped: [] };
   if (report === undefined) {
@@ -29,10 +29,10 @@ export function summarize(report, exitCode, root) {
   return summary;
 }
 
-/** A hook that fails takes the tests behind it with it. */
+/** A hook that fails also skips the tests after it. */
 const BESIDE_A_FAILURE = 'something else in its file failed';
 
-/** What `suite`, `testIf` and `skipBecause` of test/verifies.ts leave in a report. */
+/** The reason that `suite`, `testIf` and `skipBecause` of test/verifies.ts write into a report. */
 function skipReason({ title, ancestorTitles, meta }) {
   if (typeof meta?.skipped === 'string') return meta.skipped;
   for (const name of [...ancestorTitles, title]) {
@@ -42,7 +42,7 @@ function skipReason({ title, ancestorTitles, meta }) {
   return undefined;
 }
 
-/** A title, and the reason in it why it was skipped. */
+/** Splits a title into the title itself and the reason for its skip. */
 export function splitTitle(title) {
   const mark = ' (skipped: ';
   const at = title.indexOf(mark);
@@ -54,7 +54,7 @@ function firstLine(text) {
   return text.trim().split('\n', 1)[0];
 }
 
-/** The skips as lines, one per reason, with the tests behind it. */
+/** The skipped tests as lines, grouped by reason. */
 export function describeSkips(skipped) {
   const byReason = new Map();
   for (const { test, reason } of skipped)

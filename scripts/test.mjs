@@ -28,7 +28,7 @@ if (missing !== undefined) {
     ...(full ? everydayPeers().map((name) => step(`peer ${name}`, () => preparePeer(name))) : []),
   ]);
   const summary = await runTests();
-  // The rows are judged by the report of all tests, so a part of them cannot be.
+  // Requirements are judged by the report of all tests; a partial run cannot judge them.
   if (full) await step('requirements', checkRequirements, { show: true });
   finish(summary);
 }
@@ -45,7 +45,7 @@ async function step(name, work, { show = false } = {}) {
 async function preparePeer(name) {
   try {
     const peer = await ensurePeer(name, () => say(`peer ${name}: npm ci, once for its lock file`));
-    // A peer that cannot be had is no failure: its tests are skipped, and say so at the end.
+    // An unavailable peer is not a failure: its tests are skipped and listed at the end.
     if (!peer.available) say(`peer ${name}: ${peer.reason}`);
     return { code: 0, output: '' };
   } catch (error) {

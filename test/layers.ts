@@ -158,10 +158,11 @@ export const FOLDERS: Readonly<Record<string, string>> = {
   'src/cli/agents': 'load an agent module, chat with it here or over A2A',
   'src/cli/terminal': 'output, printers, prompts, logger',
   'web/src': 'the app, its entry point and its client of the page API',
-  'web/src/state': 'folds and hooks without markup: task view, contract check, replay',
+  'web/src/state': 'folds and hooks without markup: task view, contract check, connection, replay',
   'web/src/task': 'one task: page, timeline, conversation, question card, artifact',
   'web/src/side': 'run form, task list, replicas, sign-in',
   'web/src/ui': 'dialog, form fields, data view, markdown, table data',
+  'web/src/style': 'tokens, base, task page and timeline; a class begins with its component',
 };
 
 /** Folders that must not import others of their own part, so that each part reads in one direction. */

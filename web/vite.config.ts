@@ -3,7 +3,7 @@ import { defineConfig, type UserConfig } from 'vite';
 
 const config: UserConfig = defineConfig({
   root: fileURLToPath(new URL('.', import.meta.url)),
-  // Nothing inline: the content security policy of the page forbids it.
+  // The content security policy of the page forbids inline scripts and styles.
   build: {
     outDir: '../dist/web',
     emptyOutDir: true,

@@ -115,7 +115,7 @@ describe('duolane serve', () => {
     const running = place.start(['serve', PATH_AGENT, '--store', 'memory']);
     await running.says(/Ctrl-C drains and stops/);
     expect(running.stdout).toMatch(/^http:\/\/127\S+ {2}the page\n/);
-    expect(running.stdout).toMatch(/\nTry there: Run, .*Cut connection.*Reconnect.*Cancel/);
+    expect(running.stdout).toMatch(/\nTry there: Run, .*Disconnect.*Reconnect.*Cancel/);
     running.child.kill('SIGINT');
     await running.end();
   });

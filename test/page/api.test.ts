@@ -1,7 +1,7 @@
 import type { Answer } from '../../src/ask.ts';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-// What the page does with the line to its server, without a browser: its EventSource is a puppet.
+// How the page handles the connection to its server, without a browser: the EventSource is a fake.
 
 interface Api {
   subscribeToTask(
@@ -10,7 +10,7 @@ interface Api {
     on: {
       head(): void;
       entry(): void;
-      line(state: string): void;
+      connection(state: string): void;
       failed(error: Error): void;
     },
   ): { close(): void };
@@ -25,7 +25,10 @@ interface Polling {
   ): { now(): void; stop(): void };
 }
 
-/** Loaded untyped: the page's own types are those of a browser. */
+/**
+ * Imports a module of the page without its types, which need those of a browser. The compiler does
+ * not see a rename there: the interfaces above have to follow by hand.
+ */
 const load = async <T>(path: string): Promise<T> => (await import(/* @vite-ignore */ path)) as T;
 
 class FakeSource {
@@ -46,7 +49,7 @@ class FakeSource {
     this.#listeners.set(name, listener);
   }
 
-  say(name: string, data: unknown): void {
+  emit(name: string, data: unknown): void {
     this.#listeners.get(name)?.({ data: JSON.stringify(data) });
   }
 
@@ -74,25 +77,27 @@ afterEach(() => {
 
 async function subscribed() {
   const api = await load<Api>('../../web/src/api.ts');
-  const lines: string[] = [];
+  const states: string[] = [];
   const errors: string[] = [];
   const subscription = api.subscribeToTask('t', 7, {
     head() {},
     entry() {},
-    line: (state) => lines.push(state),
+    connection: (state) => states.push(state),
     failed: (error) => errors.push(error.message),
   });
-  return { subscription, lines, errors };
+  return { subscription, states, errors };
 }
 
 describe('a stream that the server ends with a failure', () => {
-  test('is taken up again behind the last entry, and the pauses grow', async () => {
-    const { subscription, lines, errors } = await subscribed();
+  test('is resumed behind the last entry, with growing pauses', async () => {
+    const { subscription, states, errors } = await subscribed();
     const entry = { seq: 9, at: 1, type: 'status', message: 'x' };
     FakeSource.made[0]!.onmessage?.({ data: JSON.stringify(entry) });
     for (const pauseMs of [1000, 2000, 4000]) {
-      FakeSource.made.at(-1)!.say('failure', { message: 'the store is away', retryable: true });
-      expect(lines.at(-1)).toBe('lost');
+      FakeSource.made
+        .at(-1)!
+        .emit('failure', { message: 'the store is unavailable', retryable: true });
+      expect(states.at(-1)).toBe('lost');
       const before = FakeSource.made.length;
       await vi.advanceTimersByTimeAsync(pauseMs - 1);
       expect(FakeSource.made).toHaveLength(before);
@@ -104,31 +109,31 @@ describe('a stream that the server ends with a failure', () => {
     subscription.close();
   });
 
-  test('that will not pass is said, and left to the person', async () => {
-    const { lines, errors } = await subscribed();
-    FakeSource.made[0]!.say('failure', { message: 'no', retryable: false });
-    expect([lines.at(-1), errors]).toEqual(['failed', ['no']]);
+  test('is reported and not retried if the failure is permanent', async () => {
+    const { states, errors } = await subscribed();
+    FakeSource.made[0]!.emit('failure', { message: 'no', retryable: false });
+    expect([states.at(-1), errors]).toEqual(['failed', ['no']]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(FakeSource.made).toHaveLength(1);
   });
 
-  test('is left alone once it was closed', async () => {
+  test('is not retried after close', async () => {
     const { subscription } = await subscribed();
-    FakeSource.made[0]!.say('failure', { message: 'x' });
+    FakeSource.made[0]!.emit('failure', { message: 'x' });
     subscription.close();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(FakeSource.made).toHaveLength(1);
   });
 });
 
-test('an answer that came second is known by its code', async () => {
+test('a second answer to a question is rejected with the code conflict', async () => {
   const api = await load<Api>('../../web/src/api.ts');
   const error = { code: 'conflict', message: 'question "q" was already answered' };
   answers.push({ status: 409, body: { error } });
   await expect(api.sendAnswer('t', { id: 'q', action: 'decline' })).rejects.toMatchObject(error);
 });
 
-test('a slow answer holds the next question back, and a failure does not end the polling', async () => {
+test('a poll waits for the response before the next request, and a failure does not end the polling', async () => {
   const module = await load<Polling>('../../web/src/state/poll.ts');
   const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const polling = module.pollInterval(
@@ -140,7 +145,7 @@ test('a slow answer holds the next question back, and a failure does not end the
   polling.now();
   await vi.advanceTimersByTimeAsync(5000);
   expect(waiting).toHaveLength(1);
-  waiting[0]!.reject(new Error('away'));
+  waiting[0]!.reject(new Error('unavailable'));
   await vi.advanceTimersByTimeAsync(1000);
   expect(waiting).toHaveLength(2);
   polling.stop();

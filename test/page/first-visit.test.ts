@@ -16,7 +16,7 @@ suite('browser', opened.missing, () => {
     server = await startServer(['page-agent', 'form-agent', 'ai-doctor', 'tickets']);
   });
   afterAll(() => server[Symbol.asyncDispose]());
-  const { open: openAt, expectNoise, serious } = pageKit(opened);
+  const { open: openAt, expectConsole, serious } = pageKit(opened);
   const open = (options: PageOptions = {}): Promise<Page> => openAt(server.url, options);
 
   const runSample = async (page: Page, agent: string): Promise<void> => {
@@ -27,13 +27,13 @@ suite('browser', opened.missing, () => {
     page.evaluate(`document.querySelector('${selector}').getBoundingClientRect().height`);
 
   test('a task that is not here offers the way back, and no buttons and no promises', async () => {
-    expectNoise(/404 \(Not Found\)/);
+    expectConsole(/404 \(Not Found\)/);
     const page = await open();
-    await page.goto(`${server.url}/#nobody`);
-    await page.getByText('There is no such task here.').waitFor();
-    for (const name of ['Cancel', 'Replay', 'Cut connection'])
+    await page.goto(`${server.url}/#unknown`);
+    await page.getByText('Task not found; it may have been deleted.').waitFor();
+    for (const name of ['Cancel', 'Replay', 'Disconnect'])
       expect(await page.getByRole('button', { name }).count()).toBe(0);
-    expect(await page.locator('.contract, .lanes').count()).toBe(0);
+    expect(await page.locator('.contract, .timeline').count()).toBe(0);
     await page.getByRole('link', { name: 'All tasks' }).click();
     await page.getByText('Run an agent, or open a task.').waitFor();
   });
@@ -43,16 +43,18 @@ suite('browser', opened.missing, () => {
     const page = await openAt(own.url);
     await run(page, 'page-agent', 'count 3');
     await state(page, 'completed');
-    expectNoise(/^Failed to load resource: net::ERR_/);
+    expectConsole(/^Failed to load resource: net::ERR_/);
     await own.kill();
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.locator('.run .error').waitFor();
-    expect(await page.locator('.run .error').innerText()).toContain('The server does not answer');
+    await page.locator('.run-form .text-error').waitFor();
+    expect(await page.locator('.run-form .text-error').innerText()).toContain(
+      'Cannot reach the server',
+    );
     await page.getByRole('button', { name: 'Replay', exact: true }).click();
-    await page.locator('main > .error').filter({ hasText: 'Trying again' }).waitFor();
+    await page.locator('main > .text-error').filter({ hasText: 'Retrying' }).waitFor();
     expect(await page.locator('main').innerText()).not.toContain('Failed to fetch');
     await own.start();
-    await page.locator('main > .error').filter({ hasText: 'Trying again' }).waitFor({
+    await page.locator('main > .text-error').filter({ hasText: 'Retrying' }).waitFor({
       state: 'hidden',
     });
   });
@@ -63,7 +65,7 @@ suite('browser', opened.missing, () => {
     await state(page, 'failed');
     const words =
       'Failed: The warehouse is closed until Monday; ask again then, or ask another one.';
-    expect(await answer(page).locator('.error').innerText()).toContain(words);
+    expect(await answer(page).locator('.text-error').innerText()).toContain(words);
     expect(await answer(page).innerText()).toContain('So far, so good.');
   });
 
@@ -71,10 +73,10 @@ suite('browser', opened.missing, () => {
     const page = await open();
     await runSample(page, 'ai-doctor');
     await state(page, 'working');
-    const before = await heightOf(page, '.strip');
+    const before = await heightOf(page, '.task-header');
     await state(page, 'completed');
     await page.getByText(/tokens out$/).waitFor();
-    expect(await heightOf(page, '.strip')).toBe(before);
+    expect(await heightOf(page, '.task-header')).toBe(before);
   });
 
   test('a call tells what it asks: the tool in one lane, its arguments in the other', async () => {
@@ -82,9 +84,11 @@ suite('browser', opened.missing, () => {
     await runSample(page, 'ai-doctor');
     await state(page, 'completed');
     await page.getByRole('listbox').press('Home');
-    const call = page.locator('.row.call').first();
-    expect(await call.locator('.message').innerText()).toBe('calls search_clinical_guidelines');
-    expect(await call.locator('.control').innerText()).toMatch(/^\{"query":"\w/);
+    const call = page.locator('.timeline-row-call').first();
+    expect(await call.locator('.timeline-message').innerText()).toBe(
+      'calls search_clinical_guidelines',
+    );
+    expect(await call.locator('.timeline-control').innerText()).toMatch(/^\{"query":"\w/);
   });
 
   test('a record that was asked folds to its name, and a wide record is read without a sideways scroll', async () => {
@@ -92,9 +96,11 @@ suite('browser', opened.missing, () => {
       const page = await open(options);
       await runSample(page, 'ai-doctor');
       await state(page, 'completed');
-      expect(await page.locator('.asked summary').innerText()).toMatch(/^Diabetes and hypert/);
+      expect(await page.locator('.conversation-question summary').innerText()).toMatch(
+        /^Diabetes and hypert/,
+      );
       const cutOff = await page.evaluate<string[]>(
-        `[...document.querySelectorAll('.answer *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&
+        `[...document.querySelectorAll('.conversation *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&
           ['auto', 'hidden', 'scroll'].includes(getComputedStyle(one).overflowX)).map((one) => one.className)`,
       );
       expect(cutOff).toEqual([]);
@@ -121,7 +127,7 @@ suite('browser', opened.missing, () => {
   ] as const)(
     'nothing serious in any state of the page: %s',
     async (_name, options) => {
-      expectNoise(/404 \(Not Found\)/);
+      expectConsole(/404 \(Not Found\)/);
       const page = await open(options);
       const found = await serious(page);
       const look = async (): Promise<void> => {
@@ -135,22 +141,22 @@ suite('browser', opened.missing, () => {
       await runSample(page, 'tickets');
       await state(page, 'input-required');
       await look();
-      await page.getByRole('button', { name: 'Cut connection' }).click();
-      await page.getByText('cut by you; the task goes on').waitFor();
+      await page.getByRole('button', { name: 'Disconnect' }).click();
+      await page.getByText('Disconnected by you; the task continues').waitFor();
       await look();
       await again();
       await run(page, 'page-agent', 'briefing');
       await state(page, 'completed');
       await look();
-      await page.locator('.row.call').first().click();
+      await page.locator('.timeline-row-call').first().click();
       await look();
       await page.keyboard.press('Escape');
       await page.getByLabel('Replay speed').selectOption('1');
       await page.getByRole('button', { name: 'Replay', exact: true }).click();
       await page.getByRole('button', { name: 'Stop replay' }).waitFor();
       await look();
-      await page.goto(`${server.url}/#nobody`);
-      await page.getByText('There is no such task here.').waitFor();
+      await page.goto(`${server.url}/#unknown`);
+      await page.getByText('Task not found; it may have been deleted.').waitFor();
       await look();
       expect(found).toEqual([]);
     },

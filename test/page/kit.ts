@@ -1,17 +1,17 @@
 import { afterAll, afterEach } from 'vitest';
 import type { Locator, Opened, Page, PageOptions } from './browser.ts';
 
-/** Pages of a browser that is watched; call it once in a suite. */
+/** Opens pages in a browser and checks what they log and request; call it once in a suite. */
 export interface Kit {
-  /** A page of the address; it is closed after the test. */
+  /** Opens a page; it is closed after the test. */
   readonly open: (url: string, options?: PageOptions) => Promise<Page>;
-  /** What this test provokes on purpose on the console. */
-  readonly expectNoise: (pattern: RegExp) => void;
-  /** What the accessibility checker has to say that is serious. */
+  /** Allows console messages that this test provokes on purpose. */
+  readonly expectConsole: (pattern: RegExp) => void;
+  /** Serious and critical findings of the accessibility checker. */
   readonly serious: (page: Page) => Promise<string[]>;
 }
 
-/** Every test, whatever it is about: a silent console, and no word to anybody but the page's own server. */
+/** Fails each test whose page logs a warning or sends a request to another server than its own. */
 export function pageKit(opened: Opened): Kit {
   let problems: string[] = [];
   let strangers: string[] = [];
@@ -47,7 +47,7 @@ export function pageKit(opened: Opened): Kit {
       await page.goto(url);
       return page;
     },
-    expectNoise: (pattern) => {
+    expectConsole: (pattern) => {
       expected = pattern;
     },
     async serious(page) {
@@ -59,22 +59,22 @@ export function pageKit(opened: Opened): Kit {
   };
 }
 
-/** Picks an agent, fills in its form and runs it. */
+/** Selects an agent, fills in its form and runs it. */
 export async function run(page: Page, agent: string, input: string): Promise<void> {
   await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption(agent);
   await page.getByLabel(`Input for ${agent}`).fill(input);
   await page.getByRole('button', { name: 'Run', exact: true }).click();
 }
 
-export const state = (page: Page, word: string): Promise<void> =>
-  page.locator(`.strip .state.${word}`).waitFor();
+export const state = (page: Page, name: string): Promise<void> =>
+  page.locator(`.task-header .task-state-${name}`).waitFor();
 
-export const answer = (page: Page): Locator => page.locator('.answer');
+export const answer = (page: Page): Locator => page.locator('.conversation');
 
-/** How many promises of the contract are `kept`, `broken` or `open`. */
+/** How many rules of the contract are `kept`, `broken` or `open`. */
 export const ticks = (page: Page, kind: string): Promise<number> =>
-  page.locator(`.contract .${kind}`).count();
+  page.locator(`.contract .contract-${kind}`).count();
 
-/** The numbers of the answer `w1 w2 …`. */
+/** The numbers in the text `w1 w2 …` of the conversation. */
 export const words = async (page: Page): Promise<readonly number[]> =>
   Array.from((await answer(page).innerText()).matchAll(/\bw(\d+)\b/g), ([, n]) => Number(n));

@@ -17,7 +17,7 @@ suite('browser', opened.missing, () => {
     server = await startServer(['page-agent', 'form-agent', 'path-agent', 'ai-doctor']);
   });
   afterAll(() => server[Symbol.asyncDispose]());
-  const { open: openAt, expectNoise, serious } = pageKit(opened);
+  const { open: openAt, expectConsole, serious } = pageKit(opened);
   const open = (url = server.url, options: PageOptions = {}): Promise<Page> => openAt(url, options);
 
   verifies(
@@ -28,8 +28,11 @@ suite('browser', opened.missing, () => {
       await run(page, 'path-agent', 'lookup lane');
       await state(page, 'completed');
       expect(await answer(page).innerText()).toContain('The tool says: lane: one of two');
-      await page.locator('.row.text .message').filter({ hasText: 'One moment.' }).waitFor();
-      const control = page.locator('.row.control .control');
+      await page
+        .locator('.timeline-row-text .timeline-message')
+        .filter({ hasText: 'One moment.' })
+        .waitFor();
+      const control = page.locator('.timeline-row-control .timeline-control');
       await control
         .filter({ hasText: /initialize \d+ ms/ })
         .first()
@@ -38,10 +41,16 @@ suite('browser', opened.missing, () => {
         .filter({ hasText: /notes: initialize \d+ ms/ })
         .first()
         .waitFor();
-      expect(await page.locator('.row.call .control').innerText()).toBe('{"word":"lane"}');
-      expect(await page.locator('.row.result .message').innerText()).toContain('answered in');
-      expect(await page.locator('.bar.call.answered').count()).toBe(1);
-      expect(await page.locator('.row.control').filter({ hasText: '→ answer' }).count()).toBe(0);
+      expect(await page.locator('.timeline-row-call .timeline-control').innerText()).toBe(
+        '{"word":"lane"}',
+      );
+      expect(await page.locator('.timeline-row-result .timeline-message').innerText()).toContain(
+        'answered in',
+      );
+      expect(await page.locator('.timeline-bar-call.timeline-bar-answered').count()).toBe(1);
+      expect(
+        await page.locator('.timeline-row-control').filter({ hasText: '→ response' }).count(),
+      ).toBe(0);
       expect([await ticks(page, 'kept'), await ticks(page, 'broken')]).toEqual([6, 0]);
     },
   );
@@ -52,10 +61,10 @@ suite('browser', opened.missing, () => {
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await state(page, 'completed');
     const briefing = page.locator('.artifact').filter({ hasText: 'Medication safety' });
-    await briefing.locator('.cite').first().click();
-    expect((await page.locator('dialog .passage').innerText()).length).toBeGreaterThan(40);
+    await briefing.locator('.data-citation').first().click();
+    expect((await page.locator('dialog .data-passage').innerText()).length).toBeGreaterThan(40);
     await page.keyboard.press('Escape');
-    const searches = page.locator('.bar.call.answered');
+    const searches = page.locator('.timeline-bar-call.timeline-bar-answered');
     await page.getByRole('listbox').press('Home');
     expect(await searches.count()).toBeGreaterThanOrEqual(3);
     expect([await ticks(page, 'kept'), await ticks(page, 'broken')]).toEqual([6, 0]);
@@ -74,8 +83,8 @@ suite('browser', opened.missing, () => {
     const all = await words(page);
     expect(early).toBeLessThan(all.length);
     expect(all).toEqual(Array.from({ length: 150 }, (_, i) => i + 1));
-    expect(await page.locator('.row.text').count()).toBe(1);
-    expect(await page.locator('.answer .markdown').count()).toBe(1);
+    expect(await page.locator('.timeline-row-text').count()).toBe(1);
+    expect(await page.locator('.conversation .markdown').count()).toBe(1);
   });
 
   test('cut and reconnected in mid-stream, it has every event once and says how many it caught up', async () => {
@@ -85,9 +94,9 @@ suite('browser', opened.missing, () => {
       .getByText(/\bw20\b/)
       .first()
       .waitFor();
-    await page.getByRole('button', { name: 'Cut connection' }).click();
+    await page.getByRole('button', { name: 'Disconnect' }).click();
     const seen = (await words(page)).length;
-    await page.getByText('cut by you; the task goes on').waitFor();
+    await page.getByText('Disconnected by you; the task continues').waitFor();
     await expect
       .poll(async () => (await fetch(`${server.url}/api/tasks`)).text(), { timeout: 60_000 })
       .toMatch(/"state":"completed".*"title":"count 300"/);
@@ -121,17 +130,17 @@ suite('browser', opened.missing, () => {
       const cards = ['page-agent', 'path-agent'].map(async (agent) => {
         const page = await open(own.url);
         await run(page, agent, 'approve ticket');
-        await page.getByText('Your approval is needed').waitFor();
+        await page.getByText('Approval required').waitFor();
         return page;
       });
       const [edits, rejects] = (await Promise.all(cards)) as [Page, Page];
       await rejects.reload();
-      await rejects.getByText('Your approval is needed').waitFor();
-      expectNoise(/^Failed to load resource: net::ERR_/);
+      await rejects.getByText('Approval required').waitFor();
+      expectConsole(/^Failed to load resource: net::ERR_/);
       await own.kill();
-      await edits.getByText('line lost, trying again').waitFor();
+      await edits.getByText('Connection lost, reconnecting').waitFor();
       await own.start();
-      await edits.getByText('connected').waitFor();
+      await edits.getByText('Connected').waitFor();
       await edits.getByLabel(/you may edit it/).fill('{"word":"ticket","count":7}');
       await edits.getByRole('button', { name: 'Approve as edited' }).click();
       await rejects.getByRole('button', { name: 'Reject' }).click();
@@ -169,7 +178,7 @@ suite('browser', opened.missing, () => {
       await run(page, 'page-agent', 'parallel');
       await state(page, 'completed');
       const bars = await page.evaluate<{ top: number; bottom: number; right: number }[]>(
-        `[...document.querySelectorAll('.bar.call')].map((bar) => bar.getBoundingClientRect().toJSON())`,
+        `[...document.querySelectorAll('.timeline-bar-call')].map((bar) => bar.getBoundingClientRect().toJSON())`,
       );
       expect(bars).toHaveLength(2);
       expect(bars[1]?.top).toBeLessThan(bars[0]?.bottom ?? 0);
@@ -201,16 +210,16 @@ suite('browser', opened.missing, () => {
     const page = await open();
     await run(page, 'page-agent', 'count 150');
     await state(page, 'completed');
-    const before = await page.locator('.timeline').innerText();
+    const before = await page.locator('.timeline-scroller').innerText();
     await page.getByLabel('Replay speed').selectOption('2');
     await page.getByRole('button', { name: 'Replay', exact: true }).click();
     await state(page, 'working');
     expect((await words(page)).length).toBeLessThan(150);
     await page.getByLabel('Replay speed').selectOption('50');
     await page.getByRole('button', { name: 'End replay' }).waitFor();
-    expect(await page.locator('.timeline').innerText()).toBe(before);
+    expect(await page.locator('.timeline-scroller').innerText()).toBe(before);
     await page.getByRole('button', { name: 'End replay' }).click();
-    await page.getByText('stream ended').waitFor();
+    await page.getByText('Stream ended').waitFor();
   });
 
   test('what a model writes stays text: no tag, no script, no address of its own', async () => {
@@ -218,14 +227,16 @@ suite('browser', opened.missing, () => {
     await run(page, 'page-agent', 'html');
     await state(page, 'completed');
     expect(await answer(page).innerText()).toContain('<script>window.pwned=1</script>');
-    expect(await page.locator('.answer strong').innerText()).toBe('bold');
-    expect(await page.locator('.answer img, .answer script, .answer a').count()).toBe(0);
+    expect(await page.locator('.conversation strong').innerText()).toBe('bold');
+    expect(
+      await page.locator('.conversation img, .conversation script, .conversation a').count(),
+    ).toBe(0);
     expect(await page.evaluate('window.pwned')).toBeUndefined();
   });
 
   test('a form gives its samples, and the server says what does not fit', async () => {
     const page = await open();
-    expectNoise(/400 \(Bad Request\)/);
+    expectConsole(/400 \(Bad Request\)/);
     await page.getByRole('combobox', { name: 'Agent', exact: true }).selectOption('form-agent');
     await page.getByLabel('Samples for form-agent').selectOption('Grace');
     expect(await page.getByLabel('Input for form-agent').inputValue()).toContain('"age": 85');
@@ -235,7 +246,7 @@ suite('browser', opened.missing, () => {
     await page.getByLabel('Input for form-agent').fill('{"name":"Ada","age":36}');
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await answer(page).getByText('Read the record of Ada.').waitFor();
-    await page.locator('.tasks').getByText('Ada').first().waitFor();
+    await page.locator('.task-list').getByText('Ada').first().waitFor();
   });
 
   test('10,000 events: little in the document, and a scroll through them keeps up', async () => {
@@ -244,10 +255,10 @@ suite('browser', opened.missing, () => {
     await state(page, 'completed');
     await page.getByText('Round 1000 is over.').first().waitFor();
     const rows = await page.evaluate<number>(
-      `Number(document.querySelector('.row').getAttribute('aria-setsize'))`,
+      `Number(document.querySelector('.timeline-row').getAttribute('aria-setsize'))`,
     );
     expect(rows).toBeGreaterThan(6000);
-    expect(await page.locator('.row').count()).toBeLessThan(80);
+    expect(await page.locator('.timeline-row').count()).toBeLessThan(80);
     const steps = await page.evaluate<readonly number[]>(SCROLL);
     const [median = Infinity, most] = [0.5, 1].map(
       (part) => steps.toSorted((a, b) => a - b)[Math.ceil(steps.length * part) - 1],
@@ -262,7 +273,7 @@ suite('browser', opened.missing, () => {
 
 /** Scrolls to the top in 120 leaps; how long the page renders and lays out after each. */
 const SCROLL = `(async () => {
-  const element = document.querySelector('.timeline');
+  const element = document.querySelector('.timeline-scroller');
   const leap = element.scrollHeight / 120;
   const steps = [];
   while (element.scrollTop > 0) {
@@ -271,7 +282,7 @@ const SCROLL = `(async () => {
     element.scrollTop -= leap;
     element.dispatchEvent(new Event('scroll'));
     for (let i = 0; i < 3; i++) await undefined; // it renders in a microtask
-    document.querySelector('.row').getBoundingClientRect();
+    document.querySelector('.timeline-row').getBoundingClientRect();
     steps.push(performance.now() - from);
   }
   return steps;

@@ -26,7 +26,7 @@ const built = (path: string): string =>
   fileURLToPath(new URL(`../../dist/${path}`, import.meta.url));
 
 suite('browser', opened.missing, () => {
-  const { open, expectNoise, serious } = pageKit(opened);
+  const { open, expectConsole, serious } = pageKit(opened);
 
   test('a server with a secret asks for it once; then streams, answers and reloads work', async () => {
     await using server = await startServer(
@@ -36,9 +36,9 @@ suite('browser', opened.missing, () => {
     const page = await open(server.url);
     const secret = page.getByLabel('Token or key');
     await secret.fill('wrong');
-    expectNoise(/401 \(Unauthorized\)/);
+    expectConsole(/401 \(Unauthorized\)/);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByText('The server does not know this secret.').waitFor();
+    await page.getByText('Invalid token or key.').waitFor();
     expect(await serious(page)).toEqual([]);
     await secret.fill('sesame');
     await secret.press('Enter');
@@ -60,7 +60,7 @@ suite('browser', opened.missing, () => {
     await run(page, 'page-agent', 'ask');
     const send = page.getByRole('button', { name: 'Answer', exact: true });
     await send.click();
-    await page.getByText('Street is needed.').waitFor();
+    await page.getByText('Street is required.').waitFor();
     await page.getByLabel(/^Street/).fill('Main Street 1');
     await page.getByLabel(/^Floor/).fill('high');
     await send.click();
@@ -83,14 +83,16 @@ suite('browser', opened.missing, () => {
     const page = await open(url);
     await page.getByRole('button', { name: 'End replay' }).waitFor();
     expect(await answer(page).innerText()).toContain('The tool says: seven.');
-    expect(await page.locator('.bar.call.answered').count()).toBe(1);
+    expect(await page.locator('.timeline-bar-call.timeline-bar-answered').count()).toBe(1);
     await page
-      .locator('.row.control .control')
+      .locator('.timeline-row-control .timeline-control')
       .filter({ hasText: /initialize \d+ ms/ })
       .first()
       .waitFor();
-    expect([await ticks(page, 'broken'), await page.locator('.tasks li').count()]).toEqual([0, 2]);
-    await page.locator('.tasks li').filter({ hasText: 'And again?' }).click();
+    expect([await ticks(page, 'broken'), await page.locator('.task-list li').count()]).toEqual([
+      0, 2,
+    ]);
+    await page.locator('.task-list li').filter({ hasText: 'And again?' }).click();
     await answer(page).getByText('Once more: seven.').waitFor();
     expect(await page.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
   });
@@ -112,8 +114,8 @@ suite('browser', opened.missing, () => {
     await using served = await serve(async function* () {}, { log });
     const page = await open(served.url);
     await page.getByText('box · 1 (this one)').waitFor();
-    const silent = page.locator('.replicas .silent');
-    expect(await silent.innerText()).toMatch(/box · 2[^]*silent for 20[^]*page, working/);
+    const silent = page.locator('.replica-list .replica-silent');
+    expect(await silent.innerText()).toMatch(/box · 2[^]*no heartbeat for 20[^]*page, working/);
     expect(await serious(page)).toEqual([]);
   });
 

@@ -118,7 +118,9 @@ describe('a broken log is said in words', () => {
 
   test('a gap', () => {
     const entries = log({ type: 'run.started' }, { type: 'status', message: 'x' }, end);
-    expect(brokenIn(viewOf(entries.filter(({ seq }) => seq !== 3)))).toEqual(['after 2 came 4']);
+    expect(brokenIn(viewOf(entries.filter(({ seq }) => seq !== 3)))).toEqual([
+      'entry 4 follows entry 2',
+    ]);
   });
 
   test('a gap in a task that had ended may be pruning, and is said to be', () => {
@@ -134,7 +136,9 @@ describe('a broken log is said in words', () => {
 
   test('an entry that came twice', () => {
     const entries = log({ type: 'run.started' });
-    expect(brokenIn(viewOf([...entries, ...entries.slice(1)]))).toContain('2 came again after 2');
+    expect(brokenIn(viewOf([...entries, ...entries.slice(1)]))).toContain(
+      'entry 2 was repeated after entry 2',
+    );
   });
 
   test('a call without an answer, and an answer without a call', () => {
@@ -143,20 +147,20 @@ describe('a broken log is said in words', () => {
     expect(never.contract.over).toBe(true);
     const done = { type: 'tool.completed', callId: 'c1', name: 'look', output: '' } as const;
     const twice = viewOf(log({ type: 'run.started' }, called, done, done));
-    expect(brokenIn(twice)).toContain('look (c1) was answered again, or never called');
+    expect(brokenIn(twice)).toContain('look (c1) was answered twice or never called');
   });
 
   test('something behind the end, or no end', () => {
     const late = viewOf(log({ type: 'run.started' }, end, { type: 'status', message: 'x' }));
-    expect(brokenIn(late)).toContain('entry 4 (status) came after the end, entry 3');
+    expect(brokenIn(late)).toContain('entry 4 (status) follows the final entry 3');
     const cut = viewOf(log({ type: 'run.started' }));
     cut.contract.close();
-    expect(brokenIn(cut)).toEqual(['the stream ended without one']);
+    expect(brokenIn(cut)).toEqual(['the stream ended without a final event']);
   });
 
   test('another beginning', () => {
     const view = viewOf([numbered({ type: 'run.started' }, 1)]);
-    expect(brokenIn(view)).toContain('it was run.started');
+    expect(brokenIn(view)).toContain('the first event is run.started');
   });
 });
 
@@ -231,7 +235,7 @@ describe('control frames', () => {
         text: '',
       }),
     );
-    expect(view.bars).toMatchObject([{ state: 'left', from: 2, to: 3 }]);
+    expect(view.bars).toMatchObject([{ state: 'unanswered', from: 2, to: 3 }]);
   });
 });
 

@@ -4,7 +4,6 @@ import { HookDispatcher } from '../../src/agent-cli/permissions/hook-dispatcher.
 import { ControlLink } from '../../src/agent-cli/session/control-link.ts';
 import { streamWithRetry } from '../../src/agent-cli/models/retry.ts';
 import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
-import { raceAbort } from '../../src/stream/abort.ts';
 import { DuolaneError } from '../../src/errors.ts';
 import { InMemorySessionStore } from '../../src/host/index.ts';
 import { startSession } from '../../src/host/session/open-session.ts';
@@ -30,7 +29,7 @@ import { createRegistry } from '../../src/mcp/registry/registry.ts';
 import { ConcurrencySlots } from '../../src/mcp/registry/concurrency-slots.ts';
 import { tool } from '../../src/mcp/registry/tool.ts';
 import type { ToolSource } from '../../src/mcp/types.ts';
-import { abortable, sleep, untilAborted } from '../../src/stream/abort.ts';
+import { abortable, raceAbort, sleep, untilAborted, withTimeout } from '../../src/stream/abort.ts';
 import { Channel } from '../../src/stream/channel.ts';
 import { Disposer } from '../../src/stream/disposer.ts';
 import { OverflowQueue } from '../../src/stream/overflow-queue.ts';
@@ -40,7 +39,7 @@ import { call, toArray } from '../contracts/tool-source.contract.ts';
 
 type Start = (signal: AbortSignal) => Promise<unknown>;
 
-/** Makes what the work needs; then starts work that waits for ever unless its signal aborts. */
+/** Prepares what the work needs. The work that `Start` begins never ends unless its signal aborts. */
 type Open = (scope: Disposer) => Start | Promise<Start>;
 
 const TEXT = {
@@ -89,25 +88,31 @@ const endless = async function* (): AsyncGenerator<never, void, undefined> {
 
 const ROWS: Readonly<Record<string, Open>> = {
   sleep: () => (signal) => sleep(1_000_000, signal),
+  raceAbort: () => (signal) => raceAbort(never(), signal),
+  'raceAbort, as the cause of another error': () => (signal) =>
+    raceAbort(never(), signal, (cause) => new DuolaneError('canceled', 'stopped', { cause })),
+  'raceAbort, of work that fails on the same abort': () => (signal) =>
+    raceAbort(rejectOnAbort(signal), signal),
+  'withTimeout, of work that aborts before': () => (signal) =>
+    withTimeout(rejectOnAbort(signal), 1_000_000, () => new Error('timeout')),
   abortable: () => (signal) => toArray(abortable(endless(), signal)),
   Channel: () => (signal) => toArray(new Channel({ signal })),
   OverflowQueue: () => (signal) => toArray(new OverflowQueue({ signal })),
-  leavable: () => (signal) =>
+  cancellableGenerator: () => (signal) =>
     toArray(
       cancellableGenerator({ signal }, async function* (inner) {
         await rejectOnAbort(inner);
         yield 1;
       }),
     ),
-  'unlessAborted of the CLI': () => (signal) => raceAbort(never(), signal),
-  'Lane.ask': () => {
+  'ControlLink.request of the CLI': () => {
     const lane = new ControlLink(
       () => {},
       () => ({ ok: true }),
     );
     return (signal) => lane.request({ subtype: 'x' }, { signal });
   },
-  'Hooks.fire': () => {
+  'HookDispatcher.fire': () => {
     const lane = new ControlLink(
       () => {},
       () => ({ ok: true }),
@@ -130,7 +135,7 @@ const ROWS: Readonly<Record<string, Open>> = {
     scope.use(session);
     return (signal) => session.ready({ signal });
   },
-  'restore, of a session store': () => {
+  'restoreTranscript, of a session store': () => {
     const store = Object.assign(new InMemorySessionStore(), { load: never });
     return (signal) =>
       restoreTranscript(store, { cwd: '.', sessionId: 's', timeoutMs: 1_000_000, signal });
@@ -139,12 +144,12 @@ const ROWS: Readonly<Record<string, Open>> = {
     const sessionStore = Object.assign(new InMemorySessionStore(), { load: never });
     return (signal) => startSession({ sessionStore, resume: 's' }, signal);
   },
-  'Slots.take': async () => {
+  'ConcurrencySlots.take': async () => {
     const slots = new ConcurrencySlots(1);
     await slots.take(new AbortController().signal);
     return (signal) => slots.take(signal);
   },
-  'Pages.page': (scope) => {
+  'CursorPages.page': (scope) => {
     const open = ({ signal }: { readonly signal?: AbortSignal }): AsyncIterable<number> =>
       abortable(endless(), signal!);
     const pages = scope.use(
@@ -152,12 +157,12 @@ const ROWS: Readonly<Record<string, Open>> = {
     );
     return (signal) => pages.page(undefined, signal);
   },
-  'Changes.listen': () => (signal) => toArray(new ChangeFeed().listen({ signal })),
-  'Connection.open': (scope) => {
+  'ChangeFeed.listen': () => (signal) => toArray(new ChangeFeed().listen({ signal })),
+  'LazyConnection.open': (scope) => {
     const connection = scope.use(new LazyConnection(({ signal }) => rejectOnAbort(signal!)));
     return (signal) => connection.open({ signal });
   },
-  'Requests.send': () => {
+  'PendingRequests.send': () => {
     const requests = new PendingRequests({ send: async () => {} });
     return (signal) => requests.send('ping', {}, { signal });
   },
@@ -227,9 +232,9 @@ const rejectOnAbort = (signal: AbortSignal): Promise<never> =>
     throw signal.reason;
   });
 
-describe('work that is given a signal', () => {
+describe('work with a signal', () => {
   test.each(Object.entries(ROWS))(
-    '%s: ends with the reason of an abort before and during it, and listens no longer',
+    '%s ends with the reason of an abort before or during it, and removes its listener',
     async (_, open) => {
       await using scope = new Disposer();
       const start = await open(scope);
@@ -237,7 +242,7 @@ describe('work that is given a signal', () => {
         const controller = new AbortController();
         const reason = new Error(`aborted ${ticks}`);
         if (ticks === 'before') controller.abort(reason);
-        // Some throw, some reject: both are fine.
+        // Some functions throw and some reject; a caller that awaits sees no difference.
         const work = (async () => start(controller.signal))();
         const ended = work.then(
           () => 'ended well',
@@ -246,7 +251,7 @@ describe('work that is given a signal', () => {
         if (ticks === 'later') await new Promise((resolve) => setTimeout(resolve, 20));
         else for (let i = 0; i < Number(ticks); i += 1) await Promise.resolve();
         controller.abort(reason);
-        // Those that say what was aborted have the reason as their cause.
+        // An error that names what was aborted has the reason as its cause.
         const error = await ended;
         expect(error instanceof DuolaneError ? error.cause : error).toBe(reason);
         await expect.poll(() => getEventListeners(controller.signal, 'abort').length).toBe(0);
@@ -255,7 +260,7 @@ describe('work that is given a signal', () => {
     30_000,
   );
 
-  test('a reader of an event stream ends in all three cases', async () => {
+  test('a reader of a resumable stream ends when aborted before, during, and when the stream ends', async () => {
     for (const when of ['before', 'during'] as const) {
       const controller = new AbortController();
       if (when === 'before') controller.abort();

@@ -7,8 +7,8 @@ const rows = readFileSync(new URL('docs/code-map.md', ROOT), 'utf8')
   .map((line) => /^\| (.+) \| `(.+)` \|$/.exec(line))
   .filter((match) => match !== null);
 
-test('the code map answers thirty questions, each with a file that exists', () => {
-  expect(rows).toHaveLength(30);
+test('the code map answers at least thirty questions, each with a file that exists', () => {
+  expect(rows.length).toBeGreaterThanOrEqual(30);
   const missing = rows
     .map(([, , file = '']) => file)
     .filter((file) => !existsSync(new URL(file, ROOT)));

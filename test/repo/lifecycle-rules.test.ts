@@ -10,7 +10,7 @@ const found = written.flatMap((file) => {
   );
 });
 
-describe('every file of src keeps the rules of life and death', () => {
+describe('every file of src keeps the lifecycle rules', () => {
   test.each(Object.keys(LIFECYCLE_RULES))('%s', (rule) => {
     expect(found.filter(({ name }) => name === rule).map(({ violation }) => violation)).toEqual([]);
   });

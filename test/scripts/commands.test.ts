@@ -11,7 +11,7 @@ import { noWindows, testIf } from '../verifies.ts';
 const GREEN = fakeVitest({ 'one thing works': 'passed', 'another works': 'passed' }, 0);
 
 describe('npm test', () => {
-  test('ends with its counts alone on the last line, and code 0 when all is well', async () => {
+  test('prints its counts on the last line, and exits with 0 on success', async () => {
     using box = openSandbox({ vitest: GREEN });
     const { code, lines } = await box.run('test.mjs');
     expect(lines.at(-1)).toBe('2 passed, 0 failed');
@@ -46,7 +46,7 @@ describe('npm test', () => {
     },
   );
 
-  test('a test run that dies without a report is a failure', async () => {
+  test('a test run without a report is a failure', async () => {
     using box = openSandbox({ vitest: 'process.exitCode = 3;' });
     const { code, lines } = await box.run('test.mjs');
     expect(lines.at(-1)).toBe('0 passed, 1 failed');
@@ -54,7 +54,7 @@ describe('npm test', () => {
     expect(code).toBe(1);
   });
 
-  test('--quick runs the unit tests and leaves build and requirements alone', async () => {
+  test('--quick runs the unit tests, without build and requirements', async () => {
     using box = openSandbox({ vitest: GREEN, tsx: 'process.exitCode = 1;' });
     const { code, lines } = await box.run('test.mjs', {}, '--quick');
     expect(lines.some((line) => /^(build|requirements)/.test(line))).toBe(false);
@@ -62,10 +62,10 @@ describe('npm test', () => {
     expect(code).toBe(0);
   });
 
-  test('says in plain words that the registry cannot be reached', async () => {
+  test('reports that the registry cannot be reached', async () => {
     using box = openSandbox({ vitest: GREEN });
     rmSync(join(box.path, 'node_modules'), { recursive: true });
-    // Port 1 of this machine: nobody listens there.
+    // No process listens on port 1 of this machine.
     const { code, lines } = await box.run('test.mjs', {
       npm_config_registry: 'http://127.0.0.1:1/',
       npm_config_cache: join(box.path, 'cache'),
@@ -76,7 +76,7 @@ describe('npm test', () => {
     expect(code).toBe(1);
   });
 
-  test('says in plain words that npm is missing', async () => {
+  test('reports that npm is missing', async () => {
     using box = openSandbox({ vitest: GREEN });
     rmSync(join(box.path, 'node_modules'), { recursive: true });
     const { code, lines } = await box.run('test.mjs', { PATH: box.path });
@@ -85,7 +85,7 @@ describe('npm test', () => {
     expect(code).toBe(1);
   });
 
-  test('goes on when nobody reads its output, and keeps its exit code', async () => {
+  test('continues when the reader of its output exits, and keeps its exit code', async () => {
     const noisy = `for (let i = 0; i < 20_000; i++) console.log('x'.repeat(50));\n${GREEN}`;
     using box = openSandbox({ vitest: noisy });
     const child = box.start('test.mjs');
@@ -114,26 +114,26 @@ describe('npm test', () => {
   });
 });
 
-test('the packages of the system are looked for and named, and never fail a run', () => {
+test('missing system packages are named and never fail a run', () => {
   const script = fileURLToPath(new URL('../../scripts/system-packages.mjs', import.meta.url));
-  // As nobody, in case this is root: the test installs nothing.
+  // With the id of another user, in case this is root: the test must not install anything.
   const fake = 'data:text/javascript,process.getuid = () => 1000';
   const output = execFileSync(process.execPath, ['--import', fake, script], { encoding: 'utf8' });
   for (const line of output.trim().split('\n'))
     expect(line).toMatch(
-      /^system packages: all 4 are here$|^MISSING \S+: only root may|this is no/,
+      /^system packages: all 4 are installed$|^MISSING \S+: (only root may|this system is not)/,
     );
 });
 
 describe('npm start', () => {
-  test('builds, then says what it can do as long as there is no command', async () => {
+  test('builds, then reports that the command is missing', async () => {
     using box = openSandbox();
     const { code, lines } = await box.run('start.mjs');
-    expect(lines[0]).toContain('not written yet');
+    expect(lines[0]).toContain('dist/cli/duolane.js is missing');
     expect(code).toBe(0);
   });
 
-  test('runs the command with what it was given, and leaves with its exit code', async () => {
+  test('runs the command with its arguments, and exits with its exit code', async () => {
     using box = openSandbox();
     box.write('src/cli/duolane.ts', '');
     box.write('dist/cli/duolane.js', 'console.log(process.argv.slice(2)); process.exitCode = 7;');
@@ -155,7 +155,7 @@ describe('npm start', () => {
     expect((await box.run('start.mjs')).lines).toEqual(['serve']);
   });
 
-  test('does not start what could not be built', async () => {
+  test('does not start after a failed build', async () => {
     using box = openSandbox({ typescript: `console.log('error TS1'); process.exitCode = 2;` });
     const { code, lines } = await box.run('start.mjs');
     expect(lines).toEqual(['Cannot build:', 'error TS1']);

@@ -39,18 +39,18 @@ suite('a2a-sdk', a2aSdk?.reason, () => {
       expect(await a2aSdk?.import(name)).toHaveProperty('DefaultRequestHandler');
   });
 
-  test('resolve says where a module of a peer is, from the peer and not from here', () => {
+  test('resolve finds a module from the folder of the peer', () => {
     const path = fileURLToPath(a2aSdk?.resolve('@a2a-js/sdk') ?? '');
     expect(path.startsWith(join(a2aSdk?.path ?? '', 'node_modules'))).toBe(true);
     expect(() => a2aSdk?.resolve('vitest-no-such-package')).toThrow('Cannot find package');
   });
 });
 
-test('a peer that was never written down is an error, not a skip', async () => {
-  await expect(peer('no-such-peer')).rejects.toThrow('There is no peer "no-such-peer"');
+test('an unknown peer is an error, not a skip', async () => {
+  await expect(peer('no-such-peer')).rejects.toThrow('unknown peer "no-such-peer"');
 });
 
-test('without a network a peer says why it is not available', async () => {
+test('without a network a peer reports why it is not available', async () => {
   using box = openSandbox();
   const dependencies = { 'left-pad': '1.3.0' };
   const packages = { '': { dependencies }, 'node_modules/left-pad': { version: '1.3.0' } };
@@ -69,7 +69,7 @@ test('without a network a peer says why it is not available', async () => {
     npm_config_fetch_retry_mintimeout: '1',
   });
   expect(lines).toEqual([
-    'pad false peer pad is not installed, the npm registry cannot be reached (ECONNREFUSED); connect once and run this again',
+    'pad false peer pad is not installed: the npm registry cannot be reached (ECONNREFUSED); connect once and run this again',
     'true',
   ]);
 });

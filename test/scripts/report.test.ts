@@ -19,7 +19,7 @@ function file(tests: Record<string, string>, more: Partial<File> = {}): File {
   return { name: '/repo/src/x.test.ts', status, message: '', assertionResults, ...more };
 }
 
-test('counts what passed, names what failed', () => {
+test('counts passed tests and names failed ones', () => {
   const report = { testResults: [file({ a: 'passed', b: 'failed', c: 'passed' })] };
   const summary = summarize(report, 1, '/repo');
   expect(summary).toEqual({ passed: 2, failed: ['src/x.test.ts: b'], skipped: [] });

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { ROOT } from '../../scripts/setup.mjs';
 
-/** A directory with our scripts and stand-ins for the tools, to run the commands themselves in. */
+/** A directory with our scripts and fakes of the tools, in which a test runs the commands. */
 export interface Sandbox extends Disposable {
   readonly path: string;
   write(file: string, text: string): void;
@@ -24,7 +24,7 @@ export interface Sandbox extends Disposable {
 
 const TOOLS = ['typescript', 'oxlint', 'oxfmt', 'vite', 'vitest', 'tsx'];
 
-/** `tools`: the program of each stand-in; one that is not given succeeds in silence. */
+/** `tools`: the program of each fake; a tool that is not given succeeds without output. */
 export function openSandbox(tools: Readonly<Record<string, string>> = {}): Sandbox {
   const path = mkdtempSync(join(tmpdir(), 'duolane-commands-'));
   const write = (file: string, text: string): void => {
@@ -74,7 +74,7 @@ export function openSandbox(tools: Readonly<Record<string, string>> = {}): Sandb
   };
 }
 
-/** A stand-in for vitest: writes the report that it is told to and ends with a code. */
+/** A fake vitest: writes a report of the given tests and exits with a code. */
 export function fakeVitest(tests: Record<string, string>, exitCode: number): string {
   const assertionResults = Object.entries(tests).map(([title, status]) => ({
     title,

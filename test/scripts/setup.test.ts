@@ -42,16 +42,16 @@ describe('isInstalled', () => {
     write('node_modules/.package-lock.json', { packages: installed });
   });
 
-  test('holds when every package is there; what is optional may be missing', () => {
+  test('holds if every package exists; optional packages may be missing', () => {
     expect(isInstalled(home)).toBe(true);
   });
 
-  test('does not hold without node_modules, or after an install that was cut off', () => {
+  test('does not hold without node_modules, or after an interrupted install', () => {
     rmSync(join(home, 'node_modules', '.package-lock.json'));
     expect(isInstalled(home)).toBe(false);
   });
 
-  test('does not hold once the lock file has changed', () => {
+  test('does not hold after a change of the lock file', () => {
     const newer = { ...wanted, 'node_modules/a': { version: '1.0.1' } };
     write('package-lock.json', { packages: newer });
     expect(isInstalled(home)).toBe(false);
@@ -61,14 +61,14 @@ describe('isInstalled', () => {
     expect(isInstalled(home)).toBe(false);
   });
 
-  test('does not hold when somebody removed a package by hand', () => {
+  test('does not hold if a package was removed by hand', () => {
     rmSync(join(home, 'node_modules', 'a'), { recursive: true });
     expect(isInstalled(home)).toBe(false);
   });
 });
 
 describe('withLock', () => {
-  test('lets one in at a time, in this process or another', async () => {
+  test('admits one holder at a time, in this process or another', async () => {
     const log = join(home, 'log');
     write('log');
     const worker = `
@@ -93,14 +93,14 @@ describe('withLock', () => {
     expect(existsSync(lock)).toBe(false);
   });
 
-  test('passes from a holder that has died', async () => {
+  test('is taken from a holder that has exited', async () => {
     const dead = spawn(process.execPath, ['--eval', '']);
     await once(dead, 'close');
     write('lock/pid', String(dead.pid));
     expect(await withLock(join(home, 'lock'), async () => 'mine')).toBe('mine');
   });
 
-  test('passes from a holder that has given no sign of life', async () => {
+  test('is taken from a holder that does not renew it', async () => {
     write('lock/pid', String(process.pid));
     const longAgo = new Date(Date.now() - 60_000);
     utimesSync(join(home, 'lock'), longAgo, longAgo);
@@ -109,7 +109,7 @@ describe('withLock', () => {
 });
 
 describe('matchDist', () => {
-  test('removes the output of sources that are gone, and nothing else', () => {
+  test('removes the output of deleted sources, and nothing else', () => {
     write('src/kept.ts');
     write('src/kept.test.ts');
     for (const name of ['kept', 'gone', 'kept.test']) {
@@ -126,7 +126,7 @@ describe('matchDist', () => {
     expect(gone.filter((file) => existsSync(join(home, 'dist', file)))).toEqual([]);
   });
 
-  test('makes the compiler start afresh when output is missing', () => {
+  test('makes the compiler rebuild if output is missing', () => {
     write('src/host/session/agent-session.ts');
     write('dist/.tsbuildinfo');
     matchDist(join(home, 'src'), join(home, 'dist'));
@@ -134,7 +134,7 @@ describe('matchDist', () => {
   });
 });
 
-test('an install that fails for another reason than the network shows what npm said', () => {
+test('an install that fails for another reason than the network shows the output of npm', () => {
   const output = 'npm error code EUSAGE\nnpm error Missing: x@1 from lock file';
   expect(explainInstall({ code: 1, output })).toEqual({
     unreachable: false,

@@ -12,14 +12,14 @@ import type {
 
 export type { AgentCardLite, ReplicaRow, SessionHead, StreamHead, TaskRow };
 
-/** The server wants to know who asks. */
+/** The server requires authentication, and this browser is not signed in. */
 export class SignInRequired extends Error {
   constructor() {
-    super('You are signed out.');
+    super('Sign in to continue.');
   }
 }
 
-/** What the server refused, with its code. */
+/** A request that the server refused, with the error code. */
 export class Refused extends Error {
   readonly code: string;
 
@@ -31,30 +31,33 @@ export class Refused extends Error {
 
 export const readSession = (): Promise<SessionHead> => json('/api/session');
 
-/** Shows a secret once, in every way that the server may want it; from then on a cookie says who asks. */
+/**
+ * Exchanges a token or key for a session cookie. The page does not know which of the two the server
+ * takes, so it sends the secret in both headers.
+ */
 export async function signIn(secret: string): Promise<void> {
   const { header } = await readSession();
-  const { ok, status } = await ask('/api/session', {
+  const { ok, status } = await request('/api/session', {
     method: 'POST',
     headers: { authorization: `Bearer ${secret}`, [header]: secret },
   });
-  if (status === 401 || status === 403) throw new Error('The server does not know this secret.');
-  if (!ok) throw new Error(`the server answered ${status}`);
+  if (status === 401 || status === 403) throw new Error('Invalid token or key.');
+  if (!ok) throw new Error(`The server returned status ${status}.`);
 }
 
 export const signOut = async (): Promise<void> => {
-  await ask('/api/session', { method: 'DELETE' });
+  await request('/api/session', { method: 'DELETE' });
 };
 
-/** As `fetch`, but what the browser says of a server that is not there is said in words. */
-function ask(path: string, init?: RequestInit): Promise<Response> {
+/** Like `fetch`, but replaces the browser's "Failed to fetch" by a message with a fix. */
+function request(path: string, init?: RequestInit): Promise<Response> {
   return fetch(path, init).catch((cause: unknown) => {
-    throw new Error('The server does not answer. Is it still running?', { cause });
+    throw new Error('Cannot reach the server. Check that it is running.', { cause });
   });
 }
 
 async function json<T>(path: string, body?: unknown): Promise<T> {
-  const response = await ask(path, {
+  const response = await request(path, {
     ...(body !== undefined && {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -64,7 +67,8 @@ async function json<T>(path: string, body?: unknown): Promise<T> {
   if (response.status === 401) throw new SignInRequired();
   const value = (await response.json()) as T & { error?: { code?: string; message: string } };
   if (response.ok) return value;
-  const { code = '', message = `the server answered ${response.status}` } = value.error ?? {};
+  const { code = '', message = `The server returned status ${response.status}.` } =
+    value.error ?? {};
   throw new Refused(code, message);
 }
 
@@ -88,12 +92,13 @@ export const sendAnswer = (task: string, answer: Answer): Promise<unknown> =>
 export const cancelTask = (task: string): Promise<unknown> =>
   json(`/api/tasks/${encodeURIComponent(task)}/cancel`, {});
 
-/** Where the whole log of a task is, as JSON lines. */
+/** The path of the complete log of a task, as JSON lines. */
 export const tracePath = (task: string): string => `/api/tasks/${encodeURIComponent(task)}/trace`;
 
 export async function fetchTrace(task: string): Promise<readonly Entry[]> {
-  const response = await ask(tracePath(task));
-  if (!response.ok) throw new Error(`the trace cannot be read: ${response.status}`);
+  const response = await request(tracePath(task));
+  if (!response.ok)
+    throw new Error(`Cannot read the trace: the server returned status ${response.status}.`);
   const text = await response.text();
   return text.split('\n').filter(Boolean).map(parseEntry);
 }
@@ -102,11 +107,11 @@ export interface TaskSubscription {
   close(): void;
 }
 
-export interface Listener {
-  /** Once per connection, before its entries. */
+export interface TaskListener {
+  /** Called once per connection, before its entries. */
   head(head: StreamHead): void;
   entry(entry: Entry): void;
-  line(state: 'live' | 'lost' | 'failed' | 'ended' | 'gone'): void;
+  connection(state: 'live' | 'lost' | 'failed' | 'ended' | 'gone'): void;
   failed(error: Error): void;
 }
 
@@ -114,12 +119,13 @@ const RETRY_MS = 1000;
 const MAX_RETRY_MS = 15_000;
 
 /**
- * Entries behind `after`, in order, each once, until the task has ended or `close`. A lost line is
- * taken up again behind the last entry that came, by the browser itself or, where it gives up, by
- * us. So is a stream that the server ended for a reason that passes; for any other reason it is
- * `failed`, and the person may reconnect.
+ * Passes the entries behind `after` to the listener, in order and each once, until the task has ended
+ * or `close` is called. After a lost connection it resumes behind the last entry: the browser
+ * reconnects, and where the browser gives up this function does. It also resumes a stream that the
+ * server ended with a retryable failure. Any other failure is reported as `failed`, and the user may
+ * reconnect.
  */
-export function subscribeToTask(task: string, after: number, on: Listener): TaskSubscription {
+export function subscribeToTask(task: string, after: number, on: TaskListener): TaskSubscription {
   const path = `/api/tasks/${encodeURIComponent(task)}`;
   let last = after;
   let closed = false;
@@ -130,7 +136,7 @@ export function subscribeToTask(task: string, after: number, on: Listener): Task
   function open(): EventSource {
     const stream = new EventSource(`${path}/entries?after=${last}`);
     stream.addEventListener('head', ({ data }) => {
-      on.line('live');
+      on.connection('live');
       on.head(JSON.parse(data as string) as StreamHead);
     });
     stream.onmessage = ({ data }) => {
@@ -141,37 +147,40 @@ export function subscribeToTask(task: string, after: number, on: Listener): Task
     };
     stream.addEventListener('end', () => {
       stream.close();
-      on.line('ended');
+      on.connection('ended');
     });
     stream.addEventListener('failure', ({ data }) => {
       stream.close();
       const failure = JSON.parse(data as string) as Failure;
       if (failure.retryable) return lost(failure.retryAfterMs);
       on.failed(new Error(failure.message));
-      on.line('failed');
+      on.connection('failed');
     });
     stream.onerror = () => {
       if (stream.readyState === EventSource.CLOSED) lost();
-      else on.line('lost');
+      else on.connection('lost');
     };
     return stream;
   }
 
-  /** Reconnects after the time that the server asked for, else later each time while nothing comes. */
+  /** Reconnects after the delay that the server named, else with a delay that doubles until an entry comes. */
   function lost(afterMs = retryMs): void {
-    on.line('lost');
+    on.connection('lost');
     clearTimeout(timer);
     if (closed) return;
-    timer = setTimeout(again, afterMs);
+    timer = setTimeout(reconnect, afterMs);
     retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
   }
 
-  /** The browser has given up, since the server refused: is the task not there, or the server not yet? */
-  function again(): void {
+  /**
+   * Reconnects after the browser gave up. An EventSource does not report the status of a refused
+   * request, so this asks for it: the task may be missing, or the server not ready yet.
+   */
+  function reconnect(): void {
     fetch(path).then(
       ({ status }) => {
         if (closed) return;
-        if (status === 404) on.line('gone');
+        if (status === 404) on.connection('gone');
         else if (status === 401) on.failed(new SignInRequired());
         else source = open();
       },
@@ -190,7 +199,7 @@ export function subscribeToTask(task: string, after: number, on: Listener): Task
   };
 }
 
-/** As `encodeEntry` wrote it: bytes are base64 under `$bytes`. */
+/** Parses a line of `encodeEntry`, which writes bytes as base64 under `$bytes`. */
 function parseEntry(line: string): Entry {
   return JSON.parse(line, (_key, value: unknown) => {
     if (!isObject(value) || typeof value['$bytes'] !== 'string') return value;

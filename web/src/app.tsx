@@ -19,40 +19,47 @@ import { Task } from './task/task-page.tsx';
 
 const POLL_MS = 1000;
 
+/** The page: a sign-in form where the server requires one, else agents and tasks. */
 export function App(): VNode {
   const [session, setSession] = useState<SessionHead>();
   const look = (): void => {
     readSession().then(setSession, () => setTimeout(look, POLL_MS));
   };
   useEffect(look, []);
-  if (!session) return <p class="empty">Connecting …</p>;
+  if (!session) return <p class="app-empty">Connecting …</p>;
   const { wanted, owner, operator = false } = session;
   if (wanted && owner === undefined) return <SignIn onDone={look} />;
-  const leave = (): void => void signOut().finally(look);
-  return <Tasks onSignedOut={look} leave={wanted ? leave : undefined} operator={operator} />;
+  const signOutAndLook = (): void => void signOut().finally(look);
+  return (
+    <Tasks onSignedOut={look} onSignOut={wanted ? signOutAndLook : undefined} operator={operator} />
+  );
 }
 
-/** What a newcomer can do here. */
+/** Shown while no task is open: what a new user can try. */
 const Welcome = (): VNode => (
-  <div class="empty">
+  <div class="app-empty">
     <p>Run an agent, or open a task.</p>
     <ul>
-      <li>The message lane is what the agent says, the control lane what it asks of its host.</li>
-      <li>Cut the connection in mid-run, then reconnect: not one event is missing.</li>
-      <li>Cancel another run: it ends with one final event, and you see how long that took.</li>
+      <li>
+        The message lane shows what the agent writes, the control lane what it requests from its
+        host.
+      </li>
+      <li>Press Disconnect during a run, then Reconnect: no event is missing.</li>
+      <li>Cancel a run: it ends with one final event, and the page shows how long that took.</li>
     </ul>
   </div>
 );
 
+/** The side panel with agents and tasks, and the open task, whose id is the hash of the address. */
 function Tasks({
   onSignedOut,
-  leave,
+  onSignOut,
   operator,
 }: {
   readonly onSignedOut: () => void;
-  /** How to sign out, where people sign in. */
-  readonly leave: (() => void) | undefined;
-  /** Whether to show what concerns all callers. */
+  /** Signs out; undefined on a server without sign-in. */
+  readonly onSignOut: (() => void) | undefined;
+  /** Whether the user may see the replicas, which concern all users. */
   readonly operator: boolean;
 }): VNode {
   const [agents, setAgents] = useState<readonly AgentCardLite[]>([]);
@@ -73,7 +80,7 @@ function Tasks({
         setOffline(false);
       } catch (reason) {
         if (reason instanceof SignInRequired) onSignedOut();
-        else setOffline(true); // the server may be on its way back: go on asking
+        else setOffline(true); // the server may be restarting: keep polling
       }
     };
     listAgents().then(setAgents, fail);
@@ -84,7 +91,7 @@ function Tasks({
       polling.now();
     };
     addEventListener('hashchange', moved);
-    moved(); // it may have changed before we listened
+    moved(); // the hash may have changed before the listener was added
     return () => {
       polling.stop();
       removeEventListener('hashchange', moved);
@@ -93,8 +100,8 @@ function Tasks({
 
   const agent = agents[chosen];
   return (
-    <div class={open ? 'app open' : 'app'}>
-      <nav class="side" aria-label="Agents and tasks">
+    <div class={open ? 'app app-open' : 'app'}>
+      <nav class="app-side" aria-label="Agents and tasks">
         <h1>Duolane</h1>
         {agents.length > 1 && (
           <select
@@ -110,20 +117,20 @@ function Tasks({
         <h2>Tasks</h2>
         <TaskList tasks={tasks} open={open} />
         {operator && <Replicas />}
-        {leave && (
-          <button type="button" onClick={leave}>
+        {onSignOut && (
+          <button type="button" onClick={onSignOut}>
             Sign out
           </button>
         )}
       </nav>
       <main>
         {offline && (
-          <p class="error" role="alert">
-            The server does not answer. Trying again …
+          <p class="text-error" role="alert">
+            Cannot reach the server. Retrying …
           </p>
         )}
         {error && (
-          <p class="error" role="alert">
+          <p class="text-error" role="alert">
             {error}{' '}
             <button type="button" onClick={() => setError('')}>
               Dismiss

@@ -147,7 +147,7 @@ export const serveCommand: Command = {
       for (const name of names) out.line(`${url}/a2a/${name}  A2A`);
       if (grpcUrl !== undefined) out.line(`${grpcUrl}  A2A over gRPC`);
       out.line(
-        'Try there: Run, and in mid-run Cut connection, then Reconnect: nothing is lost. Cancel another.',
+        'Try there: Run, press Disconnect during the run, then Reconnect: nothing is lost. Cancel another run.',
       );
       if (log) out.line(`Tasks are kept in ${withoutPassword(store)}.`);
       out.line('Ctrl-C drains and stops.');

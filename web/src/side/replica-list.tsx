@@ -5,14 +5,14 @@ import { pollInterval } from '../state/poll.ts';
 import { duration } from '../state/task-view.ts';
 
 const POLL_MS = 3000;
-/** Three heartbeats: from then on others may take what it ran. */
+/** Three heartbeats without a sign of life: from then on other replicas may claim its tasks. */
 const SILENT_MS = 15_000;
 
-/** Who runs what, where several servers share the log; nothing where there is one. */
+/** The replicas that share the log, and the tasks that each runs. Hidden with a single server. */
 export function Replicas(): VNode | null {
   const [replicas, setReplicas] = useState<readonly ReplicaRow[]>([]);
   useEffect(() => {
-    // A server that does not answer is told elsewhere on the page.
+    // The task list reports a server that cannot be reached; a second message would repeat it.
     const polling = pollInterval(() => listReplicas().then(setReplicas, () => {}), POLL_MS);
     polling.now();
     return () => polling.stop();
@@ -21,7 +21,7 @@ export function Replicas(): VNode | null {
   return (
     <section aria-label="Replicas">
       <h2>Replicas</h2>
-      <ul class="replicas">
+      <ul class="replica-list">
         {replicas.map((replica) => (
           <Replica key={replica.worker} replica={replica} />
         ))}
@@ -34,14 +34,14 @@ function Replica({ replica }: { readonly replica: ReplicaRow }): VNode {
   const { host, pid, here, claims, beatAgeMs, tasks } = replica;
   const silent = beatAgeMs > SILENT_MS;
   return (
-    <li class={silent ? 'silent' : ''}>
-      <span class="title">
+    <li class={silent ? 'replica-silent' : ''}>
+      <span class="replica-title">
         {host} · {pid}
         {here && ' (this one)'}
       </span>
-      <span class="facts">
+      <span class="replica-facts">
         {claims} running ·{' '}
-        {silent ? `silent for ${duration(beatAgeMs)}: others take over` : 'alive'}
+        {silent ? `no heartbeat for ${duration(beatAgeMs)}; other replicas take over` : 'alive'}
       </span>
       {tasks.map(({ task, agent, state }) => (
         <a key={task} href={`#${task}`}>

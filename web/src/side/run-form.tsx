@@ -8,7 +8,10 @@ interface Sample {
   readonly text: string;
 }
 
-/** What an agent is asked: words, or JSON where its form is an object, begun with a sample. */
+/**
+ * The input of an agent and the Run button. The input is JSON if the form of the agent is an object,
+ * else text; it starts with the first sample.
+ */
 export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
   const samples = formSamples(agent);
   const takesData = agent.form?.['type'] === 'object';
@@ -30,7 +33,7 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
   };
   return (
     <form
-      class="run"
+      class="run-form"
       aria-label={`Run ${name}`}
       onSubmit={(event) => {
         event.preventDefault();
@@ -52,7 +55,7 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
       <textarea
         aria-label={`Input for ${name}`}
         aria-invalid={error !== ''}
-        class={takesData ? 'code' : ''}
+        class={takesData ? 'text-code' : ''}
         rows={takesData ? 10 : 3}
         spellcheck={!takesData}
         value={text}
@@ -62,11 +65,11 @@ export function RunForm({ agent }: { readonly agent: AgentCardLite }): VNode {
         }}
       />
       {error && (
-        <p class="error" role="alert">
+        <p class="text-error" role="alert">
           {error}
         </p>
       )}
-      <button type="submit" class="primary" disabled={busy || text.trim() === ''}>
+      <button type="submit" class="button-primary" disabled={busy || text.trim() === ''}>
         Run
       </button>
     </form>
@@ -77,11 +80,11 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw new Error(`This is not JSON: ${error instanceof Error ? error.message : ''}`);
+    throw new Error(`Invalid JSON: ${error instanceof Error ? error.message : ''}`);
   }
 }
 
-/** The examples of a form: strings as they are, records as JSON, named by their title or name. */
+/** The examples of a form: a string unchanged, a record as JSON under its title or name. */
 export function formSamples({ form }: AgentCardLite): readonly Sample[] {
   const examples: readonly unknown[] = Array.isArray(form?.['examples']) ? form['examples'] : [];
   return examples.map((example, i) => {

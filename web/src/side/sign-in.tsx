@@ -2,11 +2,11 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { signIn } from '../api.ts';
 
-/** Asks for the secret of a server that wants one. */
+/** The sign-in form of a server with authentication. */
 export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {
   const [secret, setSecret] = useState('');
   const [error, setError] = useState('');
-  const show = async (): Promise<void> => {
+  const submit = async (): Promise<void> => {
     setError('');
     try {
       await signIn(secret);
@@ -18,15 +18,15 @@ export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {
   return (
     <main class="sign-in">
       <form
-        class="run"
+        class="run-form"
         aria-label="Sign in"
         onSubmit={(event) => {
           event.preventDefault();
-          void show();
+          void submit();
         }}
       >
         <h1>Duolane</h1>
-        <p>This server wants to know who you are.</p>
+        <p>Sign in to continue.</p>
         <label>
           Token or key
           <input
@@ -38,11 +38,11 @@ export function SignIn({ onDone }: { readonly onDone: () => void }): VNode {
           />
         </label>
         {error && (
-          <p class="error" role="alert">
+          <p class="text-error" role="alert">
             {error}
           </p>
         )}
-        <button type="submit" class="primary" disabled={secret === ''}>
+        <button type="submit" class="button-primary" disabled={secret === ''}>
           Sign in
         </button>
       </form>

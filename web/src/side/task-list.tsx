@@ -2,6 +2,7 @@ import type { VNode } from 'preact';
 import type { TaskRow } from '../api.ts';
 import { duration } from '../state/task-view.ts';
 
+/** The tasks that the user may see; the open one is marked. */
 export function TaskList({
   tasks,
   open,
@@ -9,15 +10,15 @@ export function TaskList({
   readonly tasks: readonly TaskRow[];
   readonly open: string;
 }): VNode {
-  if (tasks.length === 0) return <p class="soft">None yet. Run an agent above.</p>;
+  if (tasks.length === 0) return <p class="text-soft">No tasks yet. Run an agent above.</p>;
   return (
-    <ul class="tasks">
+    <ul class="task-list">
       {tasks.map((task) => (
         <li key={task.task}>
           <a href={`#${task.task}`} aria-current={task.task === open ? 'page' : undefined}>
-            <span class="title">{task.title || task.agent}</span>
+            <span class="task-list-title">{task.title || task.agent}</span>
             <State state={task.state} />
-            <span class="facts">{factsOf(task).join(' · ')}</span>
+            <span class="task-list-facts">{factsOf(task).join(' · ')}</span>
           </a>
         </li>
       ))}
@@ -25,8 +26,11 @@ export function TaskList({
   );
 }
 
+/** The state of a task as a colored label. */
 export const State = ({ state }: { readonly state: string }): VNode => (
-  <span class={`state ${state}`}>{state === 'input-required' ? 'waiting for you' : state}</span>
+  <span class={`task-state task-state-${state}`}>
+    {state === 'input-required' ? 'waiting for you' : state}
+  </span>
 );
 
 function factsOf({ agent, createdAt, firstTextAt, usage }: TaskRow): readonly string[] {
@@ -39,7 +43,7 @@ function factsOf({ agent, createdAt, firstTextAt, usage }: TaskRow): readonly st
   ];
 }
 
-/** Not to the millisecond: it is drawn again every second. */
+/** Rounds young tasks: the list is drawn every second, and changing milliseconds would flicker. */
 function age(ms: number): string {
   return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
 }

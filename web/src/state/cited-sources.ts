@@ -1,6 +1,6 @@
 import { isObject } from '../../../src/json.ts';
 
-/** A passage that an answer may cite by its id. */
+/** A passage that the agent may cite by its id. */
 export interface CitedSource {
   readonly id: string;
   readonly title: string;
@@ -19,8 +19,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * The passages in what a tool answered: `<source id title section>` elements in any text of it, and
- * objects with `id` and `text`. Whatever else is there is passed over.
+ * Yields the passages in a tool result: `<source id title section>` elements in its texts, and objects
+ * with `id` and `text`. Everything else is skipped.
  */
 export function* sourcesIn(value: unknown, depth = 0): Generator<CitedSource, void, undefined> {
   if (depth > MAX_DEPTH) return;
@@ -45,23 +45,26 @@ function* elements(text: string): Generator<CitedSource, void, undefined> {
     const id = attributes.get('id');
     const title = attributes.get('title');
     const section = attributes.get('section');
-    if (id) yield { id, title: title ?? id, text: plain(body), ...(section && { section }) };
+    if (id) yield { id, title: title ?? id, text: unescape(body), ...(section && { section }) };
   }
 }
 
-/** `name="value"`, as often as it is there. */
+/** Yields each `name="value"` pair. */
 function* attributesIn(head: string): Generator<readonly [string, string]> {
   for (let from = 0; ;) {
     const equals = head.indexOf('="', from);
     const end = equals === -1 ? -1 : head.indexOf('"', equals + 2);
     if (end === -1) return;
     const name = head.slice(from, equals).trim();
-    yield [name, plain(head.slice(equals + 2, end))];
+    yield [name, unescape(head.slice(equals + 2, end))];
     from = end + 1;
   }
 }
 
-/** By `indexOf`, in linear time: a pattern would look for a missing end again from every beginning. */
+/**
+ * Yields each complete element. `indexOf` keeps this linear: for many opening tags without a closing
+ * one, a regular expression would search to the end of the text from each of them.
+ */
 function* pairs(text: string): Generator<{ readonly head: string; readonly body: string }> {
   for (let from = text.indexOf(OPEN); from !== -1;) {
     const end = text.indexOf('>', from);
@@ -72,5 +75,5 @@ function* pairs(text: string): Generator<{ readonly head: string; readonly body:
   }
 }
 
-const plain = (text: string): string =>
+const unescape = (text: string): string =>
   text.replace(/&(?:lt|gt|quot|amp);/g, (entity) => ENTITIES[entity] ?? entity);

@@ -3,16 +3,17 @@ import { isFinal } from '../../../src/event/fold/entry-rules.ts';
 import type { Entry, Snapshot } from '../../../src/event/types.ts';
 import { displayToolName } from './frame-facts.ts';
 
+/** One rule of the stream contract, with its result so far. */
 export interface ContractRule {
   readonly name: string;
   readonly state: 'kept' | 'broken' | 'open';
-  /** What is broken, or still awaited, in words. */
+  /** What is broken, or what is still expected. */
   readonly detail?: string;
 }
 
 /**
- * Folds the entries of a task and keeps book of the promises of its stream. A broken promise stays
- * broken, with the first reason; what follows is folded as well as it can be.
+ * Folds the entries of a task and checks the stream contract. A broken rule stays broken, with its
+ * first reason. The fold continues after an invalid entry, so that the page shows what it can.
  */
 export class ContractCheck {
   snapshot: Snapshot | undefined;
@@ -20,20 +21,23 @@ export class ContractCheck {
   #first: Entry['type'] | undefined;
   #gap: string | undefined;
   #pruned = 0;
-  #unlawful: string | undefined;
+  #invalid: string | undefined;
   #open = new Map<string, string>();
-  #twice: string | undefined;
+  #repeatedAnswer: string | undefined;
   #lost: string | undefined;
   #finalAt: number | undefined;
   #late: string | undefined;
   #closed = false;
 
-  /** `old`: from a task that had ended before we came; its deltas may have been pruned since. */
+  /**
+   * `old`: the task had ended before the page connected. The server may have pruned its deltas, so a
+   * gap in the ids breaks no rule.
+   */
   take(entry: Entry, old: boolean): void {
     this.#first ??= entry.type;
     this.#number(entry.seq, old);
     if (this.#finalAt !== undefined)
-      this.#late ??= `entry ${entry.seq} (${entry.type}) came after the end, entry ${this.#finalAt}`;
+      this.#late ??= `entry ${entry.seq} (${entry.type}) follows the final entry ${this.#finalAt}`;
     this.#calls(entry);
     try {
       const before = this.snapshot;
@@ -45,11 +49,11 @@ export class ContractCheck {
     } catch (error) {
       if (entry.type === 'run.finished' && entry.outcome !== 'input-required')
         this.#finalAt ??= entry.seq;
-      this.#unlawful ??= error instanceof Error ? error.message : String(error);
+      this.#invalid ??= error instanceof Error ? error.message : String(error);
     }
   }
 
-  /** The server says that nothing more will come. */
+  /** Call this when the server has ended the stream. */
   close(): void {
     this.#closed = true;
   }
@@ -71,26 +75,29 @@ export class ContractCheck {
     return [
       rule(
         'First event is the submitted task',
-        first === undefined || first === 'turn.submitted' ? undefined : `it was ${first}`,
-        first === undefined ? 'nothing has come yet' : undefined,
+        first === undefined || first === 'turn.submitted'
+          ? undefined
+          : `the first event is ${first}`,
+        first === undefined ? 'no event yet' : undefined,
       ),
       {
         ...rule('Ids without a gap', this.#gap),
         ...(this.#pruned > 0 && {
-          detail: `${this.#pruned} deltas were pruned after the end; their text is in what ends them`,
+          detail: `${this.#pruned} deltas were pruned after the end; the final text of each block is complete`,
         }),
       },
-      rule('Every event lawful', this.#unlawful),
+      rule('All events valid', this.#invalid),
       rule(
-        'Every tool call answered, once',
-        this.#twice ?? (over && exactly ? `never answered: ${exactly}` : undefined),
+        'Every tool call answered once',
+        this.#repeatedAnswer ?? (over && exactly ? `never answered: ${exactly}` : undefined),
         names && `in flight: ${names}`,
       ),
-      rule('No answer lost on the way', this.#lost),
+      rule('All responses delivered', this.#lost),
       rule(
-        'Exactly one final event, the last',
-        this.#late ?? (this.#closed && !over ? 'the stream ended without one' : undefined),
-        over ? undefined : 'the task goes on',
+        'Exactly one final event, at the end',
+        this.#late ??
+          (this.#closed && !over ? 'the stream ended without a final event' : undefined),
+        over ? undefined : 'the task continues',
       ),
     ];
   }
@@ -101,8 +108,8 @@ export class ContractCheck {
     else if (seq !== expected)
       this.#gap ??=
         seq > expected
-          ? `after ${expected - 1} came ${seq}`
-          : `${seq} came again after ${this.#seq}`;
+          ? `entry ${seq} follows entry ${expected - 1}`
+          : `entry ${seq} was repeated after entry ${this.#seq}`;
     this.#seq = Math.max(this.#seq, seq);
   }
 
@@ -111,10 +118,10 @@ export class ContractCheck {
       this.#open.set(entry.callId, entry.name);
     if (entry.type === 'tool.completed' || entry.type === 'tool.failed') {
       if (!this.#open.delete(entry.callId))
-        this.#twice ??= `${entry.name} (${entry.callId}) was answered again, or never called`;
+        this.#repeatedAnswer ??= `${entry.name} (${entry.callId}) was answered twice or never called`;
     }
     if (entry.type === 'frame' && entry.frame.lost)
-      this.#lost ??= `the frame of entry ${entry.seq} could not be written; nobody got it`;
+      this.#lost ??= `the frame of entry ${entry.seq} could not be written, so the peer did not get it`;
   }
 }
 

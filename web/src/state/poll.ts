@@ -1,26 +1,27 @@
+/** A running poll; `stop` ends it. */
 export interface Poll {
-  /** Asks now, unless an answer is still awaited. */
+  /** Sends a request now, unless one is pending. */
   now(): void;
   stop(): void;
 }
 
 /**
- * Asks again and again while the page is seen, one question at a time: a server that is slow is not
- * asked more often because of it, and no old answer comes after a newer one.
+ * Calls `request` every `everyMs` while the page is visible, and waits for one call before the next.
+ * Overlapping calls would add load to a slow server, and an old response could replace a newer one.
  */
 export function pollInterval(
-  ask: () => Promise<void>,
+  request: () => Promise<void>,
   everyMs: number,
   isHidden = (): boolean => document.hidden,
 ): Poll {
-  let isAsking = false;
+  let isPending = false;
   const now = (): void => {
-    if (isAsking) return;
-    isAsking = true;
-    // `ask` shows its own failures; whatever else it throws must not end the polling.
-    ask()
+    if (isPending) return;
+    isPending = true;
+    // `request` reports its own failures. Any other error must not end the polling.
+    request()
       .catch(() => {})
-      .finally(() => (isAsking = false));
+      .finally(() => (isPending = false));
   };
   const timer = setInterval(() => isHidden() || now(), everyMs);
   return { now, stop: () => clearInterval(timer) };

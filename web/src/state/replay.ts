@@ -1,17 +1,22 @@
 import type { Entry } from '../../../src/event/types.ts';
 import { TaskView } from './task-view.ts';
 
-/** A wait for a person can take days; nobody wants to watch that. */
+/** A task can wait days for a person; a replay shortens each pause to this. */
 const LONGEST_GAP_MS = 2000;
 
 export const SPEEDS = [1, 2, 5, 10, 50] as const;
 export type Speed = (typeof SPEEDS)[number];
 
-/** The speed that is nearest to a wish, such as that of the address. */
-export const nearestSpeed = (wish: number): Speed =>
-  SPEEDS.reduce((best, speed) => (Math.abs(speed - wish) < Math.abs(best - wish) ? speed : best));
+/** Returns the available speed nearest to a requested one, e.g. that of the address `?replay=3`. */
+export const nearestSpeed = (requested: number): Speed =>
+  SPEEDS.reduce((best, speed) =>
+    Math.abs(speed - requested) < Math.abs(best - requested) ? speed : best,
+  );
 
-/** When each entry comes in a replay at 1x: as recorded, but never backwards and long waits cut short. */
+/**
+ * Returns the time of each entry in a replay at 1x: as recorded, but with long pauses shortened, and
+ * never backwards, because the clock of the server may have been set back.
+ */
 export function schedule(entries: readonly Entry[]): readonly number[] {
   let at = 0;
   let latest = entries[0]?.at ?? 0;
@@ -22,7 +27,7 @@ export function schedule(entries: readonly Entry[]): readonly number[] {
   });
 }
 
-/** Plays a recorded task into a view of its own; the owner calls `tick` with the time that has passed. */
+/** Plays a recorded task into a separate view. The caller calls `tick` with the elapsed time. */
 export class Replay {
   readonly view: TaskView = new TaskView();
   speed: Speed;
@@ -41,7 +46,7 @@ export class Replay {
     return this.#next >= this.#entries.length;
   }
 
-  /** Whether anything came. */
+  /** Feeds the entries that are due; returns whether there was one. */
   tick(ms: number): boolean {
     this.#clock += ms * this.speed;
     const from = this.#next;

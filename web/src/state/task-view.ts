@@ -3,26 +3,26 @@ import { ContractCheck } from './contract-check.ts';
 import { readFrame, shortName, displayToolName } from './frame-facts.ts';
 import { sourcesIn, type CitedSource } from './cited-sources.ts';
 
-/** One line of the timeline. Text grows in place: a block is one row, however many deltas. */
+/** One row of the timeline. A block of text is one row, which grows with each delta. */
 export interface TimelineRow {
   readonly kind: 'user' | 'text' | 'reasoning' | 'note' | 'call' | 'result' | 'control' | 'end';
   readonly seq: number;
   readonly at: number;
   text: string;
-  /** More of it may come. */
+  /** The block is open: more deltas may follow. */
   growing?: boolean;
   readonly tone?: 'warn' | 'bad';
-  /** A retry took it back. */
+  /** A retry discarded it. */
   void?: true;
-  /** Of a sub-agent. */
+  /** The path of the sub-agent that it comes from. */
   readonly path?: readonly string[];
   /** The call or the control request that this row begins or ends. */
   readonly bar?: Bar;
-  /** What stands in the log; a growing block has none. */
+  /** The entry in the log; a block of deltas has no single entry. */
   readonly raw?: unknown;
 }
 
-/** A tool call or another control request, from its first word to its answer. */
+/** A tool call or another control request, from its first row to the row of its result. */
 export interface Bar {
   readonly kind: 'call' | 'exchange';
   readonly id: string;
@@ -31,37 +31,40 @@ export interface Bar {
   to?: number; // row
   readonly startedAt: number;
   endedAt?: number;
-  /** `left`: its run ended without an answer. `lost`: the answer could not be written. */
-  state: 'open' | 'answered' | 'failed' | 'taken back' | 'left' | 'lost';
+  /** `unanswered`: its run ended before the result. `lost`: the response could not be written. */
+  state: 'open' | 'answered' | 'failed' | 'unanswered' | 'lost';
   args?: unknown;
   output?: unknown;
   progress?: { readonly message?: string; readonly done?: number; readonly total?: number };
-  /** Which of the bars side by side. */
+  /** The column of the bar among bars that overlap; 0 is the outermost. */
   readonly track: number;
   readonly frames: Frame[];
 }
 
 type Of<Type extends Entry['type']> = Extract<Entry, { readonly type: Type }>;
 
-/** What the page shows of a task: a fold of its entries, pure, O(1) each but for open calls. */
+/**
+ * What the page shows of a task: a fold of its entries without side effects. An entry costs O(1), and
+ * O(open calls) where it opens or closes a bar.
+ */
 export class TaskView {
   readonly contract: ContractCheck = new ContractCheck();
   readonly rows: TimelineRow[] = [];
   readonly bars: Bar[] = [];
-  /** What was asked and answered, without sub-agents, in order. */
+  /** User messages and text of the agent in order, without sub-agents. */
   readonly talk: TimelineRow[] = [];
   readonly sources: Map<string, CitedSource> = new Map();
-  /** How many bars stood side by side at most. */
+  /** The largest number of bars that overlapped. */
   tracks = 0;
   status = '';
   output: unknown;
-  /** Why the run did not do what it was asked. */
+  /** Why the last run failed or was rejected. */
   failure: string | undefined;
   cancelRequestedAt: number | undefined;
   endedAt: number | undefined;
   #blocks = new Map<string, TimelineRow>();
   #calls = new Map<string, Bar>();
-  #asked = new Map<string, Bar>();
+  #requests = new Map<string, Bar>();
   #taken = new Set<number>();
   #runFrom = 0; // index in talk
   #stepFrom = 0;
@@ -70,12 +73,12 @@ export class TaskView {
     return this.contract.snapshot;
   }
 
-  /** Tool calls without an answer yet. */
+  /** Tool calls without a result. */
   get inFlight(): readonly Bar[] {
     return [...this.#calls.values()];
   }
 
-  /** `old`: the task had ended before we came (see `ContractCheck`). */
+  /** Folds one entry. `old`: the task had ended before the page connected (see `ContractCheck`). */
   feed(entry: Entry, old = false): void {
     const before = this.snapshot?.current?.messageId;
     this.contract.take(entry, old);
@@ -95,7 +98,7 @@ export class TaskView {
         return;
       case 'retry':
         if (entry.discard && !entry.path?.length) this.#void(this.#stepFrom);
-        return this.#note(entry, `The model failed (${entry.error.code}), again`, 'warn');
+        return this.#note(entry, `Model error (${entry.error.code}), retrying`, 'warn');
       case 'text.delta':
       case 'reasoning.delta':
         this.#block(entry).text += entry.delta;
@@ -113,9 +116,9 @@ export class TaskView {
         return this.#progress(entry);
       case 'tool.completed':
         for (const source of sourcesIn(entry.output)) this.sources.set(source.id, source);
-        return this.#answered(entry, 'answered', entry.output);
+        return this.#endCall(entry, 'answered', entry.output);
       case 'tool.failed':
-        return this.#answered(entry, 'failed', entry.error);
+        return this.#endCall(entry, 'failed', entry.error);
       case 'status':
         this.status = entry.message;
         return this.#note(entry, entry.message);
@@ -135,9 +138,9 @@ export class TaskView {
   }
 
   #turn({ turn, ...entry }: Of<'turn.submitted'>): void {
-    const said = turn.parts.map(wordsOfPart);
+    const texts = turn.parts.map(partText);
     const answered = (turn.answers ?? []).map(({ id, action }) => `${ACTIONS[action]} (${id})`);
-    for (const text of [...said, ...answered]) {
+    for (const text of [...texts, ...answered]) {
       const row: TimelineRow = { kind: 'user', seq: entry.seq, at: entry.at, text, raw: turn };
       this.rows.push(row);
       this.talk.push(row);
@@ -147,19 +150,20 @@ export class TaskView {
   #start(entry: Of<'run.started'>, again: boolean): void {
     if (!again) this.#runFrom = this.talk.length;
     else if (entry.discard) this.#void(this.#runFrom);
-    this.#blocks.clear(); // a run cut off may have left some open; the same id is a new block now
+    // An interrupted run may have open blocks; the same id starts a new block in this run.
+    this.#blocks.clear();
     this.#stepFrom = this.talk.length;
-    this.#leave(entry);
+    this.#closeUnanswered(entry);
     this.endedAt = undefined;
     this.failure = undefined;
     const { model, attempt = 1 } = entry;
-    const words = ['Run started', model && `on ${model}`, attempt > 1 && `attempt ${attempt}`];
-    this.#note(entry, words.filter(Boolean).join(', '));
+    const facts = ['Run started', model && `on ${model}`, attempt > 1 && `attempt ${attempt}`];
+    this.#note(entry, facts.filter(Boolean).join(', '));
   }
 
   #finish(entry: Of<'run.finished'>): void {
     const { seq, at, outcome, error } = entry;
-    this.#leave(entry);
+    this.#closeUnanswered(entry);
     this.status = '';
     this.endedAt = at;
     this.output = entry.output;
@@ -193,7 +197,7 @@ export class TaskView {
     this.rows.push(row);
     if (kind === 'text' && !path?.length) {
       this.talk.push(row);
-      this.status = ''; // what it says now is what it does now
+      this.status = ''; // the text replaces the status line
     }
     return row;
   }
@@ -205,7 +209,7 @@ export class TaskView {
     this.#blocks.delete(blockKey(entry));
   }
 
-  /** Text from here on no longer counts; it stays visible, struck through. */
+  /** Marks the text from here on as discarded. The timeline shows it struck through. */
   #void(from: number): void {
     for (const row of this.talk.slice(from)) if (row.kind === 'text') row.void = true;
     for (const [key, row] of this.#blocks) if (row.void) this.#blocks.delete(key);
@@ -231,7 +235,7 @@ export class TaskView {
       };
   }
 
-  #answered(
+  #endCall(
     entry: Of<'tool.completed' | 'tool.failed'>,
     state: 'answered' | 'failed',
     output: unknown,
@@ -258,20 +262,20 @@ export class TaskView {
     const { frame, callId, seq, at } = entry;
     const { kind, id, label, failed, isToolCall } = readFrame(frame);
     const call = callId === undefined ? undefined : this.#calls.get(callId);
-    const asked = id === undefined || kind === 'request' ? undefined : this.#asked.get(id);
+    const request = id === undefined || kind === 'request' ? undefined : this.#requests.get(id);
     if (call) call.frames.push(frame);
-    if (asked && asked !== call) asked.frames.push(frame);
+    if (request && request !== call) request.frames.push(frame);
     if (kind === 'request' && id !== undefined && call && isToolCall) {
-      this.#asked.set(id, call);
+      this.#requests.set(id, call);
       return;
     }
-    if (asked) {
-      if (frame.lost) asked.state = 'lost';
-      if (kind !== 'answer') return;
-      this.#asked.delete(id as string);
-      if (asked.kind === 'exchange')
+    if (request) {
+      if (frame.lost) request.state = 'lost';
+      if (kind !== 'response') return;
+      this.#requests.delete(id as string);
+      if (request.kind === 'exchange')
         this.#close(
-          asked,
+          request,
           at,
           frame.lost ? 'lost' : failed ? 'failed' : 'answered',
           this.rows.length - 1,
@@ -287,15 +291,15 @@ export class TaskView {
     }
     const bar = this.#open('exchange', id, label, at);
     bar.frames.push(frame);
-    this.#asked.set(id, bar);
+    this.#requests.set(id, bar);
     this.rows.push({ ...row, bar, ...bad });
   }
 
-  /** What is still asked when a run ends, or starts again, is not answered any more. */
-  #leave({ at }: Entry): void {
-    for (const bar of this.#asked.values())
-      if (bar.kind === 'exchange') this.#close(bar, at, 'left', this.rows.length);
-    this.#asked.clear();
+  /** Closes the control requests that a run left without a response when it ended or restarted. */
+  #closeUnanswered({ at }: Entry): void {
+    for (const bar of this.#requests.values())
+      if (bar.kind === 'exchange') this.#close(bar, at, 'unanswered', this.rows.length);
+    this.#requests.clear();
   }
 
   #open(kind: Bar['kind'], id: string, name: string, at: number): Bar {
@@ -325,9 +329,9 @@ export class TaskView {
   }
 }
 
-const wordsOfPart = (part: Part): string => {
+const partText = (part: Part): string => {
   if ('text' in part) return part.text;
-  return 'data' in part ? JSON.stringify(part.data, null, 2) : (part.filename ?? 'a file');
+  return 'data' in part ? JSON.stringify(part.data, null, 2) : (part.filename ?? 'file');
 };
 
 const ACTIONS = { accept: 'Approved', decline: 'Rejected', cancel: 'Dismissed' } as const;
@@ -337,7 +341,7 @@ const OUTCOMES = {
   failed: 'Failed',
   canceled: 'Canceled',
   rejected: 'Rejected',
-  'input-required': 'Sleeps until you answer',
+  'input-required': 'Waiting for your answer',
 } as const;
 
 const blockKey = ({
@@ -347,7 +351,7 @@ const blockKey = ({
 }: Of<'text.delta' | 'reasoning.delta' | 'text.end' | 'reasoning.end'>): string =>
   JSON.stringify([type.split('.')[0], id, path ?? []]);
 
-/** A time span for people: `8 ms`, `1.2 s`, `3 min`. */
+/** Formats a duration: `8 ms`, `1.2 s`, `3 min`, `2 h`, `5 d`. */
 export function duration(ms: number): string {
   const span = Math.max(0, ms);
   if (span < 1000) return `${Math.round(span)} ms`;

@@ -1,97 +1,30 @@
-import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { fetchTrace, subscribeToTask, type TaskSubscription } from '../api.ts';
-import { Replay, type Speed } from './replay.ts';
+import { useReducer, useRef } from 'preact/hooks';
 import { TaskView } from './task-view.ts';
+import { useClock } from './use-clock.ts';
+import { useConnection, type Connection } from './use-connection.ts';
+import { useReplay, type ReplayControl } from './use-replay.ts';
 
-export type ConnectionState = 'opening' | 'live' | 'lost' | 'failed' | 'cut' | 'ended' | 'gone';
-
-export interface LiveTask {
+/** A task as the page shows it: live, or as a replay. */
+export interface LiveTask extends ReplayControl {
+  /** The view of the replay while there is one, else the live view. */
   readonly view: TaskView;
-  readonly line: ConnectionState;
-  /** How many entries the last reconnect caught up with. */
-  readonly replayed: number | undefined;
-  /** The server's clock, ticking while the task goes on. */
+  readonly connection: Connection;
+  /** The time on the clock of the server. */
   readonly now: number;
-  readonly replay: Replay | undefined;
-  readonly cut: () => void;
-  readonly reconnect: () => void;
-  readonly startReplay: (speed: Speed) => void;
-  readonly stopReplay: () => void;
 }
 
-/** One task, followed live; redrawn at most once a frame, whatever comes. */
+/** Follows one task. Entries redraw the page at most once per animation frame. */
 export function useTask(task: string, onError: (error: unknown) => void): LiveTask {
   const view = useRef(new TaskView());
-  const subscription = useRef<TaskSubscription | undefined>(undefined);
-  const skew = useRef(0);
-  const [line, setLine] = useState<ConnectionState>('opening');
-  const [replayed, setReplayed] = useState<number>();
-  const [replay, setReplay] = useState<Replay>();
-  const [, draw] = useReducer((n: number) => n + 1, 0);
-
-  const connect = (): void => {
-    let old = false;
-    let frame = 0;
-    subscription.current?.close();
-    subscription.current = subscribeToTask(task, view.current.contract.seq, {
-      head({ seq, at, over }) {
-        const { seq: known } = view.current.contract;
-        if (known > 0) setReplayed(seq - known);
-        old = over;
-        skew.current = at - Date.now();
-      },
-      entry(entry) {
-        view.current.feed(entry, old);
-        frame ||= requestAnimationFrame(() => {
-          frame = 0;
-          draw(undefined);
-        });
-      },
-      line(state) {
-        if (state === 'ended') view.current.contract.close();
-        setLine(state);
-      },
-      failed: onError,
-    });
-  };
-
-  useEffect(() => {
-    connect();
-    return () => subscription.current?.close();
-  }, [task]);
-
-  const { over } = view.current.contract;
-  useEffect(() => {
-    if (over) return undefined;
-    const timer = setInterval(() => draw(undefined), 1000);
-    return () => clearInterval(timer);
-  }, [over]);
-
-  useEffect(() => {
-    if (!replay) return undefined;
-    let last = performance.now();
-    let frame = requestAnimationFrame(function step(now) {
-      if (replay.tick(now - last)) draw(undefined);
-      last = now;
-      if (!replay.done) frame = requestAnimationFrame(step);
-    });
-    return () => cancelAnimationFrame(frame);
-  }, [replay]);
-
+  const [, draw] = useReducer((count: number) => count + 1, 0);
+  const onChange = (): void => draw(undefined);
+  const connection = useConnection(task, { view: view.current, onChange, onError });
+  const control = useReplay(task, { onChange, onError });
+  useClock(!view.current.contract.over, onChange);
   return {
-    view: replay?.view ?? view.current,
-    line,
-    replayed,
-    now: Date.now() + skew.current,
-    replay,
-    cut() {
-      subscription.current?.close();
-      setLine('cut');
-    },
-    reconnect: connect,
-    startReplay(speed) {
-      fetchTrace(task).then((entries) => setReplay(new Replay(entries, speed)), onError);
-    },
-    stopReplay: () => setReplay(undefined),
+    ...control,
+    view: control.replay?.view ?? view.current,
+    connection,
+    now: Date.now() + connection.clockOffsetMs,
   };
 }

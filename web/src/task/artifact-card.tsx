@@ -7,7 +7,7 @@ import type { CitedSource } from '../state/cited-sources.ts';
 
 type Sources = ReadonlyMap<string, CitedSource>;
 
-/** One thing that the agent made, readable, with a download of just what it is. */
+/** An artifact in readable form, with a download of its exact content. */
 export function ArtifactCard({
   artifact,
   sources,
@@ -16,19 +16,19 @@ export function ArtifactCard({
   readonly sources: Sources;
 }): VNode {
   const { artifactId, name = artifactId, parts } = artifact;
-  const kept = parts.map(keptAt).find((path) => path !== undefined);
+  const blob = parts.map(blobPath).find((path) => path !== undefined);
   return (
     <details class="artifact" open>
       <summary>{name}</summary>
       {parts.map((part, i) => (
         <PartView key={i} part={part} sources={sources} />
       ))}
-      {kept === undefined ? (
+      {blob === undefined ? (
         <button type="button" onClick={() => download(name, parts)}>
           Download {name}
         </button>
       ) : (
-        <a class="button" href={kept} download>
+        <a class="button" href={blob} download>
           Download {name}
         </a>
       )}
@@ -36,35 +36,39 @@ export function ArtifactCard({
   );
 }
 
-/** Where our own server keeps the file that a part only names; no other address is followed. */
-function keptAt(part: Part): string | undefined {
+/**
+ * The path of a file that this server stores and the part only names. Every other address is ignored:
+ * an agent could otherwise send the user to a foreign site with a download link.
+ */
+function blobPath(part: Part): string | undefined {
   if (!('data' in part) || !isObject(part.data) || part.data['type'] !== 'artifact')
     return undefined;
   const { uri } = part.data;
   return typeof uri === 'string' && /^\/blobs\/[\w.-]+$/.test(uri) ? uri : undefined;
 }
 
+/** Image types that the browser draws without running anything; SVG is not among them. */
 const SHOWN_IMAGES = /^image\/(png|jpeg|gif|webp)$/;
 
 function PartView({ part, sources }: { readonly part: Part; readonly sources: Sources }): VNode {
   if ('data' in part) return <DataView value={part.data} sources={sources} />;
   if ('url' in part) {
-    const words = part.filename ?? part.url;
+    const label = part.filename ?? part.url;
     return /^https?:/i.test(part.url) ? (
       <a href={part.url} target="_blank" rel="noopener noreferrer">
-        {words}
+        {label}
       </a>
     ) : (
-      <span>{words}</span>
+      <span>{label}</span>
     );
   }
   if ('bytes' in part) {
-    const words = part.filename ?? `${part.bytes.length.toLocaleString()} bytes`;
+    const label = part.filename ?? `${part.bytes.length.toLocaleString()} bytes`;
     return SHOWN_IMAGES.test(part.mediaType) ? (
-      <img alt={words} src={`data:${part.mediaType};base64,${base64(part.bytes)}`} />
+      <img alt={label} src={`data:${part.mediaType};base64,${base64(part.bytes)}`} />
     ) : (
-      <p class="soft">
-        {words} ({part.mediaType})
+      <p class="text-soft">
+        {label} ({part.mediaType})
       </p>
     );
   }
@@ -82,11 +86,11 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    return undefined; // shown as it is
+    return undefined; // not JSON: shown as text
   }
 }
 
-const ENDINGS: Readonly<Record<string, string>> = {
+const EXTENSIONS: Readonly<Record<string, string>> = {
   'text/markdown': 'md',
   'text/csv': 'csv',
   'text/html': 'html',
@@ -105,11 +109,11 @@ function download(name: string, parts: readonly Part[]): void {
     return 'url' in part ? `${part.url}\n` : part.text;
   });
   const type = first?.mediaType ?? (first && 'data' in first ? 'application/json' : 'text/plain');
-  const ending = /\.\w+$/.test(name) ? '' : `.${ENDINGS[type] ?? 'txt'}`;
+  const extension = /\.\w+$/.test(name) ? '' : `.${EXTENSIONS[type] ?? 'txt'}`;
   const url = URL.createObjectURL(new Blob(contents, { type: 'application/octet-stream' }));
   const link = document.createElement('a');
   link.href = url;
-  link.download = (first && 'filename' in first && first.filename) || `${name}${ending}`;
+  link.download = (first && 'filename' in first && first.filename) || `${name}${extension}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url));
 }

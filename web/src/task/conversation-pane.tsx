@@ -9,13 +9,16 @@ import type { Bar, TaskView } from '../state/task-view.ts';
 const NEAR_PX = 40;
 const LONG_CHARS = 200;
 
-/** What was asked and said, growing in place; then what is being done, the output and the artifacts. */
+/**
+ * The messages of the user and the text of the agent, then running tool calls, the output and the
+ * artifacts.
+ */
 export function ConversationPane({ view }: { readonly view: TaskView }): VNode {
   const { talk, snapshot, sources, inFlight, status } = view;
   const running = snapshot?.running === true;
-  const waits = new Set(snapshot?.pending.map(({ callId }) => callId));
+  const waiting = new Set(snapshot?.pending.map(({ callId }) => callId));
   const artifacts = snapshot?.artifacts ?? [];
-  // What was made is read from its top.
+  // An artifact is read from its top, so the pane stops following once there is one.
   const { ref, onScroll } = useFollow(running && artifacts.length === 0);
   const output = JSON.stringify(view.output);
   const shown = artifacts.some(({ parts }) =>
@@ -23,8 +26,8 @@ export function ConversationPane({ view }: { readonly view: TaskView }): VNode {
   );
   return (
     <article
-      class="answer"
-      aria-label="Answer"
+      class="conversation"
+      aria-label="Conversation"
       aria-busy={running}
       tabIndex={0}
       ref={ref}
@@ -32,39 +35,39 @@ export function ConversationPane({ view }: { readonly view: TaskView }): VNode {
     >
       {talk.map((row, i) =>
         row.kind === 'user' ? (
-          <QuestionProps key={i} text={row.text} />
+          <UserMessage key={i} text={row.text} />
         ) : row.void || (output !== undefined && isJson(row.text, output)) ? null : (
           <Markdown key={i} text={row.text} />
         ),
       )}
-      {status && running && waits.size === 0 && <p class="soft">{status}</p>}
+      {status && running && waiting.size === 0 && <p class="text-soft">{status}</p>}
       {inFlight
-        .filter(({ id }) => !waits.has(id)) // its card says what it needs
+        .filter(({ id }) => !waiting.has(id)) // its question card says what it waits for
         .map((bar) => (
-          <Working key={bar.id} bar={bar} />
+          <RunningCall key={bar.id} bar={bar} />
         ))}
       {view.output !== undefined && !shown && <DataView value={view.output} sources={sources} />}
       {artifacts.map((artifact) => (
         <ArtifactCard key={artifact.artifactId} artifact={artifact} sources={sources} />
       ))}
-      {view.failure && <p class="error">{view.failure}</p>}
+      {view.failure && <p class="text-error">{view.failure}</p>}
     </article>
   );
 }
 
-/** A record that was sent folds away; it is the answer that people came for. */
-function QuestionProps({ text }: { readonly text: string }): VNode {
-  if (text.length <= LONG_CHARS) return <p class="asked">{text}</p>;
+/** A message of the user. A long one is folded, so that the text of the agent stays in view. */
+function UserMessage({ text }: { readonly text: string }): VNode {
+  if (text.length <= LONG_CHARS) return <p class="conversation-question">{text}</p>;
   const name = nameOf(parse(text));
   return (
-    <details class="asked">
+    <details class="conversation-question">
       <summary>{name ?? `${text.slice(0, LONG_CHARS).replaceAll(/\s+/g, ' ')} …`}</summary>
       {text}
     </details>
   );
 }
 
-/** Stays at the end while something comes, unless the reader has scrolled up. */
+/** Keeps the end in view while text arrives, unless the user has scrolled up. */
 function useFollow(running: boolean): {
   readonly ref: RefObject<HTMLElement | null>;
   readonly onScroll: () => void;
@@ -81,10 +84,11 @@ function useFollow(running: boolean): {
   return { ref, onScroll };
 }
 
-function Working({ bar: { name, progress } }: { readonly bar: Bar }): VNode {
+/** A running tool call with its progress. */
+function RunningCall({ bar: { name, progress } }: { readonly bar: Bar }): VNode {
   const { message, done, total } = progress ?? {};
   return (
-    <p class="working">
+    <p class="conversation-call">
       {done !== undefined && total ? (
         <progress aria-label={name} value={done} max={total} />
       ) : (
@@ -96,7 +100,7 @@ function Working({ bar: { name, progress } }: { readonly bar: Bar }): VNode {
   );
 }
 
-/** Whether a text is nothing but the output once more. */
+/** Whether a text is the structured output as JSON; then only the output is shown. */
 const isJson = (text: string, output: string): boolean => JSON.stringify(parse(text)) === output;
 
 function parse(text: string): unknown {
@@ -104,6 +108,6 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    return undefined; // words that begin like a record
+    return undefined; // text that starts with a bracket
   }
 }

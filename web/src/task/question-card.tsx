@@ -4,44 +4,44 @@ import type { Answer, InputRequest } from '../../../src/ask.ts';
 import { Refused, sendAnswer } from '../api.ts';
 import { formContent, draftOf, FormFields, schemaFields, type Field } from '../ui/form-fields.tsx';
 
-const WORDS = {
-  approval: { title: 'Your approval is needed', yes: 'Approve', no: 'Reject' },
-  question: { title: 'A question for you', yes: 'Answer', no: 'Decline' },
-  auth: { title: 'A sign-in is needed', yes: 'Done', no: 'Decline' },
+const LABELS = {
+  approval: { title: 'Approval required', yes: 'Approve', no: 'Reject' },
+  question: { title: 'Question for you', yes: 'Answer', no: 'Decline' },
+  auth: { title: 'Sign-in required', yes: 'Done', no: 'Decline' },
 } as const;
 
-/** How a person answers: in fields, in words, as JSON, or only with yes and no. */
+/** The input of a card: fields, text, JSON, or nothing but the two buttons. */
 interface Editor {
   readonly view?: VNode;
   readonly edited: boolean;
-  /** What goes with a yes; throws, in words, what is wrong with it. */
+  /** The content of an accepted answer; throws an error that the card shows. */
   readonly read: () => { readonly content?: unknown };
 }
 
 interface QuestionProps {
   readonly request: InputRequest;
   readonly task: string;
-  /** Shown beside the card, which is gone once the log has an answer. */
+  /** Reports outside the card, which disappears when the log has an answer. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * A card for one question to a person. It is drawn from the log, so it is there again after a
- * reload or a restart, on any replica, until somebody has answered.
+ * A card for one question to a person. It is drawn from the log, so it appears again after a reload
+ * or a restart, on any replica, until the question is answered.
  */
-export function QuestionCard(asked: QuestionProps): VNode {
-  const fields = schemaFields(asked.request.schema);
-  return fields ? <InFields {...asked} fields={fields} /> : <InText {...asked} />;
+export function QuestionCard(props: QuestionProps): VNode {
+  const fields = schemaFields(props.request.schema);
+  return fields ? <InFields {...props} fields={fields} /> : <InText {...props} />;
 }
 
 const InFields = ({
   fields,
-  ...asked
+  ...props
 }: QuestionProps & { readonly fields: readonly Field[] }): VNode => (
-  <Card {...asked} editor={useFields(asked.request, fields)} />
+  <Card {...props} editor={useFields(props.request, fields)} />
 );
 
-const InText = (asked: QuestionProps): VNode => <Card {...asked} editor={useText(asked.request)} />;
+const InText = (props: QuestionProps): VNode => <Card {...props} editor={useText(props.request)} />;
 
 function Card({
   request,
@@ -51,51 +51,51 @@ function Card({
 }: QuestionProps & { readonly editor: Editor }): VNode {
   const [sent, setSent] = useState(false);
   const [error, setError] = useState('');
-  const words = WORDS[request.kind];
-  const say = async (action: Answer['action']): Promise<void> => {
+  const labels = LABELS[request.kind];
+  const send = async (action: Answer['action']): Promise<void> => {
     setError('');
     try {
       const content = action === 'accept' ? editor.read() : {};
       setSent(true);
       await sendAnswer(task, { id: request.id, action, ...content });
     } catch (reason) {
-      // Another person, or another tab, was faster: what was pressed here did not count.
+      // Another person, or another tab, answered first. The card disappears, so the page reports it.
       if (reason instanceof Refused && reason.code === 'conflict')
-        return onError(new Error(`Already answered; your answer did not count. ${reason.message}`));
+        return onError(new Error(`Already answered; your answer was not used. ${reason.message}`));
       setSent(false);
       setError(reason instanceof Error ? reason.message : String(reason));
     }
   };
   return (
     <form
-      class="waiting"
-      aria-label={words.title}
+      class="question-card"
+      aria-label={labels.title}
       onSubmit={(event) => {
         event.preventDefault();
-        void say('accept');
+        void send('accept');
       }}
     >
-      <h2>{words.title}</h2>
+      <h2>{labels.title}</h2>
       {request.message && <p>{request.message}</p>}
       {editor.view}
       {error && (
-        <p class="error" role="alert">
+        <p class="text-error" role="alert">
           {error}
         </p>
       )}
-      <span class="buttons">
-        <button type="submit" class="primary" disabled={sent} formNoValidate>
-          {request.kind === 'approval' && editor.edited ? 'Approve as edited' : words.yes}
+      <span class="button-group">
+        <button type="submit" class="button-primary" disabled={sent} formNoValidate>
+          {request.kind === 'approval' && editor.edited ? 'Approve as edited' : labels.yes}
         </button>
-        <button type="button" disabled={sent} onClick={() => void say('decline')}>
-          {words.no}
+        <button type="button" disabled={sent} onClick={() => void send('decline')}>
+          {labels.no}
         </button>
       </span>
     </form>
   );
 }
 
-/** A schema of simple properties: one field each. */
+/** One field for each property of a schema of simple properties. */
 function useFields({ schema = {}, data }: InputRequest, fields: readonly Field[]): Editor {
   const [offered] = useState(() => draftOf(fields, schema, data));
   const [draft, setDraft] = useState(offered);
@@ -106,32 +106,32 @@ function useFields({ schema = {}, data }: InputRequest, fields: readonly Field[]
   };
 }
 
-/** Words where a question has no shape, JSON where there is something to edit, else nothing. */
+/** Text for a question without a schema, JSON where there is data to edit, else no input. */
 function useText({ kind, data, schema }: InputRequest): Editor {
-  const asksWords = kind === 'question' && schema === undefined;
+  const isText = kind === 'question' && schema === undefined;
   const json =
     data === undefined && schema === undefined ? undefined : JSON.stringify(data ?? {}, null, 2);
-  const offered = asksWords ? '' : json;
+  const offered = isText ? '' : json;
   const [text, setText] = useState(offered ?? '');
   if (offered === undefined) return { edited: false, read: () => ({}) };
   return {
     view: (
       <textarea
-        class={asksWords ? '' : 'code'}
-        aria-label={asksWords ? 'Your answer' : 'What is decided about; you may edit it'}
-        rows={asksWords ? 2 : Math.min(10, text.split('\n').length + 1)}
+        class={isText ? '' : 'text-code'}
+        aria-label={isText ? 'Your answer' : 'Data of the request; you may edit it'}
+        rows={isText ? 2 : Math.min(10, text.split('\n').length + 1)}
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
       />
     ),
     edited: text !== offered,
     read() {
-      if (asksWords) return { content: text };
+      if (isText) return { content: text };
       if (text === offered && schema === undefined) return {};
       try {
         return { content: JSON.parse(text) as unknown };
       } catch {
-        throw new Error('The edited text is not JSON: mend it, or reject.');
+        throw new Error('Invalid JSON: fix it or reject.');
       }
     },
   };

@@ -7,21 +7,22 @@ import { Dialog } from '../ui/dialog.tsx';
 import { nearestSpeed, SPEEDS, type Speed } from '../state/replay.ts';
 import { State } from '../side/task-list.tsx';
 import { describeRow, Timeline, rowLabel } from './timeline.tsx';
-import { useTask, type ConnectionState, type LiveTask } from '../state/use-task.ts';
+import type { ConnectionState } from '../state/use-connection.ts';
+import { useTask, type LiveTask } from '../state/use-task.ts';
 import { duration, type TimelineRow } from '../state/task-view.ts';
 import { QuestionCard } from './question-card.tsx';
 
 const CONNECTION_LABELS: Readonly<Record<ConnectionState, string>> = {
-  opening: 'connecting',
-  live: 'connected',
-  lost: 'line lost, trying again',
-  failed: 'stream failed; the task may go on',
-  cut: 'cut by you; the task goes on',
-  ended: 'stream ended',
-  gone: 'There is no such task here.',
+  opening: 'Connecting',
+  live: 'Connected',
+  lost: 'Connection lost, reconnecting',
+  failed: 'Stream failed; the task may continue',
+  disconnected: 'Disconnected by you; the task continues',
+  ended: 'Stream ended',
+  gone: 'Task not found; it may have been deleted.',
 };
 
-/** One task, live: what was said, cards that wait for a person, both lanes, the contract. */
+/** One task: its conversation, open questions, both lanes, and the check of the stream contract. */
 export function Task({
   task,
   onError,
@@ -32,15 +33,15 @@ export function Task({
   const live = useTask(task, onError);
   const [picked, setPicked] = useState<TimelineRow>();
   useEffect(() => {
-    const wish = new URLSearchParams(location.search).get('replay');
-    if (wish !== null) live.startReplay(nearestSpeed(Number(wish) || 1));
+    const speed = new URLSearchParams(location.search).get('replay');
+    if (speed !== null) live.startReplay(nearestSpeed(Number(speed) || 1));
   }, [task]);
   const { view, replay } = live;
-  if (live.line === 'gone') return <TaskNotFound />;
+  if (live.connection.state === 'gone') return <TaskNotFound />;
   return (
-    <section class={replay ? 'task replaying' : 'task'} aria-label="Task">
-      <header class="strip">
-        <a class="back" href="#">
+    <section class={replay ? 'task-page task-page-replaying' : 'task-page'} aria-label="Task">
+      <header class="task-header">
+        <a class="task-back" href="#">
           All tasks
         </a>
         <Facts live={live} />
@@ -50,7 +51,7 @@ export function Task({
         view.snapshot?.pending.map((request) => (
           <QuestionCard key={request.id} request={request} task={task} onError={onError} />
         ))}
-      <div class="columns">
+      <div class="task-columns">
         <ConversationPane view={view} />
         <Timeline view={view} now={live.now} onPick={setPicked} />
       </div>
@@ -68,16 +69,16 @@ export function Task({
 }
 
 const TaskNotFound = (): VNode => (
-  <p class="empty" role="status">
+  <p class="app-empty" role="status">
     {CONNECTION_LABELS.gone} <a href="#">All tasks</a>
   </p>
 );
 
-/** The numbers of the run. Only state and line are read out as they change. */
+/** The numbers of the run. Screen readers announce only the state and the connection. */
 function Facts({ live }: { readonly live: LiveTask }): VNode {
-  const { view, line, replayed, now, replay } = live;
+  const { view, connection, now, replay } = live;
   const { snapshot, inFlight, cancelRequestedAt, endedAt } = view;
-  if (!snapshot) return <span role="status">{CONNECTION_LABELS[line]}</span>;
+  if (!snapshot) return <span role="status">{CONNECTION_LABELS[connection.state]}</span>;
   const { createdAt, firstTextAt, usage, attempt, state } = snapshot;
   const facts = [
     attempt > 1 && `attempt ${attempt}`,
@@ -91,15 +92,17 @@ function Facts({ live }: { readonly live: LiveTask }): VNode {
       endedAt !== undefined &&
       state === 'canceled' &&
       `canceled in ${duration(endedAt - cancelRequestedAt)}`,
-    replayed !== undefined && `${replayed} replayed`,
+    connection.replayed !== undefined && `${connection.replayed} replayed`,
   ];
   return (
     <>
       <span role="status">
         <State state={state} />{' '}
-        <span class={`line ${line}`}>{replay ? 'replay' : CONNECTION_LABELS[line]}</span>
+        <span class={`connection connection-${connection.state}`}>
+          {replay ? 'Replay' : CONNECTION_LABELS[connection.state]}
+        </span>
       </span>
-      <span class="facts">
+      <span class="task-facts">
         <span>{snapshot.agent}</span>
         {facts.filter(Boolean).map((fact) => (
           <span key={String(fact).replace(/\d.*/, '')}>{fact}</span>
@@ -108,6 +111,9 @@ function Facts({ live }: { readonly live: LiveTask }): VNode {
     </>
   );
 }
+
+/** States in which the user may reconnect, also before the next automatic attempt. */
+const RECONNECTABLE: ReadonlySet<ConnectionState> = new Set(['disconnected', 'failed', 'lost']);
 
 function Buttons({
   task,
@@ -118,32 +124,36 @@ function Buttons({
   readonly live: LiveTask;
   readonly onError: (error: unknown) => void;
 }): VNode {
-  const { view, line, replay } = live;
+  const { view, connection, replay } = live;
   const [chosen, setChosen] = useState<Speed>(10);
   const speed = replay?.speed ?? chosen;
   const over = view.contract.over || view.snapshot?.canceling === true;
   const cancel = (): void => void cancelTask(task).catch(onError);
   return (
-    <span class="buttons">
+    <span class="button-group">
       <button type="button" disabled={over || replay !== undefined} onClick={cancel}>
         Cancel
       </button>
-      {line === 'cut' || line === 'failed' || line === 'lost' ? (
-        <button type="button" onClick={live.reconnect}>
+      {RECONNECTABLE.has(connection.state) ? (
+        <button type="button" onClick={connection.reconnect}>
           Reconnect
         </button>
       ) : (
-        <button type="button" disabled={line !== 'live'} onClick={live.cut}>
-          Cut connection
+        <button
+          type="button"
+          disabled={connection.state !== 'live'}
+          onClick={connection.disconnect}
+        >
+          Disconnect
         </button>
       )}
       <select
         aria-label="Replay speed"
         value={speed}
         onChange={(event) => {
-          const wanted = SPEEDS[event.currentTarget.selectedIndex] ?? 1;
-          setChosen(wanted);
-          if (replay) replay.speed = wanted;
+          const next = SPEEDS[event.currentTarget.selectedIndex] ?? 1;
+          setChosen(next);
+          if (replay) replay.speed = next;
         }}
       >
         {SPEEDS.map((one) => (
@@ -169,16 +179,16 @@ function Buttons({
 }
 
 const MARKS = { kept: '✓', broken: '✗', open: '…' } as const;
-const SAID = { kept: 'kept', broken: 'broken', open: 'still open' } as const;
+const STATE_TEXTS = { kept: 'kept', broken: 'broken', open: 'still open' } as const;
 
-/** The promises of the stream, each with its tick, and in words what is broken or awaited. */
+/** The rules of the stream contract, each with its result and what is broken or still expected. */
 function ContractList({ rules }: { readonly rules: readonly ContractRule[] }): VNode {
   return (
     <ul class="contract" aria-label="Contract">
       {rules.map(({ name, state, detail }) => (
-        <li key={name} class={state}>
+        <li key={name} class={`contract-${state}`}>
           <span aria-hidden="true">{MARKS[state]}</span> {name}
-          <span class="hidden">: {SAID[state]}</span>
+          <span class="text-hidden">: {STATE_TEXTS[state]}</span>
           {detail && <small> ({detail})</small>}
         </li>
       ))}

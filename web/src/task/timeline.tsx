@@ -5,8 +5,10 @@ import { duration, type Bar, type TimelineRow, type TaskView } from '../state/ta
 
 const ROW_PX = 28;
 const EXTRA_ROWS = 10;
-const BARS_PX = 72; // at most
+/** The width of all bars together, at most. */
+const BARS_PX = 72;
 const PITCH_PX = 14;
+/** A tool call that takes longer is drawn as late. */
 const LATE_MS = 30_000;
 const TAIL_CHARS = 30;
 
@@ -17,12 +19,13 @@ interface Props {
 }
 
 /**
- * Both lanes, top to bottom in the order of the log; only what is in sight is in the document. It
- * stays at the newest row while that is in sight. Arrow keys move, Enter opens.
+ * Both lanes, top to bottom in the order of the log. Only the visible rows are in the document, so
+ * that a task of 10,000 events scrolls smoothly. The timeline follows the newest row while that one is
+ * visible. Arrow keys move, Enter opens a row.
  */
 export function Timeline({ view, now, onPick }: Props): VNode {
   const scroller = useRef<HTMLDivElement>(null);
-  const [sight, setSight] = useState({ top: 0, height: 600 });
+  const [visible, setVisible] = useState({ top: 0, height: 600 });
   const [active, setActive] = useState(-1);
   const follows = useRef(true);
   const { rows } = view;
@@ -30,16 +33,16 @@ export function Timeline({ view, now, onPick }: Props): VNode {
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
-    const look = (): void => {
+    const measure = (): void => {
       follows.current = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW_PX;
-      setSight({ top: element.scrollTop, height: element.clientHeight });
+      setVisible({ top: element.scrollTop, height: element.clientHeight });
     };
-    look();
-    element.addEventListener('scroll', look, { passive: true });
-    const observer = new ResizeObserver(look);
+    measure();
+    element.addEventListener('scroll', measure, { passive: true });
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
     return () => {
-      element.removeEventListener('scroll', look);
+      element.removeEventListener('scroll', measure);
       observer.disconnect();
     };
   }, []);
@@ -59,7 +62,7 @@ export function Timeline({ view, now, onPick }: Props): VNode {
     else if (top + ROW_PX > element.scrollTop + element.clientHeight)
       element.scrollTop = top + ROW_PX - element.clientHeight;
   };
-  const page = Math.max(1, Math.floor(sight.height / ROW_PX) - 1);
+  const page = Math.max(1, Math.floor(visible.height / ROW_PX) - 1);
   const keys: Readonly<Record<string, () => void>> = {
     ArrowDown: () => move(active + 1),
     ArrowUp: () => move(active - 1),
@@ -73,23 +76,26 @@ export function Timeline({ view, now, onPick }: Props): VNode {
     },
   };
 
-  const first = Math.max(0, Math.floor(sight.top / ROW_PX) - EXTRA_ROWS);
-  const last = Math.min(rows.length, Math.ceil((sight.top + sight.height) / ROW_PX) + EXTRA_ROWS);
+  const first = Math.max(0, Math.floor(visible.top / ROW_PX) - EXTRA_ROWS);
+  const last = Math.min(
+    rows.length,
+    Math.ceil((visible.top + visible.height) / ROW_PX) + EXTRA_ROWS,
+  );
   return (
-    <div class="lanes" style={{ '--bars': `${Math.min(BARS_PX, view.tracks * PITCH_PX)}px` }}>
-      <div class="heads" aria-hidden="true">
+    <div class="timeline" style={{ '--bars': `${Math.min(BARS_PX, view.tracks * PITCH_PX)}px` }}>
+      <div class="timeline-heads" aria-hidden="true">
         <span>message lane</span>
         <span>control lane</span>
       </div>
       <div
-        class="timeline"
+        class="timeline-scroller"
         ref={scroller}
         role="listbox"
         aria-label="Timeline of both lanes"
         aria-activedescendant={active >= first && active < last ? `row-${active}` : undefined}
         tabIndex={0}
         onFocus={() =>
-          active < 0 && setActive(Math.min(rows.length - 1, Math.ceil(sight.top / ROW_PX)))
+          active < 0 && setActive(Math.min(rows.length - 1, Math.ceil(visible.top / ROW_PX)))
         }
         onKeyDown={(event) => {
           const act = keys[event.key];
@@ -98,9 +104,13 @@ export function Timeline({ view, now, onPick }: Props): VNode {
           act();
         }}
       >
-        <div class="rows" role="presentation" style={{ height: `${rows.length * ROW_PX}px` }}>
+        <div
+          class="timeline-rows"
+          role="presentation"
+          style={{ height: `${rows.length * ROW_PX}px` }}
+        >
           {rows.slice(first, last).map((row, i) => (
-            <Line
+            <Row
               key={first + i}
               row={row}
               index={first + i}
@@ -119,7 +129,7 @@ export function Timeline({ view, now, onPick }: Props): VNode {
   );
 }
 
-function Line({
+function Row({
   row,
   index,
   count,
@@ -133,11 +143,11 @@ function Line({
   readonly onPick: () => void;
 }): VNode {
   const [message, control] = lanesOf(row);
-  const classes = ['row', row.kind, row.tone, row.void && 'void', active && 'active'];
+  const kinds = [row.kind, row.tone, row.void && 'void', active && 'active'].filter(Boolean);
   return (
     <div
       id={`row-${index}`}
-      class={classes.filter(Boolean).join(' ')}
+      class={['timeline-row', ...kinds.map((kind) => `timeline-row-${kind}`)].join(' ')}
       role="option"
       aria-selected={active}
       aria-posinset={index + 1}
@@ -145,36 +155,36 @@ function Line({
       style={{ top: `${index * ROW_PX}px` }}
       onClick={onPick}
     >
-      <span class="seq">{row.seq}</span>
-      <span class="message">{message}</span>
-      <span class="control">{control}</span>
+      <span class="timeline-seq">{row.seq}</span>
+      <span class="timeline-message">{message}</span>
+      <span class="timeline-control">{control}</span>
     </div>
   );
 }
 
-/** What a row says in each lane. A call is seen in both: who is called, and with what. */
+/** The text of a row in each lane. A call is in both: the tool in one, the arguments in the other. */
 function lanesOf(row: TimelineRow): readonly [string, string] {
-  const words = rowLabel(row);
-  if (row.kind === 'control') return ['', words];
-  if (row.kind !== 'call') return [words, ''];
+  const label = rowLabel(row);
+  if (row.kind === 'control') return ['', label];
+  if (row.kind !== 'call') return [label, ''];
   const args = JSON.stringify(row.bar?.args ?? {});
-  return [`calls ${shortName(words)}`, args === '{}' ? words : args.slice(0, 200)];
+  return [`calls ${shortName(label)}`, args === '{}' ? label : args.slice(0, 200)];
 }
 
-/** A row in a few words. */
+/** The text of a row, shortened to one line. */
 export function rowLabel({ kind, text, growing, path, bar }: TimelineRow): string {
   const from = path ? `${path.join(' › ')}: ` : '';
-  const tail = growing && text.length > TAIL_CHARS; // what grows is seen at its end
+  const tail = growing && text.length > TAIL_CHARS; // of a growing block the end is shown
   const shown = tail ? `…${text.slice(-TAIL_CHARS)}` : text.slice(0, 200);
-  const words = shown.replaceAll('\n', ' ');
-  if (kind === 'reasoning') return `${from}(thinks) ${words}`;
-  if (kind !== 'control' || !bar) return from + words;
+  const line = shown.replaceAll('\n', ' ');
+  if (kind === 'reasoning') return `${from}(thinks) ${line}`;
+  if (kind !== 'control' || !bar) return from + line;
   const span = bar.endedAt === undefined ? '' : ` ${duration(bar.endedAt - bar.startedAt)}`;
   const state = bar.state === 'answered' ? '' : ` (${bar.state})`;
-  return `${words}${span}${state}`;
+  return `${line}${span}${state}`;
 }
 
-/** Everything that is known of a row: the frames of a call with its arguments and answer, or the event. */
+/** The details of a row: of a call its arguments, result and frames, else the event. */
 export function describeRow({ bar, raw, kind, seq, at, text }: TimelineRow): unknown {
   if (!bar) return raw ?? { kind, seq, at: new Date(at).toISOString(), text };
   const { id, name, state, args, output, startedAt, endedAt, frames } = bar;
@@ -186,6 +196,7 @@ export function describeRow({ bar, raw, kind, seq, at, text }: TimelineRow): unk
   };
 }
 
+/** The bars of calls and control requests beside the rows. */
 function Bars({
   view: { bars, rows, tracks, contract, snapshot },
   now,
@@ -194,15 +205,15 @@ function Bars({
   onPick,
 }: Props & { readonly first: number; readonly last: number }): VNode {
   const pitch = Math.min(PITCH_PX, BARS_PX / Math.max(1, tracks));
-  const waits = new Set(snapshot?.pending.map(({ callId }) => callId));
-  const look = (bar: Bar): string => {
-    if (bar.state !== 'open') return bar.state.replace(' ', '-');
+  const waiting = new Set(snapshot?.pending.map(({ callId }) => callId));
+  const stateOf = (bar: Bar): string => {
+    if (bar.state !== 'open') return bar.state;
     if (contract.over) return 'lost';
-    if (waits.has(bar.id)) return 'waits';
+    if (waiting.has(bar.id)) return 'waiting';
     return bar.kind === 'call' && now - bar.startedAt > LATE_MS ? 'late' : 'open';
   };
   return (
-    <div class="bars" aria-hidden="true">
+    <div class="timeline-bars" aria-hidden="true">
       {bars
         .filter(({ from, to = rows.length }) => from < last && to >= first)
         .map((bar) => {
@@ -211,14 +222,14 @@ function Bars({
           return (
             <div
               key={`${bar.from}`}
-              class={`bar ${bar.kind} ${look(bar)}`}
+              class={`timeline-bar timeline-bar-${bar.kind} timeline-bar-${stateOf(bar)}`}
               style={{
                 top: `${bar.from * ROW_PX + 5}px`,
                 height: `${(to - bar.from + 1) * ROW_PX - 10}px`,
                 right: `${bar.track * pitch + 4}px`,
                 width: `${Math.max(1, pitch - 4)}px`,
               }}
-              title={`${bar.name}: ${look(bar)}`}
+              title={`${bar.name}: ${stateOf(bar)}`}
               onClick={() => onPick(row)}
             />
           );

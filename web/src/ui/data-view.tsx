@@ -9,11 +9,11 @@ type Sources = ReadonlyMap<string, CitedSource>;
 
 const MOST_ROWS = 200;
 const MAX_DEPTH = 6;
-const WORD_CHARS = 30;
+const SHORT_CHARS = 30;
 
 /**
- * Structured data for people: sections, tables, charts. A string that is the id of a passage which
- * a tool returned opens that passage.
+ * Structured data in readable form: sections, tables, charts. A string that is the id of a passage of
+ * a tool result becomes a button that opens the passage.
  */
 export function DataView({
   value,
@@ -28,11 +28,17 @@ export function DataView({
   if (depth > MAX_DEPTH) return <code>{JSON.stringify(value)}</code>;
   if (rows && !isWide(rows)) return <Table rows={rows} sources={sources} depth={depth} />;
   if (Array.isArray(value)) {
-    if (value.length === 0) return <span class="soft">none</span>;
-    if (value.every((item) => isWord(item) && !sources.has(item))) return <>{value.join(', ')}</>;
+    if (value.length === 0) return <span class="text-soft">none</span>;
+    if (value.every((item) => isShort(item) && !sources.has(item))) return <>{value.join(', ')}</>;
     return (
       <ul
-        class={rows ? 'records' : value.every((item) => sources.has(item as string)) ? 'cites' : ''}
+        class={
+          rows
+            ? 'data-records'
+            : value.every((item) => sources.has(item as string))
+              ? 'data-citations'
+              : ''
+        }
       >
         {value.map((item: unknown, i) => (
           <li key={i}>
@@ -60,11 +66,11 @@ export function DataView({
   return source ? <Citation source={source} /> : <>{scalar(value)}</>;
 }
 
-const isWord = (item: unknown): item is string =>
-  typeof item === 'string' && item.length <= WORD_CHARS;
+const isShort = (item: unknown): item is string =>
+  typeof item === 'string' && item.length <= SHORT_CHARS;
 
 function scalar(value: unknown): ComponentChildren {
-  if (value === null || value === undefined) return <span class="soft">–</span>;
+  if (value === null || value === undefined) return <span class="text-soft">–</span>;
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   return typeof value === 'number' ? value.toLocaleString() : String(value as string);
 }
@@ -81,8 +87,8 @@ function Table({
   const columns = columnsOf(rows);
   const series = seriesOf(rows);
   return (
-    // It may be wider than the page: then it scrolls, also by keys.
-    <div class="table" role="group" aria-label="Table" tabIndex={0}>
+    // A table may be wider than the page. It can be focused, so that the keys scroll it too.
+    <div class="data-table" role="group" aria-label="Table" tabIndex={0}>
       {series && <Chart series={series} />}
       <table>
         <thead>
@@ -98,7 +104,7 @@ function Table({
           {rows.slice(0, MOST_ROWS).map((row, i) => (
             <tr key={i}>
               {columns.map((column) => (
-                <td key={column} class={typeof row[column] === 'number' ? 'number' : ''}>
+                <td key={column} class={typeof row[column] === 'number' ? 'data-number' : ''}>
                   <DataView value={row[column]} sources={sources} depth={depth + 1} />
                 </td>
               ))}
@@ -107,7 +113,9 @@ function Table({
         </tbody>
       </table>
       {rows.length > MOST_ROWS && (
-        <p class="soft">{rows.length - MOST_ROWS} more rows; download them.</p>
+        <p class="text-soft">
+          {rows.length - MOST_ROWS} more rows; download the artifact to see them.
+        </p>
       )}
     </div>
   );
@@ -119,7 +127,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
   const top = Math.max(...points.map((point) => Math.abs(point.value)), Number.MIN_VALUE);
   return (
     <svg
-      class="chart"
+      class="data-chart"
       role="img"
       aria-label={`${humanize(value)} by ${humanize(label)}; the numbers are in the table below`}
       viewBox={`0 0 400 ${points.length * BAR_PX}`}
@@ -129,7 +137,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
         const middle = i * BAR_PX + BAR_PX * 0.7;
         return (
           <g key={i}>
-            <text x="116" y={middle} class="label">
+            <text x="116" y={middle} class="data-chart-label">
               {point.label.length > 18 ? `${point.label.slice(0, 17)}…` : point.label}
             </text>
             <rect
@@ -137,7 +145,7 @@ function Chart({ series: { label, value, points } }: { readonly series: Series }
               y={i * BAR_PX + 4}
               width={width}
               height={BAR_PX - 7}
-              class={point.value < 0 ? 'below' : ''}
+              class={point.value < 0 ? 'data-chart-negative' : ''}
             />
             <text x={128 + width} y={middle}>
               {point.value.toLocaleString()}
@@ -154,13 +162,13 @@ function Citation({ source }: { readonly source: CitedSource }): VNode {
   const { id, title, section, text } = source;
   return (
     <>
-      <button type="button" class="cite" title={title} onClick={() => setOpen(true)}>
+      <button type="button" class="data-citation" title={title} onClick={() => setOpen(true)}>
         {id}
       </button>
       {open && (
         <Dialog title={title} onClose={() => setOpen(false)}>
-          {section && <p class="soft">{section}</p>}
-          <p class="passage">{text}</p>
+          {section && <p class="text-soft">{section}</p>}
+          <p class="data-passage">{text}</p>
         </Dialog>
       )}
     </>

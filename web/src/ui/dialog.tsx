@@ -1,7 +1,9 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-/** A modal: the browser keeps the focus in it, Escape closes it, and the focus goes back where it was. */
+/**
+ * A modal dialog. The browser keeps the focus inside, closes it on Escape and then restores the focus.
+ */
 export function Dialog({
   title,
   onClose,

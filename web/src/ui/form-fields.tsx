@@ -2,21 +2,25 @@ import type { VNode } from 'preact';
 import { isObject, type JsonObject } from '../../../src/json.ts';
 import { humanize } from './table-data.ts';
 
-/** One thing that a person fills in. */
+/** One input of a form, made from a property of a schema. */
 export interface Field {
   readonly name: string;
   readonly label: string;
   readonly help?: string;
   readonly kind: 'text' | 'number' | 'check' | 'choice';
-  readonly whole?: true;
+  /** A number without a fraction. */
+  readonly isInteger?: true;
   readonly required: boolean;
   readonly choices?: readonly string[];
 }
 
-/** What is in the fields, as typed. */
+/** The values of the fields as the user typed them. */
 export type Draft = Readonly<Record<string, string | boolean>>;
 
-/** The fields of a schema whose properties are all simple; undefined for any other, which is edited as JSON. */
+/**
+ * The fields of a schema whose properties are all simple; undefined for any other schema, whose data is
+ * edited as JSON.
+ */
 export function schemaFields(schema: JsonObject | undefined): readonly Field[] | undefined {
   if (schema?.['type'] !== 'object' || !isObject(schema['properties'])) return undefined;
   const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : [];
@@ -40,11 +44,11 @@ function fieldOf(name: string, property: JsonObject, required: boolean): Field |
       : undefined;
   if (type === 'string') return { ...base, kind: 'text' };
   if (type === 'number') return { ...base, kind: 'number' };
-  if (type === 'integer') return { ...base, kind: 'number', whole: true };
+  if (type === 'integer') return { ...base, kind: 'number', isInteger: true };
   return type === 'boolean' ? { ...base, kind: 'check' } : undefined;
 }
 
-/** What the fields begin with: what is decided about, else the defaults of the schema. */
+/** The first values of the fields: the data of the request, else the defaults of the schema. */
 export function draftOf(fields: readonly Field[], schema: JsonObject, data: unknown): Draft {
   const properties = schema['properties'] as Readonly<Record<string, JsonObject>>;
   const given = isObject(data) ? data : {};
@@ -58,24 +62,25 @@ export function draftOf(fields: readonly Field[], schema: JsonObject, data: unkn
   );
 }
 
-/** The answer. What is optional and empty is left out; throws, in words, what must be filled in. */
+/** The content of the answer without empty optional fields. Throws if a field is missing or invalid. */
 export function formContent(fields: readonly Field[], draft: Draft): JsonObject {
   const content: Record<string, unknown> = {};
-  for (const { name, label, kind, whole, required } of fields) {
+  for (const { name, label, kind, isInteger, required } of fields) {
     const value = draft[name] ?? '';
     if (kind === 'check') content[name] = value === true;
     else if (value === '') {
-      if (required) throw new Error(`${label} is needed.`);
+      if (required) throw new Error(`${label} is required.`);
     } else if (kind === 'number') {
       const number = Number(value);
-      if (!Number.isFinite(number) || (whole && !Number.isInteger(number)))
-        throw new Error(`${label} must be a ${whole ? 'whole ' : ''}number.`);
+      if (!Number.isFinite(number) || (isInteger && !Number.isInteger(number)))
+        throw new Error(`${label} must be a ${isInteger ? 'whole ' : ''}number.`);
       content[name] = number;
     } else content[name] = value;
   }
   return content as JsonObject;
 }
 
+/** Draws the fields; `onChange` gets the complete draft. */
 export function FormFields({
   fields,
   draft,
@@ -88,15 +93,15 @@ export function FormFields({
   const set = (name: string, value: string | boolean): void =>
     onChange({ ...draft, [name]: value });
   return (
-    <div class="fields">
+    <div class="form-fields">
       {fields.map((field) => (
-        <label key={field.name} class={field.kind}>
+        <label key={field.name} class={`form-field-${field.kind}`}>
           <span>
             {field.label}
             {field.required && field.kind !== 'check' && <span aria-hidden="true"> *</span>}
           </span>
           <Input field={field} value={draft[field.name] ?? ''} set={set} />
-          {field.help && <small class="soft">{field.help}</small>}
+          {field.help && <small class="text-soft">{field.help}</small>}
         </label>
       ))}
     </div>

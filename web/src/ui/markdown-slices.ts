@@ -1,21 +1,21 @@
 import { lexer, type Token } from 'marked';
 
 /**
- * The parser's regular expressions take quadratic time on some texts, and it recurses once for each
- * level of nesting. What a model writes is bounded here: it is parsed in slices, and a slice that is
- * too long, too deep or comes after too much time is shown as the text that it is.
+ * Limits for text of a model. The regular expressions of the parser take quadratic time on some texts,
+ * and it recurses once per level of nesting. So a text is parsed in slices, and a slice that is too
+ * long, nested too deeply, or beyond the time budget is shown unparsed.
  */
 const SLICE_CHARS = 16_000;
 const MAX_DEPTH = 32;
 const BUDGET_MS = 300;
 
-/** A piece of the text; without tokens it is shown as it is. */
+/** A piece of the text; without tokens it is shown unparsed. */
 export interface Slice {
   readonly text: string;
   readonly tokens?: readonly Token[];
 }
 
-/** The slices of a text that may grow: only those that were not there before are parsed. */
+/** Splits a growing text into slices and parses only those that changed since the last call. */
 export class MarkdownSlices {
   readonly #now: () => number;
   #known = new Map<string, Slice>();
@@ -27,7 +27,7 @@ export class MarkdownSlices {
   read(text: string): readonly Slice[] {
     const known = new Map<string, Slice>();
     let spentMs = 0;
-    const slices = cut(text).map((part): Slice => {
+    const slices = split(text).map((part): Slice => {
       const before = this.#known.get(part);
       if (before) return before;
       if (spentMs > BUDGET_MS) return { text: part };
@@ -48,11 +48,11 @@ function parse(text: string): Slice {
   try {
     return { text, tokens: lexer(text) };
   } catch {
-    return { text }; // too deep for the parser in a way that `depthOf` does not see
+    return { text }; // nested too deeply in a way that `depthOf` does not count
   }
 }
 
-/** How many lists and quotes a line opens. */
+/** Counts the lists and quotes that a line opens. */
 function depthOf(line: string): number {
   let depth = 0;
   for (let at = 0; at < line.length && depth <= MAX_DEPTH; at++) {
@@ -65,8 +65,11 @@ function depthOf(line: string): number {
   return depth;
 }
 
-/** At blank lines outside of code, so that a list, a table or a block of code stays whole where it can. */
-function cut(text: string): readonly string[] {
+/**
+ * Splits at blank lines outside of code. A list, a table or a block of code stays in one slice unless
+ * it is longer than a slice.
+ */
+function split(text: string): readonly string[] {
   if (text.length <= SLICE_CHARS) return [text];
   const slices: string[] = [];
   let slice = '';
@@ -80,7 +83,7 @@ function cut(text: string): readonly string[] {
   return slice === '' ? slices : [...slices, slice];
 }
 
-/** Up to and with each blank line that is not in code. */
+/** Yields the text up to and including each blank line that is not in code. */
 function* blocksOf(text: string): Generator<string, void, undefined> {
   let fence = '';
   for (let from = 0, at = 0; from < text.length;) {
@@ -94,7 +97,7 @@ function* blocksOf(text: string): Generator<string, void, undefined> {
   }
 }
 
-/** The fence of the code that is open behind the block; '' if none is. */
+/** The fence of the code that is open after the block; '' if it is closed. */
 function fenceAfter(block: string, open: string): string {
   let fence = open;
   for (const line of block.split('\n')) {

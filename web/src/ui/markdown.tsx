@@ -4,13 +4,13 @@ import { useMemo, useState } from 'preact/hooks';
 import { MarkdownSlices, type Slice } from './markdown-slices.ts';
 
 /**
- * Markdown as elements, never as HTML: what a model writes can be bold or a list, and a tag in it
- * is shown as the text it is. Links go nowhere but the web and mail; images stay words, since
- * fetching one would tell its host.
+ * Markdown as elements, never as HTML: a tag in the text of a model is shown as text. Links lead to
+ * web and mail addresses only. Images are shown as text, because loading one would report the user's
+ * address, and whatever the model put into the URL, to its host.
  */
 export function Markdown({ text }: { readonly text: string }): VNode {
   const [slices] = useState(() => new MarkdownSlices());
-  // The same nodes are not compared again: of a long talk only the growing block costs.
+  // Preact skips nodes that are identical, so that in a long conversation only the growing block costs.
   return useMemo(
     () => (
       <div class="markdown">
@@ -25,7 +25,12 @@ export function Markdown({ text }: { readonly text: string }): VNode {
 
 const Sliced = ({ slice }: { readonly slice: Slice }): VNode =>
   useMemo(
-    () => (slice.tokens ? <>{blocks(slice.tokens)}</> : <div class="unparsed">{slice.text}</div>),
+    () =>
+      slice.tokens ? (
+        <>{blocks(slice.tokens)}</>
+      ) : (
+        <div class="markdown-unparsed">{slice.text}</div>
+      ),
     [slice],
   );
 
@@ -99,11 +104,11 @@ const inline = (tokens: readonly Token[]): ComponentChildren[] =>
       case 'br':
         return <br />;
       case 'link': {
-        const { href, tokens: words } = token as Tokens.Link;
-        if (!/^(https?:|mailto:)/i.test(href)) return inline(words);
+        const { href, tokens: label } = token as Tokens.Link;
+        if (!/^(https?:|mailto:)/i.test(href)) return inline(label);
         return (
           <a href={href} target="_blank" rel="noopener noreferrer nofollow">
-            {inline(words)}
+            {inline(label)}
           </a>
         );
       }

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../../../src/json.ts';
 
-/** The rows of a table, if the value is one: a list of records. */
+/** The rows of a value that is a non-empty list of records; undefined for any other value. */
 export function rowsOf(value: unknown): readonly JsonObject[] | undefined {
   return Array.isArray(value) && value.length > 0 && value.every(isObject)
     ? (value as readonly JsonObject[])
@@ -14,7 +14,7 @@ export const columnsOf = (rows: readonly JsonObject[]): readonly string[] => [
 const LONG_CHARS = 60;
 const WIDE_COLUMNS = 3;
 
-/** More than a table can hold beside each other: its rows are read one by one. */
+/** Whether the rows are too wide for a table; then they are shown one below the other. */
 export const isWide = (rows: readonly JsonObject[]): boolean => {
   const columns = columnsOf(rows);
   const long = (cell: unknown): boolean =>
@@ -30,12 +30,13 @@ export interface Series {
   readonly points: readonly { readonly label: string; readonly value: number }[];
 }
 
-const MOST_POINTS = 40;
+const MAX_POINTS = 40;
+/** Columns of numbers that identify or order a row instead of measuring something. */
 const NO_MEASURE = /(^|[_\s])id$|Id$|^year$|rank|^page$/;
 
-/** What a chart of a table shows: its first column of numbers that measure, by its first of words. */
+/** The data of a chart: the first column of measured numbers over the first column of strings. */
 export function seriesOf(rows: readonly JsonObject[]): Series | undefined {
-  if (rows.length < 2 || rows.length > MOST_POINTS) return undefined;
+  if (rows.length < 2 || rows.length > MAX_POINTS) return undefined;
   const columns = columnsOf(rows);
   const every = (column: string, type: string): boolean =>
     rows.every((row) => typeof row[column] === type);
@@ -48,13 +49,13 @@ export function seriesOf(rows: readonly JsonObject[]): Series | undefined {
     : undefined;
 }
 
-/** What a record calls itself. */
+/** The title or name of a record. */
 export function nameOf(record: unknown): string | undefined {
   const { title, name } = isObject(record) ? record : {};
-  return [title, name].find((word) => typeof word === 'string');
+  return [title, name].find((text) => typeof text === 'string');
 }
 
-/** `medicationSafety` and `first_name` as people write them. */
+/** Makes a label of a key: `medicationSafety` becomes `Medication safety`. */
 export function humanize(key: string): string {
   const words = key
     .replaceAll(/[_-]+/g, ' ')
