@@ -1,7 +1,6 @@
 import { type Ask, elicitationKind } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 /** A question of an MCP server: one that the CLI dialled, or one in this process. */
@@ -57,10 +56,7 @@ export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
   return async ({ id, message, schema, data }, { signal = new AbortController().signal } = {}) => {
     const { method = ELICIT, params = {} } = isObject(data) ? data : {};
     if (method !== ELICIT || !isObject(params))
-      throw new DuolaneError(
-        'unsupported',
-        `this CLI cannot be asked for ${stringOrEmpty(method)}`,
-      );
+      throw new DuolaneError('unsupported', `this CLI cannot be asked for ${asString(method)}`);
     const question = elicitationOf({
       subtype: 'elicitation',
       mcp_server_name: serverName,
@@ -93,7 +89,7 @@ function elicitationOf(request: ControlRequest): ElicitationRequest {
   const { mode, url, elicitation_id: id, requested_schema: schema, title } = request;
   return {
     serverName: String(request['mcp_server_name']),
-    message: stringOrEmpty(request['message']),
+    message: asString(request['message']),
     ...((mode === 'form' || mode === 'url') && { mode }),
     ...(typeof url === 'string' && { url }),
     ...(typeof id === 'string' && { elicitationId: id }),

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import type { FrameQueue } from '../frames/frame-queue.ts';
 import type {
   CanUseTool,
@@ -9,7 +9,6 @@ import type {
   PermissionDecision,
   PermissionResult,
 } from '../sdk-types/permission-types.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 const KEPT = 1000;
@@ -44,7 +43,7 @@ export async function answerCanUseTool(
   options: PermissionOptions,
 ): Promise<ControlResponse> {
   const toolName = String(request['tool_name']);
-  const toolUseID = stringOrEmpty(request['tool_use_id']);
+  const toolUseID = asString(request['tool_use_id']);
   const input = isObject(request['input']) ? request['input'] : {};
   const decided = await verdict(toolName, toolUseID, input, request, context, options);
   const { result, by, reason } = decided;

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
+import { asString as stringOrEmpty } from '../../json.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
 import type { TurnTracker } from './turn-tracker.ts';
 
