@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { HookDispatcher } from '../../src/agent-cli/permissions/hook-dispatcher.ts';
-import { ControlLink } from '../../src/agent-cli/session/control-link.ts';
+import { ControlLink } from '../../src/wire/control-link.ts';
 import { streamWithRetry } from '../../src/agent-cli/models/retry.ts';
 import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
 import { raceAbort } from '../../src/stream/abort.ts';
@@ -101,17 +101,11 @@ const ROWS: Readonly<Record<string, Open>> = {
     ),
   'unlessAborted of the CLI': () => (signal) => raceAbort(never(), signal),
   'Lane.ask': () => {
-    const lane = new ControlLink(
-      () => {},
-      () => ({ ok: true }),
-    );
+    const lane = new ControlLink({ side: 'agent', write: () => {}, handle: () => ({ ok: true }) });
     return (signal) => lane.request({ subtype: 'x' }, { signal });
   },
   'Hooks.fire': () => {
-    const lane = new ControlLink(
-      () => {},
-      () => ({ ok: true }),
-    );
+    const lane = new ControlLink({ side: 'agent', write: () => {}, handle: () => ({ ok: true }) });
     const hooks = new HookDispatcher({ lane, base: () => ({}), onFailure: () => {} });
     hooks.register({ PreToolUse: [{ hookCallbackIds: ['h'], onFailure: 'block' }] });
     return (signal) => hooks.fire('PreToolUse', {}, { signal, toolUseId: 't' });

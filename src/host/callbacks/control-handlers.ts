@@ -1,5 +1,5 @@
 import { isObject, omitUndefined } from '../../json.ts';
-import type { ControlHandler } from '../session/control-link.ts';
+import type { ControlHandler } from '../../wire/control-link.ts';
 import { answerElicitation } from './elicitation.ts';
 import type { HookRegistry } from './hook-registry.ts';
 import type { McpBridge } from './mcp-bridge.ts';

@@ -95,7 +95,7 @@ test('a session store that is still busy when the session is over is reported', 
   });
   cli.peer.exit();
   await session[Symbol.asyncDispose]();
-  expect(JSON.stringify(lines)).toContain('what the session held was not released');
+  expect(JSON.stringify(lines)).toContain('resources of the session were not released');
 });
 
 test('a source whose listen throws does not keep a session from its work', async () => {

@@ -5,17 +5,17 @@ import type { Exit } from '../../process/types.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { type ControlHandler, ControlLink } from '../../wire/control-link.ts';
 import { type ControlRequest, isControl } from '../../wire/control-peer.ts';
 import type { ToolUse } from './tool-calls.ts';
 import { SessionTracker } from './session-tracker.ts';
-import { ControlLink, type ControlHandler } from './control-link.ts';
 import { judgeExit } from './exit-verdict.ts';
 import { brokenTransport, closedInput, unansweredError, undelivered } from './peer-error.ts';
 import type { StdinGate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
 import { userFrame } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
-import { releaseParts, serveUnheard, type SessionParts } from './session-parts.ts';
+import { refuseLateRequest, releaseParts, type SessionParts } from './session-parts.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
 import { PipeReader } from '../frames/pipe-reader.ts';
 import { relayMessage } from './relay-message.ts';
@@ -29,20 +29,27 @@ import { PipeWriter } from '../frames/pipe-writer.ts';
 
 const BROKEN_MS = 1000;
 
-/** The driver: connects the pure machines (control, turns, gate) to the pipe and to the reader. */
+/**
+ * One agent CLI process. It connects the pure state machines (control protocol, turns, stdin gate) to the
+ * pipe, and the frame queue to its reader.
+ */
 export class AgentSession implements Session {
   readonly done: Session['done'];
   readonly decisions: PermissionDecision[] = [];
   readonly #parts: SessionParts;
-  readonly #conversation: SessionTracker;
+  readonly #tracker: SessionTracker;
   readonly #turns: TurnTracker;
   readonly #gate: StdinGate;
   readonly #reader: PipeReader;
   readonly #writer: PipeWriter;
-  readonly #dialogue: ControlLink;
-  readonly #watch: SessionTimeouts;
+  readonly #link: ControlLink;
+  readonly #timeouts: SessionTimeouts;
   readonly #handshake: Handshake;
   readonly #closing = new AbortController();
+  readonly #handle: ControlHandler = (request, call) =>
+    this.#writer.ended || this.closing.aborted
+      ? refuseLateRequest(this.#parts, request, call)
+      : this.#parts.handle(request, call);
   #lost = 0;
   #failure: DuolaneError | undefined;
   /** Fails the session if nothing else says why it ended. */
@@ -55,49 +62,46 @@ export class AgentSession implements Session {
   constructor(parts: SessionParts) {
     this.#parts = parts;
     const { transport, limits } = parts;
-    this.#conversation = new SessionTracker({
-      ...parts,
-      onNamed: () => void (this.#reader.maySkim = true),
-      onSettled: () => this.#settle(),
-      onDoubt: () => this.#watch.expectTurn(),
+    this.#link = new ControlLink({
+      side: 'host',
+      write: (frame) => this.#writer.push(frame),
+      handle: this.#handle,
+      onLost: (request, frame) => this.#reportLost(frame, 'stdin of the agent is closed', request),
+      onIgnored: (why, frame, unanswerable) =>
+        parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
+      onPendingChange: () => this.#closeIfIdle(),
     });
-    this.#turns = this.#conversation.turns;
-    this.#gate = this.#conversation.gate;
+    this.#tracker = new SessionTracker({
+      ...parts,
+      requests: this.#link,
+      onNamed: () => void (this.#reader.maySkim = true),
+      onSettled: () => this.#closeIfIdle(),
+      onDoubt: () => this.#timeouts.expectTurn(),
+    });
+    this.#turns = this.#tracker.turns;
+    this.#gate = this.#tracker.gate;
     this.#writer = new PipeWriter(transport, {
       onWritten: (frame) => this.#written(frame),
       onLost: (frames, reason) => this.#unwritten(frames, reason),
       onEnded: () => parts.lanes.note('out', 'input_ended'),
     });
-    this.#dialogue = new ControlLink({
-      gate: this.#gate,
-      write: (frame) => this.#writer.push(frame),
-      serve: (request, context) => this.#serve(request, context),
-      onLost: (request, frame) => this.#tellLost(frame, 'stdin of the agent is closed', request),
-      onIgnored: (why, frame, unanswerable) =>
-        parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
-      onSettled: () => this.#settle(),
-    });
     this.#reader = new PipeReader({
       lanes: parts.lanes,
-      ...(parts.maxLineBytes !== undefined && { maxLineBytes: parts.maxLineBytes }),
-      onControl: (frame) => this.#dialogue.receive(frame),
-      onMessage: (frame, line, at) => this.#conversation.take(frame, line, at),
+      maxLineBytes: parts.maxLineBytes,
+      onControl: (frame) => this.#link.receive(frame),
+      onMessage: (frame, line, at) => this.#tracker.take(frame, line, at),
     });
-    this.#watch = new SessionTimeouts(limits, {
-      isServing: () => this.#dialogue.serving > 0,
+    this.#timeouts = new SessionTimeouts(limits, {
+      isServing: () => this.#link.serving > 0,
       isBusy: () => this.#gate.busy,
       isSettled: () => this.#turns.settled,
       isDoubtful: () => this.#turns.doubtful,
-      onDoubt: () => this.#conversation.assumeMerged(),
+      onDoubt: () => this.#tracker.assumeMerged(),
       onStalled: (silentMs) => this.#stalled(silentMs),
       endPeer: (why) => this.#endPeer(why),
       fail: (what) => this.#fail(what),
     });
-    this.#handshake = new Handshake(this.#dialogue, {
-      fields: parts.initialize,
-      bridge: parts.bridge,
-      ...(parts.checkInitialized && { check: parts.checkInitialized }),
-    });
+    this.#handshake = new Handshake(this.#link, parts);
     this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
     const broken = new Promise<never>((_, reject) => (this.#breakOff = reject));
     this.done = Promise.race([this.#read(), broken]);
@@ -105,7 +109,7 @@ export class AgentSession implements Session {
   }
 
   get id(): string {
-    return this.#conversation.id;
+    return this.#tracker.id;
   }
 
   get initialized(): Promise<JsonObject> {
@@ -113,7 +117,7 @@ export class AgentSession implements Session {
   }
 
   get calls(): readonly ToolUse[] {
-    return this.#conversation.calls.all;
+    return this.#tracker.calls.all;
   }
 
   get holding(): readonly string[] {
@@ -143,10 +147,10 @@ export class AgentSession implements Session {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
       this.#writer.push(message);
       this.#turns.send(message.uuid);
-      this.#watch.heard();
+      this.#timeouts.heard();
     };
     if (!this.#handshake.mayWrite) write();
-    else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#settle());
+    else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#closeIfIdle());
     await this.#writer.room().catch((error: unknown) => this.#explain(error));
   }
 
@@ -163,26 +167,26 @@ export class AgentSession implements Session {
   }
 
   async request(subtype: string, fields?: JsonObject, options?: Abortable): Promise<unknown> {
-    return (await this.#dialogue.request(subtype, fields, options)).response;
+    return this.#link.request({ ...fields, subtype }, options);
   }
 
   /** A message of an in-process server; nothing waits for its acknowledgement. */
   relay(server: string, message: JsonObject): Promise<void> {
     const { logger } = this.#parts;
-    return relayMessage(this.#dialogue, this.#writer, logger, server, message);
+    return relayMessage(this.#link, this.#writer, logger, server, message);
   }
 
   async interrupt({
     cancelQueued = false,
   }: { readonly cancelQueued?: boolean } = {}): Promise<InterruptReceipt> {
     const open = this.#turns.snapshot();
-    const acknowledged = this.#watch.expectReceipt();
+    const acknowledged = this.#timeouts.expectReceipt();
     try {
       const fields = cancelQueued ? { cancel_queued: true } : {};
       const receipt = ((await this.request('interrupt', fields)) ?? {}) as InterruptReceipt;
       const turn = lastInterruptedTurn(open, receipt);
       this.#parts.lanes.skipTurn(turn);
-      this.#watch.expectEnd(() => this.#turns.isOpen(turn));
+      this.#timeouts.expectEnd(() => this.#turns.isOpen(turn));
       return receipt;
     } finally {
       acknowledged();
@@ -204,7 +208,7 @@ export class AgentSession implements Session {
   endInput({ force = false }: { readonly force?: boolean } = {}): void {
     this.#gate.endInput();
     if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early, by request');
-    else this.#settle();
+    else this.#closeIfIdle();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -219,10 +223,10 @@ export class AgentSession implements Session {
     this.#gate.endInput();
     if (this.#turns.open > 0 && !this.#writer.ended)
       // The session ends in any case; the CLI may be gone already.
-      this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
+      this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
     this.#writer.flush();
-    this.#dialogue.closeWrite(reason, { abandon: true });
-    await this.#dialogue.quiet(limits.cleanupMs);
+    this.#link.closeWrite(reason, { abandon: true });
+    await this.#link.idle(limits.cleanupMs);
     this.#writer.end();
     try {
       await transport[Symbol.asyncDispose]();
@@ -245,7 +249,7 @@ export class AgentSession implements Session {
     try {
       for await (const chunk of transport.output) {
         const now = Date.now();
-        this.#watch.heard();
+        this.#timeouts.heard();
         if (this.#reader.read(chunk, now)) transport.release?.(chunk);
       }
       this.#reader.end();
@@ -270,24 +274,19 @@ export class AgentSession implements Session {
     return { code: null, stderr: '' };
   }
 
-  #serve: ControlHandler = (request, context) =>
-    this.#writer.ended || this.closing.aborted
-      ? serveUnheard(this.#parts, request, context)
-      : this.#parts.serve(request, context);
-
   #written(frame: JsonObject): void {
     if (isControl(frame)) this.#parts.lanes.control('out', frame, Date.now());
     else this.#parts.lanes.sent(frame, Date.now());
   }
 
   #unwritten(frames: readonly JsonObject[], reason: DuolaneError): void {
-    this.#dialogue.closeWrite(reason);
+    this.#link.closeWrite(reason);
     for (const frame of frames) {
-      if (frame['type'] === 'control_response') this.#tellLost(frame, reason.message);
+      if (frame['type'] === 'control_response') this.#reportLost(frame, reason.message);
       // A pipe that breaks is mostly a CLI that dies, and its end says more than the pipe.
       else if (frame['type'] === 'control_request')
         this.#soon()
-          .then(() => this.#dialogue.unwritten(frame, reason))
+          .then(() => this.#link.unwritten(frame, reason))
           .catch(reportUnexpected);
       else this.#undeliveredMessage(frame, reason);
     }
@@ -300,7 +299,7 @@ export class AgentSession implements Session {
     this.#parts.logger.warn(this.#undelivered.message);
     this.#turns.drop(String(frame['uuid']));
     this.#gate.endInput();
-    this.#settle();
+    this.#closeIfIdle();
   }
 
   /** Resolves when the session is over, or shortly: whether it is. */
@@ -311,7 +310,7 @@ export class AgentSession implements Session {
     throw error;
   }
 
-  #tellLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
+  #reportLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
     if (this.closing.aborted) return; // we left: nobody is waited for
     if (request && isUpkeep(request)) {
       // A handshake that came too late: the CLI has lost nothing by it.
@@ -328,14 +327,14 @@ export class AgentSession implements Session {
     });
   }
 
-  #settle(): void {
+  #closeIfIdle(): void {
     if (this.#gate.mayClose && !this.#writer.ended) this.#closeInput('the run is idle');
   }
 
   #closeInput(why: string): void {
     this.#writer.end();
-    this.#dialogue.closeWrite(new DuolaneError('closed', why));
-    this.#watch.expectExit();
+    this.#link.closeWrite(new DuolaneError('closed', why));
+    this.#timeouts.expectExit();
   }
 
   #stalled(silentMs: number): void {
@@ -344,7 +343,7 @@ export class AgentSession implements Session {
     this.#parts.logger.warn('the agent is silent', { silentMs, holding });
     if (!this.#writer.ended)
       // The stall watch goes on and ends a CLI that does not respond.
-      this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
+      this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
   }
 
   #fail(what: string): void {
@@ -379,11 +378,11 @@ export class AgentSession implements Session {
   }
 
   #finish(exit: Exit): { readonly code: number | null; readonly signal?: string } {
-    this.#watch.stop();
+    this.#timeouts.stop();
     const { code, signal } = exit;
     this.#parts.lanes.note('in', 'exited', { code, ...(signal !== undefined && { signal }) });
     const lost = this.#lost;
-    this.#dialogue.end(unansweredError(exit, this.#parts.lanes.recent, this.closing.aborted));
+    this.#link.end(unansweredError(exit, this.#parts.lanes.recent, this.closing.aborted));
     const error = this.#failure ?? (this.closing.aborted ? undefined : this.#judge(exit, lost));
     this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
     this.#parts.lanes.end(error);

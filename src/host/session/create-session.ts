@@ -112,7 +112,7 @@ async function createSessionParts(
     transport: start(options, launch, logger),
     lanes,
     bridge,
-    serve: createControlHandler(options, {
+    handle: createControlHandler(options, {
       bridge,
       hooks,
       onDecision: (decision) => {

@@ -11,7 +11,9 @@ export interface ConversationOptions extends Pick<
   SessionParts,
   'lanes' | 'bridge' | 'logger' | 'expectedId' | 'onMirror'
 > {
-  /** The CLI has said its session id, for the first time. */
+  /** The open control requests, which hold stdin open. */
+  readonly requests: ConstructorParameters<typeof StdinGate>[1];
+  /** The CLI has sent its session id for the first time. */
   readonly onNamed: () => void;
   /** Something has ended, or may have. */
   readonly onSettled: () => void;
@@ -22,7 +24,7 @@ export interface ConversationOptions extends Pick<
 /** What the messages of the CLI say about the session, each noted before it goes to the app. */
 export class SessionTracker {
   readonly turns: TurnTracker = new TurnTracker();
-  readonly gate: StdinGate = new StdinGate(this.turns);
+  readonly gate: StdinGate;
   readonly calls: ToolCallLog = new ToolCallLog();
   readonly #options: ConversationOptions;
   #named = false;
@@ -30,6 +32,7 @@ export class SessionTracker {
 
   constructor(options: ConversationOptions) {
     this.#options = options;
+    this.gate = new StdinGate(this.turns, options.requests);
     this.#id = options.expectedId ?? '';
     options.lanes.sessionId = this.#id;
   }

@@ -4,7 +4,7 @@ import type { MessageTransport } from '../../../mcp/types.ts';
 import { Channel } from '../../../stream/channel.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
-import type { ControlLink } from '../../session/control-link.ts';
+import type { ControlLink } from '../../../wire/control-link.ts';
 
 /** How many messages may wait for their reader, who takes each at once. */
 const INBOX = 10_000;
