@@ -55,7 +55,7 @@ const WRONG: readonly (readonly [options: JsonObject, message: RegExp])[] = [
   [{ extraArgs: { a: 5 } }, /^extraArgs must be an object of strings/],
   [{ extraArgs: { '--a': 'b' } }, /by names without dashes/],
   [{ agents: { a: 'b' } }, /^agents must be an object of agents by name/],
-  [{ agents: { a: { description: 5n } } }, /^agents has no JSON form/],
+  [{ agents: { a: { description: 5n } } }, /^agents must have a JSON form/],
   [{ settings: cyclic }, /^settings must be JSON/],
   [{ settings: '{"half', sandbox: {} }, /^settings must be JSON/],
   [{ settings: '/a/file.json', sandbox: {} }, /pass the settings as an object/],

@@ -27,6 +27,7 @@ import type { FrameIterator } from '../frames/frame-iterator.ts';
 import { SessionTimeouts } from './session-timeouts.ts';
 import { PipeWriter } from '../frames/pipe-writer.ts';
 
+/** How long to wait for the process to exit after its pipe broke: the exit explains more than the pipe. */
 const BROKEN_MS = 1000;
 
 /**
@@ -52,11 +53,11 @@ export class AgentSession implements Session {
       : this.#parts.handle(request, call);
   #lost = 0;
   #failure: DuolaneError | undefined;
-  /** Fails the session if nothing else says why it ended. */
+  /** The error of a message that was not delivered. It fails the session if no other error does. */
   #undelivered: DuolaneError | undefined;
   #disposing: Promise<void> | undefined;
   #released: Promise<unknown> | undefined;
-  /** Rejects `done` although the transport never ends. */
+  /** Rejects `done` although the transport's output never ends. */
   #breakOff: (error: DuolaneError) => void = () => {};
 
   constructor(parts: SessionParts) {
@@ -105,7 +106,7 @@ export class AgentSession implements Session {
     this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
     const broken = new Promise<never>((_, reject) => (this.#breakOff = reject));
     this.done = Promise.race([this.#read(), broken]);
-    this.done.catch(() => {}); // a caller need not look at it
+    this.done.catch(() => {}); // callers need not observe it
   }
 
   get id(): string {
@@ -124,7 +125,7 @@ export class AgentSession implements Session {
     return this.#gate.holding;
   }
 
-  /** Aborts as soon as the session is being closed or over. */
+  /** Aborts as soon as the session closes or ends. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
@@ -147,7 +148,7 @@ export class AgentSession implements Session {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
       this.#writer.push(message);
       this.#turns.send(message.uuid);
-      this.#timeouts.heard();
+      this.#timeouts.onActivity();
     };
     if (!this.#handshake.mayWrite) write();
     else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#closeIfIdle());
@@ -170,7 +171,7 @@ export class AgentSession implements Session {
     return this.#link.request({ ...fields, subtype }, options);
   }
 
-  /** A message of an in-process server; nothing waits for its acknowledgement. */
+  /** Sends a message of an in-process server without waiting for its acknowledgement. */
   relay(server: string, message: JsonObject): Promise<void> {
     const { logger } = this.#parts;
     return relayMessage(this.#link, this.#writer, logger, server, message);
@@ -193,21 +194,21 @@ export class AgentSession implements Session {
     }
   }
 
-  /** `mcp_set_servers`: those in this process first get their end, then the CLI shakes hands with them. */
+  /** Sends `mcp_set_servers`. The bridge has the new servers first, because the CLI connects immediately. */
   async setServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
     const { fields, declared } = await replaceServers(this.#parts.bridge, servers);
     this.#handshake.replaceServers(declared);
     return ((await this.request('mcp_set_servers', fields)) ?? {}) as JsonObject;
   }
 
-  /** Asks for the state of the CLI again; prompts that still wait are served. */
+  /** Sends `initialize` again; permission requests that are still open are handled. */
   reinitialize(): Promise<JsonObject> {
     return this.#handshake.again();
   }
 
   endInput({ force = false }: { readonly force?: boolean } = {}): void {
     this.#gate.endInput();
-    if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early, by request');
+    if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early by request');
     else this.#closeIfIdle();
   }
 
@@ -215,14 +216,14 @@ export class AgentSession implements Session {
     return (this.#disposing ??= this.#dispose());
   }
 
-  // In this order: closed, handlers cancelled and awaited, then the transport.
+  // The order: no more input, then handlers are aborted and awaited, then the transport is closed.
   async #dispose(): Promise<void> {
     const { transport, limits, lanes } = this.#parts;
     const reason = new DuolaneError('closed', 'the session was closed');
     this.#closing.abort(reason);
     this.#gate.endInput();
     if (this.#turns.open > 0 && !this.#writer.ended)
-      // The session ends in any case; the CLI may be gone already.
+      // The CLI may be gone already; the session ends in any case.
       this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
     this.#writer.flush();
     this.#link.closeWrite(reason, { abandon: true });
@@ -231,13 +232,13 @@ export class AgentSession implements Session {
     try {
       await transport[Symbol.asyncDispose]();
     } catch (error) {
-      // Its output may never end now, so the read loop cannot release those who wait for it.
+      // The output may never end now, so the read loop would leave `done` and the readers waiting.
       const failure = (this.#failure ??= brokenTransport(error));
       this.#breakOff(failure);
       lanes.end(failure);
       throw failure;
     } finally {
-      await this.done.catch(() => {}); // reported to those who await it
+      await this.done.catch(() => {}); // callers of `done` get the error
       await this.#released;
       await lanes[Symbol.asyncDispose]();
     }
@@ -249,7 +250,7 @@ export class AgentSession implements Session {
     try {
       for await (const chunk of transport.output) {
         const now = Date.now();
-        this.#timeouts.heard();
+        this.#timeouts.onActivity();
         if (this.#reader.read(chunk, now)) transport.release?.(chunk);
       }
       this.#reader.end();
@@ -264,7 +265,7 @@ export class AgentSession implements Session {
     }
   }
 
-  /** The transport threw, which its contract forbids, or our reading of it did: the session fails. */
+  /** Fails the session because the transport threw, which its contract forbids, or because reading did. */
   #broke(reason: unknown): Exit {
     const { transport, logger } = this.#parts;
     const error = brokenTransport(reason);
@@ -283,7 +284,7 @@ export class AgentSession implements Session {
     this.#link.closeWrite(reason);
     for (const frame of frames) {
       if (frame['type'] === 'control_response') this.#reportLost(frame, reason.message);
-      // A pipe that breaks is mostly a CLI that dies, and its end says more than the pipe.
+      // A broken pipe usually means that the CLI exits. Its exit gives a better error than the pipe.
       else if (frame['type'] === 'control_request')
         this.#soon()
           .then(() => this.#link.unwritten(frame, reason))
@@ -292,7 +293,7 @@ export class AgentSession implements Session {
     }
   }
 
-  /** No result will come for it. A CLI that has closed its stdin is expected to leave. */
+  /** Ends the turn of a message that was not delivered. A CLI that closed its stdin is expected to exit. */
   #undeliveredMessage(frame: JsonObject, reason: DuolaneError): void {
     if (this.closing.aborted) return;
     this.#undelivered ??= undelivered(reason);
@@ -302,7 +303,7 @@ export class AgentSession implements Session {
     this.#closeIfIdle();
   }
 
-  /** Resolves when the session is over, or shortly: whether it is. */
+  /** Waits briefly for the end of the session; resolves with whether it has ended. */
   #soon = (): Promise<boolean> => settledWithin(this.done, BROKEN_MS);
 
   async #explain(error: unknown): Promise<never> {
@@ -311,10 +312,10 @@ export class AgentSession implements Session {
   }
 
   #reportLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
-    if (this.closing.aborted) return; // we left: nobody is waited for
+    if (this.closing.aborted) return; // the session is being closed, so responses are not needed
     if (request && isUpkeep(request)) {
-      // A handshake that came too late: the CLI has lost nothing by it.
-      this.#parts.logger.debug('a late request of the CLI was not answered', { request });
+      // The CLI connects to a server while it exits; it needs no response.
+      this.#parts.logger.debug('ignored a late request of the CLI', { request });
       return;
     }
     this.#lost += 1;
@@ -342,19 +343,19 @@ export class AgentSession implements Session {
     this.#parts.lanes.pushHostMessage('stalled', { silent_ms: silentMs, holding });
     this.#parts.logger.warn('the agent is silent', { silentMs, holding });
     if (!this.#writer.ended)
-      // The stall watch goes on and ends a CLI that does not respond.
+      // The timeouts end a CLI that does not respond.
       this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
   }
 
   #fail(what: string): void {
     if (this.closing.aborted) return;
-    const held = this.holding.join(', ') || 'nothing';
-    const message = `the agent ${what} (open: ${held}); it was ended`;
+    const open = this.holding.join(', ') || 'nothing';
+    const message = `the agent ${what} (open: ${open}); it was ended`;
     this.#failure ??= new DuolaneError('timeout', message);
     this.#ending(this[Symbol.asyncDispose]());
   }
 
-  /** A CLI that refuses `initialize` knows neither hooks nor servers: it must not work without them. */
+  /** Fails the session if the CLI refused `initialize` and needs it: it would run without hooks or servers. */
   #refused(error: unknown): void {
     if (this.closing.aborted) return;
     const { hooks, sdkMcpServers } = this.#parts.initialize;
@@ -364,16 +365,16 @@ export class AgentSession implements Session {
     this.#ending(this[Symbol.asyncDispose]());
   }
 
-  /** Nothing more is expected of the CLI: it goes, and that is no failure. */
+  /** Ends a CLI that has finished its work. The session does not fail. */
   #endPeer(why: string): void {
     if (this.closing.aborted) return;
-    this.#parts.logger.warn(`${why}; it is ended`);
+    this.#parts.logger.warn(`${why}; ending it`);
     this.#ending(this.#parts.transport[Symbol.asyncDispose]());
   }
 
   #ending(ended: PromiseLike<void>): void {
     ended.then(undefined, (error: unknown) => {
-      this.#parts.logger.error('the agent could not be ended', { error: String(error) });
+      this.#parts.logger.error('cannot end the agent', { error: String(error) });
     });
   }
 

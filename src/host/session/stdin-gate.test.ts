@@ -42,7 +42,7 @@ const system = (subtype: string, more: JsonObject): JsonObject => ({
   ...more,
 });
 
-describe('Gate', () => {
+describe('StdinGate', () => {
   test('lists what holds it', () => {
     const { gate, turns, requests, see } = made();
     requests.set('a', 'initialize');
@@ -190,7 +190,7 @@ describe('Gate', () => {
       fc.assert(
         fc.property(fc.array(fact, { maxLength: 60 }), (facts) => {
           const { gate, turns, requests, see } = made();
-          const open = new Set<string>(); // the model: a set of all that is going on
+          const open = new Set<string>(); // the model: the set of all open work
           let ended = false;
           for (const { kind, id: name } of facts) {
             switch (kind) {
