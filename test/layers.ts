@@ -12,7 +12,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   json: [],
   ask: ['json'],
   stream: ['errors'],
-  wire: ['errors', 'json'],
+  wire: ['errors', 'json', 'stream'],
   event: ['errors', 'json', 'ask', 'stream'],
   grpc: ['errors', 'stream'],
   process: ['errors', 'stream'],

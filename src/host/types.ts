@@ -6,63 +6,83 @@ import type { ToolUse } from './session/tool-calls.ts';
 import type { PermissionDecision } from './sdk-types/permission-types.ts';
 
 /**
- * One agent process. A control frame is dispatched when it is parsed, and only then queued for
- * observation; the queue spills to disk, so no reader, slow or absent, delays a tool call. The gate
- * is inside: stdin closes when input has ended and `holding` is empty. Disposing: interrupt if busy,
- * abort and await handlers, end input, grace, SIGTERM, SIGKILL of the tree; twice is fine.
+ * One agent CLI process. A control frame is dispatched as soon as it is parsed and only then queued for
+ * readers. The queue spills to disk, so a slow or absent reader never delays a tool call. Stdin closes
+ * when the input has ended and `holding` is empty.
+ *
+ * Disposing interrupts a running turn, aborts and awaits handlers, ends the input, and ends the process
+ * tree: after the grace period with SIGTERM, then with SIGKILL. Disposing twice is allowed.
+ *
+ * @example
+ * await using session = await openSession({ allowedTools: ['Read'] });
+ * await session.send('Summarize README.md');
+ * for await (const message of session.response()) console.log(message);
  */
 export interface Session extends AsyncDisposable {
-  /** The session's id as asked for or as the CLI says; empty until one of the two is known. */
+  /** The session id that the options request or the CLI reports; empty until one of them is known. */
   readonly id: string;
-  /** What the CLI answered to `initialize`. */
+  /** The CLI's response to `initialize`. */
   readonly initialized: Promise<JsonObject>;
   /**
-   * `initialize` is answered and every in-process server was listed in full; rejects naming those
-   * that were not. An older CLI lists with its first turn only: then call it after `send`.
+   * Resolves when the CLI has responded to `initialize` and has listed every in-process server
+   * completely; rejects with the names of the servers it has not listed. An older CLI lists servers with
+   * its first turn: call `ready` after `send` then.
    */
   ready(options?: Abortable): Promise<{ readonly servers: readonly ServerReady[] }>;
-  /** Opens a turn; resolves when the pipe has room for more. Rejects with `closed` after the end of input. */
+  /**
+   * Sends a message, which opens a turn; resolves when the pipe has room for more. Rejects with `closed`
+   * after the end of input.
+   */
   send(message: JsonObject | string): Promise<void>;
-  /** One reader at a time. Leaving the loop leaves the rest where it is, for the next reader. */
+  /** All frames; one loop at a time. Breaking out leaves the rest in the queue for the next loop. */
   frames(): AsyncIterable<Frame>;
-  /** `frames()`, lane `message` in, unwrapped. An error result is a message; only a broken session throws. */
+  /**
+   * The messages of the CLI. An error result is yielded as a message; the loop throws only when the
+   * session itself breaks.
+   */
   messages(): AsyncIterable<JsonObject>;
   /**
-   * The messages of the next turn nobody has read, up to its result; what is left of earlier turns
-   * is skipped. Leaving early gives up that turn: the next `response()` is about the next turn.
+   * The messages of the next unread turn, up to its result. Messages that remain of earlier turns are
+   * skipped. Breaking out skips the rest of the turn: the next `response()` yields the next turn.
    */
   response(): AsyncIterable<JsonObject>;
+  /** Sends a control request and returns the CLI's response; an abort withdraws it. */
   request(subtype: string, fields?: JsonObject, options?: Abortable): Promise<unknown>;
   /**
-   * Resolves with the CLI's receipt. One that does not acknowledge, or whose turn goes on, is ended
-   * after `interruptMs`, and the session fails with `timeout`.
+   * Interrupts the running turn; resolves with the CLI's receipt. A CLI that does not acknowledge it, or
+   * whose turn continues, is ended after `interruptMs`, and the session fails with `timeout`.
    */
   interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt>;
-  /** No more messages: stdin closes once nothing holds it. With `force` now, and answers get lost. */
+  /**
+   * Ends the input: stdin closes as soon as `holding` is empty. With `force` it closes immediately, and
+   * responses to open requests are lost.
+   */
   endInput(options?: { readonly force?: boolean }): void;
-  /** What keeps stdin open, in words: `tools/call create_ticket on cci`, `background task b1`. */
+  /** What keeps stdin open, e.g. `tools/call create_ticket on cci`, `background task b1`. */
   readonly holding: readonly string[];
-  /** The tools that the model called, oldest first; the last thousand. */
+  /** The last thousand tool calls of the model, oldest first. */
   readonly calls: readonly ToolUse[];
-  /** Every permission that was decided here, oldest first; the last thousand. */
+  /** The last thousand permission decisions of the host, oldest first. */
   readonly decisions: readonly PermissionDecision[];
   /**
-   * The end of the process, whether anybody reads or not. Rejects as the message lane does when the
-   * session broke: `peer_exited`, `response_lost`, `timeout`, `not_found`. Needs no handler.
+   * Settles at the end of the process, also without a reader. Rejects with the same error as the message
+   * lane when the session broke: `peer_exited`, `response_lost`, `timeout`, `not_found`. An unobserved
+   * rejection causes no warning.
    */
   readonly done: Promise<{ readonly code: number | null; readonly signal?: string }>;
 }
 
 export interface ServerReady {
   readonly name: string;
-  /** How many tools were declared, also those that had to be left out. */
+  /** How many tools were declared, including those that were left out. */
   readonly registered: number;
+  /** How many tools the CLI listed. */
   readonly listed: number;
-  /** Tools that were left out when they were registered, each with the reason. */
+  /** Tools that were left out at registration, each with its error. */
   readonly problems?: readonly ToolProblem[];
 }
 
-/** Uuids of messages that still wait, and of those that were withdrawn with `cancelQueued`. */
+/** Uuids of messages that are still queued, and of those that `cancelQueued` removed. */
 export interface InterruptReceipt extends JsonObject {
   readonly still_queued?: readonly string[];
   readonly cancelled?: readonly string[];

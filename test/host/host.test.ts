@@ -75,7 +75,7 @@ describe('a session with a real process', () => {
 
   verifies(
     'S96',
-    'a naive client loses the answer of a tool in silence; ours does not',
+    'a naive client silently loses the result of a tool; the host does not',
     async () => {
       // The six steps of the failure: start, close, decision, request, execution, lost answer.
       const script = [
@@ -111,7 +111,7 @@ describe('a session with a real process', () => {
 
   verifies(
     ['S86', 'S88'],
-    'a tool of 65 seconds is awaited, without any timer of ours',
+    'a tool of 65 seconds is awaited, since the host sets no timer',
     async () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'Date'] });
       try {
@@ -141,18 +141,24 @@ describe('a session with a real process', () => {
     },
   );
 
-  verifies(['S2', 'S24'], 'a flood is read while nobody looks, and calls go on', async () => {
-    const call = { call: { server: 'test', tool: 'run' } };
-    const options = stubbed({}, { ...servers(() => 'ok'), memoryBytes: 256 * 1024 });
-    const session = await openSession(options);
-    await session.send(prompt({ flood: { count: 5000, bytes: 1000 } }, call, { say: '{{last}}' }));
-    session.endInput();
-    await session.done;
-    const seen = await collect(session.messages());
-    expect(seen.length).toBeGreaterThan(5000);
-    expect(texts(seen)).toEqual(['ok']);
-    await session[Symbol.asyncDispose]();
-  });
+  verifies(
+    ['S2', 'S24'],
+    'a flood of messages without a reader does not delay tool calls',
+    async () => {
+      const call = { call: { server: 'test', tool: 'run' } };
+      const options = stubbed({}, { ...servers(() => 'ok'), memoryBytes: 256 * 1024 });
+      const session = await openSession(options);
+      await session.send(
+        prompt({ flood: { count: 5000, bytes: 1000 } }, call, { say: '{{last}}' }),
+      );
+      session.endInput();
+      await session.done;
+      const seen = await collect(session.messages());
+      expect(seen.length).toBeGreaterThan(5000);
+      expect(texts(seen)).toEqual(['ok']);
+      await session[Symbol.asyncDispose]();
+    },
+  );
 
   for (const mode of [
     'junk',
@@ -168,7 +174,7 @@ describe('a session with a real process', () => {
     'no-last-newline',
     'equal-request-ids',
   ]) {
-    test(`goes on with a CLI of the kind ${mode}`, async () => {
+    test(`works with a CLI in the mode ${mode}`, async () => {
       const { logger } = keptLogger();
       const options = stubbed(mode, { ...servers(() => 'ok'), logger });
       const seen = await collect(query({ prompt: 'hello', options }));
@@ -177,7 +183,7 @@ describe('a session with a real process', () => {
     });
   }
 
-  verifies('S103', 'work after a result keeps stdin open until it is over', async () => {
+  verifies('S103', 'work after a result keeps stdin open until it ends', async () => {
     const seen = await collect(query({ prompt: 'go', options: stubbed('background') }));
     expect(texts(seen)).toEqual(['started', 'background']);
   });
@@ -207,14 +213,14 @@ function deafCli(end: string): string {
   return path;
 }
 
-describe('an answer that breaks the pipe', () => {
+describe('a response that breaks the pipe', () => {
   const options = (end: string): SessionOptions => ({
     pathToClaudeCodeExecutable: deafCli(end),
     canUseTool: () => ({ behavior: 'allow' }),
     logger: keptLogger().logger,
   });
 
-  verifies(['S34', 'S97'], 'is told as lost, before the result of the turn', async () => {
+  verifies(['S34', 'S97'], 'is reported as lost before the result of the turn', async () => {
     const result = `say({ type: 'result', subtype: 'success', is_error: false, result: '' });`;
     const seen = await collect(
       query({ prompt: 'x', options: options(`${result} process.exit()`) }),
@@ -243,13 +249,13 @@ describe('faults', () => {
       cause: { exitCode: 3, stderr: 'fatal: cannot start\n' },
     },
   })) {
-    verifies('S13', `a CLI of the kind ${mode} is a typed error with its last words`, async () => {
+    verifies('S13', `a CLI in the mode ${mode} gives a typed error with its stderr`, async () => {
       const options = stubbed(mode);
       await expect(collect(query({ prompt: 'x', options }))).rejects.toMatchObject(error);
     });
   }
 
-  test('a missing executable, a bad folder, a script that is not there: at once, in words', async () => {
+  test('a missing executable, folder or script gives a clear error immediately', async () => {
     const rows: readonly [SessionOptions, JsonObject][] = [
       [
         { pathToClaudeCodeExecutable: '/nowhere/claude' },
@@ -269,7 +275,7 @@ describe('faults', () => {
     }
   });
 
-  describe('bad input never hangs: it ends in a typed error, within a second on a quiet machine', () => {
+  describe('invalid input ends in a typed error and never hangs', () => {
     /** The best of three, as a share of the limit that a busy machine has. */
     async function quickest(run: () => Promise<unknown>, code: string): Promise<number> {
       let best = Infinity;
@@ -295,14 +301,14 @@ describe('faults', () => {
       expect(await quickest(run, code)).toBeLessThan(1000);
     });
 
-    test('a CLI that leaves at once, behind lines that are no protocol', async () => {
+    test('a CLI that exits immediately after invalid lines', async () => {
       const script = { start: [{ raw: 'null\n[1]\n{"type":"control_request"}\n' }, { exit: 4 }] };
       const run = (): Promise<unknown> => collect(query({ prompt: 'x', options: stubbed(script) }));
       expect(await quickest(run, 'peer_exited')).toBeLessThan(1000);
     });
   });
 
-  test('a CLI that never answers initialize fails ready() by name', async () => {
+  test('ready() rejects if the CLI never responds to initialize', async () => {
     await using session = await openSession(stubbed('mute-initialize', { readyMs: 200 }));
     await expect(session.ready()).rejects.toMatchObject({
       code: 'timeout',
@@ -310,7 +316,7 @@ describe('faults', () => {
     });
   });
 
-  verifies('S101', 'a silent CLI stalls: told, interrupted, failed, in bounded time', async () => {
+  verifies('S101', 'a silent CLI is reported as stalled, interrupted, and failed', async () => {
     const script = { turns: [[{ mute: true }]], answers: { interrupt: null } };
     const { logger } = keptLogger();
     const options = stubbed(script, { logger, stall: { afterMs: 300, failMs: 300 } });
@@ -324,7 +330,7 @@ describe('faults', () => {
       })(),
     ).rejects.toMatchObject({
       code: 'timeout',
-      message: expect.stringContaining('said nothing') as string,
+      message: expect.stringContaining('was silent') as string,
     });
     expect(seen).toContainEqual(
       expect.objectContaining({
@@ -336,7 +342,7 @@ describe('faults', () => {
     expect(await survivors(options.pids, 5000)).toEqual([]);
   });
 
-  test('an interrupt ends the turn, and the session goes on', async () => {
+  test('an interrupt ends the turn, and the session continues', async () => {
     const options = stubbed(
       {},
       servers(() => new Promise(() => {})),
@@ -355,12 +361,12 @@ describe('faults', () => {
     const seen = await collect(query({ prompt: 'x', options }));
     expect(seen.at(-1)).toMatchObject({ type: 'result' });
     expect(await survivors(options.pids, 5000)).toEqual([]);
-    expect(lines.some(({ message }) => message.includes('did not leave'))).toBe(true);
+    expect(lines.some(({ message }) => message.includes('did not exit'))).toBe(true);
   });
 
   verifies(
     'S116',
-    'closing is bounded, and leaves no process of a CLI that ignores everything',
+    'closing is bounded and leaves no process of a CLI that ignores signals',
     async () => {
       const options = stubbed({
         ignore: ['EOF', 'SIGTERM', 'SIGINT'],
@@ -379,7 +385,7 @@ describe('faults', () => {
 
   verifies(
     ['S109', 'S114'],
-    'closing while a late request is answered leaves nothing, with real processes',
+    'closing during a late request leaves no process behind',
     async () => {
       const unhandled: unknown[] = [];
       const note = (reason: unknown): void => void unhandled.push(reason);
@@ -406,7 +412,7 @@ describe('faults', () => {
     60_000,
   );
 
-  verifies('S50', 'one server object serves three sessions at once', async () => {
+  verifies('S50', 'one server object serves three sessions at the same time', async () => {
     let running = 0;
     let most = 0;
     const shared = servers(async () => {

@@ -46,7 +46,7 @@ const calc = (
 const results = (messages: readonly JsonObject[]): readonly unknown[] =>
   messages.flatMap(({ type, result }) => (type === 'result' ? [result] : []));
 
-test('the own CLI runs a text prompt with an in-process tool', async () => {
+test('duolane-agent runs a string prompt with an in-process tool', async () => {
   const run = query({
     prompt: 'go',
     options: scripted(
@@ -61,7 +61,7 @@ test('the own CLI runs a text prompt with an in-process tool', async () => {
   expect(expectToolCalled(await run.session, 'run')).toMatchObject({ input: { n: 1 } });
 });
 
-test('turns, an interrupt, permissions and the end of input go as with the official one', async () => {
+test('turns, an interrupt, permissions and the end of input work as with the official CLI', async () => {
   const call = { tools: [{ name: 'mcp__calc__run', input: {} }] };
   let begin = (): void => {};
   const begun = new Promise<void>((resolve) => (begin = resolve));
@@ -90,7 +90,7 @@ test('turns, an interrupt, permissions and the end of input go as with the offic
   await session[Symbol.asyncDispose]();
 });
 
-test('a message during a call is folded in, and the session ends by itself', async () => {
+test('a message during a call joins the turn, and the session ends automatically', async () => {
   let begin = (): void => {};
   let finish = (): void => {};
   const begun = new Promise<void>((resolve) => (begin = resolve));

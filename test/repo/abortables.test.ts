@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { HookDispatcher } from '../../src/agent-cli/permissions/hook-dispatcher.ts';
-import { ControlLink } from '../../src/agent-cli/session/control-link.ts';
+import { ControlLink } from '../../src/wire/control-link.ts';
 import { streamWithRetry } from '../../src/agent-cli/models/retry.ts';
 import type { ModelRequest } from '../../src/agent-cli/models/types.ts';
 import { DuolaneError } from '../../src/errors.ts';
@@ -106,17 +106,11 @@ const ROWS: Readonly<Record<string, Open>> = {
       }),
     ),
   'ControlLink.request of the CLI': () => {
-    const lane = new ControlLink(
-      () => {},
-      () => ({ ok: true }),
-    );
-    return (signal) => lane.request({ subtype: 'x' }, { signal });
+    const link = new ControlLink({ side: 'agent', write: () => {}, handle: () => ({ ok: true }) });
+    return (signal) => link.request({ subtype: 'x' }, { signal });
   },
   'HookDispatcher.fire': () => {
-    const lane = new ControlLink(
-      () => {},
-      () => ({ ok: true }),
-    );
+    const lane = new ControlLink({ side: 'agent', write: () => {}, handle: () => ({ ok: true }) });
     const hooks = new HookDispatcher({ lane, base: () => ({}), onFailure: () => {} });
     hooks.register({ PreToolUse: [{ hookCallbackIds: ['h'], onFailure: 'block' }] });
     return (signal) => hooks.fire('PreToolUse', {}, { signal, toolUseId: 't' });

@@ -6,7 +6,7 @@ import { isControl } from '../../wire/control-peer.ts';
 import { type LoopControls, serveControl } from './control-handlers.ts';
 import type { AgentFlags } from '../command-line/flags.ts';
 import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
-import { ControlLink } from '../session/control-link.ts';
+import { ControlLink } from '../../wire/control-link.ts';
 import { type ChosenModel, chooseModel } from '../models/choose-model.ts';
 import type { Block } from '../models/types.ts';
 import type { Opened } from '../session/open-session.ts';
@@ -69,11 +69,15 @@ export class AgentLoop implements LoopControls {
     this.#options = options;
     this.done = new Promise((resolve) => (this.#finish = resolve));
     const childEnv = toolEnv(env, settings.passEnv);
-    const lane = new ControlLink(
-      options.write,
-      (request) => serveControl(request, this),
-      (why) => this.session.emitInfo(`The host sent ${why}.`, { level: 'warning' }),
-    );
+    const lane = new ControlLink({
+      side: 'agent',
+      write: options.write,
+      handle: (request) => serveControl(request, this),
+      onIgnored: (why, _, unanswerable) => {
+        if (unanswerable) this.session.emitInfo(`The host sent ${why}.`, { level: 'warning' });
+      },
+      errorCodes: true,
+    });
     this.#lane = lane;
     this.#servers = new McpServers({
       lane,

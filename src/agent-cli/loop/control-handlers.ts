@@ -157,7 +157,7 @@ function initialize(request: ControlRequest, conductor: LoopControls): ControlRe
   conductor.started(session.flags.resume || session.flags.continue ? 'resume' : 'startup');
   // A host that connects again finds the questions that still wait for it beside the answer.
   const waiting = {
-    pending_permission_requests: session.lane.pending('can_use_tool'),
+    pending_permission_requests: session.lane.unanswered('can_use_tool'),
     pending_user_dialog_requests: [],
   };
   const state = {

@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { DuolaneError } from '../../errors.ts';
 import { asArray, asObject, asString, isObject, type JsonObject } from '../../json.ts';
-import type { ControlLink } from '../session/control-link.ts';
+import type { ControlLink } from '../../wire/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import type { Block, ChatMessage } from '../models/types.ts';
 

@@ -1,14 +1,15 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { combine, HookDispatcher } from './hook-dispatcher.ts';
-import { ControlLink } from '../session/control-link.ts';
+import { ControlLink } from '../../wire/control-link.ts';
 import type { JsonObject } from '../../json.ts';
 
 /** Hooks whose host answers each callback id with a function. */
 function hooksWith(answers: Record<string, unknown>) {
   const asked: JsonObject[] = [];
   const failures: string[] = [];
-  const lane: ControlLink = new ControlLink(
-    (frame) => {
+  const lane: ControlLink = new ControlLink({
+    side: 'agent',
+    write: (frame) => {
       asked.push(frame);
       const { request_id, request } = frame as { request_id: string; request?: JsonObject };
       const answer = request && answers[String(request['callback_id'])];
@@ -19,8 +20,8 @@ function hooksWith(answers: Record<string, unknown>) {
           : { subtype: 'success', request_id, response: answer };
       queueMicrotask(() => lane.receive({ type: 'control_response', response: body }));
     },
-    () => ({ ok: true }),
-  );
+    handle: () => ({ ok: true }),
+  });
   const hooks = new HookDispatcher({
     lane,
     base: () => ({ cwd: '/x' }),

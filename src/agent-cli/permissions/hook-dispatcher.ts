@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { asArray, asObject, asString, asStrings, isObject, type JsonObject } from '../../json.ts';
-import type { ControlLink } from '../session/control-link.ts';
+import type { ControlLink } from '../../wire/control-link.ts';
 import { uncalledHooks } from '../command-line/unsupported-options.ts';
 
 /** The events that this CLI fires. A hook on another event is never called. */

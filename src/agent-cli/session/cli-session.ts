@@ -3,7 +3,7 @@ import type { JsonObject } from '../../json.ts';
 import type { History } from './history.ts';
 import type { AgentFlags } from '../command-line/flags.ts';
 import type { HookDispatcher } from '../permissions/hook-dispatcher.ts';
-import type { ControlLink } from './control-link.ts';
+import type { ControlLink } from '../../wire/control-link.ts';
 import type { ChosenModel } from '../models/choose-model.ts';
 import { NO_USAGE, type TokenUsage } from '../models/types.ts';
 import type { Policy } from '../permissions/permission-policy.ts';

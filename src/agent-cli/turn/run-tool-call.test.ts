@@ -5,7 +5,7 @@ import { type CallEnd, runToolCall as runAnyCall } from './run-tool-call.ts';
 import { History } from '../session/history.ts';
 import { parseFlags } from '../command-line/flags.ts';
 import { HookDispatcher } from '../permissions/hook-dispatcher.ts';
-import { ControlLink } from '../session/control-link.ts';
+import { ControlLink } from '../../wire/control-link.ts';
 import { scriptModel } from '../models/script.ts';
 import { PromptQueue } from '../session/prompt-queue.ts';
 import { CliSession } from '../session/cli-session.ts';
@@ -31,7 +31,7 @@ function openSession(argv: readonly string[]) {
   const write = (message: JsonObject): void => void written.push(message);
   const flags = parseFlags(argv);
   const settings = readSettings({}, flags, {});
-  const lane = new ControlLink(write, () => ({ ok: true }));
+  const lane = new ControlLink({ side: 'agent', write, handle: () => ({ ok: true }) });
   const never = (): never => {
     throw new Error('not in this test');
   };

@@ -1,11 +1,11 @@
-import { isObject } from '../../json.ts';
-import type { ControlHandler } from '../session/control-link.ts';
+import { isObject, omitUndefined } from '../../json.ts';
+import type { ControlHandler } from '../../wire/control-link.ts';
 import { answerElicitation } from './elicitation.ts';
 import type { HookRegistry } from './hook-registry.ts';
 import type { McpBridge } from './mcp-bridge.ts';
 import type { CallbackOptions } from '../options/options.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
-import { answerCanUseTool } from './permission-handler.ts';
+import { answerCanUseTool, type PermissionOptions } from './permission-handler.ts';
 
 export interface ServeParts {
   readonly bridge: McpBridge;
@@ -13,18 +13,21 @@ export interface ServeParts {
   readonly onDecision: (decision: PermissionDecision) => void;
 }
 
-/** Who answers which request of the CLI. */
+/** Creates the handler of all requests of the CLI: it selects the callback by the request's subtype. */
 export function createControlHandler(
   { canUseTool, ask, approvalEdits, onElicitation, onUserDialog }: CallbackOptions,
   { bridge, hooks, onDecision }: ServeParts,
 ): ControlHandler {
-  const permissions = {
-    ...(canUseTool && { canUseTool }),
-    ...(ask && { ask }),
-    ...(approvalEdits !== undefined && { approvalEdits }),
+  const permissions = omitUndefined<PermissionOptions>({
+    canUseTool,
+    ask,
+    approvalEdits,
     onDecision,
-  };
-  const elicitation = { ...(onElicitation && { onElicitation }), ...(ask && { ask }) };
+  });
+  const elicitation = omitUndefined<Pick<CallbackOptions, 'onElicitation' | 'ask'>>({
+    onElicitation,
+    ask,
+  });
   const serveOther: ControlHandler = async (request, context) => {
     switch (request.subtype) {
       case 'can_use_tool':
@@ -34,11 +37,11 @@ export function createControlHandler(
       case 'elicitation':
         return answerElicitation(request, context, elicitation);
       case 'request_user_dialog': {
-        // Without a callback it stays unanswered, as the official SDK leaves it to other surfaces.
+        // Without a callback the request stays unanswered, as in the official SDK: another client may answer it.
         if (!onUserDialog) return undefined;
         const response = await onUserDialog(request, { signal: context.signal });
         if (isObject(response)) return { ok: true, response };
-        return { ok: false, error: 'onUserDialog must give an object with a behavior' };
+        return { ok: false, error: 'onUserDialog must return an object with a behavior' };
       }
       default:
         return {
@@ -48,7 +51,7 @@ export function createControlHandler(
         };
     }
   };
-  // Calls of tools are many and short: nothing stands between them and their server.
+  // Tool calls are frequent and short, so they skip the async function above: it would add a promise.
   return (request, context) =>
     request.subtype === 'mcp_message'
       ? bridge.serve(request, context)

@@ -1,10 +1,9 @@
 import { type Ask, elicitationKind } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
+import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
-/** A question of an MCP server: one that the CLI dialled, or one in this process. */
+/** A question of an MCP server to a person. The server is one of the CLI or one in this process. */
 export interface ElicitationRequest {
   readonly serverName: string;
   readonly message: string;
@@ -28,7 +27,7 @@ export type OnElicitation = (
 const ELICIT = 'elicitation/create';
 const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
 
-/** Answers `elicitation`: by callback, else by `ask`, else by a decline, as the official SDK does. */
+/** Answers `elicitation` with the callback, else with `ask`, else with a decline, as the official SDK does. */
 export async function answerElicitation(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
@@ -52,14 +51,14 @@ export async function answerElicitation(
   return { ok: true, response: { action, ...(isObject(content) && { content }) } };
 }
 
-/** `onElicitation` as what an in-process server asks by: no CLI has to be able to. */
+/** `onElicitation` as the `ask` of an in-process server. The question does not pass through the CLI. */
 export function askBy(onElicitation: OnElicitation, serverName: string): Ask {
   return async ({ id, message, schema, data }, { signal = new AbortController().signal } = {}) => {
-    const { method = ELICIT, params = {} } = isObject(data) ? data : {};
+    const { method = ELICIT, params = {} } = asObject(data);
     if (method !== ELICIT || !isObject(params))
       throw new DuolaneError(
         'unsupported',
-        `this CLI cannot be asked for ${stringOrEmpty(method)}`,
+        `onElicitation cannot answer "${asString(method)}": expected ${ELICIT}`,
       );
     const question = elicitationOf({
       subtype: 'elicitation',
@@ -85,7 +84,7 @@ async function called(
     return answer as unknown as ElicitationResult;
   throw new DuolaneError(
     'invalid',
-    `onElicitation must give { action: 'accept' | 'decline' | 'cancel', content? }`,
+    `onElicitation must return { action: 'accept' | 'decline' | 'cancel', content? }`,
   );
 }
 
@@ -93,7 +92,7 @@ function elicitationOf(request: ControlRequest): ElicitationRequest {
   const { mode, url, elicitation_id: id, requested_schema: schema, title } = request;
   return {
     serverName: String(request['mcp_server_name']),
-    message: stringOrEmpty(request['message']),
+    message: asString(request['message']),
     ...((mode === 'form' || mode === 'url') && { mode }),
     ...(typeof url === 'string' && { url }),
     ...(typeof id === 'string' && { elicitationId: id }),

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject, omitUndefined } from '../../json.ts';
 import type {
   HookCallback,
   HookCallbackMatcher,
@@ -7,15 +7,18 @@ import type {
 } from '../sdk-types/hook-types.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
-/** The call of a SessionEnd hook: a CLI makes it when it leaves, and may wait for no answer. */
+/** Whether a request calls a SessionEnd hook. A CLI sends it while it exits and may not wait for the response. */
 export const isSessionEndHook = ({ subtype, input }: ControlRequest): boolean =>
   subtype === 'hook_callback' && isObject(input) && input['hook_event_name'] === 'SessionEnd';
 
-/** The hooks of one session: their registration for `initialize`, and who is called by which id. */
+/** The hooks of one session: their registration for `initialize`, and the callback behind each id. */
 export class HookRegistry {
-  /** The `hooks` field of `initialize`; undefined without any hook. */
+  /** The `hooks` field of `initialize`; undefined without hooks. */
   readonly registration: JsonObject | undefined;
-  /** A hook that blocks on failure is only safe with a CLI that says it can do so. */
+  /**
+   * Whether a hook has `onFailure: 'block'`. The session then requires a CLI that supports it: another
+   * CLI would run the action although the hook failed.
+   */
   readonly needsBlocking: boolean;
   readonly #callbacks = new Map<string, HookCallback>();
 
@@ -33,7 +36,7 @@ export class HookRegistry {
   async serve(request: ControlRequest, signal: AbortSignal): Promise<ControlResponse> {
     const id = String(request['callback_id']);
     const callback = this.#callbacks.get(id);
-    if (!callback) return { ok: false, error: `no hook is registered as ${id}` };
+    if (!callback) return { ok: false, error: `hook "${id}" not found; it was never registered` };
     const toolUseID = request['tool_use_id'];
     const output: unknown = await callback(
       request['input'] as HookInput,
@@ -43,7 +46,7 @@ export class HookRegistry {
     if (isObject(output ?? {})) return { ok: true, response: output ?? {} };
     return {
       ok: false,
-      error: `hook ${id} gave ${typeof output}; give an object, {} for no opinion`,
+      error: `hook "${id}" returned ${typeof output}: expected an object, {} to change nothing`,
     };
   }
 
@@ -53,11 +56,6 @@ export class HookRegistry {
       this.#callbacks.set(id, callback);
       return id;
     });
-    return {
-      ...(matcher !== undefined && { matcher }),
-      hookCallbackIds,
-      ...(timeout !== undefined && { timeout }),
-      ...(onFailure !== undefined && { onFailure }),
-    };
+    return omitUndefined<JsonObject>({ matcher, hookCallbackIds, timeout, onFailure });
   }
 }

@@ -59,7 +59,7 @@ describe('the bridge, alone', () => {
       .toEqual([{ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }]);
   });
 
-  test('serves twenty servers, and whoever waits for them, without a pile of listeners', async () => {
+  test('serves twenty servers and several waiting callers without a listener warning', async () => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning);
     process.on('warning', onWarning);
@@ -83,7 +83,7 @@ describe('the bridge, alone', () => {
   });
 });
 
-describe('a tool that asks a person, behind a CLI that cannot', () => {
+describe('a tool that asks a person, with a CLI that cannot ask', () => {
   const asking = tool('name', 'asks', ANY, async (_, { sendRequest }) => {
     const params = { message: 'Who?', requestedSchema: ANY };
     const { action, content } = await sendRequest({ method: 'elicitation/create', params });
@@ -108,7 +108,7 @@ describe('a tool that asks a person, behind a CLI that cannot', () => {
     expect(asked).toEqual([{ serverName: 's', message: 'Who?', requestedSchema: ANY }]);
   });
 
-  test('fails without it, saying what to do', async () => {
+  test('fails without onElicitation', async () => {
     const { cli, session } = await playedSession({ mcpServers: { s } });
     await using _ = session;
     await cli.initialize();
@@ -164,7 +164,7 @@ describe('the bridge', () => {
     },
   );
 
-  test('sends what a quick server would say as a manifest, and believes a CLI that took it', async () => {
+  test('sends a manifest for a quick server and trusts a CLI that accepted it', async () => {
     const registry = createRegistry({ name: 's', version: '1', tools: [echo] });
     const { cli, session } = await playedSession({
       mcpServers: { s: { type: 'sdk', name: 's', instance: registry, timeout: 1500 } },
@@ -206,14 +206,14 @@ describe('the bridge', () => {
     },
   );
 
-  verifies('S70', 'refuses an unknown server and a message that is none, by name', async () => {
+  verifies('S70', 'rejects an unknown server and a missing message', async () => {
     const { cli, session } = await playedSession({
       mcpServers: { s: createSdkMcpServer({ name: 's', tools: [echo] }) },
     });
     await using _ = session;
-    expect(await cli.answerTo(cli.call('nobody', 'echo'))).toMatchObject({
+    expect(await cli.answerTo(cli.call('missing', 'echo'))).toMatchObject({
       subtype: 'error',
-      error: 'no in-process server is named nobody (there are: s)',
+      error: 'unknown in-process server "missing"; available: s',
     });
     const none = cli.request({ subtype: 'mcp_message', server_name: 's' });
     expect(await cli.answerTo(none)).toMatchObject({ subtype: 'error' });
@@ -313,7 +313,7 @@ describe('the bridge', () => {
 });
 
 describe('ready', () => {
-  test('fails loudly when the CLI says that a server failed', async () => {
+  test('rejects when the CLI reports that a server failed', async () => {
     const { cli, session } = await playedSession({
       mcpServers: { s: createSdkMcpServer({ name: 's', tools: [echo] }) },
     });
@@ -329,7 +329,7 @@ describe('ready', () => {
     });
   });
 
-  test('fails by name when a server is never listed, and a turn without it is told', async () => {
+  test('rejects with the name of a server that is never listed, and reports a turn without it', async () => {
     const { cli, session } = await playedSession({
       readyMs: 100,
       logger: { debug() {}, info() {}, warn() {}, error() {} },
@@ -350,7 +350,7 @@ describe('ready', () => {
     );
   });
 
-  test('counts a tool that had to be left out: registered 2, listed 1', async () => {
+  test('counts a tool that was left out: registered 2, listed 1', async () => {
     const bad = { ...echo, name: 'bad', inputSchema: { type: 'array' } };
     const instance = createRegistry({ name: 's', version: '1', tools: [echo, bad] });
     const { cli, session } = await playedSession({ mcpServers: { s: instance } });

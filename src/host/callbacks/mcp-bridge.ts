@@ -1,10 +1,10 @@
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asObjects, isObject, type JsonObject } from '../../json.ts';
 import { offerMessages } from '../../mcp/json-rpc/server/offer-messages.ts';
 import { toolName } from '../../mcp/registry/tool-names.ts';
 import type { MessageEndpoint, ToolProblem, ToolSource } from '../../mcp/types.ts';
-import { abortable, onAbort } from '../../stream/abort.ts';
+import { abortable, onAbort, raceAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
@@ -12,33 +12,33 @@ import { isRpcRequest } from '../../wire/json-rpc.ts';
 import { askBy, type OnElicitation } from './elicitation.ts';
 import type { ServerReady } from '../types.ts';
 
-/** What the CLI gets for a notification, which has no answer of its own. */
+/** The response to a notification: JSON-RPC has none, but the CLI waits for one to its control request. */
 const ACKNOWLEDGED: ControlResponse = {
   ok: true,
   response: { mcp_response: { jsonrpc: '2.0', result: {}, id: 0 } },
 };
 
-/** The version that the CLI speaks when it takes a manifest instead of a handshake. */
+/** The protocol version that the CLI uses if it accepts a manifest instead of a handshake. */
 const MANIFEST_VERSION = '2025-11-25';
 
 export interface BridgeOptions {
   readonly ask?: Ask;
-  /** Answers what a server asks a person, unless `ask` does. */
+  /** Answers the questions of a server, unless `ask` is set. */
   readonly onElicitation?: OnElicitation;
-  /** Writes a message of a server to the CLI; resolves when there is room for the next. */
+  /** Writes a message of a server to the CLI; resolves when the pipe has room for the next. */
   readonly send: (server: string, message: JsonObject) => Promise<void>;
-  /** What a server sends on its own has broken off; its tools can still be called. */
+  /** Called when a server can no longer send its own messages; its tools can still be called. */
   readonly onFailure?: (server: string, error: unknown) => void;
 }
 
 interface Server {
   readonly name: string;
-  /** Before the names of its tools, where the model sees them. */
+  /** The prefix of its tool names in the model's view: `mcp__server__`. */
   readonly prefix: string;
   readonly source: ToolSource;
   readonly end: MessageEndpoint;
   readonly pump: Promise<void>;
-  /** Names that the CLI was given so far; `complete` once it has the last page. */
+  /** Tool names that the CLI has listed so far; `complete` after the last page. */
   readonly listed: Set<string>;
   complete: boolean;
   manifest?: JsonObject;
@@ -46,9 +46,9 @@ interface Server {
 }
 
 /**
- * The in-process servers of one session, behind `mcp_message`. Every call is its own: answers go
- * back under the control request's id, so equal JSON-RPC ids, id 0 and requests of a server cannot
- * be mistaken. The sources are shared with other sessions and never closed here.
+ * The in-process servers of one session, which the CLI reaches with `mcp_message`. Each result is sent
+ * under the id of its control request, so equal JSON-RPC ids, id 0 and requests of a server cannot be
+ * confused. The sources are shared with other sessions and never closed here.
  */
 export class McpBridge implements AsyncDisposable {
   readonly #options: BridgeOptions;
@@ -82,16 +82,16 @@ export class McpBridge implements AsyncDisposable {
     await server?.pump;
   }
 
-  /** Answers `mcp_message`; undefined: the call was cancelled inside, nobody waits for an answer. */
+  /** Handles `mcp_message`. Undefined leaves it unanswered: the CLI cancelled the call inside the payload. */
   async serve(request: ControlRequest, caller: Abortable): Promise<ControlResponse | undefined> {
     const name = String(request['server_name']);
     const server = this.#servers.get(name);
     if (!server) {
       const known = this.names.join(', ') || 'none';
-      return { ok: false, error: `no in-process server is named ${name} (there are: ${known})` };
+      return { ok: false, error: `unknown in-process server "${name}"; available: ${known}` };
     }
     const message = request['message'];
-    if (!isObject(message)) return { ok: false, error: 'mcp_message without a message object' };
+    if (!isObject(message)) return { ok: false, error: 'mcp_message must have a message object' };
     const answer = await server.end.receive(bareNamed(message, server.prefix), caller);
     if (answer) {
       if (message['method'] === 'tools/list') this.#sawList(server, message, answer);
@@ -101,16 +101,18 @@ export class McpBridge implements AsyncDisposable {
   }
 
   /**
-   * The handshake of every server that manages it within the budget, for `initialize`: the CLI
-   * then asks for none of it. A slower server is asked by the CLI, as ever.
+   * The handshake and tool list of every server that completes them within the budget, for `initialize`:
+   * the CLI then sends no requests for them. The CLI asks a slower server itself.
    */
   async manifests(budgetMs: number): Promise<Readonly<Record<string, JsonObject>>> {
     const found = await Promise.all(
       [...this.#servers.values()].map(async (server) => {
-        // Each its own: they listen to it, and there may be many.
+        // One signal per server: many listeners on one signal cause a warning of Node.js.
         const signal = AbortSignal.timeout(budgetMs);
-        const late = new Promise<undefined>((resolve) => onAbort(signal, () => resolve(undefined)));
-        const manifest = await Promise.race([manifestOf(server.end, signal), late]);
+        const manifest = await raceAbort(manifestOf(server.end, signal), signal).catch((error) => {
+          if (signal.aborted) return undefined;
+          throw error;
+        });
         if (manifest) server.manifest = manifest;
         return [server.name, manifest] as const;
       }),
@@ -118,7 +120,7 @@ export class McpBridge implements AsyncDisposable {
     return Object.fromEntries(found.flatMap(([name, each]) => (each ? [[name, each]] : [])));
   }
 
-  /** The CLI said which manifests it took: for those it will not list again. */
+  /** The CLI reported which manifests it accepted. It does not list those servers again. */
   tookManifests(parked: unknown): void {
     if (!isObject(parked)) return;
     for (const server of this.#servers.values()) {
@@ -127,9 +129,9 @@ export class McpBridge implements AsyncDisposable {
   }
 
   /**
-   * What the CLI says about its servers; returns those of ours that are not connected, each once.
-   * A server may be absent from `mcp_status` because its handshake is still to come; in
-   * `system/init`, where the turn begins without it, it is missing.
+   * Reads the server list of the CLI. Returns the in-process servers that are not connected, each once.
+   * A server that is absent from `mcp_status` may still be in its handshake; one that is absent from
+   * `system/init` is missing, because the turn begins without it.
    */
   observe(
     servers: unknown,
@@ -137,13 +139,12 @@ export class McpBridge implements AsyncDisposable {
   ): readonly { readonly server: string; readonly status: string }[] {
     if (!Array.isArray(servers)) return [];
     const statuses = new Map<unknown, string>();
-    for (const each of servers)
-      if (isObject(each)) statuses.set(each['name'], String(each['status']));
+    for (const each of asObjects(servers)) statuses.set(each['name'], String(each['status']));
     const missing: { server: string; status: string }[] = [];
     for (const server of this.#servers.values()) {
       const status = statuses.get(server.name) ?? (turnBegins ? 'absent' : 'pending');
       if (status === 'connected') {
-        delete server.failure; // it may have been connected again
+        delete server.failure; // the CLI may have reconnected it
         this.#takeManifest(server);
       }
       if (status !== 'connected' && status !== 'pending' && !server.failure) {
@@ -155,17 +156,17 @@ export class McpBridge implements AsyncDisposable {
     return missing;
   }
 
-  /** Whether any server is neither listed nor known to have failed. */
+  /** Whether a server is neither listed completely nor known to have failed. */
   get waits(): boolean {
     return [...this.#servers.values()].some((server) => !server.complete && !server.failure);
   }
 
-  /** Whether a server had failed when the CLI last spoke of it. */
+  /** Whether the last status of a server was a failure. */
   get hasFailed(): boolean {
     return [...this.#servers.values()].some((server) => server.failure !== undefined);
   }
 
-  /** Resolves when every server was listed in full; rejects naming those that were not. */
+  /** Resolves when the CLI has listed every server completely; rejects with the names of those it has not. */
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const servers = [...this.#servers.values()];
     const unlisten = onAbort(signal, () => this.#changed());
@@ -204,8 +205,7 @@ export class McpBridge implements AsyncDisposable {
   #sawList(server: Server, message: JsonObject, answer: JsonObject): void {
     const result = isObject(answer['result']) ? answer['result'] : undefined;
     if (!result) return;
-    const params = isObject(message['params']) ? message['params'] : {};
-    if (params['cursor'] === undefined) server.listed.clear();
+    if (asObject(message['params'])['cursor'] === undefined) server.listed.clear();
     for (const name of namesIn(result)) server.listed.add(name);
     server.complete = typeof result['nextCursor'] !== 'string';
     if (server.complete) delete server.failure;
@@ -225,7 +225,7 @@ export class McpBridge implements AsyncDisposable {
     cause: unknown,
     partly: readonly ServerReady[] = [],
   ): DuolaneError {
-    const words = [
+    const reasons = [
       ...servers
         .filter((server) => server.failure ?? !server.complete)
         .map(
@@ -234,10 +234,10 @@ export class McpBridge implements AsyncDisposable {
         ),
       ...partly.map(
         ({ name, registered, listed, problems = [] }) =>
-          `${name}: registered ${registered}, listed ${listed}${reasons(problems)}`,
+          `${name}: registered ${registered}, listed ${listed}${problemTexts(problems)}`,
       ),
     ];
-    const message = `in-process servers are not ready: ${words.join('; ')}; the model cannot call what is missing`;
+    const message = `in-process servers are not ready: ${reasons.join('; ')}; the model cannot call the missing tools`;
     return new DuolaneError(
       cause === undefined ? 'invalid' : DuolaneError.from(cause).code,
       message,
@@ -257,7 +257,7 @@ async function relay(
   for await (const message of end.outgoing) await send(message);
 }
 
-/** The model's name of a tool is taken for the bare one, which is what the wire has today. */
+/** Strips the prefix of a tool name: current CLIs send the bare name, others the name that the model sees. */
 function bareNamed(message: JsonObject, prefix: string): JsonObject {
   if (message['method'] !== 'tools/call' || !isObject(message['params'])) return message;
   const { name } = message['params'];
@@ -280,20 +280,18 @@ async function manifestOf(
     return undefined;
   await end.receive({ jsonrpc: '2.0', method: 'notifications/initialized' });
   const toolsListResult = await ask(1, 'tools/list', {});
-  // A list of several pages is left to the CLI: a manifest holds one.
+  // A manifest holds one page, so the CLI itself lists a server with several pages.
   if (!isObject(toolsListResult) || typeof toolsListResult['nextCursor'] === 'string')
     return undefined;
   return { initializeResult, toolsListResult };
 }
 
 const namesIn = (result: JsonObject): readonly string[] =>
-  Array.isArray(result['tools'])
-    ? result['tools'].flatMap((tool) => (isObject(tool) ? [String(tool['name'])] : []))
-    : [];
+  asObjects(result['tools']).map((tool) => String(tool['name']));
 
 async function countOf(name: string, source: ToolSource, scope: AbortSignal): Promise<number> {
   let count = 0;
-  // Derived: there may be many sources, and each listens to it.
+  // A derived signal per source: many listeners on one signal cause a warning of Node.js.
   const signal = AbortSignal.any([scope]);
   try {
     for await (const _ of abortable(source.listTools({ signal }), signal)) count += 1;
@@ -305,11 +303,11 @@ async function countOf(name: string, source: ToolSource, scope: AbortSignal): Pr
   return count;
 }
 
-/** The tools that a registry had to leave out. */
+/** The tools that a registry left out, each with its error. */
 const problemsOf = (source: ToolSource): readonly ToolProblem[] =>
   'problems' in source && Array.isArray(source.problems)
     ? (source.problems as readonly ToolProblem[])
     : [];
 
-const reasons = (problems: readonly ToolProblem[]): string =>
+const problemTexts = (problems: readonly ToolProblem[]): string =>
   problems.length === 0 ? '' : ` (${problems.map(({ error }) => error.message).join('; ')})`;

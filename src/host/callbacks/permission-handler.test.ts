@@ -62,14 +62,14 @@ describe('can_use_tool', () => {
     },
   );
 
-  test('takes an updatedInput that is undefined for none', async () => {
+  test('treats an undefined updatedInput as absent', async () => {
     const answer = { behavior: 'allow', updatedInput: undefined } as never;
     expect(await decided({ canUseTool: () => answer })).toMatchObject({
       updatedInput: { command: 'ls' },
     });
   });
 
-  test('gives the callback what the CLI says, and a signal', async () => {
+  test('passes the fields of the request and a signal to the callback', async () => {
     const seen: unknown[] = [];
     await decided(
       {
@@ -100,13 +100,13 @@ describe('can_use_tool', () => {
     ]);
   });
 
-  test('a bad answer is a visible deny, never a loop', async () => {
+  test('an invalid result of the callback denies with the reason', async () => {
     const bad: readonly [unknown, string][] = [
-      [undefined, 'undefined, not an object'],
-      [null, 'null, not an object'],
-      [true, 'boolean, not an object'],
+      [undefined, 'expected an object, got undefined'],
+      [null, 'expected an object, got null'],
+      [true, 'expected an object, got boolean'],
       [{ allow: true }, "behavior must be 'allow' or 'deny'"],
-      [{ behavior: 'deny' }, 'deny needs a message'],
+      [{ behavior: 'deny' }, 'deny must have a message'],
       [{ behavior: 'allow', updatedInput: 'x' }, 'updatedInput must be an object'],
       [{ behavior: 'allow', updatedPermissions: {} }, 'updatedPermissions must be an array'],
     ];
@@ -160,7 +160,7 @@ describe('can_use_tool', () => {
     });
   });
 
-  test('an answer that changes the input is a deny where edits are off', async () => {
+  test('an answer that changes the input denies when approvalEdits is false', async () => {
     const accept = (content?: unknown) => ({
       approvalEdits: false,
       ask: async () => ({ id: 'x', action: 'accept' as const, content }),
@@ -178,13 +178,13 @@ describe('can_use_tool', () => {
     );
   });
 
-  verifies('S80', 'is denied when nobody is there to decide', async () => {
+  verifies('S80', 'is denied without a callback', async () => {
     expect(await decided({})).toMatchObject({ behavior: 'deny', decision: { by: 'nobody' } });
   });
 
   verifies(
     'S83',
-    'waits for a person while tools go on, and is told on the message lane',
+    'waits for a person while tools run, and is reported on the message lane',
     async () => {
       let allow = (): void => {};
       const { cli, session } = await playedSession({
@@ -239,16 +239,16 @@ describe('contradictions', () => {
       allowDangerouslySkipPermissions: false,
     },
     'resume and continue': { resume: 'a', continue: true },
-    'a hook event that is none': { hooks: { PreTool: [] } },
-    'a number that is none': { maxTurns: -1 },
-    'a server that is none': { mcpServers: { x: {} } },
+    'an unknown hook event': { hooks: { PreTool: [] } },
+    'a negative number': { maxTurns: -1 },
+    'an empty server': { mcpServers: { x: {} } },
     'an sdk server without instance': { mcpServers: { x: { type: 'sdk', name: 'x' } } },
-    'an instance that is no server': {
+    'an instance that is not a server': {
       mcpServers: { x: { type: 'sdk', name: 'x', instance: {} } },
     },
     'one option under two names': { systemPrompt: 'a', system_prompt: 'b' },
   })) {
-    test(`are refused, with the fix: ${name}`, async () => {
+    test(`are rejected with the fix: ${name}`, async () => {
       await expect(playedSession(options as SessionOptions)).rejects.toMatchObject({
         code: 'invalid',
       });
@@ -256,7 +256,7 @@ describe('contradictions', () => {
   }
 });
 
-test('an option of the official SDK that is not there is refused, not ignored', async () => {
+test('an unsupported option of the official SDK is rejected, not ignored', async () => {
   const options = { verbatimPrompts: true } as SessionOptions;
   await expect(playedSession(options)).rejects.toMatchObject({
     code: 'unsupported',
@@ -264,7 +264,7 @@ test('an option of the official SDK that is not there is refused, not ignored', 
   });
 });
 
-test('canUseTool beside a mode that does not ask is fine: the mode may change', async () => {
+test('canUseTool is accepted with a mode that does not ask, since the mode may change', async () => {
   for (const permissionMode of ['bypassPermissions', 'dontAsk'] as const) {
     const canUseTool = (): { behavior: 'allow' } => ({ behavior: 'allow' });
     const { cli, session } = await playedSession({ canUseTool, permissionMode });
@@ -319,7 +319,7 @@ describe('hooks', () => {
     },
   );
 
-  test('a hook that throws, gives nonsense or is unknown is answered with an error', async () => {
+  test('a hook that throws, returns an invalid result or is unknown gives an error response', async () => {
     const { cli, session } = await playedSession({
       hooks: {
         Stop: [
@@ -342,17 +342,17 @@ describe('hooks', () => {
     expect(await ask('hook_0')).toMatchObject({ subtype: 'error', error: 'boom' });
     expect(await ask('hook_1')).toMatchObject({
       subtype: 'error',
-      error: expect.stringContaining('give an object') as string,
+      error: expect.stringContaining('expected an object') as string,
     });
     expect(await ask('hook_2')).toMatchObject({ subtype: 'success', response: {} });
     expect(await ask('hook_3')).toMatchObject({ response: { async: true, asyncTimeout: 5 } });
     expect(await ask('hook_9')).toMatchObject({
       subtype: 'error',
-      error: 'no hook is registered as hook_9',
+      error: 'hook "hook_9" not found; it was never registered',
     });
   });
 
-  test('a hook that must block holds the prompt until the CLI says that it can', async () => {
+  test('a blocking hook delays the prompt until the CLI reports support for it', async () => {
     const hooks = { PreToolUse: [{ hooks: [() => ({})], onFailure: 'block' as const }] };
     const able = await playedSession({ hooks });
     await using _able = able.session;
@@ -398,7 +398,7 @@ describe('elicitation and dialogs', () => {
     expect(await answered({})).toMatchObject({ response: { action: 'decline' } });
   });
 
-  test('a dialog that nobody handles stays unanswered and holds nothing', async () => {
+  test('a dialog without a handler stays unanswered and does not hold stdin', async () => {
     const { cli, session } = await playedSession();
     await using _ = session;
     await cli.initialize();

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Ask } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asObject, asString, isObject, type JsonObject } from '../../json.ts';
 import type { FrameQueue } from '../frames/frame-queue.ts';
 import type {
   CanUseTool,
@@ -9,12 +9,11 @@ import type {
   PermissionDecision,
   PermissionResult,
 } from '../sdk-types/permission-types.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 
 const KEPT = 1000;
 
-/** Keeps a decision, and tells it on the message lane. */
+/** Keeps a decision for `session.decisions` and reports it on the message lane. */
 export function recordDecision(
   decision: PermissionDecision,
   decisions: PermissionDecision[],
@@ -29,23 +28,26 @@ export function recordDecision(
 export interface PermissionOptions {
   readonly canUseTool?: CanUseTool;
   readonly ask?: Ask;
-  /** False: an answer to `ask` that changes the input is a deny. */
+  /** False: an answer to `ask` that changes the input denies the tool. */
   readonly approvalEdits?: boolean;
-  /** Every decision, as it is made. */
+  /** Called with every decision. */
   readonly onDecision?: (decision: PermissionDecision) => void;
 }
 
 type Decided = Pick<PermissionDecision, 'by' | 'reason'> & { readonly result: PermissionResult };
 
-/** Answers `can_use_tool`: by callback, else by `ask`, else by a deny. A bad answer is a deny too. */
+/**
+ * Answers `can_use_tool` with the callback, else with `ask`, else with a deny. An invalid result of a
+ * callback, or an error, denies the tool as well: a mistake in the app must not allow a call.
+ */
 export async function answerCanUseTool(
   request: ControlRequest,
   context: { readonly id: string; readonly signal: AbortSignal },
   options: PermissionOptions,
 ): Promise<ControlResponse> {
   const toolName = String(request['tool_name']);
-  const toolUseID = stringOrEmpty(request['tool_use_id']);
-  const input = isObject(request['input']) ? request['input'] : {};
+  const toolUseID = asString(request['tool_use_id']);
+  const input = asObject(request['input']);
   const decided = await verdict(toolName, toolUseID, input, request, context, options);
   const { result, by, reason } = decided;
   options.onDecision?.({ toolName, toolUseID, behavior: result.behavior, by, reason });
@@ -84,11 +86,11 @@ async function verdict(
     const message = `Permission for ${toolName} could not be decided: ${DuolaneError.from(error).message}`;
     return { by, result: { behavior: 'deny', message }, reason: message };
   }
-  const message = 'Nobody is there to decide: give canUseTool, ask or allowedTools';
+  const message = 'No permission callback is set; set canUseTool, ask or allowedTools';
   return { by, result: { behavior: 'deny', message }, reason: message };
 }
 
-/** The answer, or a deny when it changes the input: no part of it is taken over. */
+/** The answer, or a deny if it changes the input. The changed input is dropped completely. */
 function withoutEdits(
   answer: Pick<Decided, 'result' | 'reason'>,
   toolName: string,
@@ -97,11 +99,14 @@ function withoutEdits(
   const { result } = answer;
   if (result.behavior !== 'allow' || result.updatedInput === undefined) return answer;
   if (isDeepStrictEqual(result.updatedInput, input)) return answer;
-  const message = `${toolName} was approved with changes, and this server does not take changes (approvalEdits): approve it as it is, or decline`;
+  const message = `${toolName} was approved with changes, and this server does not accept changes (approvalEdits): approve the input as it is, or decline`;
   return { result: { behavior: 'deny', message }, reason: message };
 }
 
-/** accept = allow, its content is the new input; decline = deny; cancel = deny and stop the turn. */
+/**
+ * Asks a person. An `accept` allows the tool, with its content as the new input; a `decline` denies it; a
+ * `cancel` denies it and ends the turn.
+ */
 async function asked(
   ask: Ask,
   toolName: string,
@@ -134,29 +139,29 @@ async function asked(
 
 const MAX_INPUT_CHARS = 1000;
 const MAX_DESCRIPTION_CHARS = 200;
-/** Characters that change how the text around them looks, or that cannot be seen. */
+/** Invisible characters, and characters that reorder the text around them. They are shown as escapes. */
 const UNSEEN = /[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /**
- * The question as a person reads it, who may see nothing else: a client for text alone shows no
- * `data`. So it says what runs. The description is the model's own word about its call, and must not
- * stand for the call.
+ * The text of the question. It contains what will run, because a client that shows only text does not
+ * show `data`. The description comes from the model, so it is marked as such and never replaces the
+ * input: a person would otherwise approve a claim instead of a call.
  */
 function questionOf(toolName: string, input: JsonObject, request: ControlRequest): string {
   const { title, description } = request;
-  const { description: said, ...rest } = input;
-  // Of a tool whose argument it is, a description is part of what runs.
-  const shown = said === description ? rest : input;
+  const { description: inputDescription, ...rest } = input;
+  // If the two differ, `description` is an argument of the tool and part of what runs.
+  const shown = inputDescription === description ? rest : input;
   const what = shortened(JSON.stringify(shown), MAX_INPUT_CHARS);
   const described =
     typeof description === 'string' && description !== ''
       ? ` (described as ${shortened(JSON.stringify(description), MAX_DESCRIPTION_CHARS)})`
       : '';
-  const asked = typeof title === 'string' ? title : `May ${toolName} run?`;
-  return `${asked} ${what}${described}`;
+  const question = typeof title === 'string' ? title : `May ${toolName} run?`;
+  return `${question} ${what}${described}`;
 }
 
-/** The middle is left out, not the end: what matters may stand behind a long run of blanks. */
+/** Shortens a text in its middle: a dangerous command may be hidden at the end, behind a long run of blanks. */
 function shortened(text: string, max: number): string {
   const visible = text.replace(
     UNSEEN,
@@ -164,16 +169,17 @@ function shortened(text: string, max: number): string {
   );
   if (visible.length <= max) return visible;
   const half = max / 2;
-  const left = visible.length - max;
-  return `${visible.slice(0, half)} … ${left} more characters … ${visible.slice(-half)}`;
+  const omitted = visible.length - max;
+  return `${visible.slice(0, half)} … ${omitted} more characters … ${visible.slice(-half)}`;
 }
 
-/** The answer of a callback, or a throw that names what is wrong with its shape. */
+/** The result of a callback. Throws `invalid` with the member that is wrong. */
 function checked(answer: unknown): PermissionResult {
   const fail = (why: string): never => {
-    throw new DuolaneError('invalid', `canUseTool gave a bad answer: ${why}`);
+    throw new DuolaneError('invalid', `canUseTool returned an invalid result: ${why}`);
   };
-  if (!isObject(answer)) return fail(`${answer === null ? 'null' : typeof answer}, not an object`);
+  if (!isObject(answer))
+    return fail(`expected an object, got ${answer === null ? 'null' : typeof answer}`);
   const { behavior, message, updatedInput, updatedPermissions } = answer;
   if (behavior === 'allow') {
     if (updatedInput !== undefined && !isObject(updatedInput))
@@ -181,7 +187,7 @@ function checked(answer: unknown): PermissionResult {
     if (updatedPermissions !== undefined && !Array.isArray(updatedPermissions))
       return fail('updatedPermissions must be an array');
   } else if (behavior === 'deny') {
-    if (typeof message !== 'string') return fail('deny needs a message for the model');
+    if (typeof message !== 'string') return fail('deny must have a message for the model');
   } else return fail(`behavior must be 'allow' or 'deny', got ${JSON.stringify(behavior)}`);
   return answer as PermissionResult;
 }

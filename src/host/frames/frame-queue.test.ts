@@ -274,7 +274,7 @@ describe('stdin', () => {
         playedSession({ oneshot: true, mcpServers: { s: server(() => 'x') } }),
       ).rejects.toMatchObject({
         code: 'invalid',
-        message: expect.stringContaining('drop oneshot') as string,
+        message: expect.stringContaining('remove oneshot') as string,
       });
     },
   );

@@ -7,8 +7,10 @@ import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import { mayEndTurn, hostMessage, type HostMessageSubtype } from './host-messages.ts';
 import { FrameIterator } from './frame-iterator.ts';
 
-export interface LaneOptions {
+export interface FrameQueueOptions {
   readonly lanes: 'message' | 'both';
+  /** The id that host messages carry. */
+  readonly sessionId: () => string;
   readonly memoryBytes?: number;
   readonly diskBytes?: number;
   /** Every frame of both lanes, at once. */
@@ -36,11 +38,10 @@ type Rest = { readonly lost?: true };
  * taps, and the last frames for an error report. Frames never wait here for a reader.
  */
 export class FrameQueue implements AsyncDisposable {
-  /** What messages of our own carry. */
-  sessionId = '';
   readonly #queue: OverflowQueue<QueuedFrame>;
   readonly #reader: AsyncIterator<QueuedFrame, void>;
   readonly #both: boolean;
+  readonly #sessionId: () => string;
   readonly #recent: (JsonObject | undefined)[] = Array.from({ length: REMEMBERED });
   readonly #onTapError: (error: unknown) => void;
   #taps: readonly ((frame: Frame) => void)[];
@@ -62,7 +63,9 @@ export class FrameQueue implements AsyncDisposable {
     end: (): void => void (this.#reading = false),
   };
 
-  constructor({ lanes, memoryBytes = MEMORY_BYTES, diskBytes, taps, onTapError }: LaneOptions) {
+  constructor({ sessionId, memoryBytes = MEMORY_BYTES, ...options }: FrameQueueOptions) {
+    const { lanes, diskBytes, taps, onTapError } = options;
+    this.#sessionId = sessionId;
     this.#both = lanes === 'both';
     this.#taps = taps;
     this.#onTapError = onTapError;
@@ -191,7 +194,7 @@ export class FrameQueue implements AsyncDisposable {
   }
 
   #own(subtype: HostMessageSubtype, fields: JsonObject): JsonObject {
-    return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.sessionId });
+    return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.#sessionId() });
   }
 
   #opened(entry: QueuedFrame | undefined): Frame | undefined {

@@ -6,7 +6,7 @@ import { SkimFilter } from './skim-filter.ts';
 
 export interface ReaderOptions {
   readonly lanes: Pick<FrameQueue, 'behind' | 'control' | 'noise' | 'skim'>;
-  readonly maxLineBytes?: number;
+  readonly maxLineBytes?: number | undefined;
   /** A control frame, the moment that it is parsed. */
   readonly onControl: (frame: JsonObject) => void;
   /** Any other frame, with its line. */

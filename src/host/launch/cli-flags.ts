@@ -1,8 +1,8 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ProcessServerConfig, SessionOptions, ThinkingConfig } from '../options/options.ts';
 
-/** The servers of `mcpServers`, parted by who speaks to them. */
+/** The servers of `mcpServers` that the CLI connects to, for `--mcp-config`. */
 export interface FlagContext {
   readonly processServers: Readonly<Record<string, ProcessServerConfig>>;
 }
@@ -11,18 +11,19 @@ const STREAM_JSON = '--output-format stream-json --verbose --input-format stream
 
 type Flags = readonly (string | undefined)[];
 
-/** `--name=value`; an array is joined by commas, and an empty one is still said. */
+/** `--name=value`. An array is joined by commas; an empty array still gives the flag, with an empty value. */
 const valued = (name: string, value: string | number | readonly string[] | undefined): Flags =>
   value === undefined
     ? []
     : [`--${name}=${Array.isArray(value) ? value.join(',') : String(value)}`];
 
+/** As `valued`, but an empty array gives no flag. */
 const listed = (name: string, values: readonly string[] = []): Flags =>
   values.length === 0 ? [] : valued(name, values);
 
 const bare = (name: string, on: boolean | undefined): Flags => (on ? [`--${name}`] : []);
 
-/** The options as the arguments of a stream-json CLI, in the order of the official SDK. */
+/** The options as arguments of a stream-json CLI, in the order of the official SDK. */
 export function flagsOf(options: SessionOptions, context: FlagContext): readonly string[] {
   const { tools, processServers, settings } = {
     ...context,
@@ -109,7 +110,7 @@ function skillRules(skills: SessionOptions['skills']): readonly string[] {
   return skills === 'all' ? ['Skill'] : skills.map((name) => `Skill(${name})`);
 }
 
-/** A path or text is passed on as it is; the sandbox joins settings that are an object. */
+/** The value of `--settings`: a path or JSON unchanged, or the settings with the sandbox merged into them. */
 function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
   if (typeof settings === 'string' && sandbox === undefined) return settings;
   if (settings === undefined && sandbox === undefined) return undefined;
@@ -117,12 +118,15 @@ function settingsOf({ settings, sandbox }: SessionOptions): string | undefined {
     const base = (typeof settings === 'string' ? JSON.parse(settings) : settings) as JsonObject;
     return JSON.stringify({ ...base, ...(sandbox && { sandbox: sandboxOf(base, sandbox) }) });
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
-    throw new DuolaneError('invalid', `settings are no JSON: ${why}`, { cause });
+    const why = errorMessage(cause).split('\n', 1)[0];
+    throw new DuolaneError('invalid', `settings must be JSON: ${why}`, { cause });
   }
 }
 
-/** Joined to that of the settings. Like the official SDK: without its tools, nothing is to run unenclosed. */
+/**
+ * The sandbox option merged into the sandbox of the settings. As in the official SDK, an enabled sandbox
+ * sets `failIfUnavailable`: without the sandbox tools of the system, commands would run unconfined.
+ */
 function sandboxOf(
   base: JsonObject | undefined,
   sandbox: NonNullable<SessionOptions['sandbox']>,

@@ -9,7 +9,7 @@ import type { Launch, SessionOptions } from '../options/options.ts';
 const SCRIPT = /\.(?:m?js|tsx?|jsx)$/;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Program, arguments and environment of the CLI that the options ask for. */
+/** Command, arguments and environment of the CLI that the options select. */
 export function launchOf(options: SessionOptions, flags: readonly string[]): Launch {
   const path = options.pathToClaudeCodeExecutable ?? ownCli();
   const { executable = 'node', executableArgs = [] } = options;
@@ -17,7 +17,7 @@ export function launchOf(options: SessionOptions, flags: readonly string[]): Lau
     env: environmentOf(options),
     ...(options.cwd !== undefined && { cwd: options.cwd }),
   };
-  // A script is run by this Node, unless another one is asked for; `process` says if it is missing.
+  // `spawnProcess` runs a script with this Node.js, and reports a file that does not exist.
   const direct = !SCRIPT.test(path) || (executable === 'node' && executableArgs.length === 0);
   if (direct) return { command: path, args: flags, ...where };
   const command = executable === 'node' ? process.execPath : executable;
@@ -25,9 +25,9 @@ export function launchOf(options: SessionOptions, flags: readonly string[]): Lau
 }
 
 /**
- * The whole environment of the CLI. `env` replaces ours, as in the official SDK, unless `inheritEnv`
- * adds ours or a part of it. `NODE_OPTIONS` is not inherited, and `DEBUG` neither; what we set gives
- * way to what is there.
+ * The complete environment of the CLI. As in the official SDK, `env` replaces the environment of this
+ * process, unless `inheritEnv` adds it or a part of it. `NODE_OPTIONS` and `DEBUG` are not inherited:
+ * they would change the CLI's behaviour and its output. Defaults set here do not override given values.
  */
 export function environmentOf(options: SessionOptions): Readonly<Record<string, string>> {
   const { env, inheritEnv = env === undefined, streamCloseTimeoutMs = DAY_MS } = options;
@@ -49,11 +49,11 @@ export function environmentOf(options: SessionOptions): Readonly<Record<string, 
   });
 }
 
-/** Whether the options start our own CLI. */
+/** Whether the options start `duolane-agent`. */
 export const isOwnCli = ({ pathToClaudeCodeExecutable: path }: SessionOptions): boolean =>
   path === undefined || path === ownCli();
 
-/** Our own CLI, `duolane-agent`, as built beside this file. */
+/** The path of the built `duolane-agent`; from the sources it lies in `dist`. */
 function ownCli(): string {
   const built = import.meta.url.endsWith('.ts')
     ? '../../../dist/agent-cli/main.js'
@@ -62,8 +62,12 @@ function ownCli(): string {
 }
 
 /**
- * The vendor's CLI, for `pathToClaudeCodeExecutable`: of the agent SDK's platform package, of the
- * package `@anthropic-ai/claude-code`, or `claude` in PATH. Throws `not_found`, saying what to install.
+ * The path of the vendor's CLI, for `pathToClaudeCodeExecutable`: from the agent SDK's platform package,
+ * from the package `@anthropic-ai/claude-code`, or `claude` in PATH. Throws `not_found` with the package
+ * to install.
+ *
+ * @example
+ * const session = await openSession({ pathToClaudeCodeExecutable: officialCli() });
  */
 export function officialCli({ from = process.cwd() }: { readonly from?: string } = {}): string {
   const require = createRequire(join(from, 'package.json'));
@@ -82,7 +86,7 @@ export function officialCli({ from = process.cwd() }: { readonly from?: string }
   if (inPath !== undefined) return inPath;
   throw new DuolaneError(
     'not_found',
-    `the official CLI is not installed under ${from}; npm install @anthropic-ai/claude-agent-sdk, or pass its path as pathToClaudeCodeExecutable`,
+    `official CLI not found under ${from}; run npm install @anthropic-ai/claude-agent-sdk, or pass its path as pathToClaudeCodeExecutable`,
   );
 }
 
@@ -90,7 +94,7 @@ function packageFolder(require: NodeJS.Require, name: string): string | undefine
   try {
     return dirname(require.resolve(`${name}/package.json`));
   } catch {
-    // A package that cannot be resolved is not installed; the caller says so.
+    // A package that cannot be resolved is not installed; officialCli tries the next one.
     return undefined;
   }
 }

@@ -1,13 +1,13 @@
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, omitUndefined } from '../../json.ts';
 import type { SessionOptions, SystemPrompt } from '../options/options.ts';
 
-/** An in-process server, as `initialize` declares it. */
+/** An in-process server in the form that `initialize` declares it. */
 export interface DeclaredServer {
   readonly name: string;
   readonly timeout?: number;
 }
 
-/** What the options alone do not say: hooks by id, servers by name, never code. */
+/** The parts of `initialize` that the options do not contain: hooks by id and servers by name, never code. */
 export interface InitializeContext {
   readonly hooks: JsonObject | undefined;
   readonly sdkServers: readonly DeclaredServer[];
@@ -17,7 +17,7 @@ export interface InitializeContext {
 /** The fields of the `initialize` control request. */
 export function initializeFields(options: SessionOptions, context: InitializeContext): JsonObject {
   const { hooks, sdkServers, manifests } = context;
-  return defined({
+  return omitUndefined<JsonObject>({
     hooks,
     ...serverFields(sdkServers),
     sdkMcpServerManifests: Object.keys(manifests).length > 0 ? manifests : undefined,
@@ -49,13 +49,10 @@ export function serverFields(servers: readonly DeclaredServer[]): JsonObject {
   };
 }
 
-/** No option is an empty prompt, as in the official SDK; the preset is the CLI's own. */
+/** Without the option the system prompt is empty, as in the official SDK. The preset keeps the CLI's own prompt. */
 function promptFields(prompt: SystemPrompt | undefined): JsonObject {
   if (prompt === undefined) return { systemPrompt: [''] };
   if (typeof prompt === 'string') return { systemPrompt: [prompt] };
   if ('type' in prompt) return { appendSystemPrompt: prompt.append };
   return { systemPrompt: prompt };
 }
-
-const defined = (fields: JsonObject): JsonObject =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

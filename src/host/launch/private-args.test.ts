@@ -71,13 +71,13 @@ test.each<[string, McpServerConfig]>([
   expect(existsSync(file?.path ?? '')).toBe(false);
 });
 
-test('settings with an environment, too', async () => {
+test('settings with an environment go to a private file', async () => {
   const { args, files } = await reportOf({ settings: { env: { FOO: SECRET } } });
   expect(args.join(' ')).not.toContain(SECRET);
   expect(files.map(({ text }) => text)).toEqual([JSON.stringify({ env: { FOO: SECRET } })]);
 });
 
-test('managed settings, too, for our own CLI', async () => {
+test('managed settings go to a private file for duolane-agent', async () => {
   const json = JSON.stringify({ env: { FOO: SECRET } });
   await using scope = new Disposer();
   const warn = vi.fn<(message: string) => void>();
@@ -90,23 +90,23 @@ test('managed settings, too, for our own CLI', async () => {
   expect(warn).not.toHaveBeenCalled();
 });
 
-test('another CLI takes managed settings as an argument alone, which is warned of', async () => {
+test('managed settings stay an argument for another CLI, with a warning', async () => {
   const warn = vi.fn<(message: string) => void>();
   const logger = { debug() {}, info() {}, warn, error() {} };
   const managedSettings = { env: { FOO: SECRET } };
   const { args } = await reportOf({ managedSettings, logger });
   expect(args).toContain(JSON.stringify(managedSettings));
-  expect(JSON.stringify(warn.mock.calls)).toContain('managedSettings hold a secret');
+  expect(JSON.stringify(warn.mock.calls)).toContain('managedSettings contains a secret');
   expect(JSON.stringify(warn.mock.calls)).not.toContain(SECRET);
 });
 
-test('what holds no secret stays an argument', async () => {
+test('a value without secrets stays an argument', async () => {
   const { args, files } = await reportOf({ mcpServers: { s: { type: 'http', url } } });
   expect(files).toEqual([]);
   expect(args).toContain(JSON.stringify({ mcpServers: { s: { type: 'http', url } } }));
 });
 
-test('a CLI that the app starts itself gets the JSON: it may have other files', async () => {
+test('a CLI that the app starts itself gets the JSON, since it may not see our files', async () => {
   const cli = new FakeCli();
   let launch: Launch | undefined;
   const transport = (given: Launch): FakeCli['transport'] => {

@@ -6,23 +6,23 @@ import type { Logger } from '../../event/types.ts';
 import type { Disposer } from '../../stream/disposer.ts';
 import { Redactor } from '../frames/redact-secrets.ts';
 
-/** Flags whose value is JSON or the path of a file with it, in the vendor's CLI and in ours. */
+/** Flags that accept JSON or the path of a JSON file, in the vendor's CLI and in `duolane-agent`. */
 const FILE_FLAGS: ReadonlySet<string> = new Set(['--mcp-config', '--settings']);
 
-/** Takes a path in our CLI alone; the vendor's takes the JSON itself and nothing else. */
+/** This flag accepts a path in `duolane-agent` only; the vendor's CLI accepts nothing but JSON. */
 const MANAGED = '--managed-settings';
 
 export interface PrivateArgsOptions {
-  /** Whether the arguments are for our own CLI. */
+  /** Whether the CLI is `duolane-agent`. */
   readonly isOwnCli: boolean;
-  /** Gets a warning of a secret that has to stay on the command line. */
+  /** Gets a warning for each secret that must stay on the command line. */
   readonly logger: Pick<Logger, 'warn'>;
 }
 
 /**
- * Moves secrets out of the command line, which every user of the machine can read (`ps`): a value
- * with headers, variables or credentials goes to a file that only the owner can read. `scope`
- * removes it. For a CLI on this machine only: one in a container or far away has other files.
+ * Moves secrets out of the command line, which every user of the machine can read with `ps`: a value
+ * with headers, variables or credentials goes to a file that only the owner can read. `scope` removes
+ * the file. Use it for a CLI on this machine only: one in a container cannot open the file.
  */
 export async function privateArgs(
   args: readonly string[],
@@ -34,7 +34,7 @@ export async function privateArgs(
     if (!(FILE_FLAGS.has(flag) || flag === MANAGED) || !holdsSecrets(arg)) return false;
     if (flag !== MANAGED || isOwnCli) return true;
     logger.warn(
-      'managedSettings hold a secret, and this CLI takes them on its command line only, which every user of the machine can read; put the secret into the option "settings"',
+      'managedSettings contains a secret, and this CLI accepts it on the command line only, which every user of the machine can read; move the secret to the option "settings"',
     );
     return false;
   });
@@ -63,6 +63,6 @@ function holdsSecrets(text: string): boolean {
     });
     return found || new Redactor({}).json(value) !== JSON.stringify(value);
   } catch {
-    return false; // no JSON: the CLI says so
+    return false; // not JSON: the CLI reports it
   }
 }

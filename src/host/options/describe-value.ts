@@ -1,13 +1,9 @@
 import { isObject } from '../../json.ts';
 
-/** A member of a frame that should be a text, as one. */
-export const stringOrEmpty = (value: unknown, otherwise = ''): string =>
-  typeof value === 'string' ? value : otherwise;
-
-/** A value in a few words, for a message. */
+/** A short description of a value, for an error message. Strings are quoted and cut. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'function') return 'a function';
-  if (Array.isArray(value)) return 'a list';
+  if (Array.isArray(value)) return 'an array';
   return isObject(value)
     ? 'an object'
     : typeof value === 'string'

@@ -10,7 +10,7 @@ import type {
 } from './options.ts';
 import { isSource, toToolSource } from './to-tool-source.ts';
 
-/** The servers of `mcpServers`, parted: those of the CLI, and those in this process. */
+/** The servers of `mcpServers`, split into those of the CLI and those in this process. */
 export interface ParsedServers {
   readonly process: Readonly<Record<string, ProcessServerConfig>>;
   readonly sdk: readonly {
@@ -24,7 +24,7 @@ const invalid = (message: string): DuolaneError => new DuolaneError('invalid', m
 
 const isSdk = (value: object): value is SdkServerConfig => 'type' in value && value.type === 'sdk';
 
-/** Parts `mcpServers`; throws `invalid` naming a server that is neither of the four kinds. */
+/** Splits `mcpServers`. Throws `invalid` with the name of a server that has none of the four forms. */
 export function parseMcpServers({ mcpServers = {} }: SessionOptions): ParsedServers {
   const external: Record<string, ProcessServerConfig> = {};
   const sdk: { name: string; instance: object; timeout?: number }[] = [];
@@ -34,7 +34,7 @@ export function parseMcpServers({ mcpServers = {} }: SessionOptions): ParsedServ
     if (isSource(given)) sdk.push({ name, instance: given });
     else if (isSdk(given)) {
       if (!isObject(given.instance))
-        throw invalid(`mcpServers.${name} has type 'sdk' and needs its server object as instance`);
+        throw invalid(`mcpServers.${name} has type 'sdk': expected its server object as instance`);
       sdk.push({
         name,
         instance: given.instance,
@@ -45,7 +45,7 @@ export function parseMcpServers({ mcpServers = {} }: SessionOptions): ParsedServ
       external[name] = given as ProcessServerConfig;
     } else {
       throw invalid(
-        `mcpServers.${name} needs command (stdio), url (http, sse), or type 'sdk' with an instance`,
+        `mcpServers.${name} must have command (stdio), url (http, sse), or type 'sdk' with an instance`,
       );
     }
   }
@@ -59,10 +59,13 @@ function checkServer(name: string, given: object): void {
       `mcpServers.${name}.type must be stdio, http, sse or sdk, got ${describeValue(type)}`,
     );
   if (url !== undefined && !(typeof url === 'string' && URL.canParse(url)))
-    throw invalid(`mcpServers.${name}.url is no URL: ${describeValue(url)}`);
+    throw invalid(`mcpServers.${name}.url must be a URL, got ${describeValue(url)}`);
 }
 
-/** Gives the bridge other servers; returns the fields of `mcp_set_servers`, which names them, and those in this process. */
+/**
+ * Replaces the servers of the bridge. Returns the fields of the `mcp_set_servers` request, and the
+ * servers in this process that it declares.
+ */
 export async function replaceServers(
   bridge: McpBridge,
   mcpServers: Readonly<Record<string, McpServerConfig>>,

@@ -12,21 +12,22 @@ const isPreset = (value: unknown): boolean =>
 const has = (value: unknown, ...methods: readonly string[]): boolean =>
   isObject(value) && methods.every((name) => isFunction(value[name]));
 
-/** What `setTimeout` can wait for: about 24 days. */
+/** The longest delay that `setTimeout` supports, about 24 days. It fires immediately for a longer one. */
 const MAX_MS = 2 ** 31 - 1;
 
 interface Kind {
+  /** Completes the message "<option> must be …". */
   readonly what: string;
   readonly is: (value: unknown) => boolean;
 }
 
 const kind = (what: string, is: (value: unknown) => boolean): Kind => ({ what, is });
 
-const TEXT = kind('a text', isText);
-const TEXTS = kind("a list of texts, as ['one', 'two']", isTexts);
+const TEXT = kind('a string', isText);
+const TEXTS = kind("an array of strings, e.g. ['one', 'two']", isTexts);
 const FLAG = kind('true or false', (value) => typeof value === 'boolean');
 const NUMBER = kind('a positive number', isNumber);
-const COUNT = kind('a whole number of at least 1', (value) => isNumber(value) && value % 1 === 0);
+const COUNT = kind('an integer of at least 1', (value) => isNumber(value) && value % 1 === 0);
 const MS = kind(
   `a positive number of at most ${MAX_MS}`,
   (value) => isNumber(value) && value <= MAX_MS,
@@ -35,7 +36,7 @@ const FUNCTION = kind('a function', isFunction);
 const OBJECT = kind('an object', isObject);
 const ANY = kind('', () => true);
 
-/** Every option there is, and what can be meant by it; the compiler sees that none is missing. */
+/** Every option and the values that it accepts. The `Record` type makes the compiler report a missing option. */
 export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   abortController: kind(
     'an AbortController',
@@ -69,7 +70,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   executableArgs: TEXTS,
   exitMs: MS,
   extraArgs: kind(
-    'an object of texts, or null for a bare flag, by names without dashes',
+    'an object of strings, or null for a bare flag, by names without dashes',
     (value) =>
       isObject(value) &&
       Object.entries(value).every(
@@ -81,7 +82,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   forwardSubagentText: FLAG,
   graceMs: MS,
   hooks: kind(
-    'an object of events, each a list of { matcher?, hooks: [function] }',
+    'an object of events, each an array of { matcher?, hooks: [function] }',
     (value) =>
       isObject(value) &&
       Object.values(value).every(
@@ -97,7 +98,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   ),
   includeHookEvents: FLAG,
   includePartialMessages: FLAG,
-  inheritEnv: kind('true, false or a list of names', (value) => FLAG.is(value) || isTexts(value)),
+  inheritEnv: kind('true, false or an array of names', (value) => FLAG.is(value) || isTexts(value)),
   interruptMs: MS,
   killMs: MS,
   lanes: kind("'message' or 'both'", (value) => value === 'message' || value === 'both'),
@@ -118,7 +119,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   onUserDialog: FUNCTION,
   oneshot: FLAG,
   outputFormat: kind(
-    "{ type: 'json_schema', schema } with plain JSON Schema; of a zod schema take z.toJSONSchema()",
+    "{ type: 'json_schema', schema } with plain JSON Schema; convert a zod schema with z.toJSONSchema()",
     (value) => isObject(value) && value['type'] === 'json_schema' && isJsonSchema(value['schema']),
   ),
   pathToClaudeCodeExecutable: kind('the path of a CLI', (value) => isText(value) && value !== ''),
@@ -129,7 +130,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   persistSession: FLAG,
   planModeInstructions: TEXT,
   plugins: kind(
-    "a list of { type: 'local', path }",
+    "an array of { type: 'local', path }",
     (value) =>
       Array.isArray(value) && value.every((each) => isObject(each) && isText(each['path'])),
   ),
@@ -144,11 +145,8 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   sessionStore: kind('an object with append and load', (value) => has(value, 'append', 'load')),
   sessionStoreFlush: ANY,
   settingSources: TEXTS,
-  settings: kind(
-    'a path, a text of JSON or an object',
-    (value) => isText(value) || isObject(value),
-  ),
-  skills: kind("a list of names, or 'all'", (value) => value === 'all' || isTexts(value)),
+  settings: kind('a path, a JSON string or an object', (value) => isText(value) || isObject(value)),
+  skills: kind("an array of names, or 'all'", (value) => value === 'all' || isTexts(value)),
   spawnClaudeCodeProcess: FUNCTION,
   stall: kind(
     'false, or { afterMs } in milliseconds',
@@ -159,7 +157,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   strictMcpConfig: FLAG,
   supportedDialogKinds: TEXTS,
   systemPrompt: kind(
-    "a text, a list of texts, or { type: 'preset', preset: 'claude_code', append? }",
+    "a string, an array of strings, or { type: 'preset', preset: 'claude_code', append? }",
     (value) => isText(value) || isTexts(value) || isPreset(value),
   ),
   taskBudget: kind('{ total }', (value) => isObject(value) && isNumber(value['total'])),
@@ -171,7 +169,7 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
   title: TEXT,
   toolAliases: OBJECT,
   tools: kind(
-    "a list of names, [] for none, or { type: 'preset', preset: 'claude_code' }",
+    "an array of names, [] for no tools, or { type: 'preset', preset: 'claude_code' }",
     (value) => isTexts(value) || isPreset(value),
   ),
   trace: TEXT,
@@ -179,8 +177,8 @@ export const KINDS: Readonly<Record<keyof QueryOptions, Kind>> = {
 };
 
 /**
- * Throws `invalid` for an option of another kind than can be meant, or misspelt. Other members do
- * nothing, as in the official SDK: programs hand on objects of their own.
+ * Throws `invalid` for an option with a value of the wrong type, or with a misspelt name. Other members
+ * are ignored, as in the official SDK: programs pass objects that have members of their own.
  */
 export function checkOptionKinds(options: QueryOptions): void {
   for (const [name, value] of Object.entries(options)) {
@@ -195,17 +193,22 @@ function wrong(name: string, { what }: Kind, value: unknown): DuolaneError {
   return new DuolaneError('invalid', `${name} must be ${what}, got ${describeValue(value)}`);
 }
 
+/** The letters of a name without case and plural, so that `allowed_tool` matches `allowedTools`. */
 const letters = (name: string): string => name.toLowerCase().replace(/[^a-z]|s$/g, '');
 
 function checkSpelling(name: string): void {
   const meant = Object.keys(KINDS).find((each) => letters(each) === letters(name));
   if (meant !== undefined)
-    throw new DuolaneError('invalid', `there is no option ${name}; ${meant} is meant`);
+    throw new DuolaneError('invalid', `unknown option "${name}"; did you mean "${meant}"?`);
 }
 
-/** zod hangs a hidden `~standard` on the JSON Schema that it makes, too; only schemas of a library show theirs. */
+/**
+ * Whether a value is plain JSON Schema and not a schema object of a library, which would be sent to the
+ * CLI as garbage. zod also adds a `~standard` to the JSON Schema that it creates, but hides it; a schema
+ * object lists it among its keys.
+ */
 function isJsonSchema(value: unknown): boolean {
   if (!isObject(value)) return false;
-  const plain = [Object.prototype, null].includes(Object.getPrototypeOf(value));
-  return plain && !Object.keys(value).includes('~standard');
+  const isLiteral = [Object.prototype, null].includes(Object.getPrototypeOf(value));
+  return isLiteral && !Object.keys(value).includes('~standard');
 }

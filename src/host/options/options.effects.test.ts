@@ -24,7 +24,7 @@ const yes = (): never => {
 const url = 'http://127.0.0.1:9/mcp';
 const ID = '00000000-0000-4000-8000-000000000000';
 
-/** In force through the CLI: it is told so, in the form of the official SDK. */
+/** Options that take effect in the CLI: each must reach it in the form of the official SDK. */
 const TOLD: Partial<Record<keyof QueryOptions, Effect>> = {
   additionalDirectories: flag(['/a', '/b'], '--add-dir=/a', '--add-dir=/b'),
   agent: flag('x', '--agent=x'),
@@ -148,7 +148,7 @@ test.each(Object.entries(OURS))('the test of %s is in %s', (name, file) => {
   expect(source).toMatch(new RegExp(`\\b${name}\\b`));
 });
 
-test('onUserDialog answers what the CLI wants a person to decide', async () => {
+test('onUserDialog answers request_user_dialog', async () => {
   const asked: JsonObject[] = [];
   const onUserDialog = (request: JsonObject): JsonObject => {
     asked.push(request);
@@ -165,7 +165,7 @@ test('onUserDialog answers what the CLI wants a person to decide', async () => {
   expect(asked).toMatchObject([{ dialog_kind: 'color' }]);
 });
 
-test('loadTimeoutMs limits how long a store may take to give a session back', async () => {
+test('loadTimeoutMs limits how long a store may take to load a session', async () => {
   const load = (): Promise<never> => new Promise(() => {});
   const sessionStore = { append: yes, load };
   const opened = openSession({ sessionStore, resume: ID, loadTimeoutMs: 5 });
@@ -189,7 +189,7 @@ test('maxLineBytes limits a line of the CLI, also one that is a message', async 
   expect(seen.map(({ subtype, type }) => subtype ?? type)).toEqual(['noise', 'success']);
 });
 
-test('stall tells of a CLI that is silent, and ends it', async () => {
+test('stall reports a silent CLI and ends it', async () => {
   const { cli, session } = await playedSession({ stall: { afterMs: 20, failMs: 20 } });
   await using _ = session;
   await cli.initialize();
@@ -202,7 +202,7 @@ test('stall tells of a CLI that is silent, and ends it', async () => {
   expect(seen).toContain('stalled');
 });
 
-test('diskBytes limits what waits on disk for a reader that does not read', async () => {
+test('diskBytes limits the disk space of unread messages', async () => {
   const { cli, session } = await playedSession({ memoryBytes: 1000, diskBytes: 50_000 });
   await using _ = session;
   await cli.initialize();
@@ -232,7 +232,7 @@ async function started(
   return { launch, initialize: request };
 }
 
-describe('a CLI is told of', () => {
+describe('the CLI gets', () => {
   test.each(Object.entries(TOLD))('%s', async (name, effect) => {
     const options = { ...effect.with, [name]: effect.value };
     if (name === 'sessionStore') options['sessionStore'] = { append: yes, load: yes };
@@ -244,7 +244,7 @@ describe('a CLI is told of', () => {
   });
 });
 
-test("skills: 'all' allows the tool, and declares no list, which a CLI would refuse", async () => {
+test("skills: 'all' allows the Skill tool and declares no list, which a CLI would reject", async () => {
   const { launch, initialize } = await started({ skills: 'all' });
   expect(launch.args).toContain('--allowedTools=Skill');
   expect(initialize).not.toHaveProperty('skills');

@@ -17,7 +17,7 @@ const flags = (options: SessionOptions): readonly string[] =>
 const none = { hooks: undefined, sdkServers: [], manifests: {} };
 
 describe('flags', () => {
-  verifies(['S3', 'S4'], 'are always those of stream-json, and there is none for a prompt', () => {
+  verifies(['S3', 'S4'], 'always select stream-json and never contain the prompt', () => {
     expect(flagsOf({}, { processServers: {} })).toEqual([
       '--output-format',
       'stream-json',
@@ -27,7 +27,7 @@ describe('flags', () => {
     ]);
   });
 
-  test('of the common options, in the order of the official SDK', () => {
+  test('of the common options have the order of the official SDK', () => {
     expect(
       flags({
         thinking: { type: 'enabled', budgetTokens: 2048 },
@@ -180,7 +180,7 @@ describe('initialize', () => {
     });
   });
 
-  verifies('S44', 'has a system prompt as today, from a text, texts, or the preset', () => {
+  verifies('S44', 'sends the system prompt from a string, strings, or the preset', () => {
     const fields = (options: object): unknown => initializeFields(validateOptions(options), none);
     expect(fields({})).toEqual({ systemPrompt: [''] });
     expect(fields({ systemPrompt: 'x' })).toEqual({ systemPrompt: ['x'] });
@@ -191,14 +191,14 @@ describe('initialize', () => {
     expect(fields({ system_prompt: 'older name' })).toEqual({ systemPrompt: ['older name'] });
   });
 
-  test('takes servers under their older name, too', () => {
+  test('accepts servers under their older name', () => {
     const options = validateOptions({ mcp_servers: { x: { command: 'c' } } } as SessionOptions);
     expect(parseMcpServers(options).process).toEqual({ x: { command: 'c' } });
   });
 });
 
 describe('environment', () => {
-  verifies('S88', 'asks for session states, and tells CLIs of old not to give up on tools', () => {
+  verifies('S88', 'requests session states and raises the tool timeout of older CLIs', () => {
     expect(environmentOf({ env: { PATH: '/bin' }, enableFileCheckpointing: true })).toEqual({
       PATH: '/bin',
       CLAUDE_CODE_ENTRYPOINT: 'sdk-ts',
@@ -213,7 +213,7 @@ describe('environment', () => {
     expect(environmentOf({ env: said })).toMatchObject(said);
   });
 
-  test('is ours by default, replaced by env, and merged or cut down by inheritEnv', () => {
+  test('is inherited by default, replaced by env, and merged or filtered by inheritEnv', () => {
     process.env['DUOLANE_TEST_A'] = 'a';
     process.env['NODE_OPTIONS'] ??= '';
     process.env['DEBUG'] = 'x';
@@ -283,7 +283,7 @@ describe('executable', () => {
   });
 });
 
-test('JSON Schema that zod has made is JSON Schema', () => {
+test('outputFormat accepts JSON Schema that zod generated', () => {
   const schema = z.toJSONSchema(z.object({ n: z.number() }));
   const outputFormat = { type: 'json_schema', schema } as const;
   expect(validateOptions({ outputFormat }).outputFormat).toBe(outputFormat);

@@ -9,7 +9,7 @@ import type { CanUseTool, PermissionMode } from '../sdk-types/permission-types.t
 import type { SpawnClaudeCodeProcess } from '../launch/custom-process.ts';
 import type { SessionStore } from '../transcripts/session-store.ts';
 
-/** A server that the CLI starts. */
+/** An MCP server that the CLI starts as a child process. */
 export interface McpStdioServerConfig {
   type?: 'stdio';
   command: string;
@@ -23,25 +23,26 @@ interface RemoteServerConfig<Type> {
   headers?: Readonly<Record<string, string>>;
 }
 
-/** Servers that the CLI dials. */
+/** MCP servers that the CLI connects to. */
 export type McpHttpServerConfig = RemoteServerConfig<'http'>;
 export type McpSSEServerConfig = RemoteServerConfig<'sse'>;
 
-/** A server that the CLI starts or dials itself. */
+/** An MCP server that the CLI starts or connects to itself. */
 export type ProcessServerConfig = McpStdioServerConfig | McpHttpServerConfig | McpSSEServerConfig;
 
-/** A server in this process: our registry, any ToolSource, or a server object of the MCP SDK. */
+/** A server in this process: a registry, any ToolSource, or a server object of the MCP SDK. */
 export interface SdkServerConfig {
   readonly type: 'sdk';
   readonly name: string;
   readonly instance: object;
-  /** Milliseconds that the CLI waits for a call; without it there is no limit. */
+  /** How many milliseconds the CLI waits for a call; without it there is no limit. */
   readonly timeout?: number;
 }
 
-/** `SdkServerConfig` under the name of the official SDK. */
+/** A server in this process, under the name of the official SDK. */
 export type McpSdkServerConfigWithInstance = SdkServerConfig;
 
+/** A value of `mcpServers`: a server of the CLI, a server in this process, or a bare ToolSource. */
 export type McpServerConfig = ProcessServerConfig | SdkServerConfig | ToolSource;
 
 export type SystemPrompt =
@@ -65,9 +66,9 @@ export type SandboxSettings = JsonObject & { enabled?: boolean };
 
 export type OutputFormat = { type: 'json_schema'; schema: JsonObject };
 
-/** A helper that the model can give work to. */
+/** A subagent that the model can delegate work to. */
 export type AgentDefinition = {
-  /** When it is to be used, for the model. */
+  /** Says when to use the subagent; the model reads it. */
   description: string;
   prompt: string;
   tools?: string[];
@@ -82,8 +83,8 @@ export type AgentDefinition = {
 };
 
 /**
- * The options of the official SDK under their names, for everything that the CLI does itself; they
- * become flags, environment or fields of `initialize`.
+ * The options of the official SDK, under their names, for everything that the CLI does itself. The host
+ * passes them on as flags, environment variables or fields of `initialize`.
  */
 export interface AgentOptions {
   readonly model?: string;
@@ -99,7 +100,7 @@ export interface AgentOptions {
   readonly planModeInstructions?: string;
   readonly allowedTools?: readonly string[];
   readonly disallowedTools?: readonly string[];
-  /** The built-in tools: a list of names, `[]` for none, or the preset. */
+  /** The built-in tools: a list of names, `[]` to have no built-in tools, or the preset. */
   readonly tools?: readonly string[] | { readonly type: 'preset'; readonly preset: 'claude_code' };
   readonly toolAliases?: Readonly<Record<string, string>>;
   readonly strictMcpConfig?: boolean;
@@ -136,36 +137,38 @@ export interface AgentOptions {
   readonly supportedDialogKinds?: readonly string[];
   readonly debug?: boolean;
   readonly debugFile?: string;
-  /** Any further flag: `--key value`, or `--key` for null. */
+  /** Further flags by name without dashes: `--key value`, or a bare `--key` for null. */
   readonly extraArgs?: Readonly<Record<string, string | null>>;
 }
 
-/** Which program runs, and where. */
+/** Options that decide which program runs, and where. */
 export interface LaunchOptions {
   readonly cwd?: string;
   /**
-   * The environment of the CLI. As in the official SDK it replaces ours; without it the CLI gets
-   * all of ours. See `inheritEnv`.
+   * The environment of the CLI. As in the official SDK it replaces the environment of this process;
+   * without it the CLI inherits everything. See `inheritEnv`.
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** With `env`: true adds it to our environment, a list to these variables of ours. */
+  /** With `env`: true adds `env` to all variables of this process, a list adds it to these variables only. */
   readonly inheritEnv?: boolean | readonly string[];
-  /** The CLI; without it our own `duolane-agent`. `officialCli()` finds the vendor's. */
+  /** The path of the CLI; `duolane-agent` by default. `officialCli()` finds the vendor's CLI. */
   readonly pathToClaudeCodeExecutable?: string;
-  /** What runs a CLI that is a script; this Node by default. */
+  /** The runtime for a CLI that is a script; the current Node.js by default. */
   readonly executable?: 'node' | 'bun' | 'deno';
   readonly executableArgs?: readonly string[];
-  /** Another way to start it: in memory, in a container, far away. */
+  /** Starts the CLI in another way: in memory, in a container, on another machine. */
   readonly transport?: (launch: Launch) => Transport;
-  /** As `transport`, under the name and in the shape of the official SDK. */
+  /** The same purpose as `transport`, with the name and types of the official SDK. */
   readonly spawnClaudeCodeProcess?: SpawnClaudeCodeProcess;
+  /** Gets what the CLI writes to stderr. If it throws, the error is logged and it is not called again. */
   readonly stderr?: (text: string) => void;
-  /** After the end of input, before SIGTERM; and after SIGTERM, before SIGKILL. */
+  /** How long the CLI may run after the end of its input, before SIGTERM. */
   readonly graceMs?: number;
+  /** How long the CLI may run after SIGTERM, before SIGKILL. */
   readonly killMs?: number;
 }
 
-/** What is to be started, worked out from the options. */
+/** The process to start, computed from the options. */
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
@@ -173,65 +176,81 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The callbacks that the CLI reaches through the control lane. */
+/** The callbacks that the CLI calls over the control lane. */
 export interface CallbackOptions {
   readonly mcpServers?: Readonly<Record<string, McpServerConfig>>;
   readonly canUseTool?: CanUseTool;
   readonly hooks?: HookOptions;
   readonly onElicitation?: OnElicitation;
+  /** Answers `request_user_dialog`. Without it the request stays unanswered, as in the official SDK. */
   readonly onUserDialog?: (
     request: JsonObject,
     options: { readonly signal: AbortSignal },
   ) => Promise<JsonObject> | JsonObject;
-  /** Gets `input` of a tool, can_use_tool and elicitation, unless their own callback is set; their request stays open. */
+  /**
+   * Answers questions to a person: input of a tool, `can_use_tool` and elicitation, unless `canUseTool`
+   * or `onElicitation` is set. The CLI's request stays open until the answer comes.
+   */
   readonly ask?: Ask;
-  /** Whether the answer to `ask` may change the input that it approves; true. With false such an answer is a deny. */
+  /**
+   * Whether an answer to `ask` may change the input that it approves; true by default. With false, an
+   * answer that changes the input denies the tool.
+   */
   readonly approvalEdits?: boolean;
 }
 
-/** How long silence may last. Nothing counts while a handler runs or a person decides. */
+/** How long the CLI may stay silent. Time does not count while a handler runs or a person decides. */
 export interface StallOptions {
-  /** Without any frame, though something is awaited: a `stalled` message and an interrupt. */
+  /** Time without a frame, while work is open, until a `stalled` message and an interrupt. */
   readonly afterMs: number;
-  /** From there to the failure of the session. */
+  /** Further time until the session fails with `timeout`. */
   readonly failMs?: number;
 }
 
-/** How a session behaves on our side of the pipe. */
+/** Options of the host itself, which the CLI does not see. */
 export interface HostOptions {
-  /** What `frames()` holds; with `message`, the default, the control lane costs nothing. */
+  /** The lanes that `frames()` yields; `message` by default, which avoids the cost of the control lane. */
   readonly lanes?: 'message' | 'both';
-  /** A sync tap, both lanes and directions, as a line is parsed or written; must be quick. */
+  /** Called synchronously with each frame of both lanes and directions; it must return quickly. */
   readonly onFrame?: (frame: Frame) => void;
-  /** A file that gets every frame as a line, secrets redacted: docs/reference/trace-format.md. */
+  /** A file that gets every frame as a line, secrets redacted; see docs/reference/trace-format.md. */
   readonly trace?: string;
   readonly logger?: Logger;
-  /** Closes stdin right after the input, whatever still runs. Refused with tools, hooks or callbacks. */
+  /**
+   * Closes stdin right after the input, whatever still runs. `invalid` with tools, hooks or callbacks,
+   * whose responses need stdin.
+   */
   readonly oneshot?: boolean;
   readonly stall?: StallOptions | false;
-  /** How long an interrupt may stay unacknowledged, then without effect, before the CLI is ended. */
+  /**
+   * How long the CLI may take to acknowledge an interrupt, and then to end its turn, before it is ended
+   * and the session fails with `timeout`.
+   */
   readonly interruptMs?: number;
-  /** How long `ready()` waits. */
+  /** How long `ready()` waits for the servers. */
   readonly readyMs?: number;
-  /** How long an idle CLI may take to leave after the end of its input. */
+  /** How long an idle CLI may take to exit after the end of its input. */
   readonly exitMs?: number;
-  /** For CLIs of old that gave up on tools after a minute. */
+  /** The tool timeout of older CLIs, which gave up on tools after a minute; one day by default. */
   readonly streamCloseTimeoutMs?: number;
-  /** Memory for messages that nobody has read yet, 512 KiB by default; what is beyond waits on disk. */
+  /** Memory for unread messages, 512 KiB by default. Messages beyond it are queued on disk. */
   readonly memoryBytes?: number;
+  /** Disk space for unread messages. */
   readonly diskBytes?: number;
+  /** The longest line of the CLI that is parsed; a longer one is reported as `noise`. */
   readonly maxLineBytes?: number;
+  /** Gets a copy of the transcript, and is where `resume` loads a session from. */
   readonly sessionStore?: SessionStore;
-  /** Taken for the sake of programs that have it: entries go to the store as they come, always. */
+  /** Accepted for programs that set it, without effect: entries always go to the store immediately. */
   readonly sessionStoreFlush?: string;
-  /** How long a store may take to give back a session that is resumed. */
+  /** How long the store may take to load the session that `resume` names. */
   readonly loadTimeoutMs?: number;
 }
 
-/** What `openSession` takes: the official options, and ours. */
+/** The options of `openSession`: those of the official SDK, and those of the host. */
 export interface SessionOptions extends AgentOptions, LaunchOptions, CallbackOptions, HostOptions {}
 
-/** What `query` takes. */
+/** The options of `query`. */
 export interface QueryOptions extends SessionOptions {
   readonly abortController?: AbortController;
 }
@@ -240,5 +259,5 @@ type Writable<T> = T extends (...args: never[]) => unknown
   ? T
   : { -readonly [Key in keyof T]: T[Key] };
 
-/** `QueryOptions` for programs that put them together step by step, as the official SDK lets them. */
+/** `QueryOptions` with writable members, for programs that assign them one by one. */
 export type Options = { -readonly [Key in keyof QueryOptions]: Writable<QueryOptions[Key]> };

@@ -14,17 +14,17 @@ cyclic['self'] = cyclic;
 
 /** Options that cannot be meant, and what is said about them. */
 const WRONG: readonly (readonly [options: JsonObject, message: RegExp])[] = [
-  [{ cwd: 7 }, /^cwd must be a text, got 7$/],
-  [{ model: 5 }, /^model must be a text/],
-  [{ resume: null }, /^resume must be a text, got null$/],
-  [{ allowedTools: 'Bash' }, /^allowedTools must be a list of texts, .* got "Bash"$/],
-  [{ disallowedTools: [/Bash/] }, /^disallowedTools must be a list of texts/],
-  [{ additionalDirectories: '/tmp' }, /^additionalDirectories must be a list/],
-  [{ tools: 'Bash' }, /^tools must be a list of names, \[\] for none/],
-  [{ systemPrompt: 5 }, /^systemPrompt must be a text/],
-  [{ systemPrompt: { type: 'presett' } }, /^systemPrompt must be a text.* got an object$/],
-  [{ maxTurns: 1.5 }, /^maxTurns must be a whole number of at least 1, got 1.5$/],
-  [{ maxTurns: '5' }, /^maxTurns must be a whole number/],
+  [{ cwd: 7 }, /^cwd must be a string, got 7$/],
+  [{ model: 5 }, /^model must be a string/],
+  [{ resume: null }, /^resume must be a string, got null$/],
+  [{ allowedTools: 'Bash' }, /^allowedTools must be an array of strings, .* got "Bash"$/],
+  [{ disallowedTools: [/Bash/] }, /^disallowedTools must be an array of strings/],
+  [{ additionalDirectories: '/tmp' }, /^additionalDirectories must be an array/],
+  [{ tools: 'Bash' }, /^tools must be an array of names, \[\] for no tools/],
+  [{ systemPrompt: 5 }, /^systemPrompt must be a string/],
+  [{ systemPrompt: { type: 'presett' } }, /^systemPrompt must be a string.* got an object$/],
+  [{ maxTurns: 1.5 }, /^maxTurns must be an integer of at least 1, got 1.5$/],
+  [{ maxTurns: '5' }, /^maxTurns must be an integer/],
   [{ maxTurns: Number.NaN }, /^maxTurns must be .* got NaN$/],
   [
     { graceMs: Infinity },
@@ -36,37 +36,40 @@ const WRONG: readonly (readonly [options: JsonObject, message: RegExp])[] = [
   [{ thinking: 'high' }, /^thinking must be \{ type/],
   [{ effort: 'ultra' }, /^effort must be low, medium/],
   [{ outputFormat: { type: 'json_schema' } }, /^outputFormat must be/],
-  [{ outputFormat: { type: 'json_schema', schema: z.object({}) } }, /take z\.toJSONSchema\(\)/],
-  [{ hooks: { PreToolUse: async () => ({}) } }, /^hooks must be an object of events, each a list/],
+  [{ outputFormat: { type: 'json_schema', schema: z.object({}) } }, /with z\.toJSONSchema\(\)/],
+  [
+    { hooks: { PreToolUse: async () => ({}) } },
+    /^hooks must be an object of events, each an array/,
+  ],
   [{ hooks: { PreToolUse: [async () => ({})] } }, /^hooks must be/],
   [{ hooks: { PreToolUse: [{ hooks: ['x'] }] } }, /^hooks must be/],
-  [{ hooks: { PreToolUsed: [] } }, /there is no hook event PreToolUsed/],
+  [{ hooks: { PreToolUsed: [] } }, /unknown hook event "PreToolUsed"/],
   [{ canUseTool: true }, /^canUseTool must be a function, got true$/],
   [{ stderr: 'inherit' }, /^stderr must be a function/],
   [{ abortController: AbortSignal.abort() }, /^abortController must be an AbortController/],
   [{ sessionStore: {} }, /^sessionStore must be an object with append and load/],
-  [{ mcpServers: [] }, /^mcpServers must be an object of servers by name, got a list$/],
+  [{ mcpServers: [] }, /^mcpServers must be an object of servers by name, got an array$/],
   [{ mcpServers: { a: { type: 'pigeon', url: 'http://h' } } }, /^mcpServers\.a\.type must be/],
-  [{ mcpServers: { a: { type: 'http', url: 'no url' } } }, /^mcpServers\.a\.url is no URL/],
-  [{ plugins: ['/x'] }, /^plugins must be a list of/],
-  [{ extraArgs: { a: 5 } }, /^extraArgs must be an object of texts/],
+  [{ mcpServers: { a: { type: 'http', url: 'no url' } } }, /^mcpServers\.a\.url must be a URL/],
+  [{ plugins: ['/x'] }, /^plugins must be an array of/],
+  [{ extraArgs: { a: 5 } }, /^extraArgs must be an object of strings/],
   [{ extraArgs: { '--a': 'b' } }, /by names without dashes/],
   [{ agents: { a: 'b' } }, /^agents must be an object of agents by name/],
-  [{ agents: { a: { description: 5n } } }, /^agents has no JSON form/],
-  [{ settings: cyclic }, /^settings are no JSON/],
-  [{ settings: '{"half', sandbox: {} }, /^settings are no JSON/],
-  [{ settings: '/a/file.json', sandbox: {} }, /give the settings as an object/],
+  [{ agents: { a: { description: 5n } } }, /^agents must have a JSON form/],
+  [{ settings: cyclic }, /^settings must be JSON/],
+  [{ settings: '{"half', sandbox: {} }, /^settings must be JSON/],
+  [{ settings: '/a/file.json', sandbox: {} }, /pass the settings as an object/],
   [{ pathToClaudeCodeExecutable: '' }, /^pathToClaudeCodeExecutable must be the path of a CLI/],
-  [{ model: 'm', fallbackModel: 'm' }, /^fallbackModel is the model itself, m/],
-  [{ resume: 'a', continue: true }, /give one of them/],
-  [{ maxTurn: 5 }, /^there is no option maxTurn; maxTurns is meant$/],
-  [{ allowed_tools: [] }, /^there is no option allowed_tools; allowedTools is meant$/],
+  [{ model: 'm', fallbackModel: 'm' }, /^fallbackModel is the same as model, "m"/],
+  [{ resume: 'a', continue: true }, /set only one of them/],
+  [{ maxTurn: 5 }, /^unknown option "maxTurn"; did you mean "maxTurns"\?$/],
+  [{ allowed_tools: [] }, /^unknown option "allowed_tools"; did you mean "allowedTools"\?$/],
 ];
 
-describe('an option that cannot be meant', () => {
+describe('an invalid option', () => {
   test.each(
     WRONG.map(([options, message]) => [Object.keys(options).join(' and '), options, message]),
-  )('is refused before anything is started: %s %#', async (_, options, message) => {
+  )('is rejected before a process is started: %s %#', async (_, options, message) => {
     const transport = (): never => {
       throw new Error('it was started');
     };
@@ -77,12 +80,12 @@ describe('an option that cannot be meant', () => {
     });
   });
 
-  test('is told of, whatever is not there at all', async () => {
+  test('options that are null are rejected', async () => {
     const options = null as unknown as QueryOptions;
     await expect(query({ prompt: 'x', options }).next()).rejects.toMatchObject({ code: 'invalid' });
   });
 
-  test('is no option of ours, and does nothing', async () => {
+  test('an unknown member that resembles no option is ignored', async () => {
     const own: JsonObject = { ownNotes: 'x' };
     const { cli, session } = await playedSession(own);
     await cli.initialize();
@@ -91,16 +94,16 @@ describe('an option that cannot be meant', () => {
   });
 });
 
-describe('a prompt that is none', () => {
+describe('an invalid prompt', () => {
   test.each([[undefined], [null], [5], [{ a: 1 }], [[{ type: 'user' }]]])(
-    'is refused at once: %o',
+    'throws before a process is started: %o',
     (prompt) => {
       const given = prompt as unknown as QueryInput['prompt'];
       expect(() => query({ prompt: given })).toThrow(
         expect.objectContaining({
           code: 'invalid',
           message: expect.stringContaining(
-            'a text or an async iterable of user messages',
+            'a string or an async iterable of user messages',
           ) as string,
         }),
       );
@@ -111,24 +114,21 @@ describe('a prompt that is none', () => {
     [null],
     [{ type: 'user' }],
     [{ type: 'user', message: { role: 'assistant', content: 'x' } }],
-  ])(
-    'ends the run with an error that shows the shape, and no process leaves over it: %o',
-    async (message) => {
-      const cli = new FakeCli();
-      void cli.ended.then(() => cli.peer.exit());
-      async function* prompt(): AsyncGenerator<never, void, undefined> {
-        yield message as never;
-      }
-      const run = query({ prompt: prompt(), options: { transport: () => cli.transport } });
-      await expect(collect(run)).rejects.toMatchObject({
-        code: 'invalid',
-        message: expect.stringContaining("{ type: 'user', message: { role: 'user'") as string,
-      });
-    },
-  );
+  ])('in a stream ends the run with an error that shows the expected form: %o', async (message) => {
+    const cli = new FakeCli();
+    void cli.ended.then(() => cli.peer.exit());
+    async function* prompt(): AsyncGenerator<never, void, undefined> {
+      yield message as never;
+    }
+    const run = query({ prompt: prompt(), options: { transport: () => cli.transport } });
+    await expect(collect(run)).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringContaining("{ type: 'user', message: { role: 'user'") as string,
+    });
+  });
 });
 
-test('a stderr callback that throws is told once, and the program goes on', async () => {
+test('a stderr callback that throws is logged once and does not end the program', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'duolane-stderr-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const cli = join(folder, 'cli.mjs');
@@ -148,13 +148,13 @@ test('a stderr callback that throws is told once, and the program goes on', asyn
   expect(lines.filter(({ message }) => message.includes('stderr callback'))).toHaveLength(1);
 });
 
-test('a process that cannot be asked for is told of, and leaves nothing waiting', async () => {
+test('a process with an invalid cwd reports a start error', async () => {
   const cwd = 7 as unknown as string;
   const { exited } = spawnProcess({ command: 'node', args: [], env: {}, cwd });
   expect(await exited).toMatchObject({ code: null, startError: { code: 'invalid' } });
 });
 
-test('a process of the app that has no pipes is refused', async () => {
+test('a custom process without pipes is rejected', async () => {
   const options = { spawnClaudeCodeProcess: (() => undefined) as never };
   await expect(query({ prompt: 'x', options }).next()).rejects.toMatchObject({
     code: 'invalid',
@@ -171,7 +171,7 @@ describe('a CLI that refuses initialize', () => {
     });
   };
 
-  test('must not work without the hooks that it was given', async () => {
+  test('ends the session if hooks were registered', async () => {
     const { logger } = keptLogger();
     const hooks = { PreToolUse: [{ hooks: [async () => ({})] }] };
     const { cli, session } = await playedSession({ logger, hooks });
@@ -181,7 +181,7 @@ describe('a CLI that refuses initialize', () => {
     });
   });
 
-  test('may do so with none, and it is told', async () => {
+  test('is logged if no hooks were registered, and the session continues', async () => {
     const { logger, lines } = keptLogger();
     const { cli, session } = await playedSession({ logger });
     await session.send('x');

@@ -361,7 +361,7 @@ describe('query', () => {
     const options = { transport: () => mute.transport };
     await expect(startup({ options, initializeTimeoutMs: 20 })).rejects.toMatchObject({
       code: 'timeout',
-      message: expect.stringContaining('did not answer initialize') as string,
+      message: expect.stringContaining('did not respond to initialize') as string,
     });
     await mute.ended;
     const aborted = new FakeCli();

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
+import { asString, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type Controls, controlsOf } from './controls.ts';
@@ -12,7 +12,7 @@ import { userFrame } from '../frames/host-messages.ts';
 import { startSession } from '../session/open-session.ts';
 import type { McpServerConfig, QueryOptions } from '../options/options.ts';
 import type { AgentSession } from '../session/agent-session.ts';
-import { stringOrEmpty, describeValue } from '../options/describe-value.ts';
+import { describeValue } from '../options/describe-value.ts';
 import type { InterruptReceipt, Session } from '../types.ts';
 import type { FrameIterator } from '../frames/frame-iterator.ts';
 
@@ -79,7 +79,7 @@ export function checkPrompt(prompt: unknown): void {
   const fix = Array.isArray(prompt) ? '; yield its messages from an async generator' : '';
   throw new DuolaneError(
     'invalid',
-    `prompt must be a text or an async iterable of user messages, got ${describeValue(prompt)}${fix}`,
+    `prompt must be a string or an async iterable of user messages, got ${describeValue(prompt)}${fix}`,
   );
 }
 
@@ -324,7 +324,7 @@ class QueryRun implements RunMembers {
 
 function errorResult(result: JsonObject): DuolaneError {
   const { errors, result: text } = result;
-  const said = Array.isArray(errors) ? errors.join('; ') : stringOrEmpty(text);
+  const said = Array.isArray(errors) ? errors.join('; ') : asString(text);
   return new DuolaneError('server', `the agent returned an error result: ${said}`, {
     cause: result,
   });

@@ -1,11 +1,11 @@
 import type { EffortLevel } from '../options/options.ts';
 
-// What a CLI says about itself. It may say more than is told here.
+// What a CLI reports about itself. A CLI may send more members than these types list.
 
 export type SlashCommand = { name: string; description: string; argumentHint: string };
 
 export type ModelInfo = {
-  /** What `setModel` takes. */
+  /** The name to pass to `setModel`. */
   value: string;
   displayName: string;
   description: string;
@@ -25,7 +25,7 @@ export type AccountInfo = {
   apiProvider?: string;
 };
 
-/** What `initialize` answers; an older CLI leaves things out. */
+/** The response to `initialize`. An older CLI leaves members out. */
 export type SDKControlInitializeResponse = {
   commands: SlashCommand[];
   agents: AgentInfo[];
@@ -50,7 +50,7 @@ export type McpServerStatus = {
   }[];
 };
 
-/** Names of servers, and by name what was wrong with one. */
+/** Names of the servers that were added and removed, and the error of each server that failed. */
 export type McpSetServersResult = {
   added: string[];
   removed: string[];

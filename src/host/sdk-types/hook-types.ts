@@ -1,6 +1,6 @@
 import type { PermissionUpdate } from './permission-types.ts';
 
-/** The events that a hook can listen to. Which of them fire is the CLI's matter. */
+/** The events that a hook can listen to. The CLI decides which of them it fires. */
 export const HOOK_EVENTS = [
   'PreToolUse',
   'PostToolUse',
@@ -39,14 +39,14 @@ export const HOOK_EVENTS = [
 
 export type HookEvent = (typeof HOOK_EVENTS)[number];
 
-/** What the CLI tells every hook. */
+/** The fields that every hook gets from the CLI. */
 export type BaseHookInput = {
   session_id: string;
   transcript_path: string;
   cwd: string;
   prompt_id?: string;
   permission_mode?: string;
-  /** In a subagent. */
+  /** Set if the event comes from a subagent. */
   agent_id?: string;
   agent_type?: string;
 };
@@ -64,7 +64,7 @@ export type PostToolUseFailureHookInput = Input<
   'PostToolUseFailure',
   ToolInput & { error: string; is_interrupt?: boolean; duration_ms?: number }
 >;
-/** After all tools of one answer. */
+/** Fired after all tool calls of one model message. */
 export type PostToolBatchHookInput = Input<
   'PostToolBatch',
   { tool_calls: (ToolInput & { tool_response?: unknown })[] }
@@ -161,7 +161,7 @@ type Described =
 
 type OtherEvent = Exclude<HookEvent, Described['hook_event_name']>;
 
-/** What the CLI tells a hook; the fields of the event are beside the common ones. */
+/** The input of a hook: the common fields and those of its event. */
 export type HookInput = Described | Input<OtherEvent, { readonly [field: string]: unknown }>;
 
 /** Why a session ended. */
@@ -186,9 +186,9 @@ export type PreToolUseHookSpecificOutput = {
 export type PostToolUseHookSpecificOutput = {
   hookEventName: 'PostToolUse';
   additionalContext?: string;
-  /** What the model sees instead. */
+  /** The output that the model sees instead of the tool's own. */
   updatedToolOutput?: unknown;
-  /** The same, under the name that only tools of MCP servers had. */
+  /** The same as `updatedToolOutput`, under the older name that only tools of MCP servers had. */
   updatedMCPToolOutput?: unknown;
 };
 
@@ -228,10 +228,10 @@ type OtherOutput = {
   [field: string]: unknown;
 };
 
-/** Lets the CLI go on at once. */
+/** The CLI continues immediately and does not wait for the hook's work. */
 export type AsyncHookJSONOutput = { async: true; asyncTimeout?: number };
 
-/** `{}` is no opinion. */
+/** The result of a hook. `{}` changes nothing. */
 export type SyncHookJSONOutput = {
   continue?: boolean;
   suppressOutput?: boolean;
@@ -244,7 +244,10 @@ export type SyncHookJSONOutput = {
 
 export type HookJSONOutput = AsyncHookJSONOutput | SyncHookJSONOutput;
 
-/** `signal` aborts when the CLI no longer waits: its `timeout` passed, or the turn was interrupted. */
+/**
+ * A function that the CLI calls for an event. `signal` aborts when the CLI no longer waits for it: its
+ * `timeout` passed, or the turn was interrupted.
+ */
 export type HookCallback = (
   input: HookInput,
   toolUseID: string | undefined,
@@ -252,12 +255,15 @@ export type HookCallback = (
 ) => Promise<HookJSONOutput> | HookJSONOutput;
 
 export interface HookCallbackMatcher {
-  /** Names of tools, as the CLI matches them. */
+  /** A pattern of tool names; the CLI does the matching. Without it the hook gets every call. */
   matcher?: string;
   hooks: readonly HookCallback[];
-  /** Seconds. */
+  /** How many seconds the CLI waits for the hooks. */
   timeout?: number;
-  /** What a hook that throws or gives a bad answer does to the action; `block` needs a CLI that can. */
+  /**
+   * What happens to the action when a hook throws or returns an invalid result. With `block` the session
+   * fails to open on a CLI that does not support it, because the action would then run unchecked.
+   */
   onFailure?: 'block' | 'continue';
 }
 

@@ -8,12 +8,13 @@ import type {
 import type { HookEvent } from './hook-types.ts';
 import type { PermissionMode } from './permission-types.ts';
 
-// Types and not interfaces, so that a message is also a JsonObject: it may have members that are not told here.
+// Types and not interfaces, so that a message is also a JsonObject: it may have members that are not
+// listed here.
 
-/** What every message of the conversation carries. */
+/** The fields of every message. */
 type Common = { uuid: UUID; session_id: string };
 
-/** A user message, from the app or from the CLI (then mostly results of tools). */
+/** A user message. The app sends prompts; the CLI sends tool results in the same form. */
 export type SDKUserMessage = {
   type: 'user';
   message: MessageParam;
@@ -23,19 +24,19 @@ export type SDKUserMessage = {
   priority?: 'now' | 'next' | 'later';
   shouldQuery?: boolean;
   isSynthetic?: boolean;
-  /** What a tool gave back, as the tool returned it, on messages from the CLI. */
+  /** The tool's own return value, on messages from the CLI. */
   tool_use_result?: unknown;
   timestamp?: string;
   origin?: unknown;
 };
 
-/** What a prompt may be made of: a user message needs no more than its `message`. */
+/** A message of a prompt: a user message of which only `message` is required. */
 export type UserInput = Omit<SDKUserMessage, 'parent_tool_use_id' | 'uuid'> & {
   parent_tool_use_id?: string | null;
   uuid?: string;
 };
 
-/** A user message that the CLI repeats: with `--replay-user-messages`, and after local commands. */
+/** A user message that the CLI echoes: with `--replay-user-messages`, and after local commands. */
 export type SDKUserMessageReplay = SDKUserMessage & Common & { isReplay: true };
 
 export type SDKAssistantMessageError =
@@ -49,7 +50,7 @@ export type SDKAssistantMessageError =
   | 'max_output_tokens'
   | 'unknown';
 
-/** One finished content block of an answer; several share `message.id`. */
+/** One finished content block of a model message. Blocks of the same message share `message.id`. */
 export type SDKAssistantMessage = Common & {
   type: 'assistant';
   message: ModelMessage;
@@ -74,7 +75,7 @@ export type SDKPermissionDenial = {
   tool_input: Record<string, unknown>;
 };
 
-/** What one model cost in a session. */
+/** Tokens and cost of one model in a session. */
 export type ModelUsage = {
   inputTokens: number;
   outputTokens: number;
@@ -100,7 +101,7 @@ type ResultCommon = Common & {
   terminal_reason?: string;
 };
 
-/** `is_error: true` is a failure all the same: an API error. */
+/** A result with a text. With `is_error: true` the turn failed although the subtype is `success`: an API error. */
 export type SDKResultSuccess = ResultCommon & {
   subtype: 'success';
   result: string;
@@ -117,10 +118,10 @@ export type SDKResultError = ResultCommon & {
   errors: string[];
 };
 
-/** Ends a turn. */
+/** The last message of a turn. */
 export type SDKResultMessage = SDKResultSuccess | SDKResultError;
 
-/** Where the key that the CLI uses comes from: one of these, or the name of a variable. */
+/** Where the CLI's API key comes from: one of these, or the name of an environment variable. */
 export type ApiKeySource =
   | 'user'
   | 'project'
@@ -132,7 +133,7 @@ export type ApiKeySource =
 
 type System<Subtype extends string, Rest> = Common & { type: 'system'; subtype: Subtype } & Rest;
 
-/** At the start of every turn. */
+/** Sent at the start of every turn. */
 export type SDKSystemMessage = System<
   'init',
   {
@@ -175,16 +176,16 @@ export type SDKAPIRetryMessage = System<
   }
 >;
 
-/** A tool was denied without anybody being asked. */
+/** The CLI denied a tool call without a question to the host. */
 export type SDKPermissionDeniedMessage = System<
   'permission_denied',
   { tool_name: string; tool_use_id: string; message: string; decision_reason?: string }
 >;
 
 /**
- * How `duolane-agent` decided about a call: written before the call runs, for each decision. An `ask`
- * is followed by the `allow` or `deny` that came of it. `input` is what will run, where it is not the
- * model's own.
+ * A permission decision of `duolane-agent` about a tool call, sent before the call runs. After an `ask`
+ * comes the `allow` or `deny` that resulted from it. `input` is set if the call runs with other
+ * arguments than the model gave.
  */
 export type PolicyDecisionMessage = System<
   'policy_decision',
@@ -297,7 +298,7 @@ export type SDKElicitationCompleteMessage = System<
   { mcp_server_name: string; elicitation_id: string }
 >;
 
-/** Every so often while a tool runs. */
+/** Sent at intervals while a tool runs. */
 export type SDKToolProgressMessage = Common & {
   type: 'tool_progress';
   tool_use_id: string;
@@ -307,7 +308,10 @@ export type SDKToolProgressMessage = Common & {
   heartbeat?: boolean;
 };
 
-/** Every other message, by its `type` and `subtype`; a newer CLI may send kinds that we do not know. */
+/**
+ * Every other message, by its `type` and `subtype`. A newer CLI may send kinds that are not listed; they
+ * are passed on unchanged.
+ */
 export type SDKOtherMessage = Partial<Common> &
   (
     | {
@@ -342,7 +346,7 @@ export type SDKOtherMessage = Partial<Common> &
       }
   );
 
-/** What a `query` yields. */
+/** A message that `query` yields. */
 export type SDKMessage =
   | SDKAssistantMessage
   | SDKUserMessage

@@ -1,4 +1,4 @@
-/** Where the model may keep what it has read so far. */
+/** Marks the end of a prefix that the provider may cache. */
 export interface CacheControl {
   type: 'ephemeral';
   ttl?: '5m' | '1h';
@@ -16,22 +16,22 @@ export interface ThinkingBlock {
   signature: string;
 }
 
-/** Thinking that the provider hides: to be handed back as it is. */
+/** Thinking that the provider encrypted. Send it back unchanged. */
 export interface RedactedThinkingBlock {
   type: 'redacted_thinking';
   data: string;
 }
 
-/** `server_tool_use` and `mcp_tool_use` are tools that the provider runs itself. */
+/** A tool call. The provider itself runs those of type `server_tool_use` and `mcp_tool_use`. */
 export interface ToolUseBlock {
   type: 'tool_use' | 'server_tool_use' | 'mcp_tool_use';
   id: string;
-  /** As the model sees it: `mcp__server__tool`, or a built-in name. */
+  /** The name that the model sees: `mcp__server__tool`, or a built-in name. */
   name: string;
   input: unknown;
 }
 
-/** What a provider's own tools gave, and kinds that few programs look into. */
+/** Results of the provider's own tools, and kinds that few programs read. */
 export interface OtherBlock {
   type:
     | 'advisor_tool_result'
@@ -46,7 +46,7 @@ export interface OtherBlock {
     | 'web_search_tool_result';
 }
 
-/** A part of what the model said, in the shape of the Messages API. */
+/** A content block of a model message, in the form of the Messages API. */
 export type ContentBlock =
   | TextBlock
   | ThinkingBlock
@@ -83,7 +83,7 @@ export interface ToolResultBlockParam {
   cache_control?: CacheControl | null;
 }
 
-/** A part of what the model is given, in the shape of the Messages API. */
+/** A content block that a message to the model may have, in the form of the Messages API. */
 export type ContentBlockParam =
   | (TextBlock & { cache_control?: CacheControl | null })
   | ImageBlockParam
@@ -95,14 +95,14 @@ export type ContentBlockParam =
   | OtherBlock
   | { type: 'search_result' | 'tool_reference' };
 
-/** A message of the conversation as the Messages API takes it. */
+/** A message in the form that the Messages API accepts. */
 export interface MessageParam {
-  /** A CLI takes those of the user only. */
+  /** A CLI accepts `user` only. */
   role: 'user' | 'assistant' | 'system';
   content: string | ContentBlockParam[];
 }
 
-/** Tokens of one call of the model. */
+/** Tokens of one model call. */
 export interface MessageUsage {
   input_tokens: number;
   output_tokens: number;
@@ -112,7 +112,7 @@ export interface MessageUsage {
   service_tier?: string | null;
 }
 
-/** As `MessageUsage`, of a whole turn: nothing is left open. */
+/** The `MessageUsage` of a complete turn: every member is set. */
 export type NonNullableUsage = {
   [Key in keyof MessageUsage]-?: NonNullable<MessageUsage[Key]>;
 };
@@ -127,7 +127,7 @@ export type StopReason =
   | 'refusal'
   | 'model_context_window_exceeded';
 
-/** An answer of the model, or the part of it that has come so far. */
+/** A model message, or the part of it that has arrived so far. */
 export interface ModelMessage {
   id: string;
   type: 'message';
@@ -139,7 +139,7 @@ export interface ModelMessage {
   usage: MessageUsage;
 }
 
-/** An event of the model's stream, in the shape of the Messages API. */
+/** An event of a model's stream, in the form of the Messages API. */
 export type MessageStreamEvent =
   | { type: 'message_start'; message: ModelMessage }
   | { type: 'content_block_start'; index: number; content_block: ContentBlock }

@@ -11,7 +11,7 @@ export type PermissionBehavior = 'allow' | 'deny' | 'ask';
 /** `{ toolName: 'Bash', ruleContent: 'npm test' }` is the rule `Bash(npm test)`. */
 export type PermissionRuleValue = { toolName: string; ruleContent?: string };
 
-/** Where a changed rule is kept: `session` is forgotten with it, the others are settings files. */
+/** Where the CLI keeps a changed rule: `session` lasts as long as the session, the others are settings. */
 export type PermissionUpdateDestination =
   | 'userSettings'
   | 'projectSettings'
@@ -19,7 +19,7 @@ export type PermissionUpdateDestination =
   | 'session'
   | 'cliArg';
 
-/** A change of the session's rules, as the CLI suggests and takes it. */
+/** A change of the session's permission rules. The CLI suggests them and accepts them in a result. */
 export type PermissionUpdate = { destination: PermissionUpdateDestination } & (
   | {
       type: 'addRules' | 'replaceRules' | 'removeRules';
@@ -32,11 +32,11 @@ export type PermissionUpdate = { destination: PermissionUpdateDestination } & (
 
 export type PermissionDecisionClassification = 'user_temporary' | 'user_permanent' | 'user_reject';
 
-/** What `canUseTool` answers. */
+/** The decision that `canUseTool` returns. */
 export type PermissionResult =
   | {
       behavior: 'allow';
-      /** Without it the tool runs with the input it asked for. */
+      /** Replaces the tool's input; without it the tool runs with the model's input. */
       updatedInput?: Record<string, unknown> | undefined;
       updatedPermissions?: PermissionUpdate[] | undefined;
       toolUseID?: string;
@@ -44,20 +44,20 @@ export type PermissionResult =
     }
   | {
       behavior: 'deny';
-      /** For the model. */
+      /** The reason, which the model sees. */
       message: string;
-      /** Ends the turn, too. */
+      /** True also ends the turn. */
       interrupt?: boolean;
       toolUseID?: string;
       decisionClassification?: PermissionDecisionClassification;
     };
 
 export interface CanUseToolOptions {
-  /** Aborts when the CLI no longer waits: interrupt, or the session closed. */
+  /** Aborts when the CLI no longer waits: after an interrupt, or when the session closes. */
   readonly signal: AbortSignal;
   readonly toolUseID: string;
   readonly requestId: string;
-  /** Changes that would make the CLI not ask again. */
+  /** Rule changes after which the CLI would not ask again; return those to apply. */
   readonly suggestions?: PermissionUpdate[];
   readonly blockedPath?: string;
   readonly decisionReason?: string;
@@ -68,14 +68,17 @@ export interface CanUseToolOptions {
   readonly mcpServer?: { readonly name: string; readonly source: string };
 }
 
-/** May take as long as a person needs: no timer runs on our side. A throw denies, with its text. */
+/**
+ * Decides whether a tool may run. The host sets no timer: the callback may wait for a person as long as
+ * it needs. If it throws, the tool is denied with the error's message.
+ */
 export type CanUseTool = (
   toolName: string,
   input: Record<string, unknown>,
   options: CanUseToolOptions,
 ) => Promise<PermissionResult> | PermissionResult;
 
-/** How a tool was decided about, and by whom. */
+/** A permission decision of this session: `by` names the option that made it. */
 export interface PermissionDecision {
   readonly toolName: string;
   readonly toolUseID: string;

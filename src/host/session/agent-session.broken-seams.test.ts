@@ -40,7 +40,7 @@ describe('a transport that breaks its contract', () => {
     await expect(session.send('x')).rejects.toMatchObject({ code: 'closed' });
   });
 
-  test('an exit that rejects ends them, too', async () => {
+  test('an exit that rejects ends the messages and done', async () => {
     const exited = Promise.reject<Exit>(new Error('the wire burned down'));
     exited.catch(() => {});
     const { cli, session } = await broken(() => ({ exited }));
@@ -50,7 +50,7 @@ describe('a transport that breaks its contract', () => {
     await expect(messages).rejects.toThrow('the wire burned down');
   });
 
-  test('an end of input that throws ends them, too', async () => {
+  test('an end of input that throws ends the messages and done', async () => {
     const { cli, session } = await broken(() => ({ endInput: boom }));
     const messages = collect(session.messages());
     await session.send('go');

@@ -10,7 +10,7 @@ import { startup } from '../query/warm-query.ts';
 const never = (): Promise<never> => new Promise(() => {});
 
 describe('an abort while a session is set up', () => {
-  test('ends the wait for a session store that does not answer, and starts no CLI', async () => {
+  test('ends the wait for a session store that does not respond, and starts no CLI', async () => {
     const abortController = new AbortController();
     const transport = vi.fn<() => Transport>(() => new FakeCli().transport);
     const store = Object.assign(new InMemorySessionStore(), { load: never });
@@ -29,7 +29,7 @@ describe('an abort while a session is set up', () => {
     expect(transport).not.toHaveBeenCalled();
   });
 
-  test('close does the same, and the reader just ends', async () => {
+  test('close does the same, and the loop ends without an error', async () => {
     const transport = vi.fn<() => Transport>(() => new FakeCli().transport);
     const store = Object.assign(new InMemorySessionStore(), { load: never });
     const resume = '00000000-0000-4000-8000-000000000000';
@@ -40,7 +40,7 @@ describe('an abort while a session is set up', () => {
     expect(transport).not.toHaveBeenCalled();
   });
 
-  test('of a warm CLI ends it, also if no prompt ever comes', async () => {
+  test('ends a warm CLI, also if no prompt ever comes', async () => {
     const cli = new FakeCli();
     const abortController = new AbortController();
     const starting = startup({ options: { abortController, transport: () => cli.transport } });
@@ -68,7 +68,7 @@ test('ready does not wait for a source that hangs when it is asked for its tools
   await expect(session.ready()).rejects.toMatchObject({ code: 'timeout' });
 });
 
-test('a request of the CLI under the id of one of ours does not let go of stdin', async () => {
+test('a request of the CLI with an id that the host uses does not release stdin', async () => {
   const { cli, session } = await playedSession({
     canUseTool: () => Promise.resolve({ behavior: 'allow' as const }),
   });
@@ -83,7 +83,7 @@ test('a request of the CLI under the id of one of ours does not let go of stdin'
   await cli.ended;
 });
 
-test('a session store that is still busy when the session is over is reported', async () => {
+test('a session store that is still busy when the session ends is reported', async () => {
   const { lines, logger } = keptLogger();
   const sessionStore = Object.assign(new InMemorySessionStore(), { append: never });
   const { cli, session } = await playedSession({ sessionStore, logger });
@@ -95,10 +95,10 @@ test('a session store that is still busy when the session is over is reported', 
   });
   cli.peer.exit();
   await session[Symbol.asyncDispose]();
-  expect(JSON.stringify(lines)).toContain('what the session held was not released');
+  expect(JSON.stringify(lines)).toContain('resources of the session were not released');
 });
 
-test('a source whose listen throws does not keep a session from its work', async () => {
+test('a source whose listen throws does not stop a session', async () => {
   const source: ToolSource = {
     info: createRegistry({ name: 'r', tools: [] }).info,
     async *listTools() {},
@@ -133,7 +133,7 @@ test('messages of a server that cannot be sent are reported', async () => {
   expect(await failed).toMatchObject({ message: 'no way out' });
 });
 
-test('a failure to clean up does not hide why a session could not start', async () => {
+test('a failed cleanup does not hide why a session could not start', async () => {
   const { lines, logger } = keptLogger();
   const cleanUp = vi
     .spyOn(McpBridge.prototype, 'remove')
@@ -148,7 +148,7 @@ test('a failure to clean up does not hide why a session could not start', async 
   expect(JSON.stringify(lines)).toContain('it is stuck');
 });
 
-test('a message that did not reach the CLI is an error, also if the CLI stays', async () => {
+test('a message that did not reach the CLI is an error, also if the CLI keeps running', async () => {
   const cli = new FakeCli();
   const { transport } = cli;
   // The pipe takes it and breaks under it: the CLI has closed its stdin, and lives.

@@ -19,7 +19,7 @@ const server = (name: string): ReturnType<typeof createSdkMcpServer> =>
 const blocking = { PreToolUse: [{ hooks: [() => ({})], onFailure: 'block' as const }] };
 
 describe('send', () => {
-  test('right before the end of input is written, also while initialize is not answered', async () => {
+  test('right before the end of input is written, also before the response to initialize', async () => {
     const { cli, session } = await playedSession({ hooks: blocking });
     await using _ = session;
     const sent = session.send('x');
@@ -33,7 +33,7 @@ describe('send', () => {
     await session.done;
   });
 
-  test('that initialize prevents rejects, and holds nothing', async () => {
+  test('that initialize prevents rejects and does not hold stdin', async () => {
     const { cli, session } = await playedSession({ hooks: blocking });
     await using _ = session;
     const sent = session.send('x');
@@ -43,7 +43,7 @@ describe('send', () => {
     expect(session.holding).toEqual([]);
   });
 
-  test('while the session is closed meanwhile rejects with closed', async () => {
+  test('rejects with closed if the session closes meanwhile', async () => {
     const { session } = await playedSession({ hooks: blocking });
     const sent = session.send('x');
     sent.catch(() => {});
@@ -52,7 +52,7 @@ describe('send', () => {
   });
 });
 
-test('reinitialize declares the servers that there are, not those that there were', async () => {
+test('reinitialize declares the current servers, not the first ones', async () => {
   const { cli, session } = await playedSession({
     mcpServers: { old: { ...server('old'), timeout: 5000 } },
   });
@@ -73,7 +73,7 @@ test('reinitialize declares the servers that there are, not those that there wer
   expect(request).not.toHaveProperty('sdkMcpServerManifests');
 });
 
-test('ready() resolves once a server that had failed is connected again', async () => {
+test('ready() resolves when a failed server is connected again', async () => {
   const { cli, session } = await playedSession({ mcpServers: { s: server('s') } });
   await using _ = session;
   await cli.initialize();
@@ -135,7 +135,7 @@ describe('session.calls', () => {
     expect(large).toEqual({ id: 'large', name: 'Write' });
   });
 
-  test('keeps a bounded number of bytes: the oldest lose what they hold, not their names', () => {
+  test('keeps a bounded number of bytes: the oldest lose input and content, not their names', () => {
     const calls = new ToolCallLog();
     for (let id = 0; id < 900; id += 1) {
       const message = called(String(id), { content: 'x'.repeat(60_000) });
@@ -152,7 +152,7 @@ describe('session.calls', () => {
 describe('a session store', () => {
   const filePath = '/x/.claude/projects/-p/00000000-0000-4000-8000-000000000000.jsonl';
 
-  test('is not refused for entries that are no objects', async () => {
+  test('accepts a transcript with entries that are not objects', async () => {
     const kept: JsonObject[] = [];
     const errors: string[] = [];
     const store = {
@@ -170,7 +170,7 @@ describe('a session store', () => {
     expect(kept).toEqual([{ type: 'system' }, { type: 'user' }]);
   });
 
-  test('whose session cannot be written down leaves no folder behind', async () => {
+  test('leaves no folder behind if its session cannot be written to disk', async () => {
     const place = await mkdtemp(join(tmpdir(), 'duolane-restore-'));
     onTestFinished(() => rm(place, { recursive: true }));
     vi.stubEnv('TMPDIR', place);
@@ -221,7 +221,7 @@ describe('silence', () => {
     },
   );
 
-  test('begins anew with every sound', () => {
+  test('starts again with every activity', () => {
     const { now, pass } = world(false);
     const onSilence = vi.fn<(silentMs: number) => void>();
     const silence = new SilenceTimer(1000, () => true, onSilence, now);
@@ -235,7 +235,7 @@ describe('silence', () => {
     expect(onSilence).toHaveBeenCalledOnce();
   });
 
-  test('a limit does not pass while the machine is suspended, and can be taken back', () => {
+  test('a limit does not pass while the machine is suspended, and can be cancelled', () => {
     const { now, pass, sleep } = world(true);
     const run = vi.fn<(word?: string) => void>();
     whileAwake(10_000, () => run(), now);
@@ -269,7 +269,7 @@ describe('abort', () => {
     expect(transport).not.toHaveBeenCalled();
   });
 
-  test('the reader gets the AbortError, and none of the messages behind the abort', async () => {
+  test('the reader gets the AbortError, and no messages after the abort', async () => {
     const cli = new FakeCli();
     void cli.ended.then(() => cli.peer.exit());
     const abortController = new AbortController();

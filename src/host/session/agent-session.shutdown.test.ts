@@ -44,7 +44,7 @@ function held(): {
   };
 }
 
-describe('an answer that cannot be delivered', () => {
+describe('a response that cannot be delivered', () => {
   verifies(
     ['S10', 'S34', 'S96', 'S97', 'S111'],
     'is a lost frame, a message, and without a result a typed error',
@@ -80,7 +80,7 @@ describe('an answer that cannot be delivered', () => {
     },
   );
 
-  test('is not even made when stdin is closed already: the tool does not run', async () => {
+  test('is not created when stdin is closed already: the tool does not run', async () => {
     let runs = 0;
     const options = { mcpServers: { s: server(() => `${++runs}`) } };
     const { cli, session } = await playedSession(options, { stays: true });
@@ -123,7 +123,7 @@ describe('an answer that cannot be delivered', () => {
     },
   );
 
-  test('is a failure again in the next turn: an old result hides nothing', async () => {
+  test('is a failure in the next turn, in spite of an earlier result', async () => {
     const { handler, begun } = held();
     const options = { mcpServers: { s: server(handler) } };
     const { cli, session } = await playedSession(options, { stays: true });
@@ -149,7 +149,7 @@ describe('an answer that cannot be delivered', () => {
       new AggregateError([new Error('EPIPE'), new Error('closed')], 'unhandled errors'),
     ],
   ] as const) {
-    verifies('S113', `is told the same when the pipe throws ${name}`, async () => {
+    verifies('S113', `is reported in the same way when the pipe throws ${name}`, async () => {
       const cli = new FakeCli();
       let broken = false;
       const transport: Transport = {
@@ -215,7 +215,7 @@ describe('the end of the CLI', () => {
     });
   });
 
-  test('before it was ready is a failure; idle and unasked it is none', async () => {
+  test('before it was ready is a failure; while idle without a message it is not', async () => {
     const dead = await playedSession({}, { stays: true });
     dead.cli.peer.exit({ code: 1 });
     await expect(dead.session.ready()).rejects.toMatchObject({ code: 'peer_exited' });
@@ -227,7 +227,7 @@ describe('the end of the CLI', () => {
     await expect(idle.session.send('late')).rejects.toMatchObject({ code: 'closed' });
   });
 
-  test('with a code of its own is only a warning if the turn has its result', async () => {
+  test('with another exit code is only a warning if the turn has its result', async () => {
     const { lines, logger } = keptLogger();
     const { cli, session } = await playedSession({ logger }, { stays: true });
     await session.send('go');
@@ -239,7 +239,7 @@ describe('the end of the CLI', () => {
     expect(lines).toMatchObject([{ level: 'warn', data: { code: 3, lost: 0 } }]);
   });
 
-  test('after an error result is no failure of the session', async () => {
+  test('after an error result does not fail the session', async () => {
     const { lines, logger } = keptLogger();
     const { cli, session } = await playedSession({ logger }, { stays: true });
     await session.send('go');
@@ -262,7 +262,7 @@ describe('the end of the CLI', () => {
     cli.say(cli.result());
     expect(await session.done).toEqual({ code: 0 }); // what disposing a memory transport gives
     expect(lines).toMatchObject([
-      { level: 'warn', message: expect.stringMatching(/did not leave/) as string },
+      { level: 'warn', message: expect.stringMatching(/did not exit/) as string },
     ]);
   });
 });
@@ -270,7 +270,7 @@ describe('the end of the CLI', () => {
 describe('closing', () => {
   verifies(
     ['S92', 'S107', 'S117'],
-    'marks, cancels handlers, awaits them, and only then closes the transport',
+    'ends the input, aborts handlers, awaits them, and only then closes the transport',
     async () => {
       const order: string[] = [];
       const cli = new FakeCli();
@@ -308,7 +308,7 @@ describe('closing', () => {
     },
   );
 
-  test('does not wait for a handler that is deaf', async () => {
+  test('does not wait for a handler that ignores its signal', async () => {
     const { handler, begun } = held();
     const { cli, session } = await playedSession({ mcpServers: { s: server(handler) } });
     await session.send('go');
@@ -319,7 +319,7 @@ describe('closing', () => {
     await expect(session.done).resolves.toBeDefined();
   });
 
-  test('ends a loop that waits, quietly', async () => {
+  test('ends a waiting loop without an error', async () => {
     const { session } = await playedSession();
     const reading = collect(session.messages());
     await session[Symbol.asyncDispose]();
@@ -329,7 +329,7 @@ describe('closing', () => {
 
   verifies(
     'S109',
-    'while a late request is answered races a thousand times without a trace',
+    'during a late request works a thousand times without an error',
     async () => {
       const s = server(async () => 'ok');
       for (let n = 0; n < 1000; n++) {

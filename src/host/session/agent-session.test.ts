@@ -8,7 +8,7 @@ const ANY = { type: 'object' } as const;
 const server = (handler: () => unknown): ReturnType<typeof createSdkMcpServer> =>
   createSdkMcpServer({ name: 's', tools: [tool('run', 'runs', ANY, handler as () => string)] });
 
-describe('what has no JSON form', () => {
+describe('a value without a JSON form', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
 
@@ -30,7 +30,7 @@ describe('what has no JSON form', () => {
     expect(session.holding).toEqual(['a message without its result']);
   });
 
-  test('of ours is refused before anything is begun', async () => {
+  test('in the options is rejected before a process is started', async () => {
     const { session } = await playedSession();
     await using _ = session;
     await expect(session.request('x', { count: 1n })).rejects.toMatchObject({ code: 'invalid' });
@@ -40,7 +40,7 @@ describe('what has no JSON form', () => {
   });
 });
 
-test('a call under a number as its id runs and is answered under that number', async () => {
+test('a call with a number as its id is answered under that number', async () => {
   const { cli, session } = await playedSession({ mcpServers: { s: server(() => 'fine') } });
   await using _ = session;
   await session.send('go');
@@ -148,7 +148,7 @@ describe('messages', () => {
     },
   );
 
-  test('junk, a null line and a line that is too long are noise, and the session goes on', async () => {
+  test('invalid lines, null and a line that is too long are noise, and the session continues', async () => {
     const { cli, session } = await playedSession({ maxLineBytes: 1000 });
     await using _ = session;
     await session.send('go');
@@ -167,7 +167,7 @@ describe('messages', () => {
     expect(seen[2]).toMatchObject({ text: 'null', host: true });
   });
 
-  verifies('S19', 'messages() goes on over results, response() ends at one', async () => {
+  verifies('S19', 'messages() continues after results, response() ends at one', async () => {
     const { cli, session } = await playedSession();
     await session.send('one');
     cli.say(cli.assistant('1'), cli.result(), cli.assistant('1b'));
@@ -182,14 +182,14 @@ describe('messages', () => {
     ]);
   });
 
-  test('two loops at once are refused', async () => {
+  test('a second loop at the same time is a conflict', async () => {
     const { session } = await playedSession();
     await using _ = session;
     void collect(session.messages()).catch(() => {});
     await expect(collect(session.frames())).rejects.toMatchObject({ code: 'conflict' });
   });
 
-  test('compares the session that came with the one that was asked for', async () => {
+  test('reports a session id that differs from the requested one', async () => {
     const { lines, logger } = keptLogger();
     const { cli, session } = await playedSession({ resume: 'wanted', logger });
     await using _ = session;
@@ -204,7 +204,7 @@ describe('messages', () => {
 });
 
 describe('turns', () => {
-  test('what is left of an interrupted turn never ends the next one', async () => {
+  test('the rest of an interrupted turn never ends the next one', async () => {
     const { cli, session } = await playedSession();
     await using _ = session;
     await session.send({ type: 'user', uuid: 'a', message: { role: 'user', content: 'a' } });
@@ -226,7 +226,7 @@ describe('turns', () => {
     ]);
   });
 
-  test('leaving a response gives up its turn', async () => {
+  test('breaking out of a response skips its turn', async () => {
     const { cli, session } = await playedSession();
     await using _ = session;
     await session.send('a');
@@ -256,7 +256,7 @@ describe('turns', () => {
     expect(await collect(session.response())).toMatchObject([{ state: 'cancelled' }]);
   });
 
-  test('messages merged by a CLI that names none end together', async () => {
+  test('messages merged by a CLI without uuids end together', async () => {
     const { cli, session } = await playedSession();
     await using _ = session;
     await session.send('a');
@@ -266,7 +266,7 @@ describe('turns', () => {
     expect(await collect(session.response())).toMatchObject([{ subtype: 'turns_merged', turn: 2 }]);
   });
 
-  test('a message that a CLI of old folded into a turn does not keep the session open', async () => {
+  test('a message that an older CLI merged into a turn does not keep the session open', async () => {
     const { cli, session } = await playedSession({ exitMs: 30 });
     await session.send('a');
     await cli.initialize();
@@ -290,7 +290,7 @@ describe('turns', () => {
     });
   });
 
-  test('an interrupt that has no effect ends the session, too', async () => {
+  test('an interrupt without effect ends the session with a timeout', async () => {
     const { cli, session } = await playedSession({ interruptMs: 20 }, { stays: true });
     await session.send('go');
     const interrupting = session.interrupt();

@@ -5,17 +5,17 @@ import type { Exit } from '../../process/types.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
+import { type ControlHandler, ControlLink } from '../../wire/control-link.ts';
 import { type ControlRequest, isControl } from '../../wire/control-peer.ts';
 import type { ToolUse } from './tool-calls.ts';
 import { SessionTracker } from './session-tracker.ts';
-import { ControlLink, type ControlHandler } from './control-link.ts';
 import { judgeExit } from './exit-verdict.ts';
 import { brokenTransport, closedInput, unansweredError, undelivered } from './peer-error.ts';
 import type { StdinGate } from './stdin-gate.ts';
 import { Handshake } from './handshake.ts';
 import { userFrame } from '../frames/host-messages.ts';
 import type { McpServerConfig } from '../options/options.ts';
-import { releaseParts, serveUnheard, type SessionParts } from './session-parts.ts';
+import { refuseLateRequest, releaseParts, type SessionParts } from './session-parts.ts';
 import type { PermissionDecision } from '../sdk-types/permission-types.ts';
 import { PipeReader } from '../frames/pipe-reader.ts';
 import { relayMessage } from './relay-message.ts';
@@ -27,85 +27,90 @@ import type { FrameIterator } from '../frames/frame-iterator.ts';
 import { SessionTimeouts } from './session-timeouts.ts';
 import { PipeWriter } from '../frames/pipe-writer.ts';
 
+/** How long to wait for the process to exit after its pipe broke: the exit explains more than the pipe. */
 const BROKEN_MS = 1000;
 
-/** The driver: connects the pure machines (control, turns, gate) to the pipe and to the reader. */
+/**
+ * One agent CLI process. It connects the pure state machines (control protocol, turns, stdin gate) to the
+ * pipe, and the frame queue to its reader.
+ */
 export class AgentSession implements Session {
   readonly done: Session['done'];
   readonly decisions: PermissionDecision[] = [];
   readonly #parts: SessionParts;
-  readonly #conversation: SessionTracker;
+  readonly #tracker: SessionTracker;
   readonly #turns: TurnTracker;
   readonly #gate: StdinGate;
   readonly #reader: PipeReader;
   readonly #writer: PipeWriter;
-  readonly #dialogue: ControlLink;
-  readonly #watch: SessionTimeouts;
+  readonly #link: ControlLink;
+  readonly #timeouts: SessionTimeouts;
   readonly #handshake: Handshake;
   readonly #closing = new AbortController();
+  readonly #handle: ControlHandler = (request, call) =>
+    this.#writer.ended || this.closing.aborted
+      ? refuseLateRequest(this.#parts, request, call)
+      : this.#parts.handle(request, call);
   #lost = 0;
   #failure: DuolaneError | undefined;
-  /** Fails the session if nothing else says why it ended. */
+  /** The error of a message that was not delivered. It fails the session if no other error does. */
   #undelivered: DuolaneError | undefined;
   #disposing: Promise<void> | undefined;
   #released: Promise<unknown> | undefined;
-  /** Rejects `done` although the transport never ends. */
+  /** Rejects `done` although the transport's output never ends. */
   #breakOff: (error: DuolaneError) => void = () => {};
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
     const { transport, limits } = parts;
-    this.#conversation = new SessionTracker({
-      ...parts,
-      onNamed: () => void (this.#reader.maySkim = true),
-      onSettled: () => this.#settle(),
-      onDoubt: () => this.#watch.expectTurn(),
+    this.#link = new ControlLink({
+      side: 'host',
+      write: (frame) => this.#writer.push(frame),
+      handle: this.#handle,
+      onLost: (request, frame) => this.#reportLost(frame, 'stdin of the agent is closed', request),
+      onIgnored: (why, frame, unanswerable) =>
+        parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
+      onPendingChange: () => this.#closeIfIdle(),
     });
-    this.#turns = this.#conversation.turns;
-    this.#gate = this.#conversation.gate;
+    this.#tracker = new SessionTracker({
+      ...parts,
+      requests: this.#link,
+      onNamed: () => void (this.#reader.maySkim = true),
+      onSettled: () => this.#closeIfIdle(),
+      onDoubt: () => this.#timeouts.expectTurn(),
+    });
+    this.#turns = this.#tracker.turns;
+    this.#gate = this.#tracker.gate;
     this.#writer = new PipeWriter(transport, {
       onWritten: (frame) => this.#written(frame),
       onLost: (frames, reason) => this.#unwritten(frames, reason),
       onEnded: () => parts.lanes.note('out', 'input_ended'),
     });
-    this.#dialogue = new ControlLink({
-      gate: this.#gate,
-      write: (frame) => this.#writer.push(frame),
-      serve: (request, context) => this.#serve(request, context),
-      onLost: (request, frame) => this.#tellLost(frame, 'stdin of the agent is closed', request),
-      onIgnored: (why, frame, unanswerable) =>
-        parts.logger[unanswerable ? 'warn' : 'debug']('control frame ignored', { why, frame }),
-      onSettled: () => this.#settle(),
-    });
     this.#reader = new PipeReader({
       lanes: parts.lanes,
-      ...(parts.maxLineBytes !== undefined && { maxLineBytes: parts.maxLineBytes }),
-      onControl: (frame) => this.#dialogue.receive(frame),
-      onMessage: (frame, line, at) => this.#conversation.take(frame, line, at),
+      maxLineBytes: parts.maxLineBytes,
+      onControl: (frame) => this.#link.receive(frame),
+      onMessage: (frame, line, at) => this.#tracker.take(frame, line, at),
     });
-    this.#watch = new SessionTimeouts(limits, {
-      isServing: () => this.#dialogue.serving > 0,
+    this.#timeouts = new SessionTimeouts(limits, {
+      isServing: () => this.#link.serving > 0,
       isBusy: () => this.#gate.busy,
       isSettled: () => this.#turns.settled,
       isDoubtful: () => this.#turns.doubtful,
-      onDoubt: () => this.#conversation.assumeMerged(),
+      onDoubt: () => this.#tracker.assumeMerged(),
       onStalled: (silentMs) => this.#stalled(silentMs),
       endPeer: (why) => this.#endPeer(why),
       fail: (what) => this.#fail(what),
     });
-    this.#handshake = new Handshake(this.#dialogue, {
-      fields: parts.initialize,
-      bridge: parts.bridge,
-      ...(parts.checkInitialized && { check: parts.checkInitialized }),
-    });
+    this.#handshake = new Handshake(this.#link, parts);
     this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
     const broken = new Promise<never>((_, reject) => (this.#breakOff = reject));
     this.done = Promise.race([this.#read(), broken]);
-    this.done.catch(() => {}); // a caller need not look at it
+    this.done.catch(() => {}); // callers need not observe it
   }
 
   get id(): string {
-    return this.#conversation.id;
+    return this.#tracker.id;
   }
 
   get initialized(): Promise<JsonObject> {
@@ -113,14 +118,14 @@ export class AgentSession implements Session {
   }
 
   get calls(): readonly ToolUse[] {
-    return this.#conversation.calls.all;
+    return this.#tracker.calls.all;
   }
 
   get holding(): readonly string[] {
     return this.#gate.holding;
   }
 
-  /** Aborts as soon as the session is being closed or over. */
+  /** Aborts as soon as the session closes or ends. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
@@ -143,10 +148,10 @@ export class AgentSession implements Session {
       if (this.#writer.ended || this.closing.aborted) throw closedInput();
       this.#writer.push(message);
       this.#turns.send(message.uuid);
-      this.#watch.heard();
+      this.#timeouts.onActivity();
     };
     if (!this.#handshake.mayWrite) write();
-    else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#settle());
+    else await this.#handshake.whenWritable(this.#gate, write).finally(() => this.#closeIfIdle());
     await this.#writer.room().catch((error: unknown) => this.#explain(error));
   }
 
@@ -163,77 +168,77 @@ export class AgentSession implements Session {
   }
 
   async request(subtype: string, fields?: JsonObject, options?: Abortable): Promise<unknown> {
-    return (await this.#dialogue.request(subtype, fields, options)).response;
+    return this.#link.request({ ...fields, subtype }, options);
   }
 
-  /** A message of an in-process server; nothing waits for its acknowledgement. */
+  /** Sends a message of an in-process server without waiting for its acknowledgement. */
   relay(server: string, message: JsonObject): Promise<void> {
     const { logger } = this.#parts;
-    return relayMessage(this.#dialogue, this.#writer, logger, server, message);
+    return relayMessage(this.#link, this.#writer, logger, server, message);
   }
 
   async interrupt({
     cancelQueued = false,
   }: { readonly cancelQueued?: boolean } = {}): Promise<InterruptReceipt> {
     const open = this.#turns.snapshot();
-    const acknowledged = this.#watch.expectReceipt();
+    const acknowledged = this.#timeouts.expectReceipt();
     try {
       const fields = cancelQueued ? { cancel_queued: true } : {};
       const receipt = ((await this.request('interrupt', fields)) ?? {}) as InterruptReceipt;
       const turn = lastInterruptedTurn(open, receipt);
       this.#parts.lanes.skipTurn(turn);
-      this.#watch.expectEnd(() => this.#turns.isOpen(turn));
+      this.#timeouts.expectEnd(() => this.#turns.isOpen(turn));
       return receipt;
     } finally {
       acknowledged();
     }
   }
 
-  /** `mcp_set_servers`: those in this process first get their end, then the CLI shakes hands with them. */
+  /** Sends `mcp_set_servers`. The bridge has the new servers first, because the CLI connects immediately. */
   async setServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<JsonObject> {
     const { fields, declared } = await replaceServers(this.#parts.bridge, servers);
     this.#handshake.replaceServers(declared);
     return ((await this.request('mcp_set_servers', fields)) ?? {}) as JsonObject;
   }
 
-  /** Asks for the state of the CLI again; prompts that still wait are served. */
+  /** Sends `initialize` again; permission requests that are still open are handled. */
   reinitialize(): Promise<JsonObject> {
     return this.#handshake.again();
   }
 
   endInput({ force = false }: { readonly force?: boolean } = {}): void {
     this.#gate.endInput();
-    if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early, by request');
-    else this.#settle();
+    if (force || this.#parts.oneshot) this.#closeInput('stdin was closed early by request');
+    else this.#closeIfIdle();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return (this.#disposing ??= this.#dispose());
   }
 
-  // In this order: closed, handlers cancelled and awaited, then the transport.
+  // The order: no more input, then handlers are aborted and awaited, then the transport is closed.
   async #dispose(): Promise<void> {
     const { transport, limits, lanes } = this.#parts;
     const reason = new DuolaneError('closed', 'the session was closed');
     this.#closing.abort(reason);
     this.#gate.endInput();
     if (this.#turns.open > 0 && !this.#writer.ended)
-      // The session ends in any case; the CLI may be gone already.
-      this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
+      // The CLI may be gone already; the session ends in any case.
+      this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
     this.#writer.flush();
-    this.#dialogue.closeWrite(reason, { abandon: true });
-    await this.#dialogue.quiet(limits.cleanupMs);
+    this.#link.closeWrite(reason, { abandon: true });
+    await this.#link.idle(limits.cleanupMs);
     this.#writer.end();
     try {
       await transport[Symbol.asyncDispose]();
     } catch (error) {
-      // Its output may never end now, so the read loop cannot release those who wait for it.
+      // The output may never end now, so the read loop would leave `done` and the readers waiting.
       const failure = (this.#failure ??= brokenTransport(error));
       this.#breakOff(failure);
       lanes.end(failure);
       throw failure;
     } finally {
-      await this.done.catch(() => {}); // reported to those who await it
+      await this.done.catch(() => {}); // callers of `done` get the error
       await this.#released;
       await lanes[Symbol.asyncDispose]();
     }
@@ -245,7 +250,7 @@ export class AgentSession implements Session {
     try {
       for await (const chunk of transport.output) {
         const now = Date.now();
-        this.#watch.heard();
+        this.#timeouts.onActivity();
         if (this.#reader.read(chunk, now)) transport.release?.(chunk);
       }
       this.#reader.end();
@@ -260,7 +265,7 @@ export class AgentSession implements Session {
     }
   }
 
-  /** The transport threw, which its contract forbids, or our reading of it did: the session fails. */
+  /** Fails the session because the transport threw, which its contract forbids, or because reading did. */
   #broke(reason: unknown): Exit {
     const { transport, logger } = this.#parts;
     const error = brokenTransport(reason);
@@ -270,40 +275,35 @@ export class AgentSession implements Session {
     return { code: null, stderr: '' };
   }
 
-  #serve: ControlHandler = (request, context) =>
-    this.#writer.ended || this.closing.aborted
-      ? serveUnheard(this.#parts, request, context)
-      : this.#parts.serve(request, context);
-
   #written(frame: JsonObject): void {
     if (isControl(frame)) this.#parts.lanes.control('out', frame, Date.now());
     else this.#parts.lanes.sent(frame, Date.now());
   }
 
   #unwritten(frames: readonly JsonObject[], reason: DuolaneError): void {
-    this.#dialogue.closeWrite(reason);
+    this.#link.closeWrite(reason);
     for (const frame of frames) {
-      if (frame['type'] === 'control_response') this.#tellLost(frame, reason.message);
-      // A pipe that breaks is mostly a CLI that dies, and its end says more than the pipe.
+      if (frame['type'] === 'control_response') this.#reportLost(frame, reason.message);
+      // A broken pipe usually means that the CLI exits. Its exit gives a better error than the pipe.
       else if (frame['type'] === 'control_request')
         this.#soon()
-          .then(() => this.#dialogue.unwritten(frame, reason))
+          .then(() => this.#link.unwritten(frame, reason))
           .catch(reportUnexpected);
       else this.#undeliveredMessage(frame, reason);
     }
   }
 
-  /** No result will come for it. A CLI that has closed its stdin is expected to leave. */
+  /** Ends the turn of a message that was not delivered. A CLI that closed its stdin is expected to exit. */
   #undeliveredMessage(frame: JsonObject, reason: DuolaneError): void {
     if (this.closing.aborted) return;
     this.#undelivered ??= undelivered(reason);
     this.#parts.logger.warn(this.#undelivered.message);
     this.#turns.drop(String(frame['uuid']));
     this.#gate.endInput();
-    this.#settle();
+    this.#closeIfIdle();
   }
 
-  /** Resolves when the session is over, or shortly: whether it is. */
+  /** Waits briefly for the end of the session; resolves with whether it has ended. */
   #soon = (): Promise<boolean> => settledWithin(this.done, BROKEN_MS);
 
   async #explain(error: unknown): Promise<never> {
@@ -311,11 +311,11 @@ export class AgentSession implements Session {
     throw error;
   }
 
-  #tellLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
-    if (this.closing.aborted) return; // we left: nobody is waited for
+  #reportLost(frame: JsonObject, reason: string, request?: ControlRequest): void {
+    if (this.closing.aborted) return; // the session is being closed, so responses are not needed
     if (request && isUpkeep(request)) {
-      // A handshake that came too late: the CLI has lost nothing by it.
-      this.#parts.logger.debug('a late request of the CLI was not answered', { request });
+      // The CLI connects to a server while it exits; it needs no response.
+      this.#parts.logger.debug('ignored a late request of the CLI', { request });
       return;
     }
     this.#lost += 1;
@@ -328,14 +328,14 @@ export class AgentSession implements Session {
     });
   }
 
-  #settle(): void {
+  #closeIfIdle(): void {
     if (this.#gate.mayClose && !this.#writer.ended) this.#closeInput('the run is idle');
   }
 
   #closeInput(why: string): void {
     this.#writer.end();
-    this.#dialogue.closeWrite(new DuolaneError('closed', why));
-    this.#watch.expectExit();
+    this.#link.closeWrite(new DuolaneError('closed', why));
+    this.#timeouts.expectExit();
   }
 
   #stalled(silentMs: number): void {
@@ -343,19 +343,19 @@ export class AgentSession implements Session {
     this.#parts.lanes.pushHostMessage('stalled', { silent_ms: silentMs, holding });
     this.#parts.logger.warn('the agent is silent', { silentMs, holding });
     if (!this.#writer.ended)
-      // The stall watch goes on and ends a CLI that does not respond.
-      this.#dialogue.request('interrupt', {}, { hold: false }).catch(() => {});
+      // The timeouts end a CLI that does not respond.
+      this.#link.exchange({ subtype: 'interrupt' }, { hold: false }).catch(() => {});
   }
 
   #fail(what: string): void {
     if (this.closing.aborted) return;
-    const held = this.holding.join(', ') || 'nothing';
-    const message = `the agent ${what} (open: ${held}); it was ended`;
+    const open = this.holding.join(', ') || 'nothing';
+    const message = `the agent ${what} (open: ${open}); it was ended`;
     this.#failure ??= new DuolaneError('timeout', message);
     this.#ending(this[Symbol.asyncDispose]());
   }
 
-  /** A CLI that refuses `initialize` knows neither hooks nor servers: it must not work without them. */
+  /** Fails the session if the CLI refused `initialize` and needs it: it would run without hooks or servers. */
   #refused(error: unknown): void {
     if (this.closing.aborted) return;
     const { hooks, sdkMcpServers } = this.#parts.initialize;
@@ -365,25 +365,25 @@ export class AgentSession implements Session {
     this.#ending(this[Symbol.asyncDispose]());
   }
 
-  /** Nothing more is expected of the CLI: it goes, and that is no failure. */
+  /** Ends a CLI that has finished its work. The session does not fail. */
   #endPeer(why: string): void {
     if (this.closing.aborted) return;
-    this.#parts.logger.warn(`${why}; it is ended`);
+    this.#parts.logger.warn(`${why}; ending it`);
     this.#ending(this.#parts.transport[Symbol.asyncDispose]());
   }
 
   #ending(ended: PromiseLike<void>): void {
     ended.then(undefined, (error: unknown) => {
-      this.#parts.logger.error('the agent could not be ended', { error: String(error) });
+      this.#parts.logger.error('cannot end the agent', { error: String(error) });
     });
   }
 
   #finish(exit: Exit): { readonly code: number | null; readonly signal?: string } {
-    this.#watch.stop();
+    this.#timeouts.stop();
     const { code, signal } = exit;
     this.#parts.lanes.note('in', 'exited', { code, ...(signal !== undefined && { signal }) });
     const lost = this.#lost;
-    this.#dialogue.end(unansweredError(exit, this.#parts.lanes.recent, this.closing.aborted));
+    this.#link.end(unansweredError(exit, this.#parts.lanes.recent, this.closing.aborted));
     const error = this.#failure ?? (this.closing.aborted ? undefined : this.#judge(exit, lost));
     this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
     this.#parts.lanes.end(error);

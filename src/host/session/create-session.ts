@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { Frame, Logger } from '../../event/types.ts';
 import type { JsonObject } from '../../json.ts';
 import { spawnProcess } from '../../process/spawn.ts';
@@ -25,10 +25,11 @@ import { customProcessTransport } from '../launch/custom-process.ts';
 import { TraceWriter } from '../frames/trace-writer.ts';
 import type { TimeoutLimits } from './session-timeouts.ts';
 
+/** How long servers may take to provide a manifest before the CLI is started. */
 const MANIFEST_MS = 250;
 const MINUTE_MS = 60_000;
 
-/** `openSession`, with what only this part needs to see of the session. */
+/** Validates the options and opens a session. If a step fails, everything that was opened is released. */
 export async function createSession(
   given: SessionOptions,
   signal?: AbortSignal,
@@ -38,7 +39,7 @@ export async function createSession(
   if (options.oneshot && isBidirectional(options, servers))
     throw new DuolaneError(
       'invalid',
-      'oneshot closes stdin after the input, and tools, hooks or callbacks need it; drop oneshot',
+      'oneshot closes stdin after the input, and tools, hooks or callbacks need it; remove oneshot',
     );
   const scope = new Disposer();
   try {
@@ -46,13 +47,13 @@ export async function createSession(
   } catch (error) {
     await scope[Symbol.asyncDispose]().catch((failure: unknown) => {
       const logger = safeLogger(options.logger, defaultLogger);
-      logger.warn('what a session held was not released', { error: String(failure) });
+      logger.warn('resources of the session were not released', { error: String(failure) });
     });
     throw error;
   }
 }
 
-/** What is opened on the way belongs to `scope`, which the session closes when its process is gone. */
+/** Opens the parts and the session. `scope` owns what is opened; the session disposes it after the process exits. */
 async function createSessionParts(
   options: SessionOptions,
   servers: ParsedServers,
@@ -61,11 +62,11 @@ async function createSessionParts(
 ): Promise<AgentSession> {
   const logger = safeLogger(options.logger, defaultLogger);
   signal?.throwIfAborted();
-  const place = await resumePlace(options, scope, signal);
+  const restored = await restoredConfig(options, scope, signal);
   const flags = flagsOf(options, { processServers: servers.process });
   const isLocal = !options.transport && !options.spawnClaudeCodeProcess;
   const launch = launchOf(
-    { ...options, ...place },
+    { ...options, ...restored },
     isLocal ? await privateArgs(flags, scope, { isOwnCli: isOwnCli(options), logger }) : flags,
   );
   const hooks = new HookRegistry(options.hooks);
@@ -101,7 +102,7 @@ async function createSessionParts(
           lanes.pushHostMessage('trace_ended', { error: message });
         });
   if (trace) scope.use(trace);
-  const lanes = lanesOf(options, trace, logger);
+  const lanes = frameQueue(options, trace, logger, () => session?.id ?? '');
   const mirror = mirrorOf(options, scope, (fields) => {
     logger.warn('the session store failed', fields);
     lanes.pushHostMessage('mirror_error', fields);
@@ -112,7 +113,7 @@ async function createSessionParts(
     transport: start(options, launch, logger),
     lanes,
     bridge,
-    serve: createControlHandler(options, {
+    handle: createControlHandler(options, {
       bridge,
       hooks,
       onDecision: (decision) => {
@@ -146,25 +147,28 @@ function mirrorOf(
   return mirror;
 }
 
-function lanesOf(
+function frameQueue(
   options: SessionOptions,
   trace: TraceWriter | undefined,
   logger: Logger,
+  sessionId: () => string,
 ): FrameQueue {
   return new FrameQueue({
     lanes: options.lanes ?? 'message',
+    sessionId,
     taps: [
       ...(options.onFrame ? [options.onFrame] : []),
       ...(trace ? [(frame: Frame) => trace.write(frame)] : []),
     ],
-    onTapError: (error) => logger.error('a tap threw and is off', { error: String(error) }),
+    onTapError: (error) =>
+      logger.error('a tap threw; it is not called again', { error: String(error) }),
     ...(options.memoryBytes !== undefined && { memoryBytes: options.memoryBytes }),
     ...(options.diskBytes !== undefined && { diskBytes: options.diskBytes }),
   });
 }
 
-/** A session of a store is resumed from a folder of its own, which is gone afterwards. */
-async function resumePlace(
+/** Restores a session of a store to a temporary folder, where the CLI resumes it. `scope` removes the folder. */
+async function restoredConfig(
   options: SessionOptions,
   scope: Disposer,
   signal: AbortSignal | undefined,
@@ -196,7 +200,7 @@ function start(options: SessionOptions, launch: Launch, logger: Logger): Transpo
   });
 }
 
-/** It is called from a pipe, where a throw would end the program: it is told once, and off. */
+/** Wraps the stderr callback. A pipe calls it, where an error would end the program: it is logged, once. */
 function guarded(stderr: (text: string) => void, logger: Logger): (text: string) => void {
   let isOff = false;
   return (text) => {
@@ -204,19 +208,19 @@ function guarded(stderr: (text: string) => void, logger: Logger): (text: string)
       if (!isOff) stderr(text);
     } catch (error) {
       isOff = true;
-      logger.error('the stderr callback threw and is off', { error: String(error) });
+      logger.error('the stderr callback threw; it is not called again', { error: String(error) });
     }
   };
 }
 
-/** Without `initialize` the CLI would run, and know neither hooks nor servers. */
+/** Throws `invalid` for a field without a JSON form. The CLI would otherwise run without hooks and servers. */
 function checkJson(initialize: JsonObject): void {
   for (const [name, value] of Object.entries(initialize)) {
     try {
       JSON.stringify(value);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
-      throw new DuolaneError('invalid', `${name} has no JSON form: ${why}`, { cause });
+      const why = errorMessage(cause).split('\n', 1)[0];
+      throw new DuolaneError('invalid', `${name} must have a JSON form: ${why}`, { cause });
     }
   }
 }
@@ -232,10 +236,11 @@ function limitsOf(options: SessionOptions): TimeoutLimits {
   };
 }
 
+/** Throws `unsupported` for a CLI that would run an action although its hook failed. */
 function mustBlock(answer: Readonly<Record<string, unknown>>): void {
   if (answer['hook_on_failure_supported'] !== true)
     throw new DuolaneError(
       'unsupported',
-      "this CLI cannot block on a failing hook; use onFailure: 'continue', or a newer CLI",
+      "this CLI cannot block on a failing hook; set onFailure: 'continue', or use a newer CLI",
     );
 }

@@ -5,20 +5,20 @@ import type { Exit } from '../../process/types.ts';
 import { peerError } from './peer-error.ts';
 import type { TurnTracker } from './turn-tracker.ts';
 
-/** What is known when the process is gone. */
+/** The facts about a session when its process has exited. */
 export interface ExitFacts {
   readonly exit: Exit;
   readonly turns: Pick<TurnTracker, 'settled' | 'open' | 'last'>;
-  /** Answers that could not be delivered while it still ran. */
+  /** Responses that could not be delivered while the process still ran. */
   readonly lost: number;
   readonly initialized: boolean;
   readonly frames: readonly JsonObject[];
 }
 
 /**
- * Whether the end of a CLI is a failure. If every turn has its result, nothing that happens at
- * shutdown is: it is `noise`, to be logged. The rule is about the current turn, so an earlier result
- * hides nothing of a later turn.
+ * Decides whether the exit of a CLI is a failure. If every turn has its result, nothing that happens at
+ * shutdown is a failure; it is `noise`, which is logged. The rule is about the current turn, so an
+ * earlier result does not hide the failure of a later turn.
  */
 export function exitVerdict(ending: ExitFacts): {
   readonly error?: DuolaneError;
@@ -28,20 +28,20 @@ export function exitVerdict(ending: ExitFacts): {
   if (exit.startError) return { error: DuolaneError.from(exit.startError), noise: false };
   const { settled, open, last } = turns;
   if (settled && last) {
-    // Exit 1 is how a CLI leaves after an error result.
+    // A CLI exits with code 1 after an error result.
     const expected = exit.code === 0 || (exit.code === 1 && last.isError);
     return { noise: !expected || lost > 0 };
   }
   const what = open > 0 ? 'before the result of the turn' : 'before it was ready';
   if (lost > 0) {
-    const words = `${what}; ${lost} answer(s) of ours could not reach it, since stdin was closed`;
-    return { error: peerError('response_lost', words, exit, frames), noise: false };
+    const text = `${what}; ${lost} response(s) could not reach it, since stdin was closed`;
+    return { error: peerError('response_lost', text, exit, frames), noise: false };
   }
   if (exit.code === 0 && open === 0 && initialized) return { noise: false };
   return { error: peerError('peer_exited', what, exit, frames), noise: false };
 }
 
-/** The failure that the end of a CLI is, if it is one; what is only noise goes to the log. */
+/** The error of a CLI's exit, if it is a failure; noise is logged. */
 export function judgeExit(
   ending: ExitFacts,
   lostInAll: number,

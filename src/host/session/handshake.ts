@@ -1,39 +1,32 @@
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
-import type { ControlLink } from './control-link.ts';
+import { asObject, asObjects, type JsonObject } from '../../json.ts';
+import { raceAbort } from '../../stream/abort.ts';
+import type { ControlLink } from '../../wire/control-link.ts';
 import type { StdinGate } from './stdin-gate.ts';
 import { type DeclaredServer, serverFields } from '../launch/initialize-request.ts';
-import type { McpBridge } from '../callbacks/mcp-bridge.ts';
+import type { SessionParts } from './session-parts.ts';
 import type { ServerReady } from '../types.ts';
 
-export interface HandshakeParts {
-  /** The fields of `initialize`. */
-  readonly fields: JsonObject;
-  readonly bridge: McpBridge;
-  /** Throws if what the CLI answered will not do; no message is sent before. */
-  readonly check?: (answer: JsonObject) => void;
-}
+type HandshakeParts = Pick<SessionParts, 'initialize' | 'bridge' | 'checkInitialized'>;
 
-/** `initialize` and what hangs on it: whether messages may be sent, whether every server was listed. */
+/** The `initialize` exchange, and what depends on it: sending messages, and waiting for the servers. */
 export class Handshake {
   readonly initialized: Promise<JsonObject>;
-  /** Set if messages have to wait for the answer. */
+  /** Set if messages must wait for the response to `initialize`. */
   readonly mayWrite: Promise<void> | undefined;
-  readonly #dialogue: ControlLink;
+  readonly #link: ControlLink;
   readonly #parts: HandshakeParts;
   #fields: JsonObject;
   #isDone = false;
-  #sending = 0;
 
-  constructor(dialogue: ControlLink, parts: HandshakeParts) {
-    this.#dialogue = dialogue;
+  constructor(link: ControlLink, parts: HandshakeParts) {
+    this.#link = link;
     this.#parts = parts;
-    this.#fields = parts.fields;
+    this.#fields = parts.initialize;
     this.initialized = this.again();
-    this.initialized.catch(() => {}); // also told by the message lane
-    this.mayWrite = parts.check && this.initialized.then(parts.check);
-    this.mayWrite?.catch(() => {}); // told to whoever sends
+    this.initialized.catch(() => {}); // the message lane reports the failure as well
+    this.mayWrite = parts.checkInitialized && this.initialized.then(parts.checkInitialized);
+    this.mayWrite?.catch(() => {}); // `send` rejects with it
   }
 
   get isDone(): boolean {
@@ -41,69 +34,58 @@ export class Handshake {
   }
 
   /**
-   * Calls `write` once messages may be written. Stdin stays open until then: the message was taken,
-   * also if the end of input comes before it can be written.
+   * Calls `write` as soon as messages may be written. Stdin stays open until then: `send` has accepted the
+   * message, and the end of input may come before the message can be written.
    */
   async whenWritable(gate: StdinGate, write: () => void): Promise<void> {
-    const id = `send ${++this.#sending}`;
-    gate.hold(id, 'a message that waits for initialize');
+    gate.unsent += 1;
     try {
       await this.mayWrite;
       write();
     } finally {
-      gate.release(id);
+      gate.unsent -= 1;
     }
   }
 
-  /** The in-process servers were replaced: a later `initialize` declares these. */
+  /** Replaces the in-process servers that a later `initialize` declares. */
   replaceServers(servers: readonly DeclaredServer[]): void {
     const rest = Object.entries(this.#fields).filter(([name]) => !name.startsWith('sdkMcpServer'));
     this.#fields = { ...Object.fromEntries(rest), ...serverFields(servers) };
   }
 
-  /** Asks for the state of the CLI, again; prompts that still wait there are served. */
+  /** Sends `initialize`, also repeatedly. Permission requests that the CLI still has open are handled. */
   async again(): Promise<JsonObject> {
     const { bridge } = this.#parts;
-    const { response, envelope } = await this.#dialogue.request('initialize', this.#fields);
+    const { response, envelope } = await this.#link.exchange({
+      ...this.#fields,
+      subtype: 'initialize',
+    });
     this.#isDone = true;
-    const answer = isObject(response) ? response : {};
-    bridge.tookManifests(answer['sdk_mcp_manifests_parked']);
-    const pending = envelope['pending_permission_requests'];
-    if (Array.isArray(pending))
-      for (const each of pending) if (isObject(each)) this.#dialogue.receive(each);
-    return answer;
+    const info = asObject(response);
+    bridge.tookManifests(info['sdk_mcp_manifests_parked']);
+    for (const frame of asObjects(envelope['pending_permission_requests']))
+      this.#link.receive(frame);
+    return info;
   }
 
   async ready(signal: AbortSignal): Promise<readonly ServerReady[]> {
     const { bridge } = this.#parts;
     await orAborted(this.initialized, signal);
     if (bridge.waits || bridge.hasFailed) {
-      // A CLI may take a manifest without a word: then only its status tells.
-      const asked = this.#dialogue.request('mcp_status', {}, { signal });
-      // A CLI that does not know the request has no status; `ready` then waits for the tools.
-      const status = await asked.then(({ response }) => response).catch(() => undefined);
-      bridge.observe(isObject(status) ? status['mcpServers'] : undefined, { turnBegins: false });
+      // A CLI may accept a manifest without reporting it; then only its status shows that it did. A CLI
+      // without this request rejects it, and `ready` waits until the tools are listed.
+      const request = this.#link.request({ subtype: 'mcp_status' }, { signal });
+      const status = await request.catch(() => undefined);
+      bridge.observe(asObject(status)['mcpServers'], { turnBegins: false });
     }
     return bridge.ready(signal);
   }
 }
 
-/** What `initialize` answered, unless the signal is first: then an error that says it was not answered. */
-export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  let unlisten = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    unlisten = onAbort(signal, (reason) => {
-      const { code, message } = DuolaneError.from(reason);
-      reject(
-        new DuolaneError(code, `the agent did not answer initialize: ${message}`, {
-          cause: reason,
-        }),
-      );
-    });
+/** The response to `initialize`, or an error that names `initialize` when the signal aborts first. */
+export const orAborted = <T>(initialized: Promise<T>, signal: AbortSignal): Promise<T> =>
+  raceAbort(initialized, signal, (reason) => {
+    const { code, message } = DuolaneError.from(reason);
+    const text = `the agent did not respond to initialize: ${message}`;
+    return new DuolaneError(code, text, { cause: reason });
   });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    unlisten();
-  }
-}

@@ -3,17 +3,22 @@ import type { AgentSession } from './agent-session.ts';
 import type { Session } from '../types.ts';
 
 /**
- * Starts an agent CLI and speaks with it. Rejects with `invalid` for options that cannot be meant.
- * Whatever is wrong with the CLI itself shows in the session: `ready()`, `done` and its loops.
+ * Starts an agent CLI and opens a session with it. Rejects with `invalid` for invalid options. A failure
+ * of the CLI itself is reported by the session: by `ready()`, by `done`, and in its loops.
+ *
+ * @example
+ * await using session = await openSession({ model: 'sonnet' });
+ * await session.send('Hello');
+ * for await (const message of session.response()) console.log(message);
  */
 export async function openSession(options: SessionOptions = {}): Promise<Session> {
   return startSession(options);
 }
 
 /**
- * `openSession` for those who drive it from within. The driver and all that it stands on are loaded
- * with the first session, so that a program which only imports the door pays for the door. An abort
- * before the CLI is started rejects with the signal's reason, and nothing is started.
+ * `openSession` with the internal members of the session, for `query`. The session's code is loaded with
+ * the first session, so that importing the package stays cheap. An abort before the CLI is started
+ * rejects with the signal's reason, and no process is started.
  */
 export async function startSession(
   options: SessionOptions,

@@ -2,17 +2,17 @@ import { DuolaneError, type ErrorCode } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Exit } from '../../process/types.ts';
 
-/** What is known about the end of a CLI; the `cause` of the errors that report it. */
+/** How a CLI ended. It is the `cause` of the errors `peer_exited` and `response_lost`. */
 export interface PeerReport {
   readonly exitCode: number | null;
   readonly signal?: string;
-  /** The last 64 KiB. */
+  /** The last 64 KiB of stderr. */
   readonly stderr: string;
   /** The last twenty frames of both lanes and directions, oldest first. */
   readonly frames: readonly JsonObject[];
 }
 
-/** An error about a CLI that is gone: one line of cause in the message, the rest as `cause`. */
+/** An error about a CLI that has exited: one line of stderr in the message, a `PeerReport` as `cause`. */
 export function peerError(
   code: ErrorCode,
   what: string,
@@ -37,7 +37,7 @@ export function peerError(
   );
 }
 
-/** The line that most likely says why: the last one that names an error, else the last. */
+/** The line of stderr that most likely has the reason: the last that names an error, else the last one. */
 function lastLine(stderr: string): string {
   const lines = stderr
     .split('\n')
@@ -47,14 +47,15 @@ function lastLine(stderr: string): string {
   return (line ?? '').slice(0, 300);
 }
 
+/** For a message after the end of input. */
 export const closedInput = (): DuolaneError =>
-  new DuolaneError('closed', 'the input of this session has ended; open another one, or resume it');
+  new DuolaneError('closed', 'cannot send: the input has ended; open another session or resume it');
 
 /** For a user message that the CLI did not read. */
 export const undelivered = (cause: DuolaneError): DuolaneError =>
   new DuolaneError('closed', `a message did not reach the agent: ${cause.message}`, { cause });
 
-/** The transport of a session threw, which its contract forbids. */
+/** For a transport that threw, which its contract forbids. */
 export const brokenTransport = (cause: unknown): DuolaneError =>
   new DuolaneError(
     'internal',
@@ -62,7 +63,7 @@ export const brokenTransport = (cause: unknown): DuolaneError =>
     { cause },
   );
 
-/** For requests that the CLI left unanswered when it ended. */
+/** For requests that the CLI had not answered when it exited. */
 export function unansweredError(
   exit: Exit,
   frames: readonly JsonObject[],
@@ -71,5 +72,5 @@ export function unansweredError(
   if (exit.startError) return DuolaneError.from(exit.startError);
   return isClosed
     ? new DuolaneError('closed', 'the session was closed')
-    : peerError('peer_exited', 'before it answered', exit, frames);
+    : peerError('peer_exited', 'before it responded', exit, frames);
 }

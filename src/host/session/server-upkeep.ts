@@ -1,7 +1,7 @@
 import { isObject } from '../../json.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
 
-/** A request about the connection to an in-process server, and not a call of anything in it. */
+/** Whether a request only maintains the connection to an in-process server: handshake, ping, lists. */
 export function isUpkeep({ subtype, message }: ControlRequest): boolean {
   const method = isObject(message) ? message['method'] : undefined;
   return (

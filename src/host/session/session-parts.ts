@@ -4,50 +4,56 @@ import type { Transport } from '../../process/types.ts';
 import { settledWithin } from '../../stream/abort.ts';
 import type { ControlResponse, ControlRequest } from '../../wire/control-peer.ts';
 import { isSessionEndHook } from '../callbacks/hook-registry.ts';
-import type { ControlHandler, ServeContext } from './control-link.ts';
+import type { ControlCall, ControlHandler } from '../../wire/control-link.ts';
 import type { FrameQueue } from '../frames/frame-queue.ts';
 import type { McpBridge } from '../callbacks/mcp-bridge.ts';
 import type { TimeoutLimits } from './session-timeouts.ts';
 
-/** What a session is made of; `openSession` puts it together. */
+/** The parts of a session; `createSession` creates them. */
 export interface SessionParts {
   readonly transport: Transport;
   readonly lanes: FrameQueue;
   readonly bridge: McpBridge;
-  readonly serve: ControlHandler;
+  readonly handle: ControlHandler;
   readonly initialize: JsonObject;
-  /** Throws if what the CLI answered to `initialize` will not do; no message is sent before. */
+  /** Throws if the CLI lacks a feature that the session needs. No message is sent before this check. */
   readonly checkInitialized?: (answer: JsonObject) => void;
   readonly limits: TimeoutLimits;
   readonly maxLineBytes?: number;
   readonly logger: Logger;
   readonly oneshot: boolean;
-  /** The id that was asked for, if the CLI is to keep it. */
+  /** The id that the options request; undefined if the CLI chooses one. */
   readonly expectedId: string | undefined;
-  /** Gets the transcript as the CLI mirrors it. */
+  /** Gets the `transcript_mirror` frames of the CLI. */
   readonly onMirror?: (frame: JsonObject) => void;
-  /** The process is gone: what was held for it is given back. */
+  /** Releases the resources of the session. Called when the process is gone. */
   readonly onEnded: () => Promise<void>;
 }
 
-/** Gives back what was held for the CLI. What takes long goes on, and what fails is reported. */
+/**
+ * Releases the resources of the session. A release that takes longer than `cleanupMs` continues in the
+ * background, so that it cannot delay the end of the session; it is logged, and so is an error.
+ */
 export async function releaseParts({ logger, limits, onEnded }: SessionParts): Promise<void> {
   const report = (why: string): void =>
-    logger.warn('what the session held was not released', { why });
+    logger.warn('resources of the session were not released', { why });
   const released = onEnded();
   released.catch((error: unknown) => report(String(error)));
   if (!(await settledWithin(released, limits.cleanupMs)))
     report(`it takes longer than ${limits.cleanupMs} ms`);
 }
 
-/** What nobody can hear about must not happen either, but for a goodbye, which needs no answer. */
-export async function serveUnheard(
-  { serve, logger }: SessionParts,
+/**
+ * Handles a request that comes after stdin was closed. No response can be sent, so the request is refused
+ * without effect. SessionEnd hooks still run: the CLI does not wait for their response.
+ */
+export function refuseLateRequest(
+  { handle, logger }: SessionParts,
   request: ControlRequest,
-  context: ServeContext,
-): Promise<ControlResponse | undefined> {
+  call: ControlCall,
+): ControlResponse | undefined {
   if (!isSessionEndHook(request)) return { ok: false, error: 'stdin of the agent is closed' };
-  serve(request, context).catch((error: unknown) =>
+  Promise.resolve(handle(request, call)).catch((error: unknown) =>
     logger.warn('a SessionEnd hook failed', { error: String(error) }),
   );
   return undefined;

@@ -1,6 +1,6 @@
 import { SilenceTimer, whileAwake } from './silence-timer.ts';
 
-/** The limits of a session, all of them set. */
+/** The time limits of a session, with their defaults applied. */
 export interface TimeoutLimits {
   readonly stall: { readonly afterMs: number; readonly failMs: number } | undefined;
   readonly interruptMs: number;
@@ -10,29 +10,32 @@ export interface TimeoutLimits {
   readonly cleanupMs: number;
 }
 
-/** What the watch sees of a session, and what it does to it. */
+/** The part of a session that its timeouts read and act on. */
 export interface Watched {
-  /** Handlers run, or a person decides: no silence counts. */
+  /** Whether handlers run. Silence does not count then: a person may be deciding. */
   isServing(): boolean;
-  /** Something is awaited. */
+  /** Whether work is open. */
   isBusy(): boolean;
-  /** Every turn has its result. */
+  /** Whether every turn has its result. */
   isSettled(): boolean;
-  /** Turns that are open may have ended inside another one, without a word. */
+  /** Whether the open turns may have ended inside another turn, without a report of the CLI. */
   isDoubtful(): boolean;
   onDoubt(): void;
   onStalled(silentMs: number): void;
-  /** Nothing more is expected of the CLI: it goes, and that is no failure. */
+  /** Ends a CLI that has finished its work. The session does not fail. */
   endPeer(why: string): void;
   fail(what: string): void;
 }
 
-/** The patience of a session: with a silent CLI, with one that ignores an interrupt, with one that stays. */
+/**
+ * Enforces the session's timeouts: the CLI is silent, does not acknowledge an interrupt, does not end its
+ * turn after it, or does not exit after the end of its input.
+ */
 export class SessionTimeouts {
   readonly #limits: TimeoutLimits;
   readonly #session: Watched;
   readonly #stall: SilenceTimer | undefined;
-  readonly #leaving: SilenceTimer;
+  readonly #exit: SilenceTimer;
   readonly #doubt: SilenceTimer;
   readonly #limited = new Set<() => void>();
   #stalled = false;
@@ -49,7 +52,7 @@ export class SessionTimeouts {
         () => counts() && session.isBusy(),
         (silentMs) => this.#onStall(silentMs, stall.failMs),
       );
-    this.#leaving = new SilenceTimer(exitMs, counts, () => this.#onOverdue());
+    this.#exit = new SilenceTimer(exitMs, counts, () => this.#onOverdue());
     this.#doubt = new SilenceTimer(
       exitMs,
       () => counts() && session.isDoubtful(),
@@ -58,32 +61,32 @@ export class SessionTimeouts {
     this.#stall?.start();
   }
 
-  /** The CLI said something, or was just given something to do. */
-  heard(): void {
+  /** The CLI wrote something, or the host sent it a message: all silence starts again. */
+  onActivity(): void {
     this.#stalled = false;
     this.#stall?.reset();
-    this.#leaving.reset();
+    this.#exit.reset();
     this.#doubt.reset();
   }
 
-  /** A result came; if it leaves turns in doubt, silence will decide. */
+  /** A result left turns in doubt: they count as merged if the CLI now stays silent. */
   expectTurn(): void {
     this.#doubt.start();
   }
 
-  /** Stdin was closed: the CLI is expected to leave. */
+  /** Stdin was closed: the CLI must exit. */
   expectExit(): void {
-    this.#leaving.start();
+    this.#exit.start();
   }
 
-  /** An interrupt was written; call what this returns when it is acknowledged. */
+  /** An interrupt was written. Call the returned function when it is acknowledged. */
   expectReceipt(): () => void {
     return this.#within(this.#limits.interruptMs, () =>
       this.failUnresponsive('acknowledge an interrupt'),
     );
   }
 
-  /** It was acknowledged: the turn has to end, too. */
+  /** The interrupt was acknowledged: the turn must end. */
   expectEnd(isOpen: () => boolean): void {
     this.#within(this.#limits.interruptMs, () => {
       if (isOpen()) this.failUnresponsive('stop its turn after an interrupt');
@@ -92,7 +95,7 @@ export class SessionTimeouts {
 
   stop(): void {
     this.#stall?.stop();
-    this.#leaving.stop();
+    this.#exit.stop();
     this.#doubt.stop();
     for (const cancel of this.#limited) cancel();
     this.#limited.clear();
@@ -121,12 +124,12 @@ export class SessionTimeouts {
       if (!this.#stalled) this.#stall?.start();
       else if (this.#session.isSettled())
         this.#session.endPeer('the agent stayed silent after its last result');
-      else this.#session.fail(`said nothing for ${silentMs} ms, nor after an interrupt`);
+      else this.#session.fail(`was silent for ${silentMs} ms, and after an interrupt`);
     });
   }
 
   #onOverdue(): void {
-    if (this.#session.isBusy()) this.#leaving.start();
-    else this.#session.endPeer('the agent did not leave at the end of its input');
+    if (this.#session.isBusy()) this.#exit.start();
+    else this.#session.endPeer('the agent did not exit at the end of its input');
   }
 }

@@ -11,18 +11,20 @@ export interface ConversationOptions extends Pick<
   SessionParts,
   'lanes' | 'bridge' | 'logger' | 'expectedId' | 'onMirror'
 > {
-  /** The CLI has said its session id, for the first time. */
+  /** The open control requests, which hold stdin open. */
+  readonly requests: ConstructorParameters<typeof StdinGate>[1];
+  /** The CLI has sent its session id for the first time. */
   readonly onNamed: () => void;
-  /** Something has ended, or may have. */
+  /** Called after each message: a turn or a background task may have ended. */
   readonly onSettled: () => void;
-  /** What is open may have ended inside another turn, and the CLI does not say. */
+  /** The open turns may have ended inside another turn, without a report of the CLI. */
   readonly onDoubt: () => void;
 }
 
-/** What the messages of the CLI say about the session, each noted before it goes to the app. */
+/** Keeps the state of the session that messages of the CLI report. It reads each message before the app does. */
 export class SessionTracker {
   readonly turns: TurnTracker = new TurnTracker();
-  readonly gate: StdinGate = new StdinGate(this.turns);
+  readonly gate: StdinGate;
   readonly calls: ToolCallLog = new ToolCallLog();
   readonly #options: ConversationOptions;
   #named = false;
@@ -30,11 +32,11 @@ export class SessionTracker {
 
   constructor(options: ConversationOptions) {
     this.#options = options;
+    this.gate = new StdinGate(this.turns, options.requests);
     this.#id = options.expectedId ?? '';
-    options.lanes.sessionId = this.#id;
   }
 
-  /** As asked for, or as the CLI says. */
+  /** The id that the options request, then the one that the CLI reports. */
   get id(): string {
     return this.#id;
   }
@@ -57,12 +59,12 @@ export class SessionTracker {
     onSettled();
   }
 
-  /** The CLI stayed silent: what was in doubt has ended. */
+  /** Treats doubtful turns as ended. Called when the CLI has been silent for long enough. */
   assumeMerged(): void {
     this.#merged(this.turns.assumeMerged());
   }
 
-  /** Turns up to this one ended inside another: the app and the gate are told. */
+  /** Turns up to this one ended inside another turn: reports it to the app and to the gate. */
   #merged(turn: number): void {
     if (turn === 0) return;
     this.#options.lanes.pushHostMessage('turns_merged', { turn }, turn);
@@ -74,10 +76,10 @@ export class SessionTracker {
     const { lanes, logger, expectedId: asked, onNamed } = this.#options;
     this.#named = true;
     this.#id = id;
-    lanes.sessionId = id;
+
     onNamed();
     if (asked === undefined || asked === id) return;
-    logger.warn('the agent opened another session than asked for', { asked, id });
+    logger.warn('the agent opened another session than requested', { asked, id });
     lanes.pushHostMessage('session_id_mismatch', { asked });
   }
 

@@ -1,12 +1,12 @@
 const MOST_TICK_MS = 5000;
 
-/** Ten looks until the time is up, at most five seconds apart. */
+/** The interval of checks: ten until the time is up, at most five seconds apart. */
 const tickOf = (ms: number): number => Math.max(1, Math.min(ms / 10, MOST_TICK_MS));
 
 /**
- * Time that this process was awake for, in ticks. A machine that was suspended, or a process that was
- * stopped, misses ticks; whether the clock counted that time or not, at most two ticks of it count
- * here. The other side was suspended as well, or has had no chance to be heard.
+ * Measures the time during which this process was awake. A suspended machine or a stopped process misses
+ * ticks; at most two ticks of that time count, whether the clock ran or not. Without this, a laptop that
+ * wakes up would fail its sessions with a timeout, although the CLI was suspended as well.
  */
 class AwakeTime {
   readonly #tickMs: number;
@@ -19,7 +19,7 @@ class AwakeTime {
     this.#last = now();
   }
 
-  /** Since the last call. */
+  /** The awake time since the last call. */
   passed(): number {
     const now = this.#now();
     const elapsed = now - this.#last;
@@ -30,32 +30,32 @@ class AwakeTime {
 
 const monotonic = (): number => performance.now();
 
-/** Calls `run` once after `ms` during which this process was awake; returns what prevents it. */
+/** Calls `run` once after `ms` of awake time. Returns a function that cancels it. */
 export function whileAwake(ms: number, run: () => void, now: () => number = monotonic): () => void {
   const tickMs = tickOf(ms);
   const time = new AwakeTime(tickMs, now);
-  let left = ms;
-  const look = (): void => {
-    left -= time.passed();
-    if (left > 0) timer = setTimeout(look, Math.min(tickMs, left));
+  let remainingMs = ms;
+  const check = (): void => {
+    remainingMs -= time.passed();
+    if (remainingMs > 0) timer = setTimeout(check, Math.min(tickMs, remainingMs));
     else run();
   };
-  let timer = setTimeout(look, tickMs);
+  let timer = setTimeout(check, tickMs);
   return () => clearTimeout(timer);
 }
 
 /**
- * Calls back when something has been silent for too long. `reset` costs an assignment, not a timer:
- * the silence is looked at in ticks, and counts from the first tick after the last sound. While
- * `counts` is false, and while the machine is suspended, it is not counted. The timer does not keep
- * the process alive.
+ * Calls back after a period without activity. `reset` costs an assignment and no timer, because it is
+ * called for every chunk of output: the period is checked in ticks and counts from the first tick after
+ * the last activity. Time does not count while `counts` returns false, nor while the machine is
+ * suspended. The timer does not keep the process alive.
  */
 export class SilenceTimer {
   readonly #afterMs: number;
   readonly #counts: () => boolean;
   readonly #onSilence: (silentMs: number) => void;
   readonly #now: () => number;
-  #heard = false;
+  #wasActive = false;
   #silentMs = 0;
   #time: AwakeTime | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -73,14 +73,14 @@ export class SilenceTimer {
   }
 
   start(): void {
-    this.#heard = false;
+    this.#wasActive = false;
     this.#silentMs = 0;
     this.#time = new AwakeTime(tickOf(this.#afterMs), this.#now);
     this.#arm();
   }
 
   reset(): void {
-    this.#heard = true;
+    this.#wasActive = true;
   }
 
   stop(): void {
@@ -90,15 +90,16 @@ export class SilenceTimer {
 
   #arm(): void {
     this.stop();
-    const left = Math.max(1, this.#afterMs - this.#silentMs);
-    this.#timer = setTimeout(() => this.#look(), Math.min(tickOf(this.#afterMs), left)).unref();
+    const remainingMs = Math.max(1, this.#afterMs - this.#silentMs);
+    const delayMs = Math.min(tickOf(this.#afterMs), remainingMs);
+    this.#timer = setTimeout(() => this.#check(), delayMs).unref();
   }
 
-  #look(): void {
+  #check(): void {
     const passed = this.#time?.passed() ?? 0;
-    if (this.#heard || !this.#counts()) this.#silentMs = 0;
+    if (this.#wasActive || !this.#counts()) this.#silentMs = 0;
     else this.#silentMs += passed;
-    this.#heard = false;
+    this.#wasActive = false;
     if (this.#silentMs < this.#afterMs) return this.#arm();
     this.#timer = undefined;
     this.#onSilence(Math.round(this.#silentMs));

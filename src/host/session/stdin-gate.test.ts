@@ -2,16 +2,25 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
+import type { ControlRequest } from '../../wire/control-peer.ts';
 import { StdinGate } from './stdin-gate.ts';
 import { TurnTracker } from './turn-tracker.ts';
 
-function made(): { gate: StdinGate; turns: TurnTracker; see: (message: JsonObject) => void } {
+/** A gate with the requests that hold it open, by id. */
+function made() {
   const turns = new TurnTracker();
-  const gate = new StdinGate(turns);
+  const requests = new Map<string, ControlRequest | string>();
+  const gate = new StdinGate(turns, {
+    pending: () => requests.values(),
+    get pendingCount() {
+      return requests.size;
+    },
+  });
   return {
     gate,
     turns,
-    see(message) {
+    requests,
+    see: (message: JsonObject): void => {
       turns.observe(message);
       gate.observe(message);
     },
@@ -33,19 +42,20 @@ const system = (subtype: string, more: JsonObject): JsonObject => ({
   ...more,
 });
 
-describe('Gate', () => {
-  test('says in words what holds it', () => {
-    const { gate, turns, see } = made();
-    gate.hold('a', 'initialize');
-    gate.hold('b', {
+describe('StdinGate', () => {
+  test('lists what holds it', () => {
+    const { gate, turns, requests, see } = made();
+    requests.set('a', 'initialize');
+    requests.set('b', {
       subtype: 'mcp_message',
       server_name: 'cci',
       message: { method: 'tools/call', params: { name: 'create_ticket' } },
     });
-    gate.hold('c', { subtype: 'can_use_tool', tool_name: 'Bash' });
-    gate.hold('d', { subtype: 'hook_callback', callback_id: 'hook_0' });
-    gate.hold('e', { subtype: 'elicitation', mcp_server_name: 'st' });
-    gate.hold('f', { subtype: 'odd' });
+    requests.set('c', { subtype: 'can_use_tool', tool_name: 'Bash' });
+    requests.set('d', { subtype: 'hook_callback', callback_id: 'hook_0' });
+    requests.set('e', { subtype: 'elicitation', mcp_server_name: 'st' });
+    requests.set('f', { subtype: 'odd' });
+    gate.unsent = 1;
     turns.send('m1');
     see(system('task_started', { task_id: 'b1', task_type: 'local_agent', description: 'sleep' }));
     see(state('running'));
@@ -56,6 +66,7 @@ describe('Gate', () => {
       'hook hook_0',
       'elicitation of st',
       'odd',
+      'a message that waits for initialize',
       'a message without its result',
       'background task b1 (sleep)',
       'session state running',
@@ -79,7 +90,7 @@ describe('Gate', () => {
     },
   );
 
-  test('closes at the result if the CLI never tells its state', () => {
+  test('closes at the result if the CLI never reports its state', () => {
     const { gate, turns, see } = made();
     turns.send('m1');
     gate.endInput();
@@ -88,17 +99,17 @@ describe('Gate', () => {
   });
 
   verifies(['S82', 'S84'], 'a hook or a permission that is pending keeps it open', () => {
-    const { gate } = made();
+    const { gate, requests } = made();
     gate.endInput();
     for (const subtype of ['hook_callback', 'can_use_tool']) {
-      gate.hold('x', { subtype });
+      requests.set('x', { subtype });
       expect(gate.mayClose).toBe(false);
-      gate.release('x');
+      requests.delete('x');
       expect(gate.mayClose).toBe(true);
     }
   });
 
-  verifies(['S106'], 'a background task, and the turn that tells of its end, keep it open', () => {
+  verifies(['S106'], 'a background task, and the turn that reports its end, keep it open', () => {
     const { gate, turns, see } = made();
     turns.send('m1');
     gate.endInput();
@@ -178,17 +189,17 @@ describe('Gate', () => {
     () => {
       fc.assert(
         fc.property(fc.array(fact, { maxLength: 60 }), (facts) => {
-          const { gate, turns, see } = made();
-          const open = new Set<string>(); // the model: a set of all that is going on
+          const { gate, turns, requests, see } = made();
+          const open = new Set<string>(); // the model: the set of all open work
           let ended = false;
           for (const { kind, id: name } of facts) {
             switch (kind) {
               case 'hold':
-                gate.hold(name, name);
+                requests.set(name, name);
                 open.add(`hold ${name}`);
                 break;
               case 'release':
-                gate.release(name);
+                requests.delete(name);
                 open.delete(`hold ${name}`);
                 break;
               case 'send':

@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
+import { asString as stringOrEmpty } from '../../json.ts';
+import type { ControlLink } from '../../wire/control-link.ts';
 import type { ControlRequest } from '../../wire/control-peer.ts';
 import type { TurnTracker } from './turn-tracker.ts';
 
@@ -7,31 +8,35 @@ const ENDED = new Set(['completed', 'failed', 'killed', 'stopped', 'cancelled'])
 
 /**
  * Only sub-agents and workflows hold stdin open: they may still call tools of this process, and they
- * end. A background shell (a dev server, `tail -f`) may never report that it ended, while the CLI
- * exits only at the end of its input: holding stdin for it would keep a finished query alive. The
- * official SDKs draw the same line.
+ * end. A background shell (a dev server, `tail -f`) may never report its end, while the CLI exits only
+ * at the end of its input: holding stdin for it would keep a finished query open forever. The official
+ * SDKs have the same rule.
  */
 const HOLDS_STDIN = new Set(['local_agent', 'local_workflow']);
 
 const holdsStdin = (task: JsonObject): boolean => HOLDS_STDIN.has(String(task['task_type']));
 
 /**
- * When stdin may close, as a pure machine: facts in, one answer out. It closes when the input has
- * ended and the run is idle: no request pending either way, no turn without a result, no sub-agent
- * or workflow in the background, no turn about to start, the session not running. Never on a timer, and never because the
- * prompt was a string.
+ * Decides when stdin may close, as a pure state machine. Stdin closes when the input has ended and the
+ * run is idle: no request is pending in either direction, every turn has its result, no sub-agent or
+ * workflow runs in the background, no turn is about to start, and the session state is not running. It
+ * never closes on a timer, and never because the prompt was a string: a tool call that comes later could
+ * not be answered.
  */
 export class StdinGate {
+  /** How many messages `send` accepted that wait for the response to `initialize`. */
+  unsent = 0;
   readonly #turns: TurnTracker;
-  readonly #pending = new Map<string, ControlRequest | string>();
+  readonly #requests: Pick<ControlLink, 'pending' | 'pendingCount'>;
   readonly #tasks = new Map<string, string>();
   #state: string | undefined;
   #queued = 0;
   #notice: string | undefined;
   #inputEnded = false;
 
-  constructor(turns: TurnTracker) {
+  constructor(turns: TurnTracker, requests: Pick<ControlLink, 'pending' | 'pendingCount'>) {
     this.#turns = turns;
+    this.#requests = requests;
   }
 
   get inputEnded(): boolean {
@@ -42,16 +47,7 @@ export class StdinGate {
     this.#inputEnded = true;
   }
 
-  /** Something waits: a request of ours by its subtype, or one of the peer that we serve. */
-  hold(id: string, what: ControlRequest | string): void {
-    this.#pending.set(id, what);
-  }
-
-  release(id: string): void {
-    this.#pending.delete(id);
-  }
-
-  /** Every message of the peer; cheap for those that say nothing about its state. */
+  /** Reads a message of the CLI. It is called for every message, so most types cost one comparison. */
   observe(message: JsonObject): void {
     const type = message['type'];
     if (type === 'system') this.#system(message);
@@ -66,10 +62,11 @@ export class StdinGate {
     return this.#inputEnded && !this.busy;
   }
 
-  /** Whether anything at all goes on; a session that is open and waits for input is not busy. */
+  /** Whether work is open. A session that is idle and waits for input is not busy. */
   get busy(): boolean {
     return (
-      this.#pending.size > 0 ||
+      this.unsent > 0 ||
+      this.#requests.pendingCount > 0 ||
       this.#turns.open > 0 ||
       this.#tasks.size > 0 ||
       this.#queued > 0 ||
@@ -78,16 +75,17 @@ export class StdinGate {
     );
   }
 
-  /** What keeps stdin open, in words; empty while input may still come. */
+  /** The work that keeps stdin open, one text each: `tools/call create_ticket on cci`. */
   get holding(): readonly string[] {
-    const words = [...this.#pending.values()].map(describe);
-    if (this.#turns.open === 1) words.push('a message without its result');
-    else if (this.#turns.open > 1) words.push(`${this.#turns.open} messages without their result`);
-    for (const [id, what] of this.#tasks) words.push(`background task ${id}${what}`);
-    if (this.#queued > 0) words.push(`${this.#queued} queued turns`);
-    if (this.#notice !== undefined) words.push(`a turn about task ${this.#notice}`);
-    if (this.#running) words.push(`session state ${this.#state}`);
-    return words;
+    const texts = [...this.#requests.pending()].map(describe);
+    for (let n = 0; n < this.unsent; n++) texts.push('a message that waits for initialize');
+    if (this.#turns.open === 1) texts.push('a message without its result');
+    else if (this.#turns.open > 1) texts.push(`${this.#turns.open} messages without their result`);
+    for (const [id, what] of this.#tasks) texts.push(`background task ${id}${what}`);
+    if (this.#queued > 0) texts.push(`${this.#queued} queued turns`);
+    if (this.#notice !== undefined) texts.push(`a turn about task ${this.#notice}`);
+    if (this.#running) texts.push(`session state ${this.#state}`);
+    return texts;
   }
 
   get #running(): boolean {
@@ -118,7 +116,7 @@ export class StdinGate {
       }
       case 'task_notification':
         this.#tasks.delete(String(task));
-        // The model will be told in a turn of its own, which has not begun yet.
+        // The CLI reports the task to the model in a turn of its own, which has not begun yet.
         if (this.#state === 'idle' && /^(completed|failed)$/.test(String(message['status'])))
           this.#notice = String(task);
     }

@@ -1,31 +1,31 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
-/** A tool that the model called, as the message lane showed it. */
+/** A tool call of the model, read from the message lane. */
 export interface ToolUse {
   readonly id: string;
-  /** As the model sees it: `mcp__server__tool`, or a built-in name. */
+  /** The name that the model sees: `mcp__server__tool`, or a built-in name. */
   readonly name: string;
-  /** What the model gave it; absent if it was larger than 64 KiB, or the call is long past. */
+  /** The arguments; absent if larger than 64 KiB, or dropped because newer calls needed the memory. */
   readonly input?: unknown;
-  /** Absent while it runs. */
+  /** Whether the call failed; absent while it runs. */
   readonly isError?: boolean;
-  /** What the model was given; absent if it was larger than 64 KiB, or the call is long past. */
+  /** The result that the model got; absent under the same conditions as `input`. */
   readonly content?: unknown;
 }
 
 const KEPT = 1000;
 const CONTENT_CHARS = 64 * 1024;
-/** What all inputs and contents together may take; the oldest are dropped. */
+/** The limit of all inputs and contents together; the oldest are dropped. */
 const TOTAL_CHARS = 8 * 1024 * 1024;
 
 interface Kept {
   readonly use: ToolUse;
-  /** Characters of its input and content, about. */
+  /** The approximate number of characters of its input and content. */
   readonly size: number;
 }
 
-/** The tool calls of a session, oldest first; the last thousand. */
+/** The last thousand tool calls of a session, oldest first. */
 export class ToolCallLog {
   readonly #calls = new Map<string, Kept>();
   #size = 0;
@@ -34,7 +34,7 @@ export class ToolCallLog {
     return [...this.#calls.values()].map(({ use }) => use);
   }
 
-  /** `length` is that of the line that carried the message. */
+  /** Reads a message. `length` is that of its line. */
   observe(message: JsonObject, length: number): void {
     const type = message['type'];
     if (type !== 'assistant' && type !== 'user') return;
@@ -50,7 +50,7 @@ export class ToolCallLog {
 
   #called({ id, name, input }: JsonObject, length: number): void {
     if (typeof id !== 'string' || this.#calls.has(id)) return;
-    // A line may hold several calls: only for a long one is each looked at.
+    // A line may contain several calls. Measuring each is expensive, so only those of a long line are measured.
     const size = length <= CONTENT_CHARS ? length : sizeOf(input);
     const isKept = size <= CONTENT_CHARS;
     const use = { id, name: String(name), ...(isKept && { input }) };
@@ -75,11 +75,11 @@ export class ToolCallLog {
     this.#size += size - (this.#calls.get(use.id)?.size ?? 0);
     this.#calls.set(use.id, { use, size });
     if (this.#size <= TOTAL_CHARS) return;
-    for (const [id, { use: old, size: held }] of this.#calls) {
-      if (held === 0 || id === use.id) continue;
+    for (const [id, { use: old, size: oldSize }] of this.#calls) {
+      if (oldSize === 0 || id === use.id) continue;
       const { input: _, content: __, ...rest } = old;
       this.#calls.set(id, { use: rest, size: 0 });
-      this.#size -= held;
+      this.#size -= oldSize;
       if (this.#size <= TOTAL_CHARS / 2) return;
     }
   }
@@ -90,9 +90,12 @@ function sizeOf(value: unknown): number {
 }
 
 /**
- * The last call of a tool, by the name that the model sees or, for an in-process server, its bare
- * name. Throws `tool` when it was not called, has no answer, or (unless `isError` allows it) failed,
- * and says which were called instead.
+ * The last call of a tool, for tests of agents. The name is the one that the model sees or, for an
+ * in-process server, the bare name. Throws `tool` if the tool was not called (with the names of those
+ * that were), has no result yet, or failed; with `isError: true` it throws if the call succeeded.
+ *
+ * @example
+ * const { input } = expectToolCalled(session, 'create_ticket');
  */
 export function expectToolCalled(
   session: { readonly calls: readonly ToolUse[] },
@@ -106,7 +109,7 @@ export function expectToolCalled(
     throw new DuolaneError('tool', `${name} was not called (called: ${others})`);
   }
   if (call.isError === undefined)
-    throw new DuolaneError('tool', `${name} was called as ${call.id} and has no answer`);
+    throw new DuolaneError('tool', `${name} has no result yet (call ${call.id})`);
   if (call.isError !== isError) {
     const how = call.isError ? 'failed' : 'succeeded';
     throw new DuolaneError('tool', `${name} ${how}: ${JSON.stringify(call.content)}`);

@@ -17,7 +17,7 @@ const result = (...uuids: string[]): JsonObject => ({
 const init: JsonObject = { type: 'system', subtype: 'init' };
 const idle: JsonObject = { type: 'system', subtype: 'session_state_changed', state: 'idle' };
 
-describe('Turns', () => {
+describe('TurnTracker', () => {
   verifies('S18', 'a result ends the turn that it names', () => {
     const turns = new TurnTracker();
     expect([turns.send('a'), turns.send('b')]).toEqual([1, 2]);
@@ -27,7 +27,7 @@ describe('Turns', () => {
     expect(turns).toMatchObject({ settled: true, last: { turn: 1, isError: true } });
   });
 
-  test('a message that was folded into a running turn ends with it', () => {
+  test('a message that was merged into a running turn ends with it', () => {
     const turns = new TurnTracker();
     turns.send('a');
     turns.observe(life('a', 'started'));
@@ -38,7 +38,7 @@ describe('Turns', () => {
     expect(turns.open).toBe(0);
   });
 
-  test('a result without names ends what had started, once the CLI has named anything', () => {
+  test('a result without uuids ends started turns, once the CLI has named any uuid', () => {
     const turns = new TurnTracker();
     turns.send('a');
     turns.observe(life('a', 'started'));
@@ -58,7 +58,7 @@ describe('Turns', () => {
     expect(turns.settled).toBe(true);
   });
 
-  test('a CLI that names nothing ends the oldest, and merges what was there when its turn began', () => {
+  test('without uuids, a result ends the oldest turn, and idle ends those sent before it began', () => {
     const turns = new TurnTracker();
     turns.send('a');
     turns.observe(init);
@@ -74,7 +74,7 @@ describe('Turns', () => {
     expect([...turns.snapshot()]).toEqual([['d', 4]]);
   });
 
-  test('a message that such a CLI took along without a word is doubtful, until a turn begins', () => {
+  test('without uuids, a message that may have been merged is doubtful until a turn begins', () => {
     const turns = new TurnTracker();
     turns.send('a');
     turns.observe(init);

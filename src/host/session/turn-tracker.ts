@@ -1,11 +1,11 @@
-import type { JsonObject } from '../../json.ts';
+import { asArray, asStrings, type JsonObject } from '../../json.ts';
 
 interface Sent {
   readonly turn: number;
   started: boolean;
-  /** Sent before the running turn began, so that turn may have taken it along. */
+  /** Sent before the running turn began, so that turn may have included it. */
   early: boolean;
-  /** A result came after it, and no turn has begun since. */
+  /** A result came after it was sent, and no turn has begun since. */
   passed: boolean;
 }
 
@@ -17,23 +17,23 @@ export interface TurnResult {
 }
 
 /**
- * Which result ends which turn, as a pure machine. Every message that we send opens a turn, numbered
- * from 1; each message that goes out carries a uuid. The rule, best knowledge first:
+ * Decides which result ends which turn, as a pure state machine. Every message that the host sends has a
+ * uuid and opens a turn; turns are numbered from 1. The rules, the most reliable first:
  *
- * 1. A result that names uuids (`user_message_uuids`) ends those turns, and only those.
- * 2. If the CLI has named uuids before, a result without any ends the turns that it said had
- *    `started`; if there is none, it is a turn of the CLI's own (a background task finished).
- * 3. A CLI that never names uuids ends the oldest open turn with each result. When it then says that
- *    it is idle, turns sent before its last turn began were merged into that one. So are those that
- *    are `doubtful` for long: a result came after them, and no turn began behind it.
+ * 1. A result that names uuids (`user_message_uuids`) ends those turns and no others.
+ * 2. If the CLI has named uuids before, a result without uuids ends the turns that the CLI reported as
+ *    `started`. Without such turns it is a turn of the CLI's own, e.g. after a background task.
+ * 3. Each result of a CLI that never names uuids ends the oldest open turn. When the CLI then reports
+ *    that it is idle, turns sent before its last turn began were merged into that one. The same holds for
+ *    turns that stay `doubtful`: a result came after they were sent, and no turn has begun since.
  *
- * So what is left of an interrupted turn never ends the next one.
+ * Without these rules, a late result of an interrupted turn would end the next turn.
  */
 export class TurnTracker {
   readonly #open = new Map<string, Sent>();
   #sent = 0;
   #names = false;
-  #taken = 0; // completed inside a running turn, whose result is still to come
+  #taken = 0; // the highest turn that completed inside a running turn, whose result comes later
   #last: TurnResult | undefined;
 
   /** The number of the last turn that was sent. */
@@ -50,19 +50,19 @@ export class TurnTracker {
     return this.#last;
   }
 
-  /** Whether all that was sent has its result. */
+  /** Whether every message that was sent has its result. */
   get settled(): boolean {
     return this.#sent > 0 && this.#open.size === 0;
   }
 
-  /** Whether all that is open may have ended inside another turn, and the CLI does not say. */
+  /** Whether all open turns may have ended inside another turn, without a report of the CLI. */
   get doubtful(): boolean {
     return (
       !this.#names && this.#open.size > 0 && [...this.#open.values()].every((sent) => sent.passed)
     );
   }
 
-  /** The CLI stayed silent: what is doubtful has ended. The highest of these turns. */
+  /** Ends the doubtful turns, after the CLI stayed silent. Returns the highest of them. */
   assumeMerged(): number {
     return this.doubtful ? this.#closeAll(() => true) : 0;
   }
@@ -77,7 +77,7 @@ export class TurnTracker {
     return this.#sent;
   }
 
-  /** A message that never reached the CLI: it has no result to wait for. */
+  /** Removes the turn of a message that never reached the CLI, since no result will come. */
   drop(uuid: string): void {
     this.#close(uuid);
   }
@@ -87,12 +87,12 @@ export class TurnTracker {
     return false;
   }
 
-  /** The turns that wait for their result, by uuid. */
+  /** The open turns by uuid. */
   snapshot(): ReadonlyMap<string, number> {
     return new Map([...this.#open].map(([uuid, { turn }]) => [uuid, turn]));
   }
 
-  /** The highest turn that this message ends; 0 if it ends none of ours. */
+  /** Reads a message. Returns the highest turn that it ends; 0 if it ends no turn of the host. */
   observe(message: JsonObject): number {
     switch (message['type']) {
       case 'result':
@@ -154,7 +154,7 @@ export class TurnTracker {
         sent.passed = false;
       }
     } else if (message['subtype'] === 'session_state_changed' && message['state'] === 'idle') {
-      // Not a message that may still be in the pipe: only what was there when the turn began.
+      // Only turns sent before the last turn began: a later message may still be in the pipe.
       return this.#names || !this.#last ? 0 : this.#closeAll(({ early }) => early);
     }
     return 0;
@@ -182,18 +182,16 @@ export class TurnTracker {
 
 function uuidsOf(message: JsonObject): readonly string[] {
   const many = message['user_message_uuids'];
-  if (Array.isArray(many)) return many.filter((uuid) => typeof uuid === 'string');
+  if (Array.isArray(many)) return asStrings(many);
   const one = message['user_message_uuid'];
   return typeof one === 'string' ? [one] : [];
 }
 
-/** The highest turn that an interrupt ended: of those that were open, all but the queued ones. */
+/** The highest turn that an interrupt ended: the open turns without those that are still queued. */
 export function lastInterruptedTurn(
   open: ReadonlyMap<string, number>,
   receipt: { readonly still_queued?: unknown },
 ): number {
-  const still_queued: readonly unknown[] = Array.isArray(receipt.still_queued)
-    ? receipt.still_queued
-    : [];
-  return Math.max(0, ...[...open].map(([uuid, turn]) => (still_queued.includes(uuid) ? 0 : turn)));
+  const queued = asArray(receipt.still_queued);
+  return Math.max(0, ...[...open].map(([uuid, turn]) => (queued.includes(uuid) ? 0 : turn)));
 }

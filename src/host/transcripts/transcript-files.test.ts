@@ -236,7 +236,7 @@ describe('expectToolCalled', () => {
     });
     expect(expectToolCalled(session, 'mcp__s__bad', { isError: true })).toMatchObject({ id: '2' });
     expect(() => expectToolCalled(session, 'bad')).toThrow('bad failed: "text"');
-    expect(() => expectToolCalled(session, 'Bash')).toThrow('has no answer');
+    expect(() => expectToolCalled(session, 'Bash')).toThrow('has no result yet');
     expect(() => expectToolCalled(session, 'other')).toThrow(
       'other was not called (called: mcp__s__good, mcp__s__bad, Bash)',
     );

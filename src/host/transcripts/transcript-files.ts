@@ -1,10 +1,9 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { asString, isObject, type JsonObject } from '../../json.ts';
 import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import type { SessionKey, SessionStoreEntry } from './session-store.ts';
-import { stringOrEmpty } from '../options/describe-value.ts';
 
 /** Where CLIs keep their sessions: `CLAUDE_CONFIG_DIR`, else the homes of ours and of the vendor's. */
 export const configDirs = (): readonly string[] => {
@@ -106,9 +105,9 @@ export const messagesOf = (entries: readonly SessionStoreEntry[]): SessionMessag
     const { type, uuid, message, timestamp } = entry;
     if ((type !== 'user' && type !== 'assistant') || entry['isSidechain'] === true) return [];
     if (entry['isMeta'] === true || !isObject(message)) return [];
-    const session_id = stringOrEmpty(entry['sessionId'] ?? entry['session_id']);
+    const session_id = asString(entry['sessionId'] ?? entry['session_id']);
     const rest = { parent_tool_use_id: null, ...(timestamp !== undefined && { timestamp }) };
-    return [{ type, uuid: stringOrEmpty(uuid), session_id, message, ...rest }];
+    return [{ type, uuid: asString(uuid), session_id, message, ...rest }];
   });
 
 /**
@@ -121,7 +120,7 @@ function branch(entries: readonly SessionStoreEntry[]): readonly SessionStoreEnt
     const parent = entry['parentUuid'];
     if (parent === null) return -1;
     // None is said, or it was lost: what stands before is the next best.
-    return Math.min(places.get(stringOrEmpty(parent)) ?? place - 1, place - 1);
+    return Math.min(places.get(asString(parent)) ?? place - 1, place - 1);
   };
   const kept = new Set<number>();
   for (let place = entries.findLastIndex(isMain); place >= 0;) {

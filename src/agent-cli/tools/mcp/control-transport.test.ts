@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
-import { ControlLink } from '../../session/control-link.ts';
+import { ControlLink } from '../../../wire/control-link.ts';
 import { ControlTransport } from './control-transport.ts';
 
 interface Sent {
@@ -11,10 +11,11 @@ interface Sent {
 
 function open() {
   const frames: JsonObject[] = [];
-  const lane = new ControlLink(
-    (frame) => frames.push(frame),
-    () => ({ ok: true }),
-  );
+  const lane = new ControlLink({
+    side: 'agent',
+    write: (frame) => frames.push(frame),
+    handle: () => ({ ok: true }),
+  });
   const transport = new ControlTransport(lane, 'calc');
   const incoming = transport.incoming[Symbol.asyncIterator]();
   const next = async (): Promise<unknown> => (await incoming.next()).value;

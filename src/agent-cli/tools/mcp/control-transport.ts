@@ -4,7 +4,7 @@ import type { MessageTransport } from '../../../mcp/types.ts';
 import { Channel } from '../../../stream/channel.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import { isRpcRequest, RPC, rpcError } from '../../../wire/json-rpc.ts';
-import type { ControlLink } from '../../session/control-link.ts';
+import type { ControlLink } from '../../../wire/control-link.ts';
 
 /** The limit of unread messages. The reader takes each message immediately. */
 const INBOX = 10_000;

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../../errors.ts';
 import type { JsonObject } from '../../../json.ts';
 import { createRegistry } from '../../../mcp/registry/registry.ts';
 import type { SourceChange, Tool } from '../../../mcp/types.ts';
-import { ControlLink } from '../../session/control-link.ts';
+import { ControlLink } from '../../../wire/control-link.ts';
 import { Server } from './mcp-server.ts';
 import { McpServers } from './mcp-servers.ts';
 
@@ -11,10 +11,7 @@ const SDK = { type: 'sdk' };
 
 function open(): McpServers {
   return new McpServers({
-    lane: new ControlLink(
-      () => {},
-      () => ({ ok: true }),
-    ),
+    lane: new ControlLink({ side: 'agent', write: () => {}, handle: () => ({ ok: true }) }),
     events: { elicit: async () => ({}), log: () => {} },
     help: {
       cwd: '.',

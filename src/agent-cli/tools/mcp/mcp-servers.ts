@@ -2,7 +2,7 @@ import { DuolaneError } from '../../../errors.ts';
 import { asArray, asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { Tool } from '../../../mcp/types.ts';
-import type { ControlLink } from '../../session/control-link.ts';
+import type { ControlLink } from '../../../wire/control-link.ts';
 import { dialConfig, dialHost, type DialHelp } from './dial-server.ts';
 import type { ControlTransport } from './control-transport.ts';
 import { Server, type ServerDialer, type ServerEvents } from './mcp-server.ts';
