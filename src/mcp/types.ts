@@ -268,10 +268,11 @@ export interface OfferMessagesOptions {
 
 export interface DialMessagesOptions extends Abortable {
   /**
-   * `modern`: the revision 2026-07-28, which needs no handshake; `legacy`: those before it; `auto`
-   * asks the server and falls back. Over HTTP `auto`, elsewhere `legacy` by default.
+   * `stateless` is the revision 2026-07-28, which has no handshake and no sessions; `session` are
+   * the revisions before it; `auto` tries the first and falls back to the others. The default is
+   * `auto` over HTTP and `session` elsewhere.
    */
-  readonly protocol?: 'auto' | 'legacy' | 'modern';
+  readonly protocol?: 'auto' | 'session' | 'stateless';
   readonly clientInfo?: { readonly name: string; readonly version: string };
   /**
    * What we can do for the server: `elicitation`, `sampling`, `roots`. What it then asks goes to

@@ -43,9 +43,9 @@ async function hear(
 }
 
 describe('the changes of a single resource', () => {
-  const eras = ['legacy', 'modern'] as const;
-  for (const far of eras)
-    for (const near of eras)
+  const protocols = ['session', 'stateless'] as const;
+  for (const far of protocols)
+    for (const near of protocols)
       test(`reach who asked for it and nobody else: ${far} server, ${near} client`, async () => {
         const { source, changes, wanted } = watched();
         await using behind = await offerHttp(source);

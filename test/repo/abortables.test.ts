@@ -170,11 +170,11 @@ const ROWS: Readonly<Record<string, Open>> = {
   'callTool over messages': calling(overMessages),
   'callTool over HTTP, sessions': calling(async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, protocol: 'legacy' }));
+    return scope.use(await dialHttp({ url, protocol: 'session' }));
   }),
   'callTool over HTTP, stateless': calling(async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, protocol: 'modern' }));
+    return scope.use(await dialHttp({ url, protocol: 'stateless' }));
   }),
   'callTool over gRPC': calling(async (source, scope) => {
     const { url } = scope.use(await offerGrpc(source));

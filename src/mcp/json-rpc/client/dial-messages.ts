@@ -13,10 +13,10 @@ import {
 import { withPartial } from '../partial-results.ts';
 import { clientSource } from './client-source.ts';
 
-/** How long a server may be silent when it is asked for its era; an old one may ignore the question. */
+/** How long a server may be silent when it is asked for its protocol; an old one may ignore the question. */
 const PROBE_MS = 5_000;
 
-/** Failures that would be the same in the other era. */
+/** Failures that would be the same in the other protocol. */
 const FATAL: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'rate_limited',
@@ -36,6 +36,7 @@ export async function dialMessages(
 ): Promise<ToolSource & AsyncDisposable> {
   const client = new McpClient(transport, options);
   try {
+    checkProtocol(options);
     const answer = options.initializeResult ?? (await introduce(client, options, transport));
     return clientSource(client, answer);
   } catch (error) {
@@ -44,14 +45,32 @@ export async function dialMessages(
   }
 }
 
+/** What the values of `protocol` were called before; `era` was the name of the option. */
+const RENAMED: Readonly<Record<string, string>> = { legacy: 'session', modern: 'stateless' };
+
+/** Throws `invalid` for an unknown protocol: ignored, it would connect with a default instead. */
+function checkProtocol(options: DialMessagesOptions): void {
+  if ('era' in options)
+    throw new DuolaneError('invalid', 'unknown option "era"; did you mean "protocol"?');
+  const { protocol = 'session' } = options;
+  if (protocol === 'auto' || protocol === 'session' || protocol === 'stateless') return;
+  const renamed = RENAMED[String(protocol)];
+  throw new DuolaneError(
+    'invalid',
+    renamed === undefined
+      ? `invalid protocol "${String(protocol)}": expected "auto", "session" or "stateless"`
+      : `unknown protocol "${String(protocol)}"; did you mean "${renamed}"?`,
+  );
+}
+
 async function introduce(
   client: McpClient,
   options: DialMessagesOptions,
   { mayWait = false }: MessageTransport,
 ): Promise<JsonObject> {
-  const { protocol: era = 'legacy' } = options;
-  if (era === 'legacy') return handshake(client, options);
-  if (era === 'modern') return discover(client, options, options.signal);
+  const { protocol = 'session' } = options;
+  if (protocol === 'session') return handshake(client, options);
+  if (protocol === 'stateless') return discover(client, options, options.signal);
   const probe = new AbortController();
   const unlisten = onAbort(options.signal, (reason) => probe.abort(reason));
   const timer = mayWait ? undefined : setTimeout(() => probe.abort(silent()), PROBE_MS);
@@ -60,7 +79,7 @@ async function introduce(
   } catch (error) {
     options.signal?.throwIfAborted();
     const failure = DuolaneError.from(error);
-    // A refusal by the era's own words is an answer; -32000 of an old server is only `closed` in name.
+    // A refusal by the protocol's own words is an answer; -32000 of an old server is only `closed` in name.
     const said = rpcCodeOf(failure);
     if (Object.values(VERSION_ERRORS).some((code) => code === said)) throw failure;
     if (said === undefined && FATAL.has(failure.code)) throw failure;

@@ -85,7 +85,7 @@ export class PendingCall {
         ...meta,
         ...caller,
         progressToken: token,
-        // Whoever reads the events decides what to drop; in the other era all levels come anyway.
+        // Whoever reads the events decides what to drop; in the other protocol all levels come anyway.
         ...(client.envelope && { [META.logLevel]: 'debug' }),
       },
     };
