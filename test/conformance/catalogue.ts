@@ -271,7 +271,7 @@ const resources: Partial<ToolSource> = {
     if (id !== undefined)
       yield { uri, mimeType: 'application/json', text: JSON.stringify({ id, templateTest: true }) };
     else if (contents[uri]) yield { uri, ...contents[uri] };
-    else throw new DuolaneError('not_found', `Unknown resource: ${uri}`);
+    else throw new DuolaneError('not_found', `unknown resource "${uri}"`);
   },
 };
 
@@ -316,7 +316,7 @@ const prompts: Partial<ToolSource> = {
       case 'test_prompt_with_image':
         return said(image, text('Please analyze the image above.'));
       default:
-        throw new DuolaneError('not_found', `Unknown prompt: ${prompt}`);
+        throw new DuolaneError('not_found', `unknown prompt "${prompt}"`);
     }
   },
 };

@@ -358,7 +358,7 @@ describe('ready', () => {
     await cli.initialize({ sdk_mcp_manifests_parked: { s: 'parked' } });
     await expect(session.ready()).rejects.toMatchObject({
       message: expect.stringMatching(
-        /s: registered 2, listed 1 \(.*tool "bad": bad input schema/,
+        /s: registered 2, listed 1 \(.*tool "bad": its input schema is not usable/,
       ) as string,
     });
   });

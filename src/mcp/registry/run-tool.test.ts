@@ -92,7 +92,7 @@ describe('a handler', () => {
     for (const odd of [undefined, null, 3, [], {}, { content: 'x' }, { content: [{}] }]) {
       const [event] = await toArray(registryOf(() => odd as never).callTool(call('t')));
       expect(event).toMatchObject({ result: { isError: true } });
-      expect(JSON.stringify(event)).toContain('return a string or { content');
+      expect(JSON.stringify(event)).toContain('expected a string or { content');
     }
   });
 

@@ -8,28 +8,32 @@ import { errorResult, toResult } from './tool-result.ts';
 import type { ConcurrencySlots } from './concurrency-slots.ts';
 import type { ToolReturn, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
 
-/** How long a cancelled call waits for its handler to tidy up; a deaf one is then left behind. */
+/**
+ * How long a cancelled call waits for its handler. A handler that ignores its signal is abandoned
+ * after this.
+ */
 const GRACE_MS = 1_000;
 
-/** A longer timer would fire at once. */
+/** The longest delay of `setTimeout`; a longer one would fire immediately. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
+/** A handler and its limits. */
 export interface Runnable {
   readonly handler: ToolHandler<unknown>;
   readonly deadlineMs?: number;
   readonly slots?: ConcurrencySlots;
 }
 
-/** What a call ends with. */
+/** The last event of a call. */
 export type LastEvent = Extract<ToolEvent, { type: 'result' | 'input' }>;
 
-/** Takes what comes before the last event; resolves when the caller's end has it, never rejects. */
+/** Takes an event before the last one; resolves when the caller has taken it, and never rejects. */
 export type Emit = (event: ToolEvent) => Promise<void>;
 
 /**
- * One run of a handler. Whatever the handler does, this gives one `result` or `input`, after
- * everything that it emitted; it rejects only with the reason of the caller's cancellation, once the
- * handler has settled, which it is given a second for. `caller` belongs to this one call.
+ * Runs a handler once. It resolves with one `result` or `input`, after every event that the handler
+ * emitted. It rejects only with the reason of the caller's cancellation, when the handler has
+ * settled or one second has passed. `caller` belongs to this call alone.
  */
 export function runTool(
   tool: Runnable,
@@ -51,7 +55,10 @@ export function runTool(
   });
 }
 
-/** What the handler is cancelled by: with a deadline of its own it is not the caller alone. */
+/**
+ * The cancellation that the handler sees. A handler with a deadline needs its own, since the
+ * deadline must not cancel the caller.
+ */
 function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
   if (deadlineMs === undefined) return caller;
   const scope = new Cancellation();
@@ -59,7 +66,7 @@ function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
   return scope;
 }
 
-/** Never rejects: what goes wrong becomes the last event. */
+/** Never rejects: an error becomes the last event. */
 async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   let last: LastEvent;
   try {
@@ -76,6 +83,7 @@ async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<L
   return last;
 }
 
+/** Waits for a concurrency slot, then runs the handler within its deadline. */
 async function withinLimits(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   const release = await tool.slots?.take(run.scope.signal);
   const work = Promise.resolve()
@@ -84,7 +92,10 @@ async function withinLimits(tool: Runnable, args: unknown, run: HandlerRun): Pro
   return tool.deadlineMs === undefined ? work : within(tool.deadlineMs, work, run);
 }
 
-/** A handler that is late is told by its signal and not waited for; its slot stays taken until it ends. */
+/**
+ * Fails with `timeout` after `ms` and aborts the handler's signal. The handler is not awaited; its
+ * concurrency slot stays in use until it ends.
+ */
 async function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerRun): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -101,7 +112,10 @@ async function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerR
   }
 }
 
-/** The last event, whichever way the handler says it; throws what the handler throws. */
+/**
+ * Calls the handler and returns its last event, for a value, a promise or a stream. Throws what the
+ * handler throws.
+ */
 function outcome({ handler }: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   const answer = handler(args, new Context(run));
   return isStream(answer) ? streamed(answer, run) : Promise.resolve(answer).then(resultOf);
@@ -109,7 +123,7 @@ function outcome({ handler }: Runnable, args: unknown, run: HandlerRun): Promise
 
 const resultOf = (returned: unknown): LastEvent => ({ type: 'result', result: toResult(returned) });
 
-/** Passes on what a handler yields before its last event. */
+/** Emits what a handler yields before its last event. */
 async function streamed(
   events: AsyncIterable<ToolEvent, ToolReturn | void>,
   run: HandlerRun,
@@ -132,12 +146,15 @@ const isStream = (
 ): answer is AsyncIterable<ToolEvent, ToolReturn | void> =>
   typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer;
 
-/** What one run of a handler has done so far. */
+/** The state of one run of a handler. */
 class HandlerRun {
   readonly call: ToolCall;
   readonly scope: Cancellation;
   readonly #emit: Emit;
-  /** The last of what was told: one after the other, so that progress nobody awaited is in order. */
+  /**
+   * The emission that was started last. Emissions run one after the other, so progress that the
+   * handler does not await stays in order.
+   */
   told: Promise<void> | undefined;
   asked: Map<string, InputRequest> | undefined;
   #requests = 0;
@@ -149,13 +166,16 @@ class HandlerRun {
   }
 
   tell(event: ToolEvent): Promise<void> {
-    // A handler need not await what it tells: a rejection here would have no owner.
+    // A handler need not await its events, so a rejection here would be unhandled.
     const emit = (): Promise<void> => this.#emit(event).catch(reportUnexpected);
     this.told = this.told ? this.told.then(emit) : emit();
     return this.told;
   }
 
-  /** `ask`, in the wire's words. Known by its order: a run that asks the same way finds its answers. */
+  /**
+   * Asks by a request in the form of the protocol. Its id is its number in the run: a handler that
+   * sends the same requests in the same order finds its answers.
+   */
   async request(method: string, params: JsonObject): Promise<JsonObject> {
     const id = `${method}-${++this.#requests}`;
     const { message } = params;
@@ -172,10 +192,16 @@ class HandlerRun {
     if (method === 'elicitation/create')
       return { action, ...(action === 'accept' && content !== undefined && { content }) };
     if (action === 'accept' && isObject(content)) return content;
-    throw new DuolaneError('invalid', `${method} was declined`);
+    throw new DuolaneError(
+      'invalid',
+      `cannot complete ${method}: the request was declined; handle the refusal or ask again`,
+    );
   }
 
-  /** Answered: resolves at once. Not yet: notes the question and rejects with `suspended`. */
+  /**
+   * Resolves with the answer if the call has one. Otherwise it records the question and rejects
+   * with `suspended`.
+   */
   async ask(request: InputRequest): Promise<Answer> {
     const { id: callId, answers } = this.call;
     const prefix = `${callId}/`;
@@ -183,14 +209,20 @@ class HandlerRun {
     const answer = answers?.findLast((each) => each.id === id);
     if (answer) return answer;
     (this.asked ??= new Map()).set(id, { ...request, id, callId });
-    throw new DuolaneError('suspended', `waiting for an answer to ${id}; let this error pass`);
+    throw new DuolaneError(
+      'suspended',
+      `waiting for the answer to question "${id}"; rethrow this error so that the call can be repeated`,
+    );
   }
 }
 
-/** Not a private member: those are not found through a Proxy or an object that inherits. */
+/**
+ * A symbol instead of a private member, which is not found through a Proxy or an object that
+ * inherits.
+ */
 const RUN = Symbol('run');
 
-/** An own enumerable member, so that a spread has it. */
+/** An own enumerable property, so that a copy by spread has it. */
 const SIGNAL: PropertyDescriptor = {
   enumerable: true,
   get(this: Context): AbortSignal {
@@ -201,9 +233,9 @@ const SIGNAL: PropertyDescriptor = {
 const NO_META: JsonObject = Object.freeze({});
 
 /**
- * What the handler gets. Its signal is made when it is read: most handlers never do, and it is the
- * most expensive part of a short call. A copy by spread, `Object.create` and a Proxy work like the
- * original.
+ * The context that the handler gets. It creates its signal on first access: most handlers never
+ * read it, and it is the most expensive part of a short call. A copy by spread, `Object.create` or
+ * a Proxy works like the original.
  */
 class Context implements ToolContext {
   readonly [RUN]: HandlerRun;
@@ -238,6 +270,7 @@ class Context implements ToolContext {
   }
 }
 
+/** Translates a notification of a handler into an event. Throws `unsupported` for others. */
 function toEvent(method: string, params: JsonObject): ToolEvent {
   const { progress, total, message, level, data, logger } = params;
   if (method === 'notifications/progress')
@@ -256,6 +289,6 @@ function toEvent(method: string, params: JsonObject): ToolEvent {
     };
   throw new DuolaneError(
     'unsupported',
-    `a tool cannot send ${method}: only notifications/progress and notifications/message`,
+    `cannot send ${method} from a tool: expected notifications/progress or notifications/message`,
   );
 }

@@ -56,7 +56,7 @@ test('a cursor is too old after a day', async () => {
   try {
     await expect(there.page(nextCursor, signal)).rejects.toMatchObject({
       code: 'invalid',
-      message: 'The cursor is too old; list again from the start',
+      message: 'the cursor has expired; list again from the start',
     });
   } finally {
     clock.mockRestore();

@@ -408,7 +408,7 @@ describe('the bridge', () => {
         expect(failed.at(-1)).toMatchObject({ type: 'result', result: { isError: true } });
         await expect(toArray(far.callTool(call('nope')))).rejects.toMatchObject({
           code: 'invalid',
-          message: 'Unknown tool: nope',
+          message: 'unknown tool "nope"; list the tools for their names',
         });
         const thrown = await toArray(far.callTool(call('tea'))).catch((one: unknown) => one);
         expect(toRpcError(1, thrown)).toMatchObject({ error });

@@ -104,7 +104,7 @@ describe('errors', () => {
       for (const [method, params, message] of [
         ['tools/call', { arguments: {} }, /^Invalid params: name must be a string/],
         ['tools/call', { name: 'add', arguments: [] }, /^Invalid params: arguments/],
-        ['tools/call', { name: 'nope' }, /^Unknown tool: nope$/],
+        ['tools/call', { name: 'nope' }, /^unknown tool "nope"; list the tools/],
         ['tools/list', { cursor: 3 }, /^Invalid params: cursor/],
         ['tools/list', { cursor: 'junk' }, /^Unknown cursor: it was not made here/],
         ['initialize', {}, /^Invalid params: protocolVersion/],
