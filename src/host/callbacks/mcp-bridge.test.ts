@@ -113,7 +113,7 @@ describe('a tool that asks a person, behind a CLI that cannot', () => {
     await using _ = session;
     await cli.initialize();
     expect(JSON.stringify(await cli.answerTo(cli.call('s', 'name')))).toContain(
-      'nobody can be asked here',
+      'no one can be asked',
     );
   });
 });

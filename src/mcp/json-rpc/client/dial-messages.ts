@@ -13,10 +13,13 @@ import {
 import { withPartial } from '../partial-results.ts';
 import { clientSource } from './client-source.ts';
 
-/** How long a server may be silent when it is asked for its protocol; an old one may ignore the question. */
+/**
+ * How long `auto` waits for a server without `mayWait`: an old server may ignore the unknown
+ * request.
+ */
 const PROBE_MS = 5_000;
 
-/** Failures that would be the same in the other protocol. */
+/** Failures that the other protocol would have, too. */
 const FATAL: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'rate_limited',
@@ -26,9 +29,9 @@ const FATAL: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The server at the other end of a road for messages, as a ToolSource. Raw JSON: what the server
- * sends beyond what we know is kept. When the road ends, every call and list in flight throws
- * `peer_exited` or `network`. Disposing closes the road. `signal` covers the handshake only.
+ * Connects to the server at the peer of a transport. JSON is not converted: unknown members of the
+ * server are kept. When the transport ends, every call and list in flight throws `peer_exited` or
+ * `network`. Disposing closes the transport. `signal` covers the handshake only.
  */
 export async function dialMessages(
   transport: MessageTransport,
@@ -45,10 +48,12 @@ export async function dialMessages(
   }
 }
 
-/** What the values of `protocol` were called before; `era` was the name of the option. */
+/** The former values of `protocol`; the former name of the option is `era`. */
 const RENAMED: Readonly<Record<string, string>> = { legacy: 'session', modern: 'stateless' };
 
-/** Throws `invalid` for an unknown protocol: ignored, it would connect with a default instead. */
+/**
+ * Throws `invalid` for an unknown protocol; if it were ignored, the client would use the default.
+ */
 function checkProtocol(options: DialMessagesOptions): void {
   if ('era' in options)
     throw new DuolaneError('invalid', 'unknown option "era"; did you mean "protocol"?');
@@ -63,6 +68,7 @@ function checkProtocol(options: DialMessagesOptions): void {
   );
 }
 
+/** Opens the connection with the chosen protocol. `auto` tries the stateless protocol first. */
 async function introduce(
   client: McpClient,
   options: DialMessagesOptions,
@@ -79,7 +85,8 @@ async function introduce(
   } catch (error) {
     options.signal?.throwIfAborted();
     const failure = DuolaneError.from(error);
-    // A refusal by the protocol's own words is an answer; -32000 of an old server is only `closed` in name.
+    // An error code of the stateless protocol is a valid response. The -32000 of an old server also
+    // maps to `closed`, but does not mean it.
     const said = rpcCodeOf(failure);
     if (Object.values(VERSION_ERRORS).some((code) => code === said)) throw failure;
     if (said === undefined && FATAL.has(failure.code)) throw failure;
@@ -91,9 +98,10 @@ async function introduce(
   return handshake(client, options);
 }
 
+/** Opens the stateless protocol: requests the server information, once. */
 async function discover(
   client: McpClient,
-  { clientInfo = OURSELVES, capabilities = {} }: DialMessagesOptions,
+  { clientInfo = CLIENT_INFO, capabilities = {} }: DialMessagesOptions,
   signal: AbortSignal | undefined,
 ): Promise<JsonObject> {
   client.envelope = {
@@ -103,9 +111,9 @@ async function discover(
   };
   const ask = (): Promise<JsonObject> =>
     client.request('server/discover', {}, signal ? { signal } : {});
-  // One that refuses our version and names it among its own is being replaced while we ask.
+  // A server that refuses our version, but lists it as supported, is being updated right now.
   const answer = await ask().catch((error: unknown) => {
-    if (!refusesInVain(error)) throw error;
+    if (!isContradictory(error)) throw error;
     return ask();
   });
   const versions = answer['supportedVersions'];
@@ -114,10 +122,11 @@ async function discover(
   return { ...answer, serverInfo: meta[META.server] };
 }
 
-const OURSELVES = { name: 'duolane', version: '0' };
+const CLIENT_INFO = { name: 'duolane', version: '0' };
 
+/** Opens the session protocol with `initialize`. */
 async function handshake(client: McpClient, options: DialMessagesOptions): Promise<JsonObject> {
-  const { clientInfo = OURSELVES, capabilities = {}, signal } = options;
+  const { clientInfo = CLIENT_INFO, capabilities = {}, signal } = options;
   const answer = await client.request(
     'initialize',
     {
@@ -133,7 +142,8 @@ async function handshake(client: McpClient, options: DialMessagesOptions): Promi
   return answer;
 }
 
-function refusesInVain(error: unknown): boolean {
+/** Whether a server refuses our version and lists it as supported in the same response. */
+function isContradictory(error: unknown): boolean {
   const { error: said } = ((error as DuolaneError).cause ?? {}) as { error?: JsonObject };
   const { supported } = isObject(said?.['data']) ? said['data'] : {};
   return (
@@ -144,10 +154,13 @@ function refusesInVain(error: unknown): boolean {
 }
 
 const silent = (): DuolaneError =>
-  new DuolaneError('timeout', 'the tool server did not say which protocol it speaks');
+  new DuolaneError(
+    'timeout',
+    `server/discover timed out after ${PROBE_MS} ms: no response of the tool server`,
+  );
 
 const unknown = (version: unknown): DuolaneError =>
   new DuolaneError(
     'unsupported',
-    `the server speaks protocol ${JSON.stringify(version)}; we speak ${[STATELESS_VERSION, ...PROTOCOL_VERSIONS].join(', ')}`,
+    `the server sent protocol version ${JSON.stringify(version)}: expected one of ${[STATELESS_VERSION, ...PROTOCOL_VERSIONS].join(', ')}`,
   );

@@ -11,7 +11,7 @@ const KINDS = ['tools', 'resources', 'prompts'] as const;
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
 
-/** Failures after which listening may work again. */
+/** Failures after which a new subscription may succeed. */
 const PASSING: ReadonlySet<ErrorCode> = new Set([
   'network',
   'response_lost',
@@ -22,9 +22,9 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The changes of a server without sessions: one `subscriptions/listen` for as long as anybody
- * listens, made again when it breaks, which counts as a change. A server that knows no such request
- * never tells a change.
+ * The changes of a server of the stateless protocol: one `subscriptions/listen` request while there
+ * are listeners. It is sent again when it breaks, which counts as a change. A server without that
+ * request never reports a change.
  */
 export class ChangeSubscription {
   readonly #client: McpClient;
@@ -62,10 +62,14 @@ export class ChangeSubscription {
 
   #leave(): void {
     this.#listeners -= 1;
-    if (this.#listeners === 0) this.#stop?.abort(new DuolaneError('closed', 'nobody listens'));
+    if (this.#listeners === 0)
+      this.#stop?.abort(new DuolaneError('closed', 'the last listener has ended'));
   }
 
-  /** An abort shows in the loop over the changes; here it only ends the wait. */
+  /**
+   * Waits for the first acknowledgement. An abort only ends the wait: the loop over the changes
+   * throws it.
+   */
   async #stands(signal: AbortSignal | undefined): Promise<void> {
     let unlisten = (): void => {};
     const aborted = new Promise<void>((resolve) => (unlisten = onAbort(signal, () => resolve())));
@@ -73,7 +77,7 @@ export class ChangeSubscription {
     unlisten();
   }
 
-  /** Never rejects. */
+  /** Keeps the subscription open. Never rejects. */
   async #run(signal: AbortSignal, stands: () => void): Promise<void> {
     let tries = 0;
     let again = false;
@@ -98,7 +102,7 @@ export class ChangeSubscription {
         acknowledged.delete(id);
       }
       tries += 1;
-      // An abort ends the wait; the loop looks at the signal.
+      // An abort ends the wait; the loop checks the signal.
       await sleep(Math.min(WAIT_MS * 2 ** (tries - 1), MAX_WAIT_MS), signal).catch(() => {});
     }
   }

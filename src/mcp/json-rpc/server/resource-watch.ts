@@ -2,10 +2,10 @@ import { DuolaneError } from '../../../errors.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../types.ts';
 
-/** Resources that one client may watch. */
+/** How many resources one client may subscribe. */
 const MAX_WATCHED = 1_000;
 
-/** The single resources whose changes a client of a session wants to hear. */
+/** The single resources that a client of a session has subscribed. */
 export class ResourceWatch implements AsyncDisposable {
   readonly #source: ToolSource;
   readonly #tell: (uri: string) => Promise<void>;
@@ -17,16 +17,20 @@ export class ResourceWatch implements AsyncDisposable {
     this.#tell = tell;
   }
 
-  /** Resolves when the source listens; throws what it says when it cannot. */
+  /** Subscribes a resource. Resolves when the source listens; throws its error if it cannot. */
   async add(uri: string): Promise<void> {
     if (this.#watched.has(uri)) return;
     if (this.#watched.size >= MAX_WATCHED)
-      throw new DuolaneError('too_large', `more than ${MAX_WATCHED} resources are watched`);
+      throw new DuolaneError(
+        'too_large',
+        `subscribed resources exceed the limit (${MAX_WATCHED}); unsubscribe some first`,
+      );
     const stop = new AbortController();
     this.#watched.set(uri, stop);
     await new Promise<void>((stands, fails) => {
       const running = this.#listen(uri, stop, stands)
-        .catch(fails) // once it stands there is nobody to tell; the source's end shows in its calls
+        // after the first event there is no request to fail; the calls report the end of a source
+        .catch(fails)
         .finally(() => {
           if (this.#watched.get(uri) === stop) this.#watched.delete(uri);
           this.#running.delete(running);
@@ -37,7 +41,9 @@ export class ResourceWatch implements AsyncDisposable {
   }
 
   remove(uri: string): void {
-    this.#watched.get(uri)?.abort(new DuolaneError('closed', 'nobody watches it'));
+    this.#watched
+      .get(uri)
+      ?.abort(new DuolaneError('closed', 'the client unsubscribed the resource'));
     this.#watched.delete(uri);
   }
 

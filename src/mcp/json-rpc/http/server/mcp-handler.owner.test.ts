@@ -125,7 +125,7 @@ test('calls of one owner do not use up the calls of another', async () => {
   });
   await using handler = mcpHandler(slow);
   const calls = Array.from({ length: 1025 }, () => stateless(handler, 'eve', { name: 'wait' }));
-  const overloaded = { error: { message: expect.stringContaining('Too many') as string } };
+  const overloaded = { error: { message: expect.stringContaining('exceed the limit') as string } };
   expect(await Promise.race(calls)).toMatchObject(overloaded);
   expect(await stateless(handler, 'anna', { name: 'hi' })).toMatchObject({
     result: { content: [{ text: 'hello' }] },
