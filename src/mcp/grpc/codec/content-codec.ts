@@ -9,7 +9,7 @@ import {
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { isWellFormed, member, parse, parseObject, jsonText } from './json-text.ts';
 
-/** Base64 as bytes; `undefined` for what would not come back letter by letter. */
+/** Decodes base64; `undefined` for text that would not be the same after encoding it again. */
 export function toBytes(base64: unknown): Uint8Array | undefined {
   if (typeof base64 !== 'string') return undefined;
   const bytes = Buffer.from(base64, 'base64');
@@ -22,7 +22,7 @@ export const toBase64 = (bytes: Uint8Array): string =>
 const extraOf = (rest: JsonObject): { extraJson?: string } =>
   Object.keys(rest).length > 0 ? { extraJson: JSON.stringify(rest) } : {};
 
-/** A block of one of the kinds that the wire knows, or any other as it is. */
+/** Encodes a block of a kind that the protocol has, or any other as JSON. */
 function toContent(block: JsonObject): MessageInitShape<typeof ContentSchema> {
   const { type, ...members } = block;
   if (type === 'text' && typeof members['text'] === 'string' && isWellFormed(members['text'])) {
