@@ -106,7 +106,11 @@ describe('errors', () => {
         ['tools/call', { name: 'add', arguments: [] }, /^invalid params: arguments/],
         ['tools/call', { name: 'nope' }, /^unknown tool "nope"; list the tools/],
         ['tools/list', { cursor: 3 }, /^invalid params: cursor/],
-        ['tools/list', { cursor: 'junk' }, /^invalid cursor: expected one that this server created/],
+        [
+          'tools/list',
+          { cursor: 'junk' },
+          /^invalid cursor: expected one that this server created/,
+        ],
         ['initialize', {}, /^invalid params: protocolVersion/],
       ] as const)
         expect(await send(end, method, params)).toMatchObject({

@@ -242,7 +242,7 @@ describe('a refusal', () => {
     );
     await expect(dialHttp({ url: server.url, protocol: 'session' })).rejects.toMatchObject({
       code: 'malformed',
-      message: expect.stringContaining('is no') as string,
+      message: expect.stringContaining('expected JSON or an event stream') as string,
     });
   });
 

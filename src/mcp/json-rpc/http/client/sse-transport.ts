@@ -15,7 +15,10 @@ import {
 } from './http-exchange.ts';
 import { readErrorBody, httpError } from './http-errors.ts';
 
-/** The client's side of the transport of 2024: one stream for all that comes, POSTs for what goes. */
+/**
+ * The client side of the HTTP+SSE transport of 2024: one stream for all incoming messages, a POST
+ * for each outgoing one.
+ */
 export class SseTransport implements MessageTransport {
   readonly #fetcher: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
@@ -29,7 +32,10 @@ export class SseTransport implements MessageTransport {
     return this.#incoming;
   }
 
-  /** Resolves when the server has named the address for messages. Closes everything if it fails. */
+  /**
+   * Opens the stream. Resolves when the server has named the address for messages; a failure closes
+   * everything.
+   */
   async open(signal?: AbortSignal): Promise<void> {
     const exchange = this.#fetcher.open();
     const unlisten = onAbort(signal, (reason) =>
@@ -63,7 +69,7 @@ export class SseTransport implements MessageTransport {
 
   async close(): Promise<void> {
     this.#incoming.close();
-    this.#fetcher.close(new DuolaneError('closed', 'the connection was closed'));
+    this.#fetcher.close(new DuolaneError('closed', 'the connection to the tool server is closed'));
   }
 
   async #connect(exchange: Exchange): Promise<AsyncGenerator<SseMessage, void, undefined>> {
@@ -80,13 +86,16 @@ export class SseTransport implements MessageTransport {
         const message = messageIn(event);
         if (message) await this.#incoming.push(message);
       }
-      throw new DuolaneError('network', 'the tool server has ended the event stream; dial again');
+      throw new DuolaneError('network', 'the tool server ended the event stream; dial again');
     } catch (error) {
       if (!this.#incoming.ended) this.#incoming.fail(error);
     }
   }
 
-  /** Only at the server's own origin: a stream must not make us send our headers elsewhere. */
+  /**
+   * Resolves the address for messages. It must have the server's own origin: a stream must not make
+   * us send our headers elsewhere.
+   */
   #resolve(address: string): URL {
     const { url } = this.#fetcher;
     if (!URL.canParse(address, url.href)) throw noEndpoint();
@@ -94,7 +103,7 @@ export class SseTransport implements MessageTransport {
     if (endpoint.origin !== url.origin)
       throw new DuolaneError(
         'malformed',
-        `the tool server at ${url.origin} wants messages sent to ${endpoint.origin}, which is another place`,
+        `the tool server at ${url.origin} sent an address at ${endpoint.origin}: expected one of its own origin`,
       );
     return endpoint;
   }
@@ -103,5 +112,5 @@ export class SseTransport implements MessageTransport {
 const noEndpoint = (): DuolaneError =>
   new DuolaneError(
     'malformed',
-    'the server did not name an address for messages: is this the event stream of an MCP server (type sse)?',
+    'the server sent no address for messages: expected an endpoint event; check that the URL is the event stream of an MCP server (type sse)',
   );

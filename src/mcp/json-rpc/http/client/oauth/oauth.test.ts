@@ -152,15 +152,19 @@ describe('a login is refused', () => {
     [
       'for another server than ours',
       { resource: { resource: 'https://x.example/mcp' } },
-      'it is not',
+      'describes https://x.example/mcp',
     ],
     [
       'at one that calls itself another',
       { metadata: { issuer: 'https://x.example' } },
-      'calls itself',
+      'has another issuer',
     ],
     ['at one without PKCE', { metadata: { code_challenge_methods_supported: ['plain'] } }, 'PKCE'],
-    ['without TLS', { metadata: { token_endpoint: 'http://x.example/token' } }, 'without TLS'],
+    [
+      'without TLS',
+      { metadata: { token_endpoint: 'http://x.example/token' } },
+      'expected an https address',
+    ],
     ['from another login', { back: { state: 'another' } }, 'state'],
     ['from another place', { back: { iss: 'https://x.example' } }, 'iss'],
     ['in its own words', { back: { error: 'access_denied' } }, 'access_denied'],
