@@ -155,7 +155,7 @@ export type Offer<Options> = (
 export interface MessageEndpoint extends AsyncDisposable {
   /**
    * Takes a message of the client: a request, a notification or a response to one of our requests.
-   * Returns the response to send, or `undefined` if there is none (a notification, a response, a
+   * Returns the response to send, or `undefined` if none is needed (a notification, a response, a
    * cancelled request). Never rejects. When it resolves, the reader of `outgoing` has asked for the
    * next message after everything that the request sent before its response; a reader that writes
    * each message before it pulls the next one keeps the order.

@@ -236,11 +236,11 @@ function modernTools(changes: ChangeFeed): ToolDefinition[] {
       JSON.stringify(await contentOf(ctx, sampling('sample', 'Hello'))),
     ),
     tool('test_trigger_tool_change', 'Changes', {}, () => {
-      changes.tell({ type: 'tools' });
+      changes.notify({ type: 'tools' });
       return 'changed';
     }),
     tool('test_trigger_prompt_change', 'Changes', {}, () => {
-      changes.tell({ type: 'prompts' });
+      changes.notify({ type: 'prompts' });
       return 'changed';
     }),
   ];

@@ -56,10 +56,10 @@ describe('the changes of a single resource', () => {
         const runs: Promise<SourceChange[]>[] = [];
         for (const uris of listeners)
           await new Promise<void>((ready) => runs.push(hear(dialled, uris, ready)));
-        changes.tell({ type: 'resource', uri: 'a://1' });
-        changes.tell({ type: 'resource', uri: 'a://3' });
+        changes.notify({ type: 'resource', uri: 'a://1' });
+        changes.notify({ type: 'resource', uri: 'a://3' });
         await expect.poll(() => wanted.flat()).toContain('a://1');
-        changes.tell({ type: 'resources' });
+        changes.notify({ type: 'resources' });
         const [mine, ...others] = await Promise.all(runs);
         expect(mine).toContainEqual({ type: 'resource', uri: 'a://1' });
         expect(others.flat().map(({ uri }) => uri)).not.toContain('a://1');
@@ -69,8 +69,8 @@ describe('the changes of a single resource', () => {
     const [one, two] = [watched(), watched()];
     await using both = gateway({ one: one.source, two: two.source });
     const heard = hear(both, ['a://1'], () => {
-      two.changes.tell({ type: 'resource', uri: 'a://1' });
-      two.changes.tell({ type: 'resources' });
+      two.changes.notify({ type: 'resource', uri: 'a://1' });
+      two.changes.notify({ type: 'resources' });
     });
     expect(await heard).toContainEqual({ type: 'resource', uri: 'a://1' });
   });

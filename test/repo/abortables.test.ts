@@ -148,7 +148,7 @@ const ROWS: Readonly<Record<string, Open>> = {
     const open = ({ signal }: { readonly signal?: AbortSignal }): AsyncIterable<number> =>
       abortable(endless(), signal!);
     const pages = scope.use(
-      new CursorPages(open, { pageSize: 1, seal: new TokenSigner('x'), kind: 'k' }),
+      new CursorPages(open, { pageSize: 1, signer: new TokenSigner('x'), kind: 'k' }),
     );
     return (signal) => pages.page(undefined, signal);
   },
@@ -261,7 +261,7 @@ describe('work that is given a signal', () => {
       if (when === 'before') controller.abort();
       let left = 0;
       const stream = new ResumableStream();
-      const read = toArray(stream.read({ signal: controller.signal, onLeave: () => (left += 1) }));
+      const read = toArray(stream.read({ signal: controller.signal, onClose: () => (left += 1) }));
       controller.abort();
       expect(await read).toEqual([]);
       expect(left).toBe(1);

@@ -14,7 +14,7 @@ import type { MessageTransport } from '../types.ts';
 import { type Frame, FrameSchema, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
 
 /** Serves the client of a tunnel; disposed when the client has disconnected. */
-export type ServeTunnel = (road: MessageTransport) => AsyncDisposable;
+export type ServeTunnel = (transport: MessageTransport) => AsyncDisposable;
 
 /** How many messages may wait to be sent. */
 const CAPACITY = 64;
@@ -25,12 +25,12 @@ const CAPACITY = 64;
 export const tunnelRoute = (serve: ServeTunnel): GrpcRoute =>
   bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
     const outgoing = new Channel<Frame>({ capacity: CAPACITY });
-    const road: MessageTransport = {
+    const transport: MessageTransport = {
       incoming: endingWith(messagesOf(frames), outgoing),
       send: async (message) => outgoing.push(toFrame(message)),
       close: async () => outgoing.close(),
     };
-    await using _ = serve(road);
+    await using _ = serve(transport);
     yield* outgoing;
   });
 

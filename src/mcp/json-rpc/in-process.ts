@@ -34,7 +34,7 @@ export function dialInProcess(
 
 interface Shared {
   readonly source: Promise<ToolSource>;
-  readonly road: MemoryMessageTransport;
+  readonly transport: MemoryMessageTransport;
 }
 
 /**
@@ -52,10 +52,10 @@ const shared = new WeakMap<SdkServer, Shared>();
 export function asToolSource(instance: ToolSource | SdkServer): Promise<ToolSource> {
   if (!('connect' in instance)) return Promise.resolve(instance);
   const known = shared.get(instance);
-  if (known && !known.road.ended) return known.source;
+  if (known && !known.transport.ended) return known.source;
   const pair = sdkPair();
   const source = connect(instance, pair, { capabilities: CAN_BE_ASKED });
-  shared.set(instance, { source, road: pair[0] });
+  shared.set(instance, { source, transport: pair[0] });
   return source;
 }
 

@@ -47,12 +47,12 @@ export function fromWire(callId: string, key: string, value: unknown): InputRequ
       `the server sent the question "${key}" without a method: expected a method and params`,
     );
   const { message, requestedSchema, mode, _meta: meta } = params;
-  const said = isObject(meta) ? KINDS.find((kind) => kind === meta[KIND]) : undefined;
+  const announced = isObject(meta) ? KINDS.find((kind) => kind === meta[KIND]) : undefined;
   const elicits = method === 'elicitation/create';
   return {
     id: `${callId}/${key}`,
     callId,
-    kind: elicits ? (said ?? elicitationKind(mode, requestedSchema)) : 'question',
+    kind: elicits ? (announced ?? elicitationKind(mode, requestedSchema)) : 'question',
     ...(typeof message === 'string' && { message }),
     ...(isObject(requestedSchema) && { schema: requestedSchema }),
     data: { method, params },

@@ -36,13 +36,13 @@ interface Pending {
  * `notifications/cancelled`, and a late response is ignored.
  */
 export class PendingRequests {
-  readonly #road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
+  readonly #transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
   readonly #pending = new ReleasingMap<RpcId, Pending>();
   #next = 0;
   #failure: { readonly reason: unknown } | undefined;
 
-  constructor(road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>) {
-    this.#road = road;
+  constructor(transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>) {
+    this.#transport = transport;
   }
 
   get size(): number {
@@ -71,7 +71,7 @@ export class PendingRequests {
       // Wait for both at the same time: a response, a failure or an abort need not wait for a send
       // that does not complete.
       const request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
-      const sent = via ? via(request) : this.#road.send(request, signal && { signal });
+      const sent = via ? via(request) : this.#transport.send(request, signal && { signal });
       const [result] = await Promise.all([answer, sent]);
       return result;
     } catch (error) {
@@ -133,6 +133,6 @@ export class PendingRequests {
     const params = { requestId, reason: errorMessage(signal.reason) };
     const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params };
     // A peer that cannot be reached needs no cancellation.
-    if (!this.#road.cancelsByClosing) await this.#road.send(message).catch(() => {});
+    if (!this.#transport.cancelsByClosing) await this.#transport.send(message).catch(() => {});
   }
 }

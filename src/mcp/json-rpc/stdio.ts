@@ -180,13 +180,14 @@ function streamTransport(
   // process.
   output.on('error', () => {});
   const gone = new AbortController();
-  const leave = (): void => gone.abort(new DuolaneError('closed', 'the client has disconnected'));
+  const disconnect = (): void =>
+    gone.abort(new DuolaneError('closed', 'the client has disconnected'));
   // A client that has disconnected never drains the output, so a wait for it ends with the input or
   // the output.
-  output.once('close', leave);
+  output.once('close', disconnect);
   let room: Promise<unknown> | undefined;
   return {
-    incoming: endingWith(lines(input, options), leave),
+    incoming: endingWith(lines(input, options), disconnect),
     async send(message) {
       if (output.destroyed)
         throw new DuolaneError('closed', 'cannot send: the client has disconnected');

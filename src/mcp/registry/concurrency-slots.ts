@@ -20,10 +20,10 @@ export class ConcurrencySlots {
     signal.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;
     else await this.#turn(signal);
-    let held = true;
+    let inUse = true;
     return () => {
-      if (held) this.#giveBack();
-      held = false;
+      if (inUse) this.#release();
+      inUse = false;
     };
   }
 
@@ -44,7 +44,7 @@ export class ConcurrencySlots {
 
   // The slot passes directly to the first in the queue, so a caller that arrives now cannot
   // overtake.
-  #giveBack(): void {
+  #release(): void {
     const [next] = this.#waiting;
     if (!next) this.#free += 1;
     else {

@@ -40,7 +40,8 @@ export interface RegistryOptions {
  *
  * @example
  * ```ts
- * const registry = createRegistry({ name: 'demo', tools: [tool('hi', 'Greets', {}, () => 'Hello')] });
+ * const tools = [tool('hi', 'Greets', {}, () => 'Hello')];
+ * const registry = createRegistry({ name: 'demo', tools });
  * await using offered = await offerHttp(registry);
  * ```
  */
@@ -68,7 +69,7 @@ export const runnerOf = (source: ToolSource): ToolRunner | undefined =>
 
 interface RegisteredTool extends Runnable {
   /** The position in the list; a replaced tool keeps it. */
-  readonly place: number;
+  readonly position: number;
   readonly tool: Tool;
   readonly schema: CompiledSchema;
 }
@@ -84,7 +85,7 @@ class Registry implements ToolRegistry, ToolRunner {
    * Sorted by position. A change creates a new array, so a list that is being read does not shift.
    */
   #sorted: readonly RegisteredTool[] | undefined;
-  #places = 0;
+  #lastPosition = 0;
 
   constructor({ name, version = '1.0.0', instructions }: RegistryOptions) {
     this.info = { name, version, ...(instructions !== undefined && { instructions }) };
@@ -104,9 +105,9 @@ class Registry implements ToolRegistry, ToolRunner {
 
   register(definition: ToolDefinition): void {
     const known = this.#entries.get(definition.name);
-    const place = known?.place ?? this.#places + 1;
-    this.#entries.set(definition.name, prepare(definition, place));
-    this.#places = Math.max(this.#places, place);
+    const position = known?.position ?? this.#lastPosition + 1;
+    this.#entries.set(definition.name, prepare(definition, position));
+    this.#lastPosition = Math.max(this.#lastPosition, position);
     this.#problems.delete(definition.name);
     this.#changed();
   }
@@ -133,7 +134,7 @@ class Registry implements ToolRegistry, ToolRunner {
 
   listTools({ after, signal }: ListOptions = {}): Items<Tool> {
     this.#sorted ??= [...this.#entries.values()];
-    return new ToolItems(this.#sorted, after === undefined ? 0 : placeOf(after), signal);
+    return new ToolItems(this.#sorted, after === undefined ? 0 : parsePosition(after), signal);
   }
 
   callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent> {
@@ -156,7 +157,8 @@ class Registry implements ToolRegistry, ToolRunner {
       return { type: 'result', result: errorResult(error) };
     }
     // Invalid arguments are a result, not an error (MCP 2025-11-25, tools, error handling): the
-    // model reads a result and can correct its arguments, while an error ends at the client. The text is that of the official SDK.
+    // model reads a result and can correct its arguments, while an error ends at the client.
+    // The text is that of the official SDK.
     if (!checked.ok)
       return {
         type: 'result',
@@ -173,18 +175,18 @@ class Registry implements ToolRegistry, ToolRunner {
 
   #changed(): void {
     this.#sorted = undefined;
-    this.#changes.tell({ type: 'tools' });
+    this.#changes.notify({ type: 'tools' });
   }
 }
 
-function placeOf(checkpoint: string): number {
-  const place = Number(checkpoint);
-  if (!Number.isSafeInteger(place) || place < 0)
+function parsePosition(checkpoint: string): number {
+  const position = Number(checkpoint);
+  if (!Number.isSafeInteger(position) || position < 0)
     throw new DuolaneError(
       'invalid',
       `unknown cursor "${checkpoint}"; use one that this list returned`,
     );
-  return place;
+  return position;
 }
 
 class ToolItems implements Items<Tool> {
@@ -204,7 +206,7 @@ class ToolItems implements Items<Tool> {
       this.#signal?.throwIfAborted();
       const entry = this.#entries[index];
       if (!entry) return;
-      this.checkpoint = String(entry.place);
+      this.checkpoint = String(entry.position);
       yield entry.tool;
     }
   }
@@ -214,19 +216,19 @@ class ToolItems implements Items<Tool> {
  * Finds the first entry after a position by binary search: a list that is read in pages does not
  * scan from the start for each page.
  */
-function firstAfter(entries: readonly RegisteredTool[], place: number): number {
+function firstAfter(entries: readonly RegisteredTool[], position: number): number {
   let low = 0;
   let high = entries.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (entries[middle]!.place > place) high = middle;
+    if (entries[middle]!.position > position) high = middle;
     else low = middle + 1;
   }
   return low;
 }
 
 /** Checks a definition and compiles its schema, once for all calls. */
-function prepare(definition: ToolDefinition, place: number): RegisteredTool {
+function prepare(definition: ToolDefinition, position: number): RegisteredTool {
   const { name, deadlineMs, concurrency } = definition;
   const fault = (reason: string, cause?: unknown): DuolaneError =>
     new DuolaneError('invalid', `invalid tool ${JSON.stringify(name)}: ${reason}`, { cause });
@@ -244,7 +246,7 @@ function prepare(definition: ToolDefinition, place: number): RegisteredTool {
     throw fault(`its input schema is not usable: ${errorMessage(error)}`, error);
   }
   return {
-    place,
+    position,
     schema,
     tool: toTool(definition, schema.json),
     // The schema accepts the arguments before each call, so the handler gets what its type says.

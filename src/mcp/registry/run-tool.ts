@@ -75,11 +75,11 @@ async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<L
   } catch (error) {
     const suspended = error instanceof DuolaneError && error.code === 'suspended';
     last =
-      suspended && run.asked
-        ? { type: 'input', requests: [...run.asked.values()] }
+      suspended && run.questions
+        ? { type: 'input', requests: [...run.questions.values()] }
         : { type: 'result', result: errorResult(error) };
   }
-  if (run.told) await run.told;
+  if (run.emitted) await run.emitted;
   return last;
 }
 
@@ -117,7 +117,7 @@ async function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerR
  * handler throws.
  */
 function outcome({ handler }: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
-  const answer = handler(args, new Context(run));
+  const answer = handler(args, new HandlerContext(run));
   return isStream(answer) ? streamed(answer, run) : Promise.resolve(answer).then(resultOf);
 }
 
@@ -133,7 +133,7 @@ async function streamed(
     const { done, value } = await iterator.next();
     if (done) return resultOf(value);
     const last = value.type === 'result' || value.type === 'input';
-    if (!last) await run.tell(value);
+    if (!last) await run.emit(value);
     if (!last && !run.scope.aborted) continue;
     await iterator.return?.();
     if (!last) throw run.scope.reason;
@@ -155,8 +155,8 @@ class HandlerRun {
    * The emission that was started last. Emissions run one after the other, so progress that the
    * handler does not await stays in order.
    */
-  told: Promise<void> | undefined;
-  asked: Map<string, InputRequest> | undefined;
+  emitted: Promise<void> | undefined;
+  questions: Map<string, InputRequest> | undefined;
   #requests = 0;
 
   constructor(call: ToolCall, scope: Cancellation, emit: Emit) {
@@ -165,11 +165,11 @@ class HandlerRun {
     this.#emit = emit;
   }
 
-  tell(event: ToolEvent): Promise<void> {
+  emit(event: ToolEvent): Promise<void> {
     // A handler need not await its events, so a rejection here would be unhandled.
     const emit = (): Promise<void> => this.#emit(event).catch(reportUnexpected);
-    this.told = this.told ? this.told.then(emit) : emit();
-    return this.told;
+    this.emitted = this.emitted ? this.emitted.then(emit) : emit();
+    return this.emitted;
   }
 
   /**
@@ -208,7 +208,7 @@ class HandlerRun {
     const id = request.id.startsWith(prefix) ? request.id : prefix + request.id;
     const answer = answers?.findLast((each) => each.id === id);
     if (answer) return answer;
-    (this.asked ??= new Map()).set(id, { ...request, id, callId });
+    (this.questions ??= new Map()).set(id, { ...request, id, callId });
     throw new DuolaneError(
       'suspended',
       `waiting for the answer to question "${id}"; rethrow this error so that the call can be repeated`,
@@ -225,7 +225,7 @@ const RUN = Symbol('run');
 /** An own enumerable property, so that a copy by spread has it. */
 const SIGNAL: PropertyDescriptor = {
   enumerable: true,
-  get(this: Context): AbortSignal {
+  get(this: HandlerContext): AbortSignal {
     return this[RUN].scope.signal;
   },
 };
@@ -237,7 +237,7 @@ const NO_META: JsonObject = Object.freeze({});
  * read it, and it is the most expensive part of a short call. A copy by spread, `Object.create` or
  * a Proxy works like the original.
  */
-class Context implements ToolContext {
+class HandlerContext implements ToolContext {
   readonly [RUN]: HandlerRun;
   readonly id: string;
   readonly requestId: string;
@@ -257,13 +257,13 @@ class Context implements ToolContext {
     this._meta = meta ?? NO_META;
     this.ask = (request) => run.ask(request);
     this.progress = (progress, total, message) =>
-      run.tell({
+      run.emit({
         type: 'progress',
         progress,
         ...(total !== undefined && { total }),
         ...(message !== undefined && { message }),
       });
-    this.sendNotification = async ({ method, params = {} }) => run.tell(toEvent(method, params));
+    this.sendNotification = async ({ method, params = {} }) => run.emit(toEvent(method, params));
     this.sendRequest = ({ method, params = {} }) => run.request(method, params);
     if (meta) this.meta = meta;
     Object.defineProperty(this, 'signal', SIGNAL);

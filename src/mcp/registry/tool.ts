@@ -69,7 +69,8 @@ type IsAny<T> = 0 extends 1 & T ? true : false;
  *
  * @example
  * ```ts
- * const add = tool('add', 'Adds numbers', { a: z.number(), b: z.number() }, ({ a, b }) => `${a + b}`);
+ * const shape = { a: z.number(), b: z.number() };
+ * const add = tool('add', 'Adds numbers', shape, ({ a, b }) => `${a + b}`);
  * ```
  */
 export function tool<const Schema extends object>(

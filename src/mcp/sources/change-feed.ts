@@ -30,7 +30,7 @@ export class ChangeFeed {
   }
 
   /** Passes a change to every listener. */
-  tell(change: SourceChange): void {
+  notify(change: SourceChange): void {
     for (const { waiting, wake } of this.#listeners) {
       if (waiting.size >= MAX_WAITING) {
         waiting.clear();

@@ -13,7 +13,7 @@ export interface CursorPage<T> {
 }
 
 /** The checkpoint after a page; `undefined` after the last page. */
-export const placeAfter = ({ nextCursor }: CursorPage<unknown>): string | undefined =>
+export const checkpointAfter = ({ nextCursor }: CursorPage<unknown>): string | undefined =>
   nextCursor === undefined ? undefined : toCheckpoint(0, nextCursor);
 
 /**
@@ -28,7 +28,7 @@ export interface CursorSigner {
 /** How a list is split into pages. */
 export interface PagesOptions {
   readonly pageSize: number;
-  readonly seal: CursorSigner;
+  readonly signer: CursorSigner;
   /** The kind of list; a cursor of one kind is invalid for another. */
   readonly kind: string;
   /** How long the rest of a list stays open for the client that has its cursor; 60 s by default. */
@@ -45,7 +45,7 @@ interface Walk<T> {
 }
 
 /** How many started lists stay open; beyond it the oldest is closed. */
-const MAX_HELD = 64;
+const MAX_OPEN_LISTS = 64;
 const HOLD_MS = 60_000;
 /** How long a cursor is valid if the source can continue from its own checkpoint. */
 const CURSOR_MS = 24 * 60 * 60 * 1000;
@@ -59,7 +59,10 @@ const CURSOR_MS = 24 * 60 * 60 * 1000;
 export class CursorPages<T> implements AsyncDisposable {
   readonly #open: (options: ListOptions) => Items<T>;
   readonly #options: PagesOptions;
-  readonly #held = new Map<string, { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }>();
+  readonly #openLists = new Map<
+    string,
+    { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }
+  >();
   readonly #instance = randomUUID();
   #count = 0;
 
@@ -89,20 +92,20 @@ export class CursorPages<T> implements AsyncDisposable {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    for (const cursor of this.#held.keys()) await this.#drop(cursor);
+    for (const cursor of this.#openLists.keys()) await this.#drop(cursor);
   }
 
   #resume(cursor: string | undefined): Walk<T> | undefined {
-    const held = cursor === undefined ? undefined : this.#held.get(cursor);
-    if (cursor !== undefined) this.#held.delete(cursor);
-    clearTimeout(held?.timer);
-    return held?.walk;
+    const open = cursor === undefined ? undefined : this.#openLists.get(cursor);
+    if (cursor !== undefined) this.#openLists.delete(cursor);
+    clearTimeout(open?.timer);
+    return open?.walk;
   }
 
   #begin(cursor: string | undefined): Walk<T> {
-    const { seal, kind } = this.#options;
+    const { signer, kind } = this.#options;
     const scope = new AbortController();
-    const { after, until } = cursor === undefined ? {} : seal.verify(kind, cursor, 'cursor');
+    const { after, until } = cursor === undefined ? {} : signer.verify(kind, cursor, 'cursor');
     const late = typeof until !== 'number' || until < Date.now();
     if (cursor !== undefined && (typeof after !== 'string' || late))
       throw new DuolaneError('invalid', 'the cursor has expired; list again from the start');
@@ -114,7 +117,7 @@ export class CursorPages<T> implements AsyncDisposable {
   }
 
   async #cut({ scope, list, iterator, ahead }: Walk<T>): Promise<CursorPage<T>> {
-    const { pageSize, seal, kind } = this.#options;
+    const { pageSize, signer, kind } = this.#options;
     const items = [...ahead];
     let checkpoint = list.checkpoint;
     for (;;) {
@@ -123,8 +126,8 @@ export class CursorPages<T> implements AsyncDisposable {
       if (step.done) return { items };
       if (items.length >= pageSize) {
         const until = Date.now() + CURSOR_MS;
-        const nextCursor = seal.sign(kind, { n: this.#name(), until, after: checkpoint });
-        await this.#hold(nextCursor, { scope, list, iterator, ahead: [step.value] });
+        const nextCursor = signer.sign(kind, { n: this.#name(), until, after: checkpoint });
+        await this.#keepOpen(nextCursor, { scope, list, iterator, ahead: [step.value] });
         return { items, nextCursor };
       }
       items.push(step.value);
@@ -140,14 +143,14 @@ export class CursorPages<T> implements AsyncDisposable {
     return `${this.#instance}-${(this.#count += 1)}`;
   }
 
-  async #hold(cursor: string, walk: Walk<T>): Promise<void> {
-    // The client that listed has gone, so there is no request that could report this error.
+  async #keepOpen(cursor: string, walk: Walk<T>): Promise<void> {
+    // The client that listed has gone, so no request could report this error.
     const expire = (): void => void this.#drop(cursor).catch(() => {});
     const timer = setTimeout(expire, this.#options.holdMs ?? HOLD_MS);
     timer.unref();
-    this.#held.set(cursor, { walk, timer });
-    const [oldest] = this.#held.keys();
-    if (this.#held.size > MAX_HELD && oldest !== undefined) await this.#drop(oldest);
+    this.#openLists.set(cursor, { walk, timer });
+    const [oldest] = this.#openLists.keys();
+    if (this.#openLists.size > MAX_OPEN_LISTS && oldest !== undefined) await this.#drop(oldest);
   }
 
   async #drop(cursor: string): Promise<void> {

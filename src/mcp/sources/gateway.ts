@@ -43,7 +43,7 @@ export interface Gateway extends ToolSource, AsyncDisposable {
 }
 
 /** Separates the name of a source from that of its tool. */
-const MARK = '__';
+const SEPARATOR = '__';
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
 const DIAL_MS = 10_000;
@@ -69,10 +69,10 @@ export function gateway(
   options: GatewayOptions = {},
 ): Gateway {
   for (const name of Object.keys(sources))
-    if (!/^[\w.-]{1,64}$/.test(name) || name.includes(MARK) || name.endsWith('_'))
+    if (!/^[\w.-]{1,64}$/.test(name) || name.includes(SEPARATOR) || name.endsWith('_'))
       throw new DuolaneError(
         'invalid',
-        `invalid source name ${JSON.stringify(name)}: expected 1 to 64 letters, digits, "_", "-" or ".", without "${MARK}" and without "_" at the end`,
+        `invalid source name ${JSON.stringify(name)}: expected 1 to 64 letters, digits, "_", "-" or ".", without "${SEPARATOR}" and without "_" at the end`,
       );
   return new ManySources(sources, options);
 }
@@ -98,7 +98,7 @@ class ManySources implements Gateway {
   /** The sources without a connection, as far as we know. */
   readonly #lost = new Set<string>();
   /** The sources whose dial took longer than `dialMs`. Later lists do not wait for them again. */
-  readonly #silent = new Set<string>();
+  readonly #unresponsive = new Set<string>();
   readonly #dialMs: number;
   readonly #changes = new ChangeFeed();
   readonly #scope = new AbortController();
@@ -216,7 +216,7 @@ class ManySources implements Gateway {
       ? dialling(member)
       : async () => ({ source: member, close: async () => {} });
     const connection = new LazyConnection(open, {
-      changed: (change) => this.#changes.tell(change),
+      changed: (change) => this.#changes.notify(change),
       lost: (reason) => {
         this.#down(name, reason);
         if (dialled) this.#keepTrying(name).catch(reportUnexpected);
@@ -245,7 +245,7 @@ class ManySources implements Gateway {
   async #open(name: string, options?: Abortable): Promise<ToolSource> {
     try {
       const source = await this.#connections.get(name)!.open(options);
-      this.#silent.delete(name);
+      this.#unresponsive.delete(name);
       if (this.#lost.delete(name)) {
         this.problems.delete(name);
         this.#announce();
@@ -259,7 +259,7 @@ class ManySources implements Gateway {
         `tool server "${name}" is not connected: ${message}`,
         { cause: error },
       );
-      this.#silent.delete(name);
+      this.#unresponsive.delete(name);
       this.#lost.add(name);
       this.problems.set(name, reason);
       throw reason;
@@ -272,13 +272,13 @@ class ManySources implements Gateway {
    */
   async #openSoon(name: string, options?: Abortable): Promise<ToolSource> {
     const opening = this.#open(name, options);
-    const waitMs = this.#silent.has(name) ? 0 : this.#dialMs;
+    const waitMs = this.#unresponsive.has(name) ? 0 : this.#dialMs;
     if (await settledWithin(opening, waitMs)) return opening;
     const reason = new DuolaneError(
       'timeout',
       `tool server "${name}" timed out after ${this.#dialMs} ms (dialMs): the dial has not completed`,
     );
-    this.#silent.add(name);
+    this.#unresponsive.add(name);
     this.#lost.add(name);
     this.problems.set(name, reason);
     throw reason;
@@ -291,19 +291,19 @@ class ManySources implements Gateway {
   }
 
   #announce(): void {
-    for (const type of ['tools', 'resources', 'prompts'] as const) this.#changes.tell({ type });
+    for (const type of ['tools', 'resources', 'prompts'] as const) this.#changes.notify({ type });
   }
 
   /** Returns the source of a prefixed name, and the name without the prefix. */
   async #find(kind: string, name: string, options?: Abortable): Promise<[ToolSource, string]> {
-    const at = name.indexOf(MARK);
+    const at = name.indexOf(SEPARATOR);
     const owner = name.slice(0, Math.max(at, 0));
     if (!this.#connections.has(owner))
       throw new DuolaneError(
         'not_found',
         `unknown ${kind} "${name}"; list the ${kind}s for their names`,
       );
-    return [await this.#open(owner, options), name.slice(at + MARK.length)];
+    return [await this.#open(owner, options), name.slice(at + SEPARATOR.length)];
   }
 
   /**
@@ -339,7 +339,7 @@ class ManySources implements Gateway {
           for await (const item of own ?? []) {
             const at = own?.checkpoint;
             items.checkpoint = at === undefined ? undefined : `${name}:${at}`;
-            yield named ? { ...item, name: `${name}${MARK}${String(item['name'])}` } : item;
+            yield named ? { ...item, name: `${name}${SEPARATOR}${String(item['name'])}` } : item;
           }
           self.problems.delete(name);
         } catch (error) {

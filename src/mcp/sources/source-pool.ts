@@ -43,7 +43,9 @@ interface Member {
  *
  * @example
  * ```ts
- * await using pool = sourcePool({ files: (options) => dialStdio({ command: 'files', ...options }) });
+ * await using pool = sourcePool({
+ *   files: (options) => dialStdio({ command: 'files', ...options }),
+ * });
  * await using lease = await pool.lease('files');
  * for await (const tool of lease.source.listTools()) console.log(tool.name);
  * ```
@@ -59,7 +61,7 @@ export function sourcePool(
     ]),
   );
   // Starts the idle timer of a connection without users.
-  const rest = (member: Member): void => {
+  const startIdleTimer = (member: Member): void => {
     if (member.users > 0 || !member.connection.active) return;
     clearTimeout(member.timer);
     // An error of closing is ignored: the connection is unused, and the next lease dials again.
@@ -77,14 +79,14 @@ export function sourcePool(
       const member = find(name);
       clearTimeout(member.timer);
       member.users += 1;
-      const giveBack = disposeOnce(() => {
+      const release = disposeOnce(() => {
         member.users -= 1;
-        rest(member);
+        startIdleTimer(member);
       });
       try {
-        return { source: await member.connection.open(options), [Symbol.asyncDispose]: giveBack };
+        return { source: await member.connection.open(options), [Symbol.asyncDispose]: release };
       } catch (error) {
-        await giveBack();
+        await release();
         throw error;
       }
     },
@@ -93,7 +95,7 @@ export function sourcePool(
       const opened = names.map(async (name) => {
         const member = find(name);
         await member.connection.open().then(
-          () => rest(member),
+          () => startIdleTimer(member),
           (error: unknown) => failures.set(name, DuolaneError.from(error)),
         );
       });

@@ -148,7 +148,7 @@ async function orRpcError<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** A connection, and the id by which the server tells its callers apart from those of others. */
+/** A connection, and the id by which the server distinguishes its callers from those of others. */
 interface Dialled {
   readonly client: GrpcClient;
   readonly id: string;

@@ -26,8 +26,8 @@ const extraOf = (rest: JsonObject): { extraJson?: string } =>
 function toContent(block: JsonObject): MessageInitShape<typeof ContentSchema> {
   const { type, ...members } = block;
   if (type === 'text' && typeof members['text'] === 'string' && isWellFormed(members['text'])) {
-    const { text: words, ...rest } = members;
-    return { text: words as string, ...extraOf(rest) };
+    const { text, ...rest } = members;
+    return { text: text as string, ...extraOf(rest) };
   }
   if (type === 'image' || type === 'audio') {
     const { data, mimeType, ...rest } = members;
@@ -38,10 +38,10 @@ function toContent(block: JsonObject): MessageInitShape<typeof ContentSchema> {
   return { rawJson: JSON.stringify(block) };
 }
 
-function fromContent({ text: words, image, audio, rawJson, extraJson }: Content): JsonObject {
+function fromContent({ text, image, audio, rawJson, extraJson }: Content): JsonObject {
   if (rawJson !== undefined) return parseObject(rawJson, 'Content.raw_json');
   const rest = extraJson === undefined ? {} : parseObject(extraJson, 'Content.extra_json');
-  if (words !== undefined) return { type: 'text', text: words, ...rest };
+  if (text !== undefined) return { type: 'text', text, ...rest };
   const binary = image ?? audio;
   if (!binary) return { type: 'unknown', ...rest };
   const { data, mimeType } = binary;

@@ -85,14 +85,14 @@ export async function withGrpcStatus<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Yields the items of what `open` returns, and converts its errors by `turn`. */
+/** Yields the items of what `open` returns, and converts its errors by `convert`. */
 export async function* mapErrors<T>(
   open: () => AsyncIterable<T>,
-  turn: (reason: unknown) => unknown,
+  convert: (reason: unknown) => unknown,
 ): AsyncGenerator<T, void, undefined> {
   try {
     for await (const item of open()) yield item;
   } catch (error) {
-    throw turn(error);
+    throw convert(error);
   }
 }

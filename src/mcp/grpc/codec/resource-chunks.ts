@@ -10,14 +10,14 @@ const CHUNK_BYTES = 128 * 1024;
 /** Splits one entry of `contents`, so that no message is large. */
 export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceChunk, void> {
   const { text, blob, ...rest } = entry;
-  const words = typeof text === 'string' && isWellFormed(text) ? text : undefined;
-  const bytes = words === undefined ? toBytes(blob) : undefined;
-  const whole: JsonObject = {
+  const wellFormed = typeof text === 'string' && isWellFormed(text) ? text : undefined;
+  const bytes = wellFormed === undefined ? toBytes(blob) : undefined;
+  const members: JsonObject = {
     ...rest,
-    ...(words === undefined && text !== undefined && { text }),
+    ...(wellFormed === undefined && text !== undefined && { text }),
     ...(bytes === undefined && blob !== undefined && { blob }),
   };
-  const parts = words === undefined ? cutBytes(bytes) : cutText(words);
+  const parts = wellFormed === undefined ? cutBytes(bytes) : cutText(wellFormed);
   let offset = 0;
   let first = true;
   for (const { part, last } of parts) {
@@ -26,7 +26,7 @@ export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceC
       offset: BigInt(offset),
       last,
       ...(typeof part === 'string' ? { text: part } : member('blob', part)),
-      ...(first && { entryJson: JSON.stringify(whole) }),
+      ...(first && { entryJson: JSON.stringify(members) }),
     });
     first = false;
     offset += typeof part === 'string' ? Buffer.byteLength(part) : (part?.length ?? 0);

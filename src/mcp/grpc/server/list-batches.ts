@@ -1,12 +1,12 @@
 import type { JsonObject } from '../../../json.ts';
 import type { Items } from '../../../stream/types.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
-import { placeAfter } from '../../sources/cursor-pages.ts';
+import { checkpointAfter } from '../../sources/cursor-pages.ts';
 import { BatchWriter } from '../codec/batch-codec.ts';
 import type { Layout } from '../codec/field-layout.ts';
 
 /** Resolves when everything that was available without waiting has arrived. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /**
  * Encodes a list as messages of up to 32 items or 256 KiB, without waiting for items that are not
@@ -49,7 +49,7 @@ export async function* batchesOf(
       late = undefined;
       add(await pulled);
       let passed = false;
-      await Promise.race([fill(() => passed), turn()]);
+      await Promise.race([fill(() => passed), nextTurn()]);
       passed = true;
       if (!batch.empty) yield batch.take(checkpoint);
     }
@@ -72,12 +72,12 @@ export async function* pageBatchesOf(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const batch = new BatchWriter(layout);
   for await (const page of list.pages()) {
-    const place = placeAfter(page);
+    const checkpoint = checkpointAfter(page);
     for (const [n, item] of page.items.entries()) {
       batch.add(item);
       const last = n === page.items.length - 1;
-      if (last || batch.full) yield batch.take(last ? place : undefined);
+      if (last || batch.full) yield batch.take(last ? checkpoint : undefined);
     }
-    if (place !== undefined) await delivered();
+    if (checkpoint !== undefined) await delivered();
   }
 }

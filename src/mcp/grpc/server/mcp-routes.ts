@@ -108,8 +108,8 @@ function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Gr
   const serve = ({ startAfter }: ListRequest, call: CallContext): AsyncIterable<Uint8Array> => {
     const items = open(startAfter, call);
     // A position inside a page is reached by reading the page.
-    const whole = startAfter === undefined || parseCheckpoint(startAfter)[0] === 0;
-    return whole && 'pages' in items
+    const startsAtPage = startAfter === undefined || parseCheckpoint(startAfter)[0] === 0;
+    return startsAtPage && 'pages' in items
       ? pageBatchesOf(layout, items as PagedItems<JsonObject>, () => call.delivered())
       : batchesOf(layout, items);
   };

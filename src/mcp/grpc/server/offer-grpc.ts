@@ -24,7 +24,7 @@ export interface OfferGrpcOptions extends Omit<ListenGrpcOptions, 'authorize'> {
   readonly token?: string | ((token: string | undefined, call: CallContext) => unknown);
   /**
    * Serves one client of the tunnel, which carries JSON-RPC unchanged: `tunnel: (transport) =>
-   * serveMessages(source, transport)`. Without it there is no tunnel.
+   * serveMessages(source, transport)`. Without it the server has no tunnel.
    */
   readonly tunnel?: ServeTunnel;
 }
@@ -64,7 +64,7 @@ function bearer(
 ): NonNullable<ListenGrpcOptions['authorize']> {
   const expected = typeof token === 'string' ? digest(token) : undefined;
   return (call) => {
-    // Health checks need no token: it is no secret that the server runs.
+    // Health checks need no token: whether the server runs is not secret.
     if (call.path.startsWith('/grpc.health.v1.')) return undefined;
     const { authorization } = call.metadata;
     const [, given] = /^Bearer (.+)$/i.exec(String(authorization ?? '')) ?? [];

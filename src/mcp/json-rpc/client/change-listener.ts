@@ -5,7 +5,7 @@ import type { McpClient } from './mcp-client.ts';
 import { ChangeSubscription } from './subscription.ts';
 
 /** How long the end of a listener waits for the server to unsubscribe. */
-const TELL_MS = 1_000;
+const UNSUBSCRIBE_MS = 1_000;
 
 type Listen = (options?: SourceListenOptions) => AsyncIterable<SourceChange>;
 
@@ -70,11 +70,11 @@ function inSession(client: McpClient, { resources }: JsonObject): Listen {
       }
     } finally {
       for (const uri of entered) {
-        const left = (users.get(uri) ?? 1) - 1;
-        users.set(uri, left);
+        const remaining = (users.get(uri) ?? 1) - 1;
+        users.set(uri, remaining);
         // A server that cannot be reached has dropped the subscription with the connection.
-        if (left === 0)
-          await settledWithin(client.request('resources/unsubscribe', { uri }), TELL_MS);
+        if (remaining === 0)
+          await settledWithin(client.request('resources/unsubscribe', { uri }), UNSUBSCRIBE_MS);
         if (users.get(uri) === 0) users.delete(uri);
       }
     }

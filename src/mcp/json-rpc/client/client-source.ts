@@ -71,6 +71,7 @@ async function* callTool(
   options: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   options.signal?.throwIfAborted();
-  const open = client.held.take(call.state) ?? new PendingCall(client, call, options.caller);
+  const open =
+    client.waitingCalls.take(call.state) ?? new PendingCall(client, call, options.caller);
   yield* open.read(call.answers, options);
 }

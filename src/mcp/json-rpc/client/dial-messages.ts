@@ -1,11 +1,12 @@
 import { DuolaneError, type ErrorCode } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asArray, asObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../types.ts';
 import { McpClient } from './mcp-client.ts';
 import {
   VERSION_ERRORS,
   META,
+  metaOf,
   PROTOCOL_VERSIONS,
   rpcCodeOf,
   STATELESS_VERSION,
@@ -87,9 +88,9 @@ async function introduce(
     const failure = DuolaneError.from(error);
     // An error code of the stateless protocol is a valid response. The -32000 of an old server also
     // maps to `closed`, but does not mean it.
-    const said = rpcCodeOf(failure);
-    if (Object.values(VERSION_ERRORS).some((code) => code === said)) throw failure;
-    if (said === undefined && FATAL.has(failure.code)) throw failure;
+    const rpcCode = rpcCodeOf(failure);
+    if (Object.values(VERSION_ERRORS).some((code) => code === rpcCode)) throw failure;
+    if (rpcCode === undefined && FATAL.has(failure.code)) throw failure;
   } finally {
     clearTimeout(timer);
     unlisten();
@@ -117,9 +118,8 @@ async function discover(
     return ask();
   });
   const versions = answer['supportedVersions'];
-  if (!Array.isArray(versions) || !versions.includes(STATELESS_VERSION)) throw unknown(versions);
-  const meta = isObject(answer['_meta']) ? answer['_meta'] : {};
-  return { ...answer, serverInfo: meta[META.server] };
+  if (!asArray(versions).includes(STATELESS_VERSION)) throw unknown(versions);
+  return { ...answer, serverInfo: metaOf(answer)[META.server] };
 }
 
 const CLIENT_INFO = { name: 'duolane', version: '0' };
@@ -144,12 +144,10 @@ async function handshake(client: McpClient, options: DialMessagesOptions): Promi
 
 /** Whether a server refuses our version and lists it as supported in the same response. */
 function isContradictory(error: unknown): boolean {
-  const { error: said } = ((error as DuolaneError).cause ?? {}) as { error?: JsonObject };
-  const { supported } = isObject(said?.['data']) ? said['data'] : {};
+  const { code, data } = asObject(asObject((error as DuolaneError).cause)['error']);
   return (
-    said?.['code'] === VERSION_ERRORS.unsupportedVersion &&
-    Array.isArray(supported) &&
-    supported.includes(STATELESS_VERSION)
+    code === VERSION_ERRORS.unsupportedVersion &&
+    asArray(asObject(data)['supported']).includes(STATELESS_VERSION)
   );
 }
 

@@ -48,7 +48,7 @@ export class McpClient implements AsyncDisposable {
   readonly calls: Map<RpcId, CallEvents> = new Map();
   /** The handlers of questions of the server, by the id of the request that the server asks for. */
   readonly askers: Map<RpcId, AnswerServer> = new Map();
-  readonly held: WaitingCalls = new WaitingCalls();
+  readonly waitingCalls: WaitingCalls = new WaitingCalls();
   /** The client information in the `_meta` of every request; set for the stateless protocol. */
   envelope: JsonObject | undefined;
   /** The callbacks for acknowledged subscriptions, by the id of the request. */
@@ -77,10 +77,10 @@ export class McpClient implements AsyncDisposable {
     params: JsonObject | undefined,
     options?: RpcRequestOptions,
   ): Promise<JsonObject> {
-    const dressed = this.envelope
+    const withMeta = this.envelope
       ? { ...params, _meta: { ...metaOf(params), ...this.envelope } }
       : params;
-    return this.requests.send(method, dressed, options);
+    return this.requests.send(method, withMeta, options);
   }
 
   /** Whether the program answers questions of the server (`onRequest`). */
@@ -94,8 +94,8 @@ export class McpClient implements AsyncDisposable {
 
   /** How many requests are open in either direction; 0 when all are settled. */
   get open(): number {
-    const { requests, calls, askers, held } = this;
-    return requests.size + calls.size + askers.size + held.size + this.#serving.size;
+    const { requests, calls, askers, waitingCalls } = this;
+    return requests.size + calls.size + askers.size + waitingCalls.size + this.#serving.size;
   }
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
@@ -113,7 +113,7 @@ export class McpClient implements AsyncDisposable {
       for (;;) {
         const { done, value } = await this.#incoming.next();
         if (done) break;
-        this.#take(value);
+        this.#dispatch(value);
       }
       this.#end(new DuolaneError('peer_exited', 'the tool server closed the connection'));
     } catch (error) {
@@ -124,25 +124,25 @@ export class McpClient implements AsyncDisposable {
   #end(reason: DuolaneError): void {
     this.requests.fail(reason);
     this.changes.fail(reason);
-    this.held.clear();
+    this.waitingCalls.clear();
     for (const controller of this.#serving.values()) controller.abort(reason);
   }
 
-  #take(message: JsonObject): void {
+  #dispatch(message: JsonObject): void {
     if (isResponse(message)) this.requests.settle(message);
     else if (this.requests.refuse(message)) return;
-    else if (isNotification(message)) this.#hear(message);
+    else if (isNotification(message)) this.#handleNotification(message);
     else if (isRpcRequest(message)) this.#serve(message).catch(reportUnexpected);
   }
 
-  #hear(message: RpcNotification): void {
+  #handleNotification(message: RpcNotification): void {
     const { method } = message;
     // A malformed notification must not end the connection for all its users.
     const params: JsonObject = isObject(message.params) ? message.params : {};
     const changed = CHANGED[method];
     if (changed) {
       const uri = params['uri'];
-      this.changes.tell({ type: changed, ...(typeof uri === 'string' && { uri }) });
+      this.changes.notify({ type: changed, ...(typeof uri === 'string' && { uri }) });
     } else if (method === 'notifications/progress') this.#progress(params);
     else if (method === PARTIAL_METHOD) this.#partial(params);
     else if (method === 'notifications/message') this.#log(message, params);

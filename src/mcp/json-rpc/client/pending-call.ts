@@ -46,27 +46,27 @@ export class PendingCall {
     const unlisten = onAbort(signal, (reason) => this.#scope.abort(reason));
     const abort = (reason: unknown): void => this.#scope.abort(reason);
     const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, this.#name, abort);
-    let held = false;
+    let kept = false;
     try {
       for (;;) {
         const { done, value } = await this.#reader.next();
         if (done) return;
         if (value !== ASKED) yield value;
         else if (this.#questions.open.length > 0 && !this.#scope.signal.aborted) {
-          held = true;
-          const state = this.#client.held.keep(this);
+          kept = true;
+          const state = this.#client.waitingCalls.keep(this);
           return yield { type: 'input', requests: this.#questions.open, state };
         }
       }
     } finally {
       unlisten();
       clearTimeout(timer);
-      if (!held) await this.leave();
+      if (!kept) await this.cancel();
     }
   }
 
   /** Cancels the call unless it has ended, and waits until the cancellation was sent. */
-  async leave(): Promise<void> {
+  async cancel(): Promise<void> {
     if (!this.#over)
       this.#scope.abort(new DuolaneError('canceled', 'the reader cancelled the call'));
     await this.#settled;

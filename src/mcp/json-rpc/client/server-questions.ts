@@ -72,9 +72,9 @@ export class ServerQuestions {
 
   #keyOf(method: string, params: JsonObject): string {
     const text = JSON.stringify([method, { ...params, _meta: undefined }]);
-    const said = createHash('sha256').update(text).digest('base64url').slice(0, 16);
-    const times = (this.#times.get(said) ?? 0) + 1;
-    this.#times.set(said, times);
-    return times === 1 ? said : `${said}-${times}`;
+    const digest = createHash('sha256').update(text).digest('base64url').slice(0, 16);
+    const times = (this.#times.get(digest) ?? 0) + 1;
+    this.#times.set(digest, times);
+    return times === 1 ? digest : `${digest}-${times}`;
   }
 }

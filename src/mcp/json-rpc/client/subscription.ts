@@ -31,7 +31,7 @@ export class ChangeSubscription {
   readonly #uris: readonly string[];
   #listeners = 0;
   #stop: AbortController | undefined;
-  #standing: Promise<void> = Promise.resolve();
+  #acknowledged: Promise<void> = Promise.resolve();
 
   constructor(client: McpClient, uris: readonly string[] = []) {
     this.#client = client;
@@ -39,28 +39,28 @@ export class ChangeSubscription {
   }
 
   async *listen(options: Abortable = {}): AsyncGenerator<SourceChange, void, undefined> {
-    this.#enter();
+    this.#addListener();
     try {
       for await (const change of this.#client.changes.listen(options)) {
-        if (change.type === 'listening') await this.#stands(options.signal);
+        if (change.type === 'listening') await this.#untilAcknowledged(options.signal);
         yield change;
       }
     } finally {
-      this.#leave();
+      this.#removeListener();
     }
   }
 
-  #enter(): void {
+  #addListener(): void {
     this.#listeners += 1;
     if (this.#listeners > 1) return;
     const stop = new AbortController();
     this.#stop = stop;
-    this.#standing = new Promise((stands) => {
-      this.#run(stop.signal, stands).finally(stands).catch(reportUnexpected);
+    this.#acknowledged = new Promise((ready) => {
+      this.#run(stop.signal, ready).finally(ready).catch(reportUnexpected);
     });
   }
 
-  #leave(): void {
+  #removeListener(): void {
     this.#listeners -= 1;
     if (this.#listeners === 0)
       this.#stop?.abort(new DuolaneError('closed', 'the last listener has ended'));
@@ -70,15 +70,15 @@ export class ChangeSubscription {
    * Waits for the first acknowledgement. An abort only ends the wait: the loop over the changes
    * throws it.
    */
-  async #stands(signal: AbortSignal | undefined): Promise<void> {
+  async #untilAcknowledged(signal: AbortSignal | undefined): Promise<void> {
     let unlisten = (): void => {};
     const aborted = new Promise<void>((resolve) => (unlisten = onAbort(signal, () => resolve())));
-    await Promise.race([this.#standing, aborted]);
+    await Promise.race([this.#acknowledged, aborted]);
     unlisten();
   }
 
   /** Keeps the subscription open. Never rejects. */
-  async #run(signal: AbortSignal, stands: () => void): Promise<void> {
+  async #run(signal: AbortSignal, ready: () => void): Promise<void> {
     let tries = 0;
     let again = false;
     const { acknowledged, changes, requests } = this.#client;
@@ -86,9 +86,9 @@ export class ChangeSubscription {
     const notifications = { ...FILTER, ...(uris.length > 0 && { resourceSubscriptions: uris }) };
     const acknowledge = (): void => {
       tries = 0;
-      stands();
-      if (again) for (const type of KINDS) changes.tell({ type });
-      if (again) for (const uri of uris) changes.tell({ type: 'resource', uri });
+      ready();
+      if (again) for (const type of KINDS) changes.notify({ type });
+      if (again) for (const uri of uris) changes.notify({ type: 'resource', uri });
       again = true;
     };
     while (!signal.aborted) {

@@ -3,9 +3,9 @@ import type { PendingCall } from './pending-call.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 
 /** How many calls of one connection wait for answers; beyond it the oldest is cancelled. */
-const MAX_HELD = 256;
+const MAX_WAITING = 256;
 /** How long a call waits for its answers. */
-const HOLD_MS = 60 * 60 * 1000;
+const WAIT_MS = 60 * 60 * 1000;
 
 /** Calls that are open on the wire without a reader, each under a random name. */
 export class WaitingCalls {
@@ -21,9 +21,9 @@ export class WaitingCalls {
   /** Keeps a call and returns its name, which becomes the state of the `input` event. */
   keep(call: PendingCall): string {
     const [oldest] = this.#calls.keys();
-    if (this.#calls.size >= MAX_HELD && oldest !== undefined) this.#drop(oldest);
+    if (this.#calls.size >= MAX_WAITING && oldest !== undefined) this.#drop(oldest);
     const name = randomUUID();
-    const timer = setTimeout(() => this.#drop(name), HOLD_MS);
+    const timer = setTimeout(() => this.#drop(name), WAIT_MS);
     timer.unref();
     this.#calls.set(name, { call, timer });
     return name;
@@ -34,11 +34,11 @@ export class WaitingCalls {
    * answers are still valid.
    */
   take(name: string | undefined): PendingCall | undefined {
-    const held = name === undefined ? undefined : this.#calls.get(name);
-    if (!held) return undefined;
-    clearTimeout(held.timer);
+    const waiting = name === undefined ? undefined : this.#calls.get(name);
+    if (!waiting) return undefined;
+    clearTimeout(waiting.timer);
     this.#calls.delete(name!);
-    return held.call;
+    return waiting.call;
   }
 
   /** Drops all calls, because the connection has ended. */
@@ -48,6 +48,6 @@ export class WaitingCalls {
   }
 
   #drop(name: string): void {
-    this.take(name)?.leave().catch(reportUnexpected);
+    this.take(name)?.cancel().catch(reportUnexpected);
   }
 }

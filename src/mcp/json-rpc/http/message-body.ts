@@ -71,7 +71,7 @@ export async function* sseEvents(
   }
 }
 
-/** Finds the response to one request in a body of either type; an empty object if there is none. */
+/** Finds the response to one request in a body of either type; an empty object without one. */
 export async function answerIn(response: LightResponse, id: string): Promise<JsonObject> {
   const isAnswer = (message: JsonObject | undefined): boolean => message?.['id'] === id;
   if (mediaType(response) !== 'text/event-stream')

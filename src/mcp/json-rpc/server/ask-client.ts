@@ -41,12 +41,12 @@ export function readRound(
   method: string,
   params: JsonObject,
   id: string,
-  { seal, owner }: RequestContext,
+  { signer, owner }: RequestContext,
 ): Round {
   const { inputResponses, requestState } = params;
   const of = digest(method, params);
   const known =
-    typeof requestState === 'string' ? seal.verify(kindFor(owner), requestState, 'state') : {};
+    typeof requestState === 'string' ? signer.verify(kindFor(owner), requestState, 'state') : {};
   if (typeof requestState === 'string' && known['of'] !== of)
     throw new DuolaneError(
       'invalid',
@@ -75,7 +75,7 @@ export function readRound(
 function inputRequired(
   { of, id, answers, state }: Round,
   fresh: readonly InputRequest[],
-  { client, seal, owner }: RequestContext,
+  { client, signer, owner }: RequestContext,
 ): JsonObject {
   const asked = fresh.map((request) => [keyOf(id, request), toWire(request)] as const);
   const lacking = asked
@@ -86,7 +86,7 @@ function inputRequired(
   return {
     resultType: 'input_required',
     inputRequests: Object.fromEntries(asked),
-    requestState: seal.sign(kindFor(owner), {
+    requestState: signer.sign(kindFor(owner), {
       of,
       id,
       until,

@@ -33,7 +33,7 @@ export interface RequestContext {
   readonly cancellation: Cancellation;
   readonly client: ClientState;
   readonly ask: Ask | undefined;
-  readonly seal: TokenSigner;
+  readonly signer: TokenSigner;
   readonly owner: string | undefined;
   /** Identifies the caller to a source that others use, too. */
   readonly caller: string;
@@ -54,7 +54,7 @@ export interface Methods extends AsyncDisposable {
  * Creates the handlers of the methods that a source supports. Each list keeps the lists that
  * clients have started.
  */
-export function methodHandlers(source: ToolSource, pageSize: number, seal: TokenSigner): Methods {
+export function methodHandlers(source: ToolSource, pageSize: number, signer: TokenSigner): Methods {
   const table = new Map<string, MethodHandler>();
   const lists: Array<CursorPages<JsonObject>> = [];
   const list = (
@@ -63,7 +63,7 @@ export function methodHandlers(source: ToolSource, pageSize: number, seal: Token
     open: ((options: ListOptions) => Items<JsonObject>) | undefined,
   ): void => {
     if (!open) return;
-    const pages = new CursorPages(open, { pageSize, seal, kind: name });
+    const pages = new CursorPages(open, { pageSize, signer, kind: name });
     lists.push(pages);
     table.set(name, async ({ cursor }, { cancellation: { signal } }) => {
       const { items, ...rest } = await pages.page(optionalString('cursor', cursor), signal);

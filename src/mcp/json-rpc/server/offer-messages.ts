@@ -70,7 +70,7 @@ export function offerMessages(
   source: ToolSource,
   options: OfferMessagesOptions = {},
 ): MessageEndpoint {
-  return new Offer(source, options);
+  return new MessageServer(source, options);
 }
 
 const UNREADABLE = rpcError(
@@ -80,7 +80,7 @@ const UNREADABLE = rpcError(
 );
 
 /** A running request; several may have the same id. */
-class Running extends Cancellation {
+class RunningRequest extends Cancellation {
   readonly id: RpcId;
   /** Whether it only waits for changes; subscriptions have a limit of their own. */
   readonly subscription: boolean;
@@ -104,16 +104,16 @@ interface Load {
   subscriptions: number;
 }
 
-class Offer implements MessageEndpoint {
+class MessageServer implements MessageEndpoint {
   readonly #id = randomUUID();
   readonly #source: ToolSource;
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
   readonly #outbox = new Outbox();
   readonly #requests = new PendingRequests({ send: (message) => this.#sendRequest(message) });
-  readonly #seal: TokenSigner;
+  readonly #signer: TokenSigner;
   readonly #client: ClientState & { readonly watch: ResourceWatch };
-  readonly #running = new ReleasingMap<number, Running>();
+  readonly #running = new ReleasingMap<number, RunningRequest>();
   #served = 0;
   readonly #loads = new Map<string | undefined, Load>();
   readonly #maxSubscriptions: number;
@@ -128,8 +128,8 @@ class Offer implements MessageEndpoint {
     this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
     this.#ask = ask;
-    this.#seal = new TokenSigner(secret);
-    this.#methods = methodHandlers(source, pageSize, this.#seal);
+    this.#signer = new TokenSigner(secret);
+    this.#methods = methodHandlers(source, pageSize, this.#signer);
     const watch = new ResourceWatch(source, (uri) =>
       this.#notifyAll('notifications/resources/updated', { uri }),
     );
@@ -196,7 +196,7 @@ class Offer implements MessageEndpoint {
       return rpcError(id, RPC.invalidParams, 'invalid params: expected an object');
     const { owner } = options;
     const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
-    const running = new Running(id, method === LISTEN, load);
+    const running = new RunningRequest(id, method === LISTEN, load);
     const full = this.#fullFor(running);
     if (full) return toRpcError(id, full);
     this.#loads.set(owner, load);
@@ -244,7 +244,7 @@ class Offer implements MessageEndpoint {
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
-  #fullFor({ subscription, load }: Running): DuolaneError | undefined {
+  #fullFor({ subscription, load }: RunningRequest): DuolaneError | undefined {
     if (subscription)
       return load.subscriptions < this.#maxSubscriptions
         ? undefined
@@ -261,7 +261,7 @@ class Offer implements MessageEndpoint {
   }
 
   #context(
-    running: Running,
+    running: RunningRequest,
     client: ClientState,
     caller: string,
     { related, owner }: ReceiveOptions,
@@ -271,7 +271,7 @@ class Offer implements MessageEndpoint {
       cancellation: running,
       client,
       ask: this.#ask,
-      seal: this.#seal,
+      signer: this.#signer,
       owner,
       caller,
       // A request that sent no message need not wait until messages of others are written.

@@ -8,13 +8,13 @@ const MAX_WATCHED = 1_000;
 /** The single resources that a client of a session has subscribed. */
 export class ResourceWatch implements AsyncDisposable {
   readonly #source: ToolSource;
-  readonly #tell: (uri: string) => Promise<void>;
+  readonly #notify: (uri: string) => Promise<void>;
   readonly #watched = new Map<string, AbortController>();
   readonly #running = new Set<Promise<void>>();
 
-  constructor(source: ToolSource, tell: (uri: string) => Promise<void>) {
+  constructor(source: ToolSource, notify: (uri: string) => Promise<void>) {
     this.#source = source;
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
   /** Subscribes a resource. Resolves when the source listens; throws its error if it cannot. */
@@ -27,14 +27,14 @@ export class ResourceWatch implements AsyncDisposable {
       );
     const stop = new AbortController();
     this.#watched.set(uri, stop);
-    await new Promise<void>((stands, fails) => {
-      const running = this.#listen(uri, stop, stands)
-        // after the first event there is no request to fail; the calls report the end of a source
+    await new Promise<void>((listening, fails) => {
+      const running = this.#listen(uri, stop, listening)
+        // after the first event no request is left to fail; the calls report the end of a source
         .catch(fails)
         .finally(() => {
           if (this.#watched.get(uri) === stop) this.#watched.delete(uri);
           this.#running.delete(running);
-          stands();
+          listening();
         });
       this.#running.add(running);
     });
@@ -54,10 +54,10 @@ export class ResourceWatch implements AsyncDisposable {
     await Promise.all(this.#running);
   }
 
-  async #listen(uri: string, { signal }: AbortController, stands: () => void): Promise<void> {
+  async #listen(uri: string, { signal }: AbortController, listening: () => void): Promise<void> {
     for await (const change of this.#source.listen?.({ signal, resources: [uri] }) ?? []) {
-      if (change.type === 'listening') stands();
-      else if (change.type === 'resource' && change.uri === uri) await this.#tell(uri);
+      if (change.type === 'listening') listening();
+      else if (change.type === 'resource' && change.uri === uri) await this.#notify(uri);
     }
   }
 }

@@ -73,7 +73,7 @@ async function writeAll(end: MessageEndpoint, transport: MessageTransport): Prom
   try {
     await sendOutgoing(end, (message) => transport.send(message));
   } catch {
-    // As above. Leaving the loop shows the outbox that there is no reader.
+    // As above. Leaving the loop shows the outbox that its reader has gone.
   }
 }
 

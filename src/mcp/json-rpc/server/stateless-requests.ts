@@ -93,7 +93,7 @@ export async function serveListen(
   const uris = new Set(toTexts(wanted['resourceSubscriptions']));
   const listens = source.listen !== undefined;
   const kinds = Object.entries(KINDS).filter(([key]) => wanted[key] === true && listens);
-  const heard = new Set<string>(kinds.map(([, kind]) => kind));
+  const wantedTypes = new Set<string>(kinds.map(([, kind]) => kind));
   const _meta = { [META.subscription]: id };
   const acknowledge = (): Promise<void> =>
     notify('notifications/subscriptions/acknowledged', {
@@ -109,7 +109,7 @@ export async function serveListen(
   } else
     for await (const { type, uri } of source.listen({ signal, resources: [...uris] })) {
       if (type === 'listening') await acknowledge();
-      else if (heard.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
+      else if (wantedTypes.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
       else if (type === 'resource' && uri !== undefined && uris.has(uri))
         await notify('notifications/resources/updated', { _meta, uri });
     }

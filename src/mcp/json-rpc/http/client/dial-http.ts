@@ -20,8 +20,8 @@ export type DialHttpOptions = HttpOptions & DialMessagesOptions;
  * ```
  */
 export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const road = new HttpTransport(options, await authorizerOf(options));
-  return dialMessages(road, { protocol: 'auto', ...options });
+  const transport = new HttpTransport(options, await authorizerOf(options));
+  return dialMessages(transport, { protocol: 'auto', ...options });
 }
 
 /**
@@ -30,9 +30,9 @@ export async function dialHttp(options: DialHttpOptions): Promise<ToolSource & A
  * again.
  */
 export async function dialSse(options: DialHttpOptions): Promise<ToolSource & AsyncDisposable> {
-  const road = new SseTransport(options, await authorizerOf(options));
-  await road.open(options.signal);
-  return dialMessages(road, options);
+  const transport = new SseTransport(options, await authorizerOf(options));
+  await transport.open(options.signal);
+  return dialMessages(transport, options);
 }
 
 /** Loads the OAuth client on first use: most connections do not need it. */

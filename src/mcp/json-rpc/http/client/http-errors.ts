@@ -29,7 +29,7 @@ export async function httpError(response: LightResponse, what: string): Promise<
   const { status } = response;
   const body = await readErrorBody(response);
   const error = rpcErrorIn(body);
-  const said = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
+  const detail = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
   const byStatus = CODES[status] ?? (status >= 500 ? 'server' : 'invalid');
   // A JSON-RPC code says more than a 400, and a 404 may mean the method or the address.
   const code = error && (status === 400 || error.code === 'unsupported') ? error.code : byStatus;
@@ -37,7 +37,7 @@ export async function httpError(response: LightResponse, what: string): Promise<
   const advice = status === 401 || status === 403 ? '; set headers with a valid authorization' : '';
   return new DuolaneError(
     code,
-    `the tool server responded to ${what} with HTTP ${status}${said ? `: ${said}` : ''}${advice}`,
+    `the tool server responded to ${what} with HTTP ${status}${detail ? `: ${detail}` : ''}${advice}`,
     {
       status,
       ...(error && { cause: error.cause }),

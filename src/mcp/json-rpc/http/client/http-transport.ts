@@ -28,7 +28,7 @@ import { readErrorBody, httpError } from './http-errors.ts';
  * How long the delivery of a notification may take: a cancellation must not wait for an
  * unresponsive server.
  */
-const TELL_MS = 5_000;
+const NOTIFY_MS = 5_000;
 /** How long `initialized` waits until the stream of the server's own messages is open. */
 const STREAM_MS = 1_000;
 const CLOSE_MS = 1_000;
@@ -55,7 +55,7 @@ interface Session {
  */
 export class HttpTransport implements MessageTransport {
   readonly mayWait: boolean;
-  readonly #fetcher: HttpConnection;
+  readonly #connection: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   readonly #params = new ParamHeaders();
   /** The resources that the session has subscribed. */
@@ -68,7 +68,7 @@ export class HttpTransport implements MessageTransport {
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
     this.mayWait = authorizer !== undefined;
-    this.#fetcher = new HttpConnection(options, authorizer);
+    this.#connection = new HttpConnection(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -86,7 +86,7 @@ export class HttpTransport implements MessageTransport {
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
     if (isRpcRequest(message)) return this.#request(message, signal);
     if (message['method'] === 'notifications/initialized') await this.#listen();
-    await this.#tell(message);
+    await this.#notify(message);
   }
 
   async close(): Promise<void> {
@@ -94,12 +94,12 @@ export class HttpTransport implements MessageTransport {
     this.#incoming.close();
     this.#listening?.abort(closed());
     // a server that cannot be reached ends the session by its own timeout
-    await this.#leave().catch(() => {});
-    this.#fetcher.close(closed());
+    await this.#endSession().catch(() => {});
+    this.#connection.close(closed());
   }
 
-  async #tell(message: JsonObject): Promise<void> {
-    using exchange = this.#fetcher.open(AbortSignal.timeout(TELL_MS));
+  async #notify(message: JsonObject): Promise<void> {
+    using exchange = this.#connection.open(AbortSignal.timeout(NOTIFY_MS));
     const response = await this.#post(exchange, message);
     if (!response.ok) throw await httpError(response, 'a message');
     await readErrorBody(response);
@@ -109,7 +109,7 @@ export class HttpTransport implements MessageTransport {
     await this.#renewing?.catch(() => {}); // the caller that started the renewal gets its error
     const session = this.#session;
     this.#stateless = requestHeaders(message)['mcp-protocol-version'] !== undefined;
-    const exchange = this.#fetcher.open(signal);
+    const exchange = this.#connection.open(signal);
     let streamed = false;
     try {
       streamed = await this.#exchange(exchange, message, session);
@@ -136,7 +136,7 @@ export class HttpTransport implements MessageTransport {
     }
     if (!response.ok) {
       const refused = await httpError(response, message.method);
-      if (!(await this.#learns(exchange, message, refused))) throw refused;
+      if (!(await this.#learnHeaders(exchange, message, refused))) throw refused;
       response = await this.#post(exchange, message);
       if (!response.ok) throw await httpError(response, message.method);
     }
@@ -156,7 +156,7 @@ export class HttpTransport implements MessageTransport {
         this.#session.result = message['result'];
       if (!answers) this.#origins.set(message, request.id);
       const listed = answers && this.#stateless && request.method === 'tools/list';
-      await this.#hand(listed ? this.#admit(message) : message);
+      await this.#deliver(listed ? this.#admit(message) : message);
       return answers;
     };
     switch (mediaType(response)) {
@@ -174,7 +174,7 @@ export class HttpTransport implements MessageTransport {
       default:
         throw new DuolaneError(
           'malformed',
-          `the tool server sent ${mediaType(response) || 'no content type'} in response to ${request.method}: expected JSON or an event stream; check that ${this.#fetcher.url.href} is its MCP endpoint`,
+          `the tool server sent ${mediaType(response) || 'no content type'} in response to ${request.method}: expected JSON or an event stream; check that ${this.#connection.url.href} is its MCP endpoint`,
         );
     }
   }
@@ -183,7 +183,11 @@ export class HttpTransport implements MessageTransport {
    * Looks for the parameter headers that a call lacked: its tool had not been listed here. Returns
    * whether they are known now.
    */
-  async #learns(exchange: Exchange, call: RpcRequest, refused: DuolaneError): Promise<boolean> {
+  async #learnHeaders(
+    exchange: Exchange,
+    call: RpcRequest,
+    refused: DuolaneError,
+  ): Promise<boolean> {
     if (call.method !== 'tools/call' || rpcCodeOf(refused) !== VERSION_ERRORS.headerMismatch)
       return false;
     const { name, arguments: args, _meta } = call.params ?? {};
@@ -209,7 +213,7 @@ export class HttpTransport implements MessageTransport {
     if (!isObject(result) || !Array.isArray(result['tools'])) return message;
     const tools = this.#params.admit(result['tools'], (name, why) =>
       process.emitWarning(
-        `tool "${name}" of ${this.#fetcher.url.href} is omitted: ${why}`,
+        `tool "${name}" of ${this.#connection.url.href} is omitted: ${why}`,
         'Duolane',
       ),
     );
@@ -241,13 +245,13 @@ export class HttpTransport implements MessageTransport {
   /** Opens a new session after the server lost the old one, once for all callers that notice it. */
   async #renew(lost: Session): Promise<void> {
     if (!this.#renewing && this.#session !== lost) return;
-    this.#renewing ??= this.#introduce(lost).finally(() => (this.#renewing = undefined));
+    this.#renewing ??= this.#reopenSession(lost).finally(() => (this.#renewing = undefined));
     await this.#renewing;
   }
 
-  async #introduce(lost: Session): Promise<void> {
+  async #reopenSession(lost: Session): Promise<void> {
     const { opening, result } = lost;
-    using exchange = this.#fetcher.open();
+    using exchange = this.#connection.open();
     try {
       this.#session = undefined;
       const response = await this.#post(exchange, opening);
@@ -271,7 +275,7 @@ export class HttpTransport implements MessageTransport {
       const asked = { jsonrpc: '2.0', id, method: 'resources/subscribe', params };
       const response = await this.#post(exchange, asked);
       if (response.ok) await answerIn(response, id);
-      await this.#hand({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
+      await this.#deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
     }
   }
 
@@ -280,7 +284,7 @@ export class HttpTransport implements MessageTransport {
     if (!isObject(capabilities)) return;
     for (const kind of ['tools', 'resources', 'prompts'])
       if (capabilities[kind] !== undefined)
-        await this.#hand({ jsonrpc: '2.0', method: `notifications/${kind}/list_changed` });
+        await this.#deliver({ jsonrpc: '2.0', method: `notifications/${kind}/list_changed` });
   }
 
   /**
@@ -291,21 +295,21 @@ export class HttpTransport implements MessageTransport {
     this.#listening?.abort(closed());
     const controller = new AbortController();
     this.#listening = controller;
-    const exchange = this.#fetcher.open(controller.signal);
+    const exchange = this.#connection.open(controller.signal);
     const opened = this.#get(exchange);
     opened
-      .then((response) => this.#hear(exchange, response))
+      .then((response) => this.#readOwnStream(exchange, response))
       .finally(() => exchange[Symbol.dispose]())
       // The calls report what is wrong with the server; without this stream there are no changes.
       .catch(() => {});
     await settledWithin(opened, STREAM_MS);
   }
 
-  async #hear(exchange: Exchange, first: LightResponse | undefined): Promise<void> {
+  async #readOwnStream(exchange: Exchange, first: LightResponse | undefined): Promise<void> {
     if (first && !isStream(first)) return;
     await followEvents(first, {
       take: async (message) => {
-        await this.#hand(message);
+        await this.#deliver(message);
         return false;
       },
       reopen: async ({ lastEventId, waitMs }) => {
@@ -322,10 +326,10 @@ export class HttpTransport implements MessageTransport {
     });
   }
 
-  async #leave(): Promise<void> {
+  async #endSession(): Promise<void> {
     if (this.#session?.id === undefined) return;
-    using exchange = this.#fetcher.open(AbortSignal.timeout(CLOSE_MS));
-    await exchange.ask(this.#fetcher.url, { method: 'DELETE', headers: this.#headers() });
+    using exchange = this.#connection.open(AbortSignal.timeout(CLOSE_MS));
+    await exchange.ask(this.#connection.url, { method: 'DELETE', headers: this.#headers() });
   }
 
   #post(exchange: Exchange, body: JsonObject): Promise<LightResponse> {
@@ -336,7 +340,7 @@ export class HttpTransport implements MessageTransport {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
     };
-    return exchange.ask(this.#fetcher.url, { method: 'POST', headers, body });
+    return exchange.ask(this.#connection.url, { method: 'POST', headers, body });
   }
 
   /** Returns `undefined` if the server cannot be reached now. */
@@ -347,7 +351,7 @@ export class HttpTransport implements MessageTransport {
       'last-event-id': lastEventId || undefined,
     };
     try {
-      return await exchange.ask(this.#fetcher.url, { method: 'GET', headers });
+      return await exchange.ask(this.#connection.url, { method: 'GET', headers });
     } catch (error) {
       exchange.signal.throwIfAborted();
       return DuolaneError.from(error).code === 'network' ? undefined : Promise.reject(error);
@@ -362,7 +366,7 @@ export class HttpTransport implements MessageTransport {
     };
   }
 
-  async #hand(message: JsonObject): Promise<void> {
+  async #deliver(message: JsonObject): Promise<void> {
     // the reader has gone, because the transport is closing
     await this.#incoming.push(message).catch(() => {});
   }

@@ -20,12 +20,12 @@ import { readErrorBody, httpError } from './http-errors.ts';
  * for each outgoing one.
  */
 export class SseTransport implements MessageTransport {
-  readonly #fetcher: HttpConnection;
+  readonly #connection: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   #endpoint: URL | undefined;
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
-    this.#fetcher = new HttpConnection(options, authorizer);
+    this.#connection = new HttpConnection(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -37,9 +37,9 @@ export class SseTransport implements MessageTransport {
    * everything.
    */
   async open(signal?: AbortSignal): Promise<void> {
-    const exchange = this.#fetcher.open();
+    const exchange = this.#connection.open();
     const unlisten = onAbort(signal, (reason) =>
-      this.#fetcher.close(DuolaneError.from(reason, 'canceled')),
+      this.#connection.close(DuolaneError.from(reason, 'canceled')),
     );
     try {
       const events = await this.#connect(exchange);
@@ -60,7 +60,7 @@ export class SseTransport implements MessageTransport {
 
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
     if (!this.#endpoint) throw noEndpoint();
-    using exchange = this.#fetcher.open(signal);
+    using exchange = this.#connection.open(signal);
     const headers = { 'content-type': 'application/json' };
     const response = await exchange.ask(this.#endpoint, { method: 'POST', headers, body: message });
     if (!response.ok) throw await httpError(response, 'a message');
@@ -69,12 +69,14 @@ export class SseTransport implements MessageTransport {
 
   async close(): Promise<void> {
     this.#incoming.close();
-    this.#fetcher.close(new DuolaneError('closed', 'the connection to the tool server is closed'));
+    this.#connection.close(
+      new DuolaneError('closed', 'the connection to the tool server is closed'),
+    );
   }
 
   async #connect(exchange: Exchange): Promise<AsyncGenerator<SseMessage, void, undefined>> {
     const headers = { accept: 'text/event-stream' };
-    const response = await exchange.ask(this.#fetcher.url, { method: 'GET', headers });
+    const response = await exchange.ask(this.#connection.url, { method: 'GET', headers });
     if (!response.ok) throw await httpError(response, 'the event stream');
     if (mediaType(response) !== 'text/event-stream') throw noEndpoint();
     return sseEvents(response, new SseDecoder());
@@ -97,7 +99,7 @@ export class SseTransport implements MessageTransport {
    * us send our headers elsewhere.
    */
   #resolve(address: string): URL {
-    const { url } = this.#fetcher;
+    const { url } = this.#connection;
     if (!URL.canParse(address, url.href)) throw noEndpoint();
     const endpoint = new URL(address, url);
     if (endpoint.origin !== url.origin)

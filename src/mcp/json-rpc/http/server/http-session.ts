@@ -140,7 +140,7 @@ export class HttpSession implements AsyncDisposable {
       after,
       ...(this.version >= PRIMED && { first: stream.event(after, '') }),
       ...(signal && { signal }),
-      onLeave: () => {
+      onClose: () => {
         disconnected();
         this.#prune();
       },

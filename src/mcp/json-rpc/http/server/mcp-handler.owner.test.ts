@@ -99,10 +99,10 @@ test('an owner who opens many sessions ends none of another owner', async () => 
 
 test('an owner whose sessions are all in use does not keep others out', async () => {
   await using handler = mcpHandler(registry, { maxSessions: 2 });
-  const leaving = new AbortController();
+  const closing = new AbortController();
   for (let i = 0; i < 2; i++) {
     const headers = { ...(await begin(handler, 'eve')), accept: 'text/event-stream' };
-    const { signal } = leaving;
+    const { signal } = closing;
     const stream = new Request('http://localhost/mcp', { headers, signal });
     expect((await handler.handle(stream, 'eve')).status).toBe(200);
   }
@@ -110,7 +110,7 @@ test('an owner whose sessions are all in use does not keep others out', async ()
   const initialize = { id: 0, method: 'initialize', params };
   expect((await post(handler, 'eve', initialize)).status).toBe(503);
   expect((await post(handler, 'anna', initialize)).status).toBe(200);
-  leaving.abort();
+  closing.abort();
 });
 
 test('calls of one owner do not use up the calls of another', async () => {

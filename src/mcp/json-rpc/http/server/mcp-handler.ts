@@ -200,9 +200,9 @@ class Handler implements McpHandler {
     );
     const isGreedy = candidates === own;
     const oldest = oldestOf(candidates.filter((session) => session.idle));
-    const leaving = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
-    if (leaving) await this.#close(leaving.id);
-    return leaving !== undefined;
+    const closing = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
+    if (closing) await this.#close(closing.id);
+    return closing !== undefined;
   }
 
   #sweep(idleMs: number): void {

@@ -26,7 +26,7 @@ export interface StreamReadOptions extends Abortable {
    * Called once when this connection ends: by the end of the stream, a new reader, `return` or the
    * signal.
    */
-  readonly onLeave?: () => void;
+  readonly onClose?: () => void;
 }
 
 /**
@@ -117,14 +117,14 @@ export class ResumableStream {
    * a generator: `return` of a generator queues behind a pending read, and before the first read it
    * does not run `finally`, so a client that disconnects would hold its connection forever.
    */
-  read({ after = 0, first, onLeave, signal }: StreamReadOptions = {}): AsyncIterable<SseItem> {
+  read({ after = 0, first, onClose, signal }: StreamReadOptions = {}): AsyncIterable<SseItem> {
     let unlisten = (): void => {};
     let next = after + 1;
     let opening = first;
-    let left = false;
+    let closed = false;
     const reader: QueueReader<SseItem> = new QueueReader({
       take: () => {
-        if (left || this.#reader !== reader) return DONE;
+        if (closed || this.#reader !== reader) return DONE;
         if (opening) {
           const value = opening;
           opening = undefined;
@@ -137,18 +137,18 @@ export class ResumableStream {
         return { done: false, value: this.event(entry.seq, entry.data) };
       },
       cancel: () => {
-        if (left) return;
-        left = true;
+        if (closed) return;
+        closed = true;
         unlisten();
         if (this.#reader === reader) this.#reader = undefined;
         reader.wake();
-        onLeave?.();
+        onClose?.();
       },
     });
     const replaced = this.#reader;
     this.#reader = reader;
-    leaveNow(replaced);
-    unlisten = onAbort(signal, () => leaveNow(reader));
+    closeReader(replaced);
+    unlisten = onAbort(signal, () => closeReader(reader));
     return reader;
   }
 
@@ -183,6 +183,6 @@ export class ResumableStream {
   }
 }
 
-function leaveNow(reader: QueueReader<SseItem> | undefined): void {
+function closeReader(reader: QueueReader<SseItem> | undefined): void {
   reader?.return().catch(() => {}); // `cancel` only changes memory and does not throw
 }

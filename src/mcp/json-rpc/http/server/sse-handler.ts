@@ -72,7 +72,7 @@ class SseHandler implements McpHandler {
     return streamOf(
       stream.read({
         first: { event: 'endpoint', data: address },
-        onLeave: () => {
+        onClose: () => {
           this.#close(id).catch(this.#onError);
         },
         signal,

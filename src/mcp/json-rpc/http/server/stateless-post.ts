@@ -43,11 +43,11 @@ export async function postStateless(
   const client = new Cancellation();
   const stream = new ResumableStream();
   // A disconnected client reads nothing more, so what the request still sends must not wait.
-  const leave = (reason: unknown): void => {
+  const disconnect = (reason: unknown): void => {
     stream.end();
     client.abort(reason);
   };
-  const unlisten = onAbort(signal, leave);
+  const unlisten = onAbort(signal, disconnect);
   const answered = end
     .receive(message, {
       signal: client.signal,
@@ -59,7 +59,7 @@ export async function postStateless(
   if (answer === null) return new Response(null, { status: 202 });
   if (answer && message.method === 'tools/list') params.admit(toolsIn(answer));
   if (answer) return jsonOf(answer, STATUS[codeOf(answer)] ?? 200);
-  return streamOf(stream.read({ signal, onLeave: () => leave(DISCONNECTED) }));
+  return streamOf(stream.read({ signal, onClose: () => disconnect(DISCONNECTED) }));
 }
 
 const codeOf = (answer: JsonObject): number => {

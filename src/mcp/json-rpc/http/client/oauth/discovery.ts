@@ -52,12 +52,12 @@ async function describedResource(
 ): Promise<JsonObject | undefined> {
   const name = '/.well-known/oauth-protected-resource';
   const path = server.pathname === '/' ? '' : server.pathname;
-  const places =
+  const urls =
     resourceMetadata !== undefined && URL.canParse(resourceMetadata)
       ? [resourceMetadata]
       : [`${server.origin}${name}${path}${server.search}`, `${server.origin}${name}`];
-  for (const place of new Set(places)) {
-    const found = await documents.find(new URL(place));
+  for (const url of new Set(urls)) {
+    const found = await documents.find(new URL(url));
     if (found) return found;
   }
   return undefined;
@@ -70,13 +70,13 @@ async function issuerMetadata(
 ): Promise<JsonObject | undefined> {
   const { origin, pathname } = new URL(issuer);
   const path = pathname === '/' ? '' : pathname.replace(/\/$/, '');
-  const places = [
+  const urls = [
     `${origin}/.well-known/oauth-authorization-server${path}`,
     `${origin}/.well-known/openid-configuration${path}`,
     `${origin}${path}/.well-known/openid-configuration`,
   ];
-  for (const place of new Set(places)) {
-    const found = await documents.find(new URL(place));
+  for (const url of new Set(urls)) {
+    const found = await documents.find(new URL(url));
     if (!found) continue;
     if (strict && found['issuer'] !== issuer)
       throw oauthError(`the metadata of ${issuer} has another issuer: ${String(found['issuer'])}`);

@@ -111,8 +111,8 @@ export class OAuthRefusal extends DuolaneError {
   readonly error: string;
 
   constructor(error: string, why: string | undefined, url: URL) {
-    const said = `${error}${why === undefined ? '' : ` (${why})`}`;
-    super('unauthorized', `${url.origin} refused the login: ${said}`);
+    const detail = `${error}${why === undefined ? '' : ` (${why})`}`;
+    super('unauthorized', `${url.origin} refused the login: ${detail}`);
     this.error = error;
   }
 }
