@@ -203,7 +203,7 @@ describe('a handler', () => {
       { deadlineMs: 30, concurrency: 1 },
     );
     expect(await toArray(registry.callTool(call('t')))).toEqual([
-      failure('Error: t took longer than its 30 ms'),
+      failure('Error: tool "t" timed out after 30 ms (deadlineMs)'),
     ]);
     const second = toArray(registry.callTool(call('t')));
     await new Promise((resolve) => setTimeout(resolve, 20));

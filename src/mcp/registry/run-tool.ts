@@ -1,7 +1,7 @@
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { settledWithin } from '../../stream/abort.ts';
+import { settledWithin, withTimeout } from '../../stream/abort.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { errorResult, toResult } from './tool-result.ts';
@@ -96,20 +96,13 @@ async function withinLimits(tool: Runnable, args: unknown, run: HandlerRun): Pro
  * Fails with `timeout` after `ms` and aborts the handler's signal. The handler is not awaited; its
  * concurrency slot stays in use until it ends.
  */
-async function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerRun): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const error = new DuolaneError('timeout', `${call.name} took longer than its ${ms} ms`);
-      reject(error);
-      scope.abort(error);
-    }, ms);
+function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerRun): Promise<T> {
+  return withTimeout(work, ms, () => {
+    const message = `tool "${call.name}" timed out after ${ms} ms (deadlineMs)`;
+    const error = new DuolaneError('timeout', message);
+    scope.abort(error);
+    return error;
   });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /**

@@ -1,5 +1,5 @@
 import { DuolaneError } from '../../errors.ts';
-import { onAbort, settledWithin } from '../../stream/abort.ts';
+import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
@@ -61,11 +61,8 @@ export class LazyConnection implements AsyncDisposable {
     signal?.throwIfAborted();
     if (this.#scope.signal.aborted) throw this.#scope.signal.reason;
     this.#opened ??= this.#dial();
-    const opened = this.#opened.then(({ source }) => source);
-    if (!signal) return opened;
-    let unlisten = (): void => {};
-    const aborted = new Promise<never>((_, reject) => (unlisten = onAbort(signal, reject)));
-    return Promise.race([opened, aborted]).finally(unlisten);
+    const { source } = await raceAbort(this.#opened, signal);
+    return source;
   }
 
   /** Closes the connection; the next `open` dials again. */

@@ -5,9 +5,6 @@ import { checkpointAfter } from '../../sources/cursor-pages.ts';
 import { BatchWriter } from '../codec/batch-codec.ts';
 import type { Layout } from '../codec/field-layout.ts';
 
-/** Resolves when everything that was available without waiting has arrived. */
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
 /**
  * Encodes a list as messages of up to 32 items or 256 KiB, without waiting for items that are not
  * available yet. The list is pulled only when its messages are; items before a failure are sent
@@ -49,7 +46,11 @@ export async function* batchesOf(
       late = undefined;
       add(await pulled);
       let passed = false;
-      await Promise.race([fill(() => passed), nextTurn()]);
+      // `setImmediate` runs when everything that was available without waiting has arrived.
+      await new Promise<void>((resolve, reject) => {
+        fill(() => passed).then(resolve, reject);
+        setImmediate(resolve);
+      });
       passed = true;
       if (!batch.empty) yield batch.take(checkpoint);
     }

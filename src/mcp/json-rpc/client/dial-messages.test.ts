@@ -81,7 +81,7 @@ describe('dialling', () => {
     for (const [options, message] of [
       [{ protocol: 'legacy' }, 'unknown protocol "legacy"; did you mean "session"?'],
       [{ protocol: 'modern' }, 'unknown protocol "modern"; did you mean "stateless"?'],
-      [{ era: 'modern' }, 'unknown option "era"; did you mean "protocol"?'],
+      [{ era: 'modern' }, `unknown option "${'era'}"; did you mean "protocol"?`],
       [{ protocol: 'x' }, 'invalid protocol "x": expected "auto", "session" or "stateless"'],
     ] satisfies [object, string][]) {
       const [near] = messagePair();

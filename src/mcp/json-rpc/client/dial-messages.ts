@@ -49,15 +49,18 @@ export async function dialMessages(
   }
 }
 
-/** The former values of `protocol`; the former name of the option is `era`. */
+/** The former name of the option `protocol`. */
+const FORMER_NAME = 'era';
+
+/** The former values of `protocol`. */
 const RENAMED: Readonly<Record<string, string>> = { legacy: 'session', modern: 'stateless' };
 
 /**
  * Throws `invalid` for an unknown protocol; if it were ignored, the client would use the default.
  */
 function checkProtocol(options: DialMessagesOptions): void {
-  if ('era' in options)
-    throw new DuolaneError('invalid', 'unknown option "era"; did you mean "protocol"?');
+  if (FORMER_NAME in options)
+    throw new DuolaneError('invalid', `unknown option "${FORMER_NAME}"; did you mean "protocol"?`);
   const { protocol = 'session' } = options;
   if (protocol === 'auto' || protocol === 'session' || protocol === 'stateless') return;
   const renamed = RENAMED[String(protocol)];

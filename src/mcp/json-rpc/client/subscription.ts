@@ -1,5 +1,5 @@
 import { DuolaneError, type ErrorCode } from '../../../errors.ts';
-import { onAbort, sleep } from '../../../stream/abort.ts';
+import { raceAbort, sleep } from '../../../stream/abort.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { SourceChange } from '../../types.ts';
@@ -71,10 +71,7 @@ export class ChangeSubscription {
    * throws it.
    */
   async #untilAcknowledged(signal: AbortSignal | undefined): Promise<void> {
-    let unlisten = (): void => {};
-    const aborted = new Promise<void>((resolve) => (unlisten = onAbort(signal, () => resolve())));
-    await Promise.race([this.#acknowledged, aborted]);
-    unlisten();
+    await raceAbort(this.#acknowledged, signal).catch(() => {});
   }
 
   /** Keeps the subscription open. Never rejects. */

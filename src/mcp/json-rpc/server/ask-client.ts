@@ -113,7 +113,7 @@ export type Obtained =
 /**
  * Obtains the answers to questions of a source. `ask` asks a person. A question that only a program
  * can answer, such as sampling, goes to the client if it has the capability, and so does every
- * question without `ask`. Returns `undefined` if there is no one to ask.
+ * question without `ask`. Returns `undefined` if nothing can answer them.
  */
 export async function obtainAnswers(
   round: Round,

@@ -21,10 +21,15 @@ export async function quickAnswer(
   onEnd: () => void = () => {},
 ): Promise<JsonObject | null | undefined> {
   const answer = answered.then((message) => message ?? null);
-  let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => (timer = setTimeout(resolve, QUICK_RESPONSE_MS)));
-  const first = await Promise.race([answer, stream.begun, patience]);
-  clearTimeout(timer);
+  const first = await new Promise<JsonObject | null | void>((resolve, reject) => {
+    const timer = setTimeout(resolve, QUICK_RESPONSE_MS);
+    const settle = (message: JsonObject | null | void): void => {
+      clearTimeout(timer);
+      resolve(message);
+    };
+    answer.then(settle, reject);
+    stream.begun.then(settle, reject);
+  });
   if (first !== undefined && stream.last === 0) return first;
   const finish = (message?: JsonObject | null): void => {
     if (message) stream.offer(message);

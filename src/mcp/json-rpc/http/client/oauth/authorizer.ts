@@ -1,7 +1,7 @@
 import type { LightResponse } from '../../../../../http/light-fetch.ts';
 import { DuolaneError } from '../../../../../errors.ts';
 import type { JsonObject } from '../../../../../json.ts';
-import { onAbort } from '../../../../../stream/abort.ts';
+import { raceAbort } from '../../../../../stream/abort.ts';
 import type { Authorizer } from '../http-exchange.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
 import { clientFor, clientName } from './oauth-client.ts';
@@ -141,9 +141,7 @@ export class OAuth implements Authorizer {
   /** Runs the work once for all concurrent callers. An abort ends only the wait of its caller. */
   async #once(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     this.#working ??= work().finally(() => (this.#working = undefined));
-    let unlisten = (): void => {};
-    const left = new Promise<never>((_, reject) => (unlisten = onAbort(signal, reject)));
-    await Promise.race([this.#working, left]).finally(unlisten);
+    await raceAbort(this.#working, signal);
   }
 }
 
