@@ -53,7 +53,7 @@ async function httpServer(
 async function ours(transport: string, tools = TOOLS): Promise<Pair> {
   const http = transport === 'http' ? await httpServer('ours', tools) : undefined;
   const source: ToolSource & AsyncDisposable = http
-    ? await dialHttp({ url: http.url, protocol: 'legacy' })
+    ? await dialHttp({ url: http.url, protocol: 'session' })
     : await dialStdio({
         command: process.execPath,
         args: argsOf('ours', 'stdio', tools),

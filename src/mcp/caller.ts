@@ -1,25 +1,32 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { JsonObject } from '../json.ts';
 
-/** Where a client that serves several callers says for which of them a request is. */
+/** The `_meta` key by which a client that serves several callers names the caller of a request. */
 export const CALLER = 'duolane/caller';
 
-/** The longest name of a caller that is read. */
+/** The longest caller name that a server accepts; longer names are ignored. */
 const MAX_CHARS = 64;
 
 const SECRET = randomBytes(32);
 
-/** A caller's name for the next server: the same for each of its requests, and it says nothing else. */
+/**
+ * Returns the name of a caller for the next server: the same name for each request of the caller,
+ * and no information about it. The secret is random per process, so that two servers cannot match
+ * the names of two of our processes.
+ */
 export const pseudonym = (caller: string): string =>
   createHmac('sha256', SECRET).update(caller).digest('base64url').slice(0, 22);
 
-/** The name that a client gives to one of its callers, if it is one that we read. */
+/**
+ * Returns the caller name that a client sent, or `undefined` if it is not a text of 1 to 64
+ * characters.
+ */
 export const callerName = (named: unknown): string | undefined =>
   typeof named === 'string' && named !== '' && named.length <= MAX_CHARS ? named : undefined;
 
 /**
- * Who has used one connection to a server. As long as that is one caller, what the server says
- * without naming a request can only be for that one.
+ * Records which callers have used one connection to a server. While there is only one, a message of
+ * the server that names no request can be delivered: it can only be for that caller.
  */
 export class Callers {
   readonly #singleUser: boolean;
@@ -30,16 +37,16 @@ export class Callers {
     this.#singleUser = singleUser;
   }
 
-  /** Whether there has been more than one, now or earlier. */
+  /** Whether more than one caller has used the connection, now or earlier. */
   get several(): boolean {
     return this.#several;
   }
 
-  /** Call before each request; the metadata to send with it. */
+  /** Call this before each request. Returns the metadata to send with it. */
   enter(caller: string | undefined): JsonObject {
     this.#first ??= { caller };
     if (this.#first.caller !== caller && !this.#singleUser) this.#several = true;
-    // The only caller needs no name, and servers of others need not know that there are several.
+    // A single caller needs no name: the server need not learn that this client is shared.
     return this.#several && caller !== undefined ? { [CALLER]: pseudonym(caller) } : {};
   }
 }

@@ -3,7 +3,10 @@ import type { DuolaneError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { Abortable, Items, ListOptions } from '../stream/types.ts';
 
-/** Anything that has tools. Pulled; leaving a loop cancels upstream, awaited. Optional members are capabilities. */
+/**
+ * A provider of tools. Lists and calls are pulled; breaking out of a loop cancels the upstream
+ * request and waits for its end. A source has an optional member only if it has the capability.
+ */
 export interface ToolSource {
   readonly info: {
     readonly name: string;
@@ -12,54 +15,72 @@ export interface ToolSource {
   };
   listTools(options?: ListOptions): Items<Tool>;
   /**
-   * Any number of progress, partial, log; then exactly one `result` or `input`. Throws only if the
-   * call itself failed (unknown tool, bad arguments, the wire): a failing tool is a result.
+   * Calls a tool. Yields any number of `progress`, `partial` and `log` events, then exactly one
+   * `result` or `input`. Throws only if the call itself failed (unknown tool, transport); a tool
+   * that fails, and arguments that its schema rejects, give a `result` with `isError`.
+   *
+   * @example
+   * ```ts
+   * for await (const event of source.callTool({ id: '1', name: 'echo', args: { text: 'hi' } }))
+   *   if (event.type === 'result') console.log(event.result.content);
+   * ```
    */
   callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent>;
   listResources?(options?: ListOptions): Items<JsonObject>;
   listResourceTemplates?(options?: ListOptions): Items<JsonObject>;
   listPrompts?(options?: ListOptions): Items<JsonObject>;
-  /** Each item is an entry of the wire's `contents`. */
+  /** Yields the entries of `contents` in a `resources/read` result. */
   readResource?(
     uri: string,
     options?: AskOptions & { readonly offset?: number },
   ): AsyncIterable<JsonObject>;
   getPrompt?(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject>;
   complete?(request: JsonObject, options?: Abortable): Promise<JsonObject>;
-  /** First `listening`; changes that come together may be told once; a reconnect counts as a change. */
+  /**
+   * Yields `listening` first, then changes. Changes that arrive while the reader is busy may be
+   * reported once; a reconnect counts as a change of every list.
+   */
   listen?(options?: SourceListenOptions): AsyncIterable<SourceChange>;
 }
 
+/** The options of `listen`. */
 export interface SourceListenOptions extends Abortable {
-  /** Single resources whose changes are wanted beside those of the lists, by URI. */
+  /** URIs of single resources whose changes are reported in addition to those of the lists. */
   readonly resources?: readonly string[];
 }
 
-/** For a source that is shared by several people. */
+/** For a source that several callers share. */
 interface Attributed extends Abortable {
   /**
-   * Whose request it is, where one connection serves several: any text, the same for the same
-   * client. What a server says without naming a request reaches a caller only if there is no other.
+   * The caller of the request, where one connection serves several: any text, the same for each
+   * request of a caller. A message of the server that names no request is delivered to a caller
+   * only if no other caller has used the connection.
    */
   readonly caller?: string | undefined;
 }
 
+/** The options of a read or a prompt. */
 export interface AskOptions extends Attributed {
-  /** How to ask whoever wants it; let what it throws pass, and you are called again. */
+  /**
+   * Asks the person or program behind the request. It may throw `suspended`: let that error pass,
+   * and the request is made again with the answers.
+   */
   readonly ask?: Ask;
 }
 
+/** The options of a tool call. */
 export interface CallOptions extends Attributed {
-  /** Unix ms. */
+  /** Unix time in ms after which the call fails with `timeout`. */
   readonly deadline?: number | undefined;
 }
 
+/** One change of a source; `uri` names the resource of a `resource` change. */
 export interface SourceChange {
   readonly type: 'listening' | 'tools' | 'resources' | 'prompts' | 'resource';
   readonly uri?: string;
 }
 
-/** In the wire's spelling; unknown members are kept. */
+/** A tool in the form of the MCP specification; unknown members are kept. */
 export interface Tool extends JsonObject {
   readonly name: string;
   readonly description?: string;
@@ -67,25 +88,32 @@ export interface Tool extends JsonObject {
   readonly annotations?: JsonObject;
 }
 
-/** In the wire's spelling; unknown members are kept. */
+/** A tool result in the form of the MCP specification; unknown members are kept. */
 export interface ToolResult extends JsonObject {
   readonly content: readonly JsonObject[];
   readonly structuredContent?: unknown;
   readonly isError?: boolean;
 }
 
+/** One call of a tool. */
 export interface ToolCall {
-  /** The model's call id where there is one; kept when the call is made again, so it is an idempotency key. */
+  /**
+   * The model's call id, if there is one. It stays the same when the call is repeated with answers,
+   * so a tool may use it as an idempotency key.
+   */
   readonly id: string;
   readonly name: string;
   readonly args: JsonObject;
   readonly meta?: JsonObject;
-  /** The same call again, with what its `input` event asked for. */
+  /** Answers to the questions of an earlier `input` event. Set them to repeat that call. */
   readonly answers?: readonly Answer[];
-  /** Echoed untouched. */
+  /** The `state` of the earlier `input` event, unchanged. */
   readonly state?: string;
 }
 
+/**
+ * What a call yields: any number of `progress`, `partial` and `log`, then one `input` or `result`.
+ */
 export type ToolEvent =
   | {
       readonly type: 'progress';
@@ -105,122 +133,162 @@ export type ToolEvent =
       readonly data: unknown;
       readonly logger?: string;
     }
-  /** Last: nothing waits behind it; make the call again with the answers. */
+  /** The last event: nothing is kept waiting. Repeat the call with the answers. */
   | { readonly type: 'input'; readonly requests: readonly InputRequest[]; readonly state?: string }
-  /** Last. */
+  /** The last event. */
   | { readonly type: 'result'; readonly result: ToolResult };
 
-/** Two ends per wire (in-process, stdio, http, sse, grpc). A bridge is `offerGrpc(await dialStdio(…), …)`. */
+/**
+ * The signatures of every transport's two sides (in-process, stdio, HTTP, SSE, gRPC). A bridge is
+ * `offerGrpc(await dialStdio(…), …)`.
+ */
 export type Dial<Options> = (options: Options & Abortable) => Promise<ToolSource & AsyncDisposable>;
 export type Offer<Options> = (
   source: ToolSource,
   options: Options & Abortable,
 ) => Promise<AsyncDisposable & { readonly url?: string }>;
 
-/** The JSON-RPC face of a source with no wire at all: the control lane uses it; stdio and HTTP wrap it. */
+/**
+ * A source as a JSON-RPC server without a transport. The control lane uses it directly; stdio and
+ * HTTP wrap it.
+ */
 export interface MessageEndpoint extends AsyncDisposable {
   /**
-   * The one entry: requests, notifications and answers to our requests. `undefined`: nothing is to
-   * be sent back (it was a notification or an answer, or the request was cancelled). Never rejects.
-   * When it resolves, the reader of `outgoing` has come back from everything that the request sent
-   * before its answer: who writes each message before pulling the next keeps the order.
+   * Takes a message of the client: a request, a notification or a response to one of our requests.
+   * Returns the response to send, or `undefined` if none is needed (a notification, a response, a
+   * cancelled request). Never rejects. When it resolves, the reader of `outgoing` has asked for the
+   * next message after everything that the request sent before its response; a reader that writes
+   * each message before it pulls the next one keeps the order.
    */
   receive(message: JsonObject, options?: ReceiveOptions): Promise<JsonObject | undefined>;
   /**
-   * Progress, list_changed, requests of the server. One reader; bounded: a reader that is behind
-   * slows the handlers, and without any reader notifications beyond the bound are dropped.
+   * Progress, list changes and requests of the server, for one reader. The queue is bounded: a slow
+   * reader slows the handlers, and without a reader further notifications are dropped.
    */
   readonly outgoing: AsyncIterable<JsonObject>;
-  /** Asks the client (`ping`, `roots/list`, `sampling/createMessage`); its answer comes through `receive`. */
+  /**
+   * Sends a request to the client (`ping`, `roots/list`, `sampling/createMessage`); its response
+   * arrives through `receive`.
+   */
   request(method: string, params?: JsonObject, options?: Abortable): Promise<JsonObject>;
 }
 
+/** Where a received message came from. */
 export interface ReceiveOptions extends Abortable {
   /**
-   * Where what belongs to this one request goes, instead of `outgoing`: its progress and log lines,
-   * and what it asks of the client. Awaited, so a slow one slows the handler.
+   * Receives what belongs to this request instead of `outgoing`: its progress, its log lines and
+   * its requests to the client. It is awaited, so a slow function slows the handler.
    */
   readonly related?: (message: JsonObject) => Promise<void>;
-  /** Whose request it is: the state of a call that waits for answers is good for nobody else. */
+  /**
+   * The authenticated caller. The state of a call that waits for answers is valid for this owner
+   * only.
+   */
   readonly owner?: string;
 }
 
 /**
- * Your functions as a ToolSource, for any number of sessions and offers at once. `register`
- * replaces a known name, which keeps its place in the list, and throws `invalid` naming a tool
- * whose name or schema is bad (all others stay); both announce `tools` to listeners.
+ * Functions as a ToolSource, for any number of sessions and transports at the same time. `register`
+ * and `unregister` notify listeners of a change of `tools`. `register` replaces a tool of the same
+ * name, which keeps its position in the list. It throws `invalid`, naming the tool, for an invalid
+ * name or schema; the other tools stay.
  */
 export interface ToolRegistry extends ToolSource {
   register(tool: ToolDefinition): void;
   unregister(name: string): boolean;
-  /** The tool as clients see it. */
+  /** Returns the tool as clients see it. */
   get(name: string): Tool | undefined;
   readonly size: number;
-  /** Tools that were given and left out, each with the reason; `size + problems.length` were declared. */
+  /**
+   * The tools that were given but are invalid, each with its error; the number of declared tools is
+   * `size + problems.length`.
+   */
   readonly problems: readonly ToolProblem[];
   listen(options?: SourceListenOptions): AsyncIterable<SourceChange>;
 }
 
+/** A tool that a registry did not accept, and why. */
 export interface ToolProblem {
   readonly name: string;
   readonly error: DuolaneError;
 }
 
-/** What may stand for a schema: a zod 3 or 4 shape or object, any Standard Schema, plain JSON Schema. */
+/**
+ * A schema of a tool's arguments: a zod 3 or 4 shape or object, any Standard Schema, or JSON
+ * Schema.
+ */
 export type SchemaInput = object;
 
-/** A tool with its function, as `tool()` makes it. */
+/** A tool and its handler, as `tool()` returns it. */
 export interface ToolDefinition {
   readonly name: string;
   readonly description?: string;
   readonly title?: string;
   readonly inputSchema: SchemaInput;
-  /** Plain JSON Schema of `structuredContent`; shown to clients. */
+  /** The JSON Schema of `structuredContent`, which clients see. */
   readonly outputSchema?: JsonObject;
   readonly annotations?: JsonObject;
   readonly _meta?: JsonObject;
   readonly handler: ToolHandler<never>;
-  /** For one run of the handler; then its signal aborts and the call ends with `isError`. None by default. */
+  /**
+   * The time limit of one run of the handler. After it the handler's signal aborts and the call
+   * ends with `isError`. No limit by default.
+   */
   readonly deadlineMs?: number;
-  /** Handlers of this tool at the same time; further calls wait their turn. No limit by default. */
+  /**
+   * How many handlers of this tool run at the same time; further calls wait in order. No limit by
+   * default.
+   */
   readonly concurrency?: number;
 }
 
 /**
- * A value, a promise or a stream, which ends with a `result` event or returns the result. A throw
- * becomes `isError` with the text `Error: <message>`; only `suspended` becomes the `input` event.
+ * The function of a tool. It returns a value, a promise, or a stream that ends with a `result`
+ * event or returns the result. An error becomes a result with `isError` and the text `Error:
+ * <message>`; only `suspended`, which `ask` throws, becomes the `input` event.
  */
 export type ToolHandler<Args> = (
   args: Args,
   ctx: ToolContext,
 ) => ToolReturn | Promise<ToolReturn> | AsyncIterable<ToolEvent, ToolReturn | void>;
 
-/** A string is short for one text block; with `structuredContent` alone, the text block is added. */
+/**
+ * A result of a handler. A string is one text block. For `structuredContent` alone, a text block
+ * with its JSON is added.
+ */
 export type ToolReturn = string | ToolResult | { readonly structuredContent: unknown };
 
 /**
- * `ask` holds no stack (its `id` is prefixed with the call's): unanswered, it ends the call with
- * `input`, and the handler runs again with the answer, a second later or after a restart: the
- * restart path is the only path.
+ * What a handler gets beside its arguments. A question keeps no stack alive: `ask` without an
+ * answer ends the call with `input`, and the handler runs again when the answer arrives, seconds
+ * later or after a restart, so there is only one code path. The `id` of a question is prefixed with
+ * that of the call.
  */
 export interface ToolContext {
   readonly id: string;
   readonly signal: AbortSignal;
   readonly ask: Ask;
-  /** Resolves when the caller's end has taken it; never rejects, so it need not be awaited. */
+  /**
+   * Reports progress. Resolves when the caller has taken it and never rejects, so it need not be
+   * awaited.
+   */
   progress(done: number, total?: number, message?: string): Promise<void>;
   readonly meta?: JsonObject;
-  /** What handlers of the official SDKs find beside their arguments: `meta` and `id` as they call them. */
+  /** `meta` and `id` under the names that handlers of the official SDKs use. */
   readonly _meta?: JsonObject;
   readonly requestId: string;
-  /** `notifications/progress` and `notifications/message`; rejects with `unsupported` for any other. */
+  /**
+   * Sends `notifications/progress` or `notifications/message`; rejects with `unsupported` for
+   * others.
+   */
   readonly sendNotification: (notification: {
     readonly method: string;
     readonly params?: JsonObject;
   }) => Promise<void>;
   /**
-   * `elicitation/create`, `sampling/createMessage` or `roots/list` of whoever calls. Works as `ask`
-   * does: the handler runs again with the answer, so its requests must come in the same order.
+   * Sends `elicitation/create`, `sampling/createMessage` or `roots/list` to the caller. It works as
+   * `ask` does: the handler runs again with the response, so a handler must send its requests in
+   * the same order each time.
    */
   readonly sendRequest: (
     request: { readonly method: string; readonly params?: JsonObject },
@@ -228,71 +296,90 @@ export interface ToolContext {
   ) => Promise<JsonObject>;
 }
 
-/** Any two-way road for JSON-RPC messages, one message at a time: the control lane, a pipe, HTTP. */
+/** A bidirectional transport for JSON-RPC messages, such as the control lane, a pipe or HTTP. */
 export interface MessageTransport {
   /**
-   * Resolves when the other side has taken it; on a road that has a stream for each request, when
-   * that stream has given the answer, and it rejects if the answer is lost. The signal closes that
-   * stream; a road that has none need not heed it.
+   * Sends one message. Resolves when the peer has taken it. On a transport with a stream per
+   * request, it resolves when that stream has delivered the response and rejects if the response is
+   * lost; the signal closes that stream. Other transports may ignore the signal.
    */
   send(message: JsonObject, options?: Abortable): Promise<void>;
-  /** One reader; ends when the other side is gone. */
+  /** The messages of the peer, for one reader; ends when the peer has disconnected. */
   readonly incoming: AsyncIterable<JsonObject>;
-  /** Whether closing the stream of a request is what cancels it: then nothing else is sent. */
+  /**
+   * Whether closing the stream of a request cancels it. Then no `notifications/cancelled` is sent.
+   */
   readonly cancelsByClosing?: boolean;
-  /** A person may have to log in before an answer comes: silence says nothing about the server. */
+  /**
+   * Whether a person may have to log in before a response arrives. Then `protocol: 'auto'` does not
+   * take silence as a sign of an old server.
+   */
   readonly mayWait?: boolean;
-  /** The request of ours on whose own stream an incoming message came, if the road has such streams. */
+  /**
+   * The id of our request on whose own stream an incoming message arrived, if the transport has
+   * such streams.
+   */
   requestOf?(message: JsonObject): string | number | undefined;
   close?(): Promise<void>;
 }
 
+/** The options of every server side (`offerMessages`, `offerHttp`, `offerStdio`). */
 export interface OfferMessagesOptions {
-  /** Answers the `input` of a tool, after which the call is made again; without it the caller is asked. */
+  /**
+   * Answers the questions (`input`) of tools, after which the call is repeated. By default the
+   * client of the call gets the questions.
+   */
   readonly ask?: Ask;
-  /** Items in one answer of a list; 1,000 by default. */
+  /** The number of items in one list response; 1,000 by default. */
   readonly pageSize?: number;
-  /** Signs cursors and states that clients give back; give all instances the same. Random by default. */
+  /**
+   * Signs the cursors and states that clients return. Give all replicas the same secret; it is
+   * random by default.
+   */
   readonly secret?: string | Uint8Array;
   /**
-   * `subscriptions/listen` requests of one owner that are open at the same time; 10,000 by default. They
-   * do not count against the 1,024 other requests of an owner at one endpoint.
+   * How many `subscriptions/listen` requests of one owner may be open at the same time; 10,000 by
+   * default. They do not count against the 1,024 other requests of an owner at one endpoint.
    */
   readonly maxSubscriptions?: number;
   /**
-   * What went wrong inside: a source threw what is no DuolaneError, or is `internal`, and the client
-   * learns only that. A warning of the process by default.
+   * Receives errors whose text the client does not get: `internal` errors, and errors of a source
+   * that are not a DuolaneError. By default they are process warnings.
    */
   readonly onError?: (error: unknown) => void;
 }
 
+/** The options of every client side over JSON-RPC (`dialHttp`, `dialStdio`, `dialMessages`). */
 export interface DialMessagesOptions extends Abortable {
   /**
-   * `modern`: the revision 2026-07-28, which needs no handshake; `legacy`: those before it; `auto`
-   * asks the server and falls back. Over HTTP `auto`, elsewhere `legacy` by default.
+   * `stateless` is the revision 2026-07-28, which has no handshake and no sessions; `session` are
+   * the revisions before it; `auto` tries the first and falls back to the others. The default is
+   * `auto` over HTTP and `session` elsewhere.
    */
-  readonly protocol?: 'auto' | 'legacy' | 'modern';
+  readonly protocol?: 'auto' | 'session' | 'stateless';
   readonly clientInfo?: { readonly name: string; readonly version: string };
   /**
-   * What we can do for the server: `elicitation`, `sampling`, `roots`. What it then asks goes to
-   * `onRequest`; without one, what it asks in a call is an `input` event of that call, which is
-   * held open for an hour, or made anew when its answers come later; in a read or a prompt it goes
-   * to the `ask` given with that. A server that does not say for which of several requests it asks
-   * is refused; so is one that does not name the request at all, once several callers have used
-   * this connection.
+   * Our capabilities as a client: `elicitation`, `sampling`, `roots`. Requests of the server go to
+   * `onRequest`. Without it, a request during a tool call becomes an `input` event of that call,
+   * which stays open on the wire for an hour, or is repeated when its answers arrive later; a
+   * request during a read or a prompt goes to the `ask` of that read or prompt. A request is
+   * refused if several of our requests are open and it names none, and also if it names none and
+   * several callers have used this connection.
    */
   readonly capabilities?: JsonObject;
   /**
-   * All who call through this connection are one person, so what the server says without naming a
-   * request may go to the only open call, whichever client made it. False by default.
+   * Set this if all callers of this connection are one person: a message of the server that names
+   * no request then goes to the only open call, of any caller. False by default.
    */
   readonly singleUser?: boolean;
-  /** Requests of the server; a throw becomes a JSON-RPC error. */
+  /** Handles requests of the server; an error becomes a JSON-RPC error. */
   readonly onRequest?: (
     method: string,
     params: JsonObject,
     options: Abortable,
   ) => Promise<JsonObject>;
-  /** Skips the handshake: what `initialize` answered earlier (manifests of the control lane). */
+  /**
+   * The result of an earlier `initialize` (a manifest of the control lane). Skips the handshake.
+   */
   readonly initializeResult?: JsonObject;
 }

@@ -280,6 +280,6 @@ suite('MCP servers of others, over stdio', servers.reason, () => {
     ]);
     host.prompt('go');
     expect(await host.result()).toMatchObject({ result: 'done' });
-    expect(result(host)).toEqual([[expect.stringContaining('ended with code 7'), true]]);
+    expect(result(host)).toEqual([[expect.stringContaining('exited with code 7'), true]]);
   });
 });

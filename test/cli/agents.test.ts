@@ -207,7 +207,7 @@ describe('duolane tools', () => {
       /command "no-such-server" not found/,
     ],
     ['arguments that are none', ['tools', 'stdio:true', 'add', '[1]'], /are a JSON object/],
-    ['a server that says nothing', ['tools', 'stdio:true'], /the tool server ended with code 0/],
+    ['a server that says nothing', ['tools', 'stdio:true'], /the tool server exited with code 0/],
   ])('%s is said in words', async (_name, args, words) => {
     const ended = await place.run(args);
     expect(ended.code).toBeGreaterThan(0);

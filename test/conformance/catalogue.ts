@@ -236,11 +236,11 @@ function modernTools(changes: ChangeFeed): ToolDefinition[] {
       JSON.stringify(await contentOf(ctx, sampling('sample', 'Hello'))),
     ),
     tool('test_trigger_tool_change', 'Changes', {}, () => {
-      changes.tell({ type: 'tools' });
+      changes.notify({ type: 'tools' });
       return 'changed';
     }),
     tool('test_trigger_prompt_change', 'Changes', {}, () => {
-      changes.tell({ type: 'prompts' });
+      changes.notify({ type: 'prompts' });
       return 'changed';
     }),
   ];
@@ -271,7 +271,7 @@ const resources: Partial<ToolSource> = {
     if (id !== undefined)
       yield { uri, mimeType: 'application/json', text: JSON.stringify({ id, templateTest: true }) };
     else if (contents[uri]) yield { uri, ...contents[uri] };
-    else throw new DuolaneError('not_found', `Unknown resource: ${uri}`);
+    else throw new DuolaneError('not_found', `unknown resource "${uri}"`);
   },
 };
 
@@ -316,7 +316,7 @@ const prompts: Partial<ToolSource> = {
       case 'test_prompt_with_image':
         return said(image, text('Please analyze the image above.'));
       default:
-        throw new DuolaneError('not_found', `Unknown prompt: ${prompt}`);
+        throw new DuolaneError('not_found', `unknown prompt "${prompt}"`);
     }
   },
 };

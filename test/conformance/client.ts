@@ -58,8 +58,8 @@ const onRequest = async (method: string, params: JsonObject): Promise<JsonObject
 };
 
 const capabilities = { elicitation: {}, roots: {} };
-const era = version >= '2026' ? 'modern' : 'legacy';
-await using source = await dialHttp({ url, protocol: era, oauth, capabilities, onRequest });
+const protocol = version >= '2026' ? 'stateless' : 'session';
+await using source = await dialHttp({ url, protocol, oauth, capabilities, onRequest });
 
 const tools = new Map<string, JsonObject>();
 for await (const { name, inputSchema } of source.listTools()) tools.set(name, inputSchema);

@@ -14,11 +14,9 @@ const scope = new Disposer();
 const [, , mode] = process.argv;
 let offered = scope.use(await offerHttp(conformanceSource()));
 if (mode !== 'direct') {
-  const era = mode === 'bridged-old' ? 'legacy' : 'modern';
+  const protocol = mode === 'bridged-old' ? 'session' : 'stateless';
   const capabilities = { elicitation: {}, sampling: {}, roots: {} };
-  let source: ToolSource = scope.use(
-    await dialHttp({ url: offered.url, protocol: era, capabilities }),
-  );
+  let source: ToolSource = scope.use(await dialHttp({ url: offered.url, protocol, capabilities }));
   if (mode === 'grpc') {
     const { url } = scope.use(await offerGrpc(source));
     source = scope.use(await dialGrpc({ url }));

@@ -104,19 +104,19 @@ const answering = (): { asked: string[] } & Pick<DialMessagesOptions, 'onRequest
 };
 
 const overHttp =
-  (era: 'legacy' | 'modern'): Join =>
+  (protocol: 'session' | 'stateless'): Join =>
   async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
     return async () => {
       const { asked, onRequest } = answering();
-      const options = { url, era, capabilities: CAN, ...(onRequest && { onRequest }) };
+      const options = { url, protocol, capabilities: CAN, ...(onRequest && { onRequest }) };
       return { asked, source: scope.use(await dialHttp(options)) };
     };
   };
 
 const JOINS: Readonly<Record<string, Join>> = {
-  'sessions over HTTP': overHttp('legacy'),
-  'HTTP without sessions': overHttp('modern'),
+  'sessions over HTTP': overHttp('session'),
+  'HTTP without sessions': overHttp('stateless'),
   'message connections': async (source, scope) => async () => {
     const [near, far] = messagePair();
     scope.use(serveMessages(source, far));
@@ -130,12 +130,12 @@ const JOINS: Readonly<Record<string, Join>> = {
   },
   'gRPC through one shared client': async (source, scope) => {
     const { url } = scope.use(await offerGrpc(source));
-    return overHttp('legacy')(scope.use(await dialGrpc({ url })), scope);
+    return overHttp('session')(scope.use(await dialGrpc({ url })), scope);
   },
   'a second bridge with one session for all': async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    const shared = scope.use(await dialHttp({ url, protocol: 'legacy', capabilities: CAN }));
-    return overHttp('legacy')(shared, scope);
+    const shared = scope.use(await dialHttp({ url, protocol: 'session', capabilities: CAN }));
+    return overHttp('session')(shared, scope);
   },
 };
 

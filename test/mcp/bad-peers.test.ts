@@ -39,7 +39,7 @@ const ROADS: Readonly<Record<string, (mode: string) => Promise<Peer>>> = {
     });
     const exited = once(child, 'exit');
     const [port] = (await once(createInterface(child.stdout), 'line')) as [string];
-    const source = await dialHttp({ url: `http://127.0.0.1:${port}/mcp`, protocol: 'legacy' });
+    const source = await dialHttp({ url: `http://127.0.0.1:${port}/mcp`, protocol: 'session' });
     return {
       source,
       async [Symbol.asyncDispose]() {
@@ -129,15 +129,15 @@ function lineRoad(source: ToolSource): Promise<ToolSource & AsyncDisposable> {
 describe('1,100 cancels in a row', () => {
   const roads = {
     'lines of JSON': async (source: ToolSource) => lineRoad(source),
-    'HTTP with sessions': async (source: ToolSource) => overHttp(source, 'legacy'),
-    'HTTP without': async (source: ToolSource) => overHttp(source, 'modern'),
+    'HTTP with sessions': async (source: ToolSource) => overHttp(source, 'session'),
+    'HTTP without': async (source: ToolSource) => overHttp(source, 'stateless'),
   };
   async function overHttp(
     source: ToolSource,
-    era: 'legacy' | 'modern',
+    protocol: 'session' | 'stateless',
   ): Promise<ToolSource & AsyncDisposable> {
     const offered = await offerHttp(source);
-    const dialled = await dialHttp({ url: offered.url, protocol: era });
+    const dialled = await dialHttp({ url: offered.url, protocol });
     return {
       ...dialled,
       async [Symbol.asyncDispose]() {
@@ -208,7 +208,7 @@ describe('a consumer that stops for good', () => {
     await using offered = await offerHttp(source);
     await using dialled = open
       ? await open(source)
-      : await dialHttp({ url: offered.url, protocol: 'modern' });
+      : await dialHttp({ url: offered.url, protocol: 'stateless' });
     const items = dialled.listTools()[Symbol.asyncIterator]();
     await items.next();
     // Something that takes its time: whatever would run ahead has all of it.

@@ -23,15 +23,15 @@ import {
 import { toolSourceContract } from '../contracts/tool-source.contract.ts';
 import { suite } from '../verifies.ts';
 
-for (const [pageSize, era] of [
-  [7, 'legacy'],
-  [1_000, 'legacy'],
-  [7, 'modern'],
+for (const [pageSize, protocol] of [
+  [7, 'session'],
+  [1_000, 'session'],
+  [7, 'stateless'],
 ] as const)
-  toolSourceContract(`our offer over HTTP, ${era}, ${pageSize} a page,`, async () => {
+  toolSourceContract(`our offer over HTTP, ${protocol}, ${pageSize} a page,`, async () => {
     const { source, ...rest } = ourCatalogue();
     const offered = await offerHttp(source, { pageSize });
-    const dialled = await dialHttp({ url: offered.url, protocol: era });
+    const dialled = await dialHttp({ url: offered.url, protocol });
     return {
       ...rest,
       source: dialled,

@@ -80,15 +80,15 @@ function answered(before: ToolCall, { requests, state }: ToolEvent & { type: 'in
 }
 
 describe('a server of the old revisions that asks in the middle of a call', () => {
-  for (const era of ['legacy', 'modern'] as const)
-    test(`asks a client of the ${era === 'legacy' ? 'old' : 'new'} through a bridge`, async () => {
+  for (const protocol of ['session', 'stateless'] as const)
+    test(`asks a client of the ${protocol} protocol through a bridge`, async () => {
       const { source } = asking();
       await using far = await offerHttp(source);
-      await using middle = await dialHttp({ url: far.url, protocol: 'legacy', capabilities: CAN });
+      await using middle = await dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
       await using near = await offerHttp(middle);
       await using dialled = await dialHttp({
         url: near.url,
-        protocol: era,
+        protocol,
         capabilities: CAN,
         onRequest: answerTo,
       });
@@ -103,7 +103,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
   test('is answered where it stands when the call is made again; elsewhere it begins anew', async () => {
     const { source, runs } = asking();
     await using far = await offerHttp(source);
-    const open = () => dialHttp({ url: far.url, protocol: 'legacy', capabilities: CAN });
+    const open = () => dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
     await using here = await open();
     const first = call('book');
     const day = inputOf(await toArray(here.callTool(first)));
@@ -126,7 +126,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
   test('is answered through a bridge to gRPC: the call that waits goes on where it stood', async () => {
     const { source, runs } = asking();
     await using far = await offerHttp(source);
-    await using middle = await dialHttp({ url: far.url, protocol: 'legacy', capabilities: CAN });
+    await using middle = await dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
     await using near = await offerGrpc(middle);
     await using dialled = await dialGrpc({ url: near.url });
     const first = call('book');
@@ -142,7 +142,7 @@ describe('a server of the old revisions that asks in the middle of a call', () =
   test('asks each of many calls its own question, and a left call nothing more', async () => {
     const { source } = asking();
     await using far = await offerHttp(source);
-    await using here = await dialHttp({ url: far.url, protocol: 'legacy', capabilities: CAN });
+    await using here = await dialHttp({ url: far.url, protocol: 'session', capabilities: CAN });
     const calls = Array.from({ length: 8 }, () => call('book'));
     const inputs = await Promise.all(calls.map((each) => toArray(here.callTool(each))));
     for (const [n, events] of inputs.entries())

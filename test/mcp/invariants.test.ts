@@ -70,15 +70,15 @@ function catalogue(size: number, fail?: number): Watched {
 }
 
 interface HttpHop {
-  readonly era: 'legacy' | 'modern';
+  readonly protocol: 'session' | 'stateless';
   readonly pageSize: number;
 }
 
-/** gRPC has neither eras nor pages. */
+/** gRPC has neither protocols nor pages. */
 type Hop = HttpHop | 'grpc';
 
 const httpHop = fc.record({
-  era: fc.constantFrom('legacy' as const, 'modern' as const),
+  protocol: fc.constantFrom('session' as const, 'stateless' as const),
   pageSize: fc.integer({ min: 1, max: 9 }),
 });
 
@@ -100,13 +100,13 @@ async function behind(
       near = scope.use(await dialGrpc({ url }));
       continue;
     }
-    const { era, pageSize } = hop;
+    const { protocol, pageSize } = hop;
     const handler = scope.use(mcpHandler(near, { pageSize }));
     handlers.push(handler);
     near = scope.use(
       await dialHttp({
         url: 'http://localhost/mcp',
-        protocol: era,
+        protocol,
         fetch: (url, init) => handler.handle(new Request(url as URL, init)),
       }),
     );
@@ -116,7 +116,7 @@ async function behind(
 
 const RUNS = { numRuns: 25 };
 
-describe('through one to three bridges over HTTP, in either era, and gRPC', () => {
+describe('through one to three bridges over HTTP, with either protocol, and gRPC', () => {
   verifies(
     ['S256', 'S257'],
     'a list comes out as it went in, unknown members and all',
@@ -203,7 +203,7 @@ describe('through one to three bridges over HTTP, in either era, and gRPC', () =
 
   test('an error keeps its number, words and data over four hops', async () => {
     const error = { code: -32055, message: 'out of tea', data: { kettle: 'empty' } };
-    for (const era of ['legacy', 'modern'] as const) {
+    for (const protocol of ['session', 'stateless'] as const) {
       await using scope = new Disposer();
       const failing: ToolSource = {
         ...catalogue(0).source,
@@ -212,7 +212,7 @@ describe('through one to three bridges over HTTP, in either era, and gRPC', () =
           throw fromRpcError(error);
         },
       };
-      const http = { era, pageSize: 5 };
+      const http = { protocol, pageSize: 5 };
       const { source } = await behind(failing, [http, 'grpc', http, 'grpc'], scope);
       const thrown: unknown = await toArray(source.callTool(call('any'))).catch((e: unknown) => e);
       expect(toRpcError(1, thrown)).toEqual({ jsonrpc: '2.0', id: 1, error });

@@ -19,18 +19,18 @@ import { suite, verifies } from '../verifies.ts';
 
 toolSourceContract('the registry', async () => ourCatalogue());
 
-for (const [pageSize, era] of [
-  [1, 'legacy'],
-  [7, 'legacy'],
-  [1_000, 'legacy'],
-  [7, 'modern'],
+for (const [pageSize, protocol] of [
+  [1, 'session'],
+  [7, 'session'],
+  [1_000, 'session'],
+  [7, 'stateless'],
   [1_000, 'auto'],
 ] as const)
-  toolSourceContract(`the registry behind messages, ${era}, ${pageSize} a page,`, async () => {
+  toolSourceContract(`the registry behind messages, ${protocol}, ${pageSize} a page,`, async () => {
     const { source, ...rest } = ourCatalogue();
     const [near, far] = messagePair();
     const serving = serveMessages(source, far, { pageSize });
-    const dialled = await dialMessages(near, { protocol: era });
+    const dialled = await dialMessages(near, { protocol });
     return {
       ...rest,
       source: dialled,

@@ -43,9 +43,9 @@ async function hear(
 }
 
 describe('the changes of a single resource', () => {
-  const eras = ['legacy', 'modern'] as const;
-  for (const far of eras)
-    for (const near of eras)
+  const protocols = ['session', 'stateless'] as const;
+  for (const far of protocols)
+    for (const near of protocols)
       test(`reach who asked for it and nobody else: ${far} server, ${near} client`, async () => {
         const { source, changes, wanted } = watched();
         await using behind = await offerHttp(source);
@@ -56,10 +56,10 @@ describe('the changes of a single resource', () => {
         const runs: Promise<SourceChange[]>[] = [];
         for (const uris of listeners)
           await new Promise<void>((ready) => runs.push(hear(dialled, uris, ready)));
-        changes.tell({ type: 'resource', uri: 'a://1' });
-        changes.tell({ type: 'resource', uri: 'a://3' });
+        changes.notify({ type: 'resource', uri: 'a://1' });
+        changes.notify({ type: 'resource', uri: 'a://3' });
         await expect.poll(() => wanted.flat()).toContain('a://1');
-        changes.tell({ type: 'resources' });
+        changes.notify({ type: 'resources' });
         const [mine, ...others] = await Promise.all(runs);
         expect(mine).toContainEqual({ type: 'resource', uri: 'a://1' });
         expect(others.flat().map(({ uri }) => uri)).not.toContain('a://1');
@@ -69,8 +69,8 @@ describe('the changes of a single resource', () => {
     const [one, two] = [watched(), watched()];
     await using both = gateway({ one: one.source, two: two.source });
     const heard = hear(both, ['a://1'], () => {
-      two.changes.tell({ type: 'resource', uri: 'a://1' });
-      two.changes.tell({ type: 'resources' });
+      two.changes.notify({ type: 'resource', uri: 'a://1' });
+      two.changes.notify({ type: 'resources' });
     });
     expect(await heard).toContainEqual({ type: 'resource', uri: 'a://1' });
   });

@@ -15,16 +15,20 @@ const tools = createRegistry({
   tools: [tool('echo', 'Gives the text back', { text: z.string() }, ({ text }) => text)],
 });
 
-verifies('S232', 'the tools of a served agent can be dialled over MCP, in both eras', async () => {
-  await using served = await serve(silent, { log: memoryLog(), tools });
-  for (const era of ['legacy', 'modern'] as const) {
-    await using source = await dialHttp({ url: `${served.url}/mcp`, protocol: era });
-    expect(source.info.name).toBe('desk');
-    expect(await toArray(source.callTool(call('echo', { text: era })))).toEqual([
-      { type: 'result', result: { content: [{ type: 'text', text: era }] } },
-    ]);
-  }
-});
+verifies(
+  'S232',
+  'the tools of a served agent can be dialled over MCP, with both protocols',
+  async () => {
+    await using served = await serve(silent, { log: memoryLog(), tools });
+    for (const protocol of ['session', 'stateless'] as const) {
+      await using source = await dialHttp({ url: `${served.url}/mcp`, protocol });
+      expect(source.info.name).toBe('desk');
+      expect(await toArray(source.callTool(call('echo', { text: protocol })))).toEqual([
+        { type: 'result', result: { content: [{ type: 'text', text: protocol }] } },
+      ]);
+    }
+  },
+);
 
 test('who may not ask the agent may not ask its tools', async () => {
   await using served = await serve(silent, {

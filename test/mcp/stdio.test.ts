@@ -39,15 +39,15 @@ describe('a server in a child process', () => {
     transport.kill();
     await expect(run).rejects.toMatchObject({
       code: 'peer_exited',
-      message: 'the tool server ended with signal SIGKILL',
+      message: 'the tool server exited with signal SIGKILL',
     });
   });
 
-  test('that fails to start says its last words', async () => {
+  test('that fails to start is reported with the end of its stderr', async () => {
     const transport = childTransport(['-e', 'console.error("no config"); process.exit(3)']);
     await expect(dialTransport(transport)).rejects.toMatchObject({
       code: 'peer_exited',
-      message: 'the tool server ended with code 3; its last words: no config',
+      message: 'the tool server exited with code 3; end of its stderr: no config',
     });
   });
 

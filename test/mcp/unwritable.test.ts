@@ -53,11 +53,11 @@ const source = createRegistry({
 const WIRES: Record<string, (scope: Disposer) => Promise<ToolSource>> = {
   async 'HTTP without sessions'(scope) {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, protocol: 'modern' }));
+    return scope.use(await dialHttp({ url, protocol: 'stateless' }));
   },
   async 'HTTP with a session'(scope) {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, protocol: 'legacy' }));
+    return scope.use(await dialHttp({ url, protocol: 'session' }));
   },
   async SSE(scope) {
     const { url } = scope.use(await offerHttp(source, { sse: '/sse' }));

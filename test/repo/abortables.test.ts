@@ -147,7 +147,7 @@ const ROWS: Readonly<Record<string, Open>> = {
     const open = ({ signal }: { readonly signal?: AbortSignal }): AsyncIterable<number> =>
       abortable(endless(), signal!);
     const pages = scope.use(
-      new CursorPages(open, { pageSize: 1, seal: new TokenSigner('x'), kind: 'k' }),
+      new CursorPages(open, { pageSize: 1, signer: new TokenSigner('x'), kind: 'k' }),
     );
     return (signal) => pages.page(undefined, signal);
   },
@@ -169,11 +169,11 @@ const ROWS: Readonly<Record<string, Open>> = {
   'callTool over messages': calling(overMessages),
   'callTool over HTTP, sessions': calling(async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, protocol: 'legacy' }));
+    return scope.use(await dialHttp({ url, protocol: 'session' }));
   }),
   'callTool over HTTP, stateless': calling(async (source, scope) => {
     const { url } = scope.use(await offerHttp(source));
-    return scope.use(await dialHttp({ url, protocol: 'modern' }));
+    return scope.use(await dialHttp({ url, protocol: 'stateless' }));
   }),
   'callTool over gRPC': calling(async (source, scope) => {
     const { url } = scope.use(await offerGrpc(source));
@@ -260,7 +260,7 @@ describe('work with a signal', () => {
       if (when === 'before') controller.abort();
       let left = 0;
       const stream = new ResumableStream();
-      const read = toArray(stream.read({ signal: controller.signal, onLeave: () => (left += 1) }));
+      const read = toArray(stream.read({ signal: controller.signal, onClose: () => (left += 1) }));
       controller.abort();
       expect(await read).toEqual([]);
       expect(left).toBe(1);

@@ -210,7 +210,7 @@ const ROWS: Readonly<Record<string, Row>> = {
       const { source, started } = slowSource();
       const thing = mcpHandler(source);
       const listening = await listen(thing.handle, { closeMs: 50 });
-      const client = await dialHttp({ url: listening.url, protocol: 'legacy' });
+      const client = await dialHttp({ url: listening.url, protocol: 'session' });
       const work = toArray(client.callTool(call('wait')));
       work.catch(() => {}); // settled by the dispose
       await started;
@@ -239,7 +239,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     open: (scope) =>
       inUse(async (source) => {
         const { url } = scope.use(await offerHttp(source));
-        return dialHttp({ url, protocol: 'legacy' });
+        return dialHttp({ url, protocol: 'session' });
       }),
   },
   'dialHttp, stateless': {
@@ -247,7 +247,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     open: (scope) =>
       inUse(async (source) => {
         const { url } = scope.use(await offerHttp(source));
-        return dialHttp({ url, protocol: 'modern' });
+        return dialHttp({ url, protocol: 'stateless' });
       }),
   },
   dialSse: {

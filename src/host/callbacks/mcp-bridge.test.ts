@@ -113,7 +113,7 @@ describe('a tool that asks a person, with a CLI that cannot ask', () => {
     await using _ = session;
     await cli.initialize();
     expect(JSON.stringify(await cli.answerTo(cli.call('s', 'name')))).toContain(
-      'nobody can be asked here',
+      'no one can be asked',
     );
   });
 });
@@ -358,7 +358,7 @@ describe('ready', () => {
     await cli.initialize({ sdk_mcp_manifests_parked: { s: 'parked' } });
     await expect(session.ready()).rejects.toMatchObject({
       message: expect.stringMatching(
-        /s: registered 2, listed 1 \(.*tool "bad": bad input schema/,
+        /s: registered 2, listed 1 \(.*tool "bad": its input schema is not usable/,
       ) as string,
     });
   });

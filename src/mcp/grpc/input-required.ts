@@ -15,13 +15,12 @@ import {
   InputRequiredSchema,
 } from './gen/mcp/stream/v1/mcp_pb.ts';
 
-/** Times that one request may ask before it answers. */
+/** How often one request may ask before it responds. */
 export const MAX_UNARY_ROUNDS = 8;
 
 /**
- * The `ask` of a source that serves a request of one message: it gives the answers that came with
- * the request; what is not among them is asked of the client, by `required` once the source has
- * let go.
+ * The `ask` of a source for a unary request. It returns the answers that came with the request.
+ * Other questions are collected, and `required` returns them after the source has thrown.
  */
 export class CollectingAsk {
   readonly #answers: readonly Answer[];
@@ -38,7 +37,7 @@ export class CollectingAsk {
     throw new DuolaneError('suspended', `the request waits for an answer to ${request.id}`);
   };
 
-  /** What to ask the client, if that is why the source threw; else throws it on. */
+  /** Returns the questions for the client if they are the reason of the error; else rethrows it. */
   required(error: unknown): InputRequired {
     const suspended = error instanceof DuolaneError && error.code === 'suspended';
     if (!suspended || this.#asked.size === 0) throw error;
@@ -46,7 +45,7 @@ export class CollectingAsk {
   }
 }
 
-/** The answers that a client has collected for one request, over as many rounds as it takes. */
+/** The answers that a client has collected for one request, over several rounds. */
 export class RequestAnswers {
   readonly answers: InputAnswer[] = [];
   readonly #what: string;
@@ -58,7 +57,9 @@ export class RequestAnswers {
     this.#ask = ask;
   }
 
-  /** Asks; then the request can be made again. Throws `unsupported` if there is nobody to ask. */
+  /**
+   * Asks the questions, so that the request can be repeated. Throws `unsupported` without an `ask`.
+   */
   async answer(required: InputRequired, options: Abortable): Promise<void> {
     const ask = this.#ask;
     if (!ask)

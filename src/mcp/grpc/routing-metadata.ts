@@ -9,18 +9,21 @@ const METHOD = 'mcp-method';
 const NAME = 'mcp-name';
 const CALLER = 'duolane-caller';
 const MISMATCH = -32020;
-/** A longer name is not mirrored: many peers take 8 KiB of metadata and no more. */
+/** The longest name in metadata: many peers accept only 8 KiB of it. */
 const MAX_CHARS = 2_048;
 
-/** What a call is about, as MCP's headers say it: for those on the way, who do not read messages. */
+/**
+ * Method and name of a request as metadata, as in the headers of MCP, for proxies that do not read
+ * messages.
+ */
 export function routingMetadata(method: Named, name: string): Metadata {
   const text = encodeHeaderText(name);
   return { [METHOD]: method, ...(text.length <= MAX_CHARS && { [NAME]: text }) };
 }
 
 /**
- * Throws -32020 where the metadata is there and says something else than the message: somebody on
- * the way may have decided by it.
+ * Throws -32020 if the metadata is present and differs from the message: a proxy may have decided
+ * by it.
  */
 export function checkRoutingMetadata({ metadata }: CallContext, method: Named, name: string): void {
   const differs = (key: string, value: string): boolean => {
@@ -31,15 +34,15 @@ export function checkRoutingMetadata({ metadata }: CallContext, method: Named, n
   if (wrong !== undefined)
     throw fromRpcError({
       code: MISMATCH,
-      message: `Header mismatch: the metadata ${wrong} is not as in the message`,
+      message: `header mismatch: the metadata ${wrong} differs from the message`,
     });
 }
 
-/** For which caller of one dialled connection a call is: connections come and go. */
+/** Names the caller of a call on one dialled source, whose connections may change. */
 export const callerMetadata = (dialled: string, caller: string | undefined): Metadata => ({
   [CALLER]: pseudonym(`${dialled} ${caller ?? ''}`),
 });
 
-/** Whose call it is: a client of ours says so, any other is its connection. */
+/** The caller of a call: our clients send a name, for any other it is the connection. */
 export const callerOf = ({ metadata, peer }: CallContext): string =>
   `grpc/${callerName(metadata[CALLER]) ?? `#${peer}`}`;

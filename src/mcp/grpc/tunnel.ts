@@ -13,26 +13,28 @@ import { encodeRpc } from '../../wire/json-rpc.ts';
 import type { MessageTransport } from '../types.ts';
 import { type Frame, FrameSchema, Tunnel } from './gen/mcp/stream/v1/mcp_pb.ts';
 
-/** Serves the client at the other end of a tunnel; disposed when the client has gone. */
-export type ServeTunnel = (road: MessageTransport) => AsyncDisposable;
+/** Serves the client of a tunnel; disposed when the client has disconnected. */
+export type ServeTunnel = (transport: MessageTransport) => AsyncDisposable;
 
-/** Messages that may wait to be sent. */
+/** How many messages may wait to be sent. */
 const CAPACITY = 64;
 
-/** JSON-RPC over one bidirectional stream for each client: a session is as long as its stream. */
+/**
+ * Serves JSON-RPC over one bidirectional stream per client; the session is as long as its stream.
+ */
 export const tunnelRoute = (serve: ServeTunnel): GrpcRoute =>
   bidiStream(methodOf(Tunnel.method.open), async function* (frames) {
     const outgoing = new Channel<Frame>({ capacity: CAPACITY });
-    const road: MessageTransport = {
+    const transport: MessageTransport = {
       incoming: endingWith(messagesOf(frames), outgoing),
       send: async (message) => outgoing.push(toFrame(message)),
       close: async () => outgoing.close(),
     };
-    await using _ = serve(road);
+    await using _ = serve(transport);
     yield* outgoing;
   });
 
-/** What the client sends; when that ends, so does what it is sent. */
+/** Yields the messages of the client; when they end, the outgoing stream ends. */
 async function* endingWith<T>(
   items: AsyncIterable<T>,
   channel: Channel<Frame>,
@@ -44,14 +46,15 @@ async function* endingWith<T>(
   }
 }
 
+/** The options of `openTunnel`. */
 export interface TunnelOptions extends GrpcClientOptions {
-  /** `grpc://host:port`, or `grpcs://`. */
+  /** The address: `grpc://host:port`, or `grpcs://` for TLS. */
   readonly url: string;
 }
 
 /**
- * A road for JSON-RPC messages through a server's tunnel, for `dialMessages`. Connects at once; ends
- * with the stream. Closing it hangs up.
+ * Opens a transport for JSON-RPC messages through a server's tunnel, for `dialMessages`. It
+ * connects immediately and ends with the stream. Closing it disconnects.
  */
 export function openTunnel({ url, ...options }: TunnelOptions): MessageTransport {
   const client = new GrpcClient(url, options);
@@ -81,8 +84,15 @@ function parse(json: Uint8Array): JsonObject {
   try {
     message = JSON.parse(Buffer.from(json).toString());
   } catch (cause) {
-    throw new DuolaneError('malformed', 'a frame of the tunnel is no JSON', { cause });
+    throw new DuolaneError(
+      'malformed',
+      'the peer sent an invalid frame in the tunnel: expected JSON',
+      { cause },
+    );
   }
   if (isObject(message)) return message;
-  throw new DuolaneError('malformed', 'a frame of the tunnel is no message');
+  throw new DuolaneError(
+    'malformed',
+    'the peer sent an invalid frame in the tunnel: expected a JSON-RPC message',
+  );
 }

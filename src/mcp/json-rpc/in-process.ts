@@ -21,9 +21,9 @@ export interface SdkServer {
 }
 
 /**
- * A server object of the official MCP SDK as a ToolSource, through its own transport interface.
- * Such an object takes one connection; this is that one, and the source made of it may serve any
- * number of sessions at once. Disposing closes the server object.
+ * Connects to a server object of the official MCP SDK through its transport interface. Such an
+ * object accepts one connection; this is that one, and the source may serve any number of sessions
+ * at the same time. Disposing closes the server object.
  */
 export function dialInProcess(
   server: SdkServer,
@@ -34,25 +34,28 @@ export function dialInProcess(
 
 interface Shared {
   readonly source: Promise<ToolSource>;
-  readonly road: MemoryMessageTransport;
+  readonly transport: MemoryMessageTransport;
 }
 
-/** Whatever the server asks in a call is an `input` of that call, and whoever offers it asks on. */
+/**
+ * What a server object may ask: its questions become `input` events of the call, which the offering
+ * side passes on.
+ */
 const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 
 const shared = new WeakMap<SdkServer, Shared>();
 
 /**
- * What a program gives as the `instance` of an in-process server: a ToolSource as it is, a server
- * object of the official SDK dialled once and shared by all who ask, for as long as it is open.
+ * Returns the `instance` of an in-process server as a ToolSource. A ToolSource is returned as it
+ * is; a server object of the official SDK is dialled once and shared while its connection is open.
  */
 export function asToolSource(instance: ToolSource | SdkServer): Promise<ToolSource> {
   if (!('connect' in instance)) return Promise.resolve(instance);
   const known = shared.get(instance);
-  if (known && !known.road.ended) return known.source;
+  if (known && !known.transport.ended) return known.source;
   const pair = sdkPair();
   const source = connect(instance, pair, { capabilities: CAN_BE_ASKED });
-  shared.set(instance, { source, road: pair[0] });
+  shared.set(instance, { source, transport: pair[0] });
   return source;
 }
 
@@ -74,19 +77,24 @@ async function connect(
   return dialMessages({ ...ours, close }, options);
 }
 
+/** Our side of a transport in memory. */
 export interface MemoryMessageTransport extends MessageTransport {
   readonly ended: boolean;
   close(): Promise<void>;
 }
 
-/** A road in memory: our end, and the other as the official SDK wants it. */
+/** A transport in memory: our side, and the side of the server object. */
 export function sdkPair(): [MemoryMessageTransport, SdkTransport] {
   const toUs = new Channel<JsonObject>({ capacity: 64 });
   const origins = new WeakMap<JsonObject, string | number>();
   const theirs: SdkTransport = {
     async start() {},
     async send(message, { relatedRequestId } = {}) {
-      if (!isObject(message)) throw new DuolaneError('malformed', 'a message must be an object');
+      if (!isObject(message))
+        throw new DuolaneError(
+          'malformed',
+          'cannot send a message that is not an object: expected a JSON-RPC message',
+        );
       if (relatedRequestId !== undefined) origins.set(message, relatedRequestId);
       await toUs.push(message);
     },
@@ -103,8 +111,13 @@ export function sdkPair(): [MemoryMessageTransport, SdkTransport] {
       return toUs.ended;
     },
     async send(message) {
-      if (toUs.ended) throw new DuolaneError('closed', 'the other side has gone');
-      // Not in the sender's stack: a handler that answers at once must not run inside `send`.
+      if (toUs.ended)
+        throw new DuolaneError(
+          'closed',
+          'cannot send: the server object has closed the connection',
+        );
+      // Deliver outside the sender's stack: a handler that responds synchronously must not run
+      // inside `send`.
       await Promise.resolve();
       theirs.onmessage?.(message as never);
     },

@@ -19,12 +19,12 @@ const registry = createRegistry({
   ],
 });
 
-for (const era of ['legacy', 'modern'] as const)
-  test(`parts of a result come through two ${era} hops, before the whole`, async () => {
+for (const protocol of ['session', 'stateless'] as const)
+  test(`parts of a result come through two ${protocol} hops, before the whole`, async () => {
     await using far = await offerHttp(registry);
-    await using middle = await dialHttp({ url: far.url, protocol: era });
+    await using middle = await dialHttp({ url: far.url, protocol });
     await using near = await offerHttp(middle);
-    await using source = await dialHttp({ url: near.url, protocol: era });
+    await using source = await dialHttp({ url: near.url, protocol });
     expect(await toArray(source.callTool(call('write')))).toEqual([
       { type: 'partial', index: 0, content: [{ type: 'text', text: 'Once ' }] },
       { type: 'partial', index: 1, content: [{ type: 'text', text: 'upon' }], final: true },

@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { onAbort } from '../../stream/abort.ts';
 import { ReleasingMap } from '../../stream/releasing-map.ts';
@@ -13,10 +13,14 @@ import {
 import { fromRpcError } from '../../wire/json-rpc-errors.ts';
 import type { MessageTransport } from '../types.ts';
 
+/** The options of one request. */
 export interface RpcRequestOptions extends Abortable {
-  /** Called once, in the moment in which the request is over, before any further message is taken. */
+  /** Called once, when the request is settled, before any further message is handled. */
   readonly onSettled?: () => void;
-  /** Instead of the usual road, such as the stream of the request that it belongs to. */
+  /**
+   * Sends the request instead of the transport, for example on the stream of the request that it
+   * belongs to.
+   */
   readonly via?: (message: JsonObject) => Promise<void>;
 }
 
@@ -27,25 +31,25 @@ interface Pending {
 }
 
 /**
- * Our own requests to the other side, by id. Each is settled exactly once: by its answer, by its
- * signal (then the other side is told with `notifications/cancelled`, and a late answer is
- * nobody's), or by `fail`, after which every new one fails the same way.
+ * Our requests to the peer, by id. Each is settled exactly once: by its response, by its signal, or
+ * by `fail`, after which every new request fails the same way. After an abort the peer gets
+ * `notifications/cancelled`, and a late response is ignored.
  */
 export class PendingRequests {
-  readonly #road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
+  readonly #transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>;
   readonly #pending = new ReleasingMap<RpcId, Pending>();
   #next = 0;
   #failure: { readonly reason: unknown } | undefined;
 
-  constructor(road: Pick<MessageTransport, 'send' | 'cancelsByClosing'>) {
-    this.#road = road;
+  constructor(transport: Pick<MessageTransport, 'send' | 'cancelsByClosing'>) {
+    this.#transport = transport;
   }
 
   get size(): number {
     return this.#pending.size;
   }
 
-  /** The id that the next request will have: also a fine progress token. */
+  /** The id of the next request, which also serves as its progress token. */
   get nextId(): number {
     return this.#next;
   }
@@ -64,9 +68,10 @@ export class PendingRequests {
     );
     const unlisten = onAbort(signal, (reason) => this.#pending.get(id)?.reject(reason));
     try {
-      // Both at once: an answer, a failure or an abort need not wait for a send that is stuck.
+      // Wait for both at the same time: a response, a failure or an abort need not wait for a send
+      // that does not complete.
       const request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
-      const sent = via ? via(request) : this.#road.send(request, signal && { signal });
+      const sent = via ? via(request) : this.#transport.send(request, signal && { signal });
       const [result] = await Promise.all([answer, sent]);
       return result;
     } catch (error) {
@@ -78,20 +83,26 @@ export class PendingRequests {
     }
   }
 
-  /** Takes an answer; false if no request of ours waits for it. */
+  /** Settles the request of a response. Returns false if no request waits for it. */
   settle(message: RpcSuccess | RpcError): boolean {
     const pending = message.id === null ? undefined : this.#pending.get(message.id);
     if (!pending) return false;
     this.#forget(message.id as RpcId);
     if ('error' in message) pending.reject(fromRpcError(message['error']));
     else if (isObject(message.result)) pending.resolve(message.result);
-    else pending.reject(new DuolaneError('malformed', 'the peer answered without a result object'));
+    else
+      pending.reject(
+        new DuolaneError(
+          'malformed',
+          'the peer sent a response without a result: expected an object',
+        ),
+      );
     return true;
   }
 
   /**
-   * Takes a message that has the id of one of our requests and neither method, result nor error:
-   * the request fails with `malformed`, or its caller would wait for ever. False for all others.
+   * Fails a request with `malformed` if a message has its id, but neither a method, a result nor an
+   * error; its caller would wait forever otherwise. Returns false for all other messages.
    */
   refuse(message: JsonObject): boolean {
     const { id, method } = message;
@@ -99,7 +110,7 @@ export class PendingRequests {
     return this.settle({ jsonrpc: '2.0', id, result: undefined });
   }
 
-  /** The other side is gone: settles all that wait and all that come. */
+  /** Fails all pending and future requests, because the peer has disconnected. */
   fail(reason: unknown): void {
     this.#failure ??= { reason };
     for (const id of this.#pending.keys()) {
@@ -114,12 +125,14 @@ export class PendingRequests {
     return pending !== undefined;
   }
 
-  /** A peer that can no longer be told needs no telling. */
+  /**
+   * Sends the cancellation of a request, unless the transport cancels by closing the stream of the
+   * request.
+   */
   async #cancel(requestId: RpcId, signal: AbortSignal): Promise<void> {
-    const reason = signal.reason instanceof Error ? signal.reason.message : String(signal.reason);
-    const params = { requestId, reason };
+    const params = { requestId, reason: errorMessage(signal.reason) };
     const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params };
-    // A peer that cannot be reached needs no cancel.
-    if (!this.#road.cancelsByClosing) await this.#road.send(message).catch(() => {});
+    // A peer that cannot be reached needs no cancellation.
+    if (!this.#transport.cancelsByClosing) await this.#transport.send(message).catch(() => {});
   }
 }

@@ -1,13 +1,16 @@
 import { CALLER } from '../caller.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
-/** The revision without a handshake: every request says who asks and what it can do. */
+/** The revision of the stateless protocol: every request carries the information of its client. */
 export const STATELESS_VERSION = '2026-07-28';
 
-/** Newest first: what we answer to a client that asks for one we do not know. */
+/**
+ * The revisions of the session protocol, newest first. A server offers the first to a client that
+ * asks for an unknown one.
+ */
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 
-/** Members of `_meta` that the stateless revision gives a meaning. */
+/** The keys in `_meta` that the stateless protocol defines. */
 export const META = {
   version: 'io.modelcontextprotocol/protocolVersion',
   client: 'io.modelcontextprotocol/clientInfo',
@@ -17,36 +20,44 @@ export const META = {
   subscription: 'io.modelcontextprotocol/subscriptionId',
 } as const;
 
-/** Errors of the stateless revision that are its own: a server that says one speaks it. */
+/**
+ * Error codes that only the stateless protocol has: a server that sends one of them supports it.
+ */
 export const VERSION_ERRORS = {
   headerMismatch: -32020,
   missingCapability: -32021,
   unsupportedVersion: -32022,
 } as const;
 
-/** The number that a peer gave its refusal, if it gave one. */
+/** Returns the JSON-RPC code of a peer's error response, if the error came from one. */
 export function rpcCodeOf({ cause }: Error): unknown {
   const { error } = (cause ?? {}) as { error?: unknown };
   return isObject(error) ? error['code'] : undefined;
 }
 
+/** The `_meta` member of parameters, or an empty object. */
 export const metaOf = (params: unknown): JsonObject =>
   isObject(params) && isObject(params['_meta']) ? params['_meta'] : {};
 
 const OF_A_HOP: ReadonlySet<string> = new Set([...Object.values(META), CALLER]);
 
-/** Metadata without what belongs to one connection: the next has its own. */
+/**
+ * Returns metadata without the members that belong to one connection; the next connection has its
+ * own.
+ */
 export function withoutConnectionMeta(meta: JsonObject): JsonObject {
   const kept = Object.entries(meta).filter(([key]) => !OF_A_HOP.has(key));
   return Object.fromEntries(kept);
 }
 
-/** A result as it was before the revision's own members were added. */
+/** Returns a result without the members that the stateless protocol adds. */
 export function bare(result: JsonObject): JsonObject {
   const { resultType: _, _meta: meta, ...rest } = result;
   const kept = isObject(meta) ? withoutConnectionMeta(meta) : {};
   return { ...rest, ...(Object.keys(kept).length > 0 && { _meta: kept }) };
 }
 
-/** Where an agent CLI puts the model's own id of the call; our own ends do the same. */
+/**
+ * The `_meta` key in which an agent CLI sends the model's id of a call; our clients do the same.
+ */
 export const CALL_ID = 'claudecode/toolUseId';

@@ -17,19 +17,31 @@ import type {
 import { dialMessages } from './client/dial-messages.ts';
 import { serveMessages, type ServedMessages } from './server/serve-messages.ts';
 
+/** How to handle lines that are not messages. */
 export interface LinesOptions {
-  /** Lines that are no JSON objects (a server that prints); they are skipped. */
+  /**
+   * Receives lines that are not JSON objects (a server that prints to stdout). They are skipped.
+   */
   readonly onNoise?: (text: string) => void;
 }
 
-/** Starts a tool server and dials it over its stdin and stdout. Disposing ends its whole tree. */
+/**
+ * Starts a tool server and connects to its stdin and stdout. Disposing ends its process tree.
+ *
+ * @example
+ * ```ts
+ * await using source = await dialStdio({ command: 'node', args: ['server.js'] });
+ * for await (const tool of source.listTools()) console.log(tool.name);
+ * ```
+ */
 export const dialStdio = (
   options: ProcessOptions & DialMessagesOptions & LinesOptions,
 ): Promise<ToolSource & AsyncDisposable> => dialTransport(spawnProcess(options), options);
 
 /**
- * The server behind a byte pipe, one message per line. Disposing ends the peer. When the peer ends
- * by itself, whatever is in flight throws `peer_exited` with its exit code and last words.
+ * Connects to a server over a byte pipe, one message per line. Disposing ends the server. If the
+ * server exits, everything in flight throws `peer_exited` with its exit code and the end of its
+ * stderr.
  */
 export async function dialTransport(
   transport: Transport,
@@ -49,9 +61,10 @@ export async function dialTransport(
 /** How long a failed write waits for the exit that explains it. */
 const EXIT_MS = 1_000;
 
+/** Sends and receives over the pipes of a process, and explains a failure by its exit. */
 class Pipe {
   readonly #transport: Transport;
-  /** Why what was written cannot arrive. */
+  /** The error of a write that the server did not read. */
   #lost: Error | undefined;
 
   constructor(transport: Transport) {
@@ -68,13 +81,16 @@ class Pipe {
     try {
       if (!transport.write(line, (reason) => this.#lose(reason))) await transport.drained();
     } catch (error) {
-      // It often has ended, or was never started: that says more.
+      // The process often has exited or failed to start. That error says more than a broken pipe.
       if (!(await settledWithin(transport.exited, EXIT_MS))) throw error;
       throw endOf(await transport.exited, this.#lost);
     }
   }
 
-  /** Nobody will answer what was written: a server that no longer reads is ended, and all calls with it. */
+  /**
+   * Ends a server that does not read its stdin any more: it will not respond to what was written,
+   * so all calls must fail.
+   */
   #lose(reason: Error): void {
     this.#lost ??= reason;
     Promise.resolve(this.#transport[Symbol.asyncDispose]()).catch(reportUnexpected);
@@ -85,14 +101,14 @@ const endOf = (exit: Exit, lost: Error | undefined): Error =>
   exit.startError ??
   new DuolaneError(
     'peer_exited',
-    lost ? `${lastWords(exit)}; before, it stopped reading its input` : lastWords(exit),
+    lost ? `${describeExit(exit)}; before that, it stopped reading its stdin` : describeExit(exit),
     { cause: lost },
   );
 
-function lastWords({ code, signal, stderr }: Exit): string {
+function describeExit({ code, signal, stderr }: Exit): string {
   const how = signal === undefined ? `code ${code}` : `signal ${signal}`;
   const tail = stderr.trim().slice(-500);
-  return `the tool server ended with ${how}${tail ? `; its last words: ${tail}` : ''}`;
+  return `the tool server exited with ${how}${tail ? `; end of its stderr: ${tail}` : ''}`;
 }
 
 async function* lines(
@@ -110,24 +126,31 @@ function* messages(
 ): Generator<JsonObject, void, undefined> {
   for (const message of decoded) {
     if (!(message instanceof InvalidLine)) yield message;
-    // What was cut off may have been an answer: somebody would wait for it for ever.
+    // A line over the limit may have been a response, whose caller would wait forever.
     else if (message.error.code === 'too_large') throw message.error;
     else onNoise?.(message.text);
   }
 }
 
+/** The streams of `offerStdio`; stdin and stdout of this process by default. */
 export interface OfferStdioOptions extends OfferMessagesOptions, LinesOptions {
   readonly input?: Readable;
   readonly output?: Writable;
 }
 
-/** Serves a source on this process's own stdin and stdout until stdin ends. Print nothing else there. */
+/**
+ * Serves a source on stdin and stdout of this process until stdin ends. The program must print
+ * nothing else to stdout.
+ */
 export function offerStdio(source: ToolSource, options: OfferStdioOptions = {}): ServedMessages {
   const { input = process.stdin, output = process.stdout, ...rest } = options;
   return serveMessages(source, streamTransport(input, output, rest), rest);
 }
 
-/** Resolves when there is room or the signal aborts; rejects with an error of the output. */
+/**
+ * Resolves when the output accepts data again or the signal aborts; rejects with an error of the
+ * output.
+ */
 async function untilRoom(output: Writable, signal: AbortSignal): Promise<void> {
   try {
     await once(output, 'drain', { signal });
@@ -136,7 +159,7 @@ async function untilRoom(output: Writable, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** The items; when they end, or their reader leaves, `end` is called. */
+/** Yields the items, then calls `end`, also if the reader breaks out of the loop. */
 async function* endingWith<T>(
   items: AsyncIterable<T>,
   end: () => void,
@@ -153,19 +176,23 @@ function streamTransport(
   output: Writable,
   options: LinesOptions,
 ): MessageTransport {
-  // A client that went away shows as the end of input; its broken pipe must not end the process.
+  // The end of input reports a client that has disconnected; its broken pipe must not end the
+  // process.
   output.on('error', () => {});
   const gone = new AbortController();
-  const leave = (): void => gone.abort(new DuolaneError('closed', 'the client has gone'));
-  // A client that has gone makes no room: a wait for it ends with the input and with the output.
-  output.once('close', leave);
+  const disconnect = (): void =>
+    gone.abort(new DuolaneError('closed', 'the client has disconnected'));
+  // A client that has disconnected never drains the output, so a wait for it ends with the input or
+  // the output.
+  output.once('close', disconnect);
   let room: Promise<unknown> | undefined;
   return {
-    incoming: endingWith(lines(input, options), leave),
+    incoming: endingWith(lines(input, options), disconnect),
     async send(message) {
-      if (output.destroyed) throw new DuolaneError('closed', 'the client has gone');
+      if (output.destroyed)
+        throw new DuolaneError('closed', 'cannot send: the client has disconnected');
       if (output.write(`${encodeRpc(message)}\n`) || gone.signal.aborted) return;
-      // One for all who wait: each would listen on the same stream.
+      // One wait for all senders: each would add a listener to the same stream.
       await (room ??= untilRoom(output, gone.signal).finally(() => (room = undefined)));
     },
     async close() {

@@ -1,11 +1,13 @@
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 
-/** Throws `malformed` for what a server calls a tool and nobody could call. */
+/**
+ * Throws `malformed` if a tool of a server cannot be called: it has no name or no schema object.
+ */
 export function checkTool({ name, inputSchema }: JsonObject): void {
   if (typeof name !== 'string' || !isObject(inputSchema))
     throw new DuolaneError(
       'malformed',
-      `the server sent a tool ${JSON.stringify(name)} whose schema is no object`,
+      `the server sent a tool ${JSON.stringify(name)} that cannot be called: expected a name and an object as inputSchema`,
     );
 }

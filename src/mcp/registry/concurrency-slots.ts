@@ -1,8 +1,8 @@
 import { onAbort } from '../../stream/abort.ts';
 
 /**
- * At most `count` holders at a time; the others wait in the order in which they came. One whose
- * signal aborts leaves the queue and takes nobody's turn.
+ * At most `count` slots in use at the same time; further callers wait in order. A caller whose
+ * signal aborts leaves the queue and does not delay the others.
  */
 export class ConcurrencySlots {
   #free: number;
@@ -12,15 +12,18 @@ export class ConcurrencySlots {
     this.#free = count;
   }
 
-  /** Resolves with the function that gives the slot back (twice is fine); throws the signal's reason. */
+  /**
+   * Waits for a slot and resolves with a function that releases it (calling it twice is harmless).
+   * Rejects with the reason of the signal.
+   */
   async take(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;
     else await this.#turn(signal);
-    let held = true;
+    let inUse = true;
     return () => {
-      if (held) this.#giveBack();
-      held = false;
+      if (inUse) this.#release();
+      inUse = false;
     };
   }
 
@@ -39,8 +42,9 @@ export class ConcurrencySlots {
     });
   }
 
-  // The slot goes straight to the next in line, so nobody who comes now can overtake.
-  #giveBack(): void {
+  // The slot passes directly to the first in the queue, so a caller that arrives now cannot
+  // overtake.
+  #release(): void {
     const [next] = this.#waiting;
     if (!next) this.#free += 1;
     else {

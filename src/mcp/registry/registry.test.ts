@@ -48,7 +48,7 @@ describe('the registry', () => {
       expect(handles()).toEqual(before);
       await expect(toArray(instance.callTool(call('b')))).rejects.toMatchObject({
         code: 'not_found',
-        message: 'Unknown tool: b',
+        message: 'unknown tool "b"; list the tools for their names',
       });
     },
   );
@@ -80,9 +80,11 @@ describe('the registry', () => {
         'bad name',
       ]);
       expect(warnings).toHaveLength(3);
-      expect(warnings[0]).toMatch(/server cci: tool "bad_date": bad input schema: its field when/);
+      expect(warnings[0]).toMatch(
+        /server "cci": invalid tool "bad_date": its input schema is not usable: field "when"/,
+      );
       expect(() => instance.register(tool('late', 'Bad', z.string(), () => 'x'))).toThrow(
-        /tool "late": bad input schema/,
+        /tool "late": its input schema is not usable/,
       );
       instance.register(tool('bad_date', 'Repaired', { when: z.string() }, () => 'x'));
       expect(instance.problems.map((problem) => problem.name)).toEqual(['bad_json', 'bad name']);
@@ -105,10 +107,10 @@ describe('the registry', () => {
         handler: () => '',
         ...extras,
       });
-    expect(add({ deadlineMs: -1 })).toThrow(/deadlineMs must be positive .* got -1/);
+    expect(add({ deadlineMs: -1 })).toThrow(/a deadlineMs above 0 .* got -1/);
     expect(add({ deadlineMs: 2 ** 31 })).toThrow(/at most 2147483647/);
-    expect(add({ concurrency: 0.5 })).toThrow(/concurrency must be a positive whole number/);
-    expect(add({ handler: 'x' as never })).toThrow(/handler is not a function/);
+    expect(add({ concurrency: 0.5 })).toThrow(/a positive integer as concurrency/);
+    expect(add({ handler: 'x' as never })).toThrow(/a function as handler/);
   });
 
   test('a list being read does not shift when tools come and go', async () => {

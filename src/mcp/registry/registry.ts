@@ -1,4 +1,4 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Cancellation } from '../../stream/cancellation.ts';
 import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
@@ -10,7 +10,6 @@ import {
   type CompiledSchema,
   compileSchema,
   describeProblems,
-  reasonOf,
 } from '../schema/compile-schema.ts';
 import { ConcurrencySlots } from './concurrency-slots.ts';
 import { toolEvents } from './tool-events.ts';
@@ -27,6 +26,7 @@ import type {
   ToolSource,
 } from '../types.ts';
 
+/** The server information and the first tools of a registry. */
 export interface RegistryOptions {
   readonly name: string;
   readonly version?: string;
@@ -35,23 +35,32 @@ export interface RegistryOptions {
 }
 
 /**
- * Your functions as a ToolSource. A bad tool among `tools` does not take the others with it: it is
- * left out, kept in `problems` and told as a process warning; `register` throws instead.
+ * Offers functions as a ToolSource. An invalid tool among `tools` does not affect the others: it is
+ * omitted, listed in `problems` and reported as a process warning. `register` throws instead.
+ *
+ * @example
+ * ```ts
+ * const tools = [tool('hi', 'Greets', {}, () => 'Hello')];
+ * const registry = createRegistry({ name: 'demo', tools });
+ * await using offered = await offerHttp(registry);
+ * ```
  */
 export function createRegistry(options: RegistryOptions): ToolRegistry {
   const registry = new Registry(options);
+  /** Registers a tool, or records why that is not possible. */
   for (const definition of options.tools ?? []) registry.include(definition);
   return registry;
 }
 
-/** Runs a tool of this process without the stream around it: see `runnerOf`. */
+/** Runs a tool of this process without a stream of events; see `runnerOf`. */
 export interface ToolRunner {
   run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent>;
 }
 
 /**
- * The short way into a registry, for the ends that would read its stream only to take it apart. None
- * for a source of another make, nor for a registry whose `callTool` somebody has wrapped.
+ * Returns the direct way into a registry, for callers that would take its stream apart again.
+ * `undefined` for any other source, and for a registry whose `callTool` was replaced: the
+ * replacement must not be bypassed.
  */
 export const runnerOf = (source: ToolSource): ToolRunner | undefined =>
   source instanceof Registry && source.callTool === Registry.prototype.callTool
@@ -59,8 +68,8 @@ export const runnerOf = (source: ToolSource): ToolRunner | undefined =>
     : undefined;
 
 interface RegisteredTool extends Runnable {
-  /** Place in the list; a replaced tool keeps it. */
-  readonly place: number;
+  /** The position in the list; a replaced tool keeps it. */
+  readonly position: number;
   readonly tool: Tool;
   readonly schema: CompiledSchema;
 }
@@ -72,9 +81,11 @@ class Registry implements ToolRegistry, ToolRunner {
   readonly #entries = new Map<string, RegisteredTool>();
   readonly #problems = new Map<string, ToolProblem>();
   readonly #changes = new ChangeFeed();
-  /** By place; made anew after a change, so a list that is being read never shifts. */
+  /**
+   * Sorted by position. A change creates a new array, so a list that is being read does not shift.
+   */
   #sorted: readonly RegisteredTool[] | undefined;
-  #places = 0;
+  #lastPosition = 0;
 
   constructor({ name, version = '1.0.0', instructions }: RegistryOptions) {
     this.info = { name, version, ...(instructions !== undefined && { instructions }) };
@@ -94,9 +105,9 @@ class Registry implements ToolRegistry, ToolRunner {
 
   register(definition: ToolDefinition): void {
     const known = this.#entries.get(definition.name);
-    const place = known?.place ?? this.#places + 1;
-    this.#entries.set(definition.name, prepare(definition, place));
-    this.#places = Math.max(this.#places, place);
+    const position = known?.position ?? this.#lastPosition + 1;
+    this.#entries.set(definition.name, prepare(definition, position));
+    this.#lastPosition = Math.max(this.#lastPosition, position);
     this.#problems.delete(definition.name);
     this.#changed();
   }
@@ -107,7 +118,10 @@ class Registry implements ToolRegistry, ToolRunner {
     } catch (reason) {
       const error = DuolaneError.from(reason, 'invalid');
       this.#problems.set(definition.name, { name: definition.name, error });
-      process.emitWarning(`server ${this.info.name}: ${error.message}; it is left out`, 'Duolane');
+      process.emitWarning(
+        `server "${this.info.name}": ${error.message}; the tool is omitted`,
+        'Duolane',
+      );
     }
   }
 
@@ -120,7 +134,7 @@ class Registry implements ToolRegistry, ToolRunner {
 
   listTools({ after, signal }: ListOptions = {}): Items<Tool> {
     this.#sorted ??= [...this.#entries.values()];
-    return new ToolItems(this.#sorted, after === undefined ? 0 : placeOf(after), signal);
+    return new ToolItems(this.#sorted, after === undefined ? 0 : parsePosition(after), signal);
   }
 
   callTool(call: ToolCall, options?: CallOptions): AsyncIterable<ToolEvent> {
@@ -129,17 +143,22 @@ class Registry implements ToolRegistry, ToolRunner {
 
   async run(call: ToolCall, caller: Cancellation, emit: Emit): Promise<LastEvent> {
     const entry = this.#entries.get(call.name);
-    if (!entry) throw new DuolaneError('not_found', `Unknown tool: ${call.name}`);
+    if (!entry)
+      throw new DuolaneError(
+        'not_found',
+        `unknown tool "${call.name}"; list the tools for their names`,
+      );
     let checked: SchemaResult;
     try {
       const checking = entry.schema.check(call.args);
       checked = checking instanceof Promise ? await checking : checking;
     } catch (error) {
-      // Code of the tool, such as a transform: it fails as a handler does.
+      // Code of the tool threw, such as a transform of its schema. That counts as a failed handler.
       return { type: 'result', result: errorResult(error) };
     }
-    // A result and not an error (MCP 2025-11-25, tools, error handling): the model reads a result
-    // and can correct its arguments; an error ends at the client.
+    // Invalid arguments are a result, not an error (MCP 2025-11-25, tools, error handling): the
+    // model reads a result and can correct its arguments, while an error ends at the client.
+    // The text is that of the official SDK.
     if (!checked.ok)
       return {
         type: 'result',
@@ -156,15 +175,18 @@ class Registry implements ToolRegistry, ToolRunner {
 
   #changed(): void {
     this.#sorted = undefined;
-    this.#changes.tell({ type: 'tools' });
+    this.#changes.notify({ type: 'tools' });
   }
 }
 
-function placeOf(checkpoint: string): number {
-  const place = Number(checkpoint);
-  if (!Number.isSafeInteger(place) || place < 0)
-    throw new DuolaneError('invalid', `Unknown cursor: ${checkpoint}`);
-  return place;
+function parsePosition(checkpoint: string): number {
+  const position = Number(checkpoint);
+  if (!Number.isSafeInteger(position) || position < 0)
+    throw new DuolaneError(
+      'invalid',
+      `unknown cursor "${checkpoint}"; use one that this list returned`,
+    );
+  return position;
 }
 
 class ToolItems implements Items<Tool> {
@@ -184,46 +206,50 @@ class ToolItems implements Items<Tool> {
       this.#signal?.throwIfAborted();
       const entry = this.#entries[index];
       if (!entry) return;
-      this.checkpoint = String(entry.place);
+      this.checkpoint = String(entry.position);
       yield entry.tool;
     }
   }
 }
 
-/** Binary search: a list read in pages must not walk from the start for each. */
-function firstAfter(entries: readonly RegisteredTool[], place: number): number {
+/**
+ * Finds the first entry after a position by binary search: a list that is read in pages does not
+ * scan from the start for each page.
+ */
+function firstAfter(entries: readonly RegisteredTool[], position: number): number {
   let low = 0;
   let high = entries.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (entries[middle]!.place > place) high = middle;
+    if (entries[middle]!.position > position) high = middle;
     else low = middle + 1;
   }
   return low;
 }
 
-function prepare(definition: ToolDefinition, place: number): RegisteredTool {
+/** Checks a definition and compiles its schema, once for all calls. */
+function prepare(definition: ToolDefinition, position: number): RegisteredTool {
   const { name, deadlineMs, concurrency } = definition;
   const fault = (reason: string, cause?: unknown): DuolaneError =>
-    new DuolaneError('invalid', `tool ${JSON.stringify(name)}: ${reason}`, { cause });
+    new DuolaneError('invalid', `invalid tool ${JSON.stringify(name)}: ${reason}`, { cause });
   if (typeof name !== 'string' || !NAME.test(name))
-    throw fault('its name must be 1 to 128 letters, digits or _ - . /');
-  if (typeof definition.handler !== 'function') throw fault('its handler is not a function');
+    throw fault('expected a name of 1 to 128 letters, digits, "_", "-", "." or "/"');
+  if (typeof definition.handler !== 'function') throw fault('expected a function as handler');
   if (deadlineMs !== undefined && !(deadlineMs > 0 && deadlineMs <= MAX_TIMER_MS))
-    throw fault(`deadlineMs must be positive and at most ${MAX_TIMER_MS}, got ${deadlineMs}`);
+    throw fault(`expected a deadlineMs above 0 and at most ${MAX_TIMER_MS}, got ${deadlineMs}`);
   if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency > 0))
-    throw fault(`concurrency must be a positive whole number, got ${concurrency}`);
+    throw fault(`expected a positive integer as concurrency, got ${concurrency}`);
   let schema: CompiledSchema;
   try {
     schema = compileSchema(definition.inputSchema);
   } catch (error) {
-    throw fault(`bad input schema: ${reasonOf(error)}`, error);
+    throw fault(`its input schema is not usable: ${errorMessage(error)}`, error);
   }
   return {
-    place,
+    position,
     schema,
     tool: toTool(definition, schema.json),
-    // Checked against the schema before each call, so the handler gets what its type says.
+    // The schema accepts the arguments before each call, so the handler gets what its type says.
     handler: definition.handler as ToolHandler<unknown>,
     ...(deadlineMs !== undefined && { deadlineMs }),
     ...(concurrency !== undefined && { slots: new ConcurrencySlots(concurrency) }),

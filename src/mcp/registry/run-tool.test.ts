@@ -92,7 +92,7 @@ describe('a handler', () => {
     for (const odd of [undefined, null, 3, [], {}, { content: 'x' }, { content: [{}] }]) {
       const [event] = await toArray(registryOf(() => odd as never).callTool(call('t')));
       expect(event).toMatchObject({ result: { isError: true } });
-      expect(JSON.stringify(event)).toContain('return a string or { content');
+      expect(JSON.stringify(event)).toContain('expected a string or { content');
     }
   });
 
@@ -203,7 +203,7 @@ describe('a handler', () => {
       { deadlineMs: 30, concurrency: 1 },
     );
     expect(await toArray(registry.callTool(call('t')))).toEqual([
-      failure('Error: t took longer than its 30 ms'),
+      failure('Error: tool "t" timed out after 30 ms (deadlineMs)'),
     ]);
     const second = toArray(registry.callTool(call('t')));
     await new Promise((resolve) => setTimeout(resolve, 20));

@@ -1,35 +1,39 @@
 import { type Answer, elicitationKind, type InputRequest } from '../../ask.ts';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { settledWithin } from '../../stream/abort.ts';
+import { settledWithin, withTimeout } from '../../stream/abort.ts';
 import { Cancellation } from '../../stream/cancellation.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { errorResult, toResult } from './tool-result.ts';
 import type { ConcurrencySlots } from './concurrency-slots.ts';
 import type { ToolReturn, ToolCall, ToolContext, ToolEvent, ToolHandler } from '../types.ts';
 
-/** How long a cancelled call waits for its handler to tidy up; a deaf one is then left behind. */
+/**
+ * How long a cancelled call waits for its handler. A handler that ignores its signal is abandoned
+ * after this.
+ */
 const GRACE_MS = 1_000;
 
-/** A longer timer would fire at once. */
+/** The longest delay of `setTimeout`; a longer one would fire immediately. */
 export const MAX_TIMER_MS = 2_147_483_647;
 
+/** A handler and its limits. */
 export interface Runnable {
   readonly handler: ToolHandler<unknown>;
   readonly deadlineMs?: number;
   readonly slots?: ConcurrencySlots;
 }
 
-/** What a call ends with. */
+/** The last event of a call. */
 export type LastEvent = Extract<ToolEvent, { type: 'result' | 'input' }>;
 
-/** Takes what comes before the last event; resolves when the caller's end has it, never rejects. */
+/** Takes an event before the last one; resolves when the caller has taken it, and never rejects. */
 export type Emit = (event: ToolEvent) => Promise<void>;
 
 /**
- * One run of a handler. Whatever the handler does, this gives one `result` or `input`, after
- * everything that it emitted; it rejects only with the reason of the caller's cancellation, once the
- * handler has settled, which it is given a second for. `caller` belongs to this one call.
+ * Runs a handler once. It resolves with one `result` or `input`, after every event that the handler
+ * emitted. It rejects only with the reason of the caller's cancellation, when the handler has
+ * settled or one second has passed. `caller` belongs to this call alone.
  */
 export function runTool(
   tool: Runnable,
@@ -51,7 +55,10 @@ export function runTool(
   });
 }
 
-/** What the handler is cancelled by: with a deadline of its own it is not the caller alone. */
+/**
+ * The cancellation that the handler sees. A handler with a deadline needs its own, since the
+ * deadline must not cancel the caller.
+ */
 function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
   if (deadlineMs === undefined) return caller;
   const scope = new Cancellation();
@@ -59,7 +66,7 @@ function scopeOf({ deadlineMs }: Runnable, caller: Cancellation): Cancellation {
   return scope;
 }
 
-/** Never rejects: what goes wrong becomes the last event. */
+/** Never rejects: an error becomes the last event. */
 async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   let last: LastEvent;
   try {
@@ -68,14 +75,15 @@ async function handle(tool: Runnable, args: unknown, run: HandlerRun): Promise<L
   } catch (error) {
     const suspended = error instanceof DuolaneError && error.code === 'suspended';
     last =
-      suspended && run.asked
-        ? { type: 'input', requests: [...run.asked.values()] }
+      suspended && run.questions
+        ? { type: 'input', requests: [...run.questions.values()] }
         : { type: 'result', result: errorResult(error) };
   }
-  if (run.told) await run.told;
+  if (run.emitted) await run.emitted;
   return last;
 }
 
+/** Waits for a concurrency slot, then runs the handler within its deadline. */
 async function withinLimits(tool: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
   const release = await tool.slots?.take(run.scope.signal);
   const work = Promise.resolve()
@@ -84,32 +92,31 @@ async function withinLimits(tool: Runnable, args: unknown, run: HandlerRun): Pro
   return tool.deadlineMs === undefined ? work : within(tool.deadlineMs, work, run);
 }
 
-/** A handler that is late is told by its signal and not waited for; its slot stays taken until it ends. */
-async function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerRun): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const error = new DuolaneError('timeout', `${call.name} took longer than its ${ms} ms`);
-      reject(error);
-      scope.abort(error);
-    }, ms);
+/**
+ * Fails with `timeout` after `ms` and aborts the handler's signal. The handler is not awaited; its
+ * concurrency slot stays in use until it ends.
+ */
+function within<T>(ms: number, work: Promise<T>, { call, scope }: HandlerRun): Promise<T> {
+  return withTimeout(work, ms, () => {
+    const message = `tool "${call.name}" timed out after ${ms} ms (deadlineMs)`;
+    const error = new DuolaneError('timeout', message);
+    scope.abort(error);
+    return error;
   });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
-/** The last event, whichever way the handler says it; throws what the handler throws. */
+/**
+ * Calls the handler and returns its last event, for a value, a promise or a stream. Throws what the
+ * handler throws.
+ */
 function outcome({ handler }: Runnable, args: unknown, run: HandlerRun): Promise<LastEvent> {
-  const answer = handler(args, new Context(run));
+  const answer = handler(args, new HandlerContext(run));
   return isStream(answer) ? streamed(answer, run) : Promise.resolve(answer).then(resultOf);
 }
 
 const resultOf = (returned: unknown): LastEvent => ({ type: 'result', result: toResult(returned) });
 
-/** Passes on what a handler yields before its last event. */
+/** Emits what a handler yields before its last event. */
 async function streamed(
   events: AsyncIterable<ToolEvent, ToolReturn | void>,
   run: HandlerRun,
@@ -119,7 +126,7 @@ async function streamed(
     const { done, value } = await iterator.next();
     if (done) return resultOf(value);
     const last = value.type === 'result' || value.type === 'input';
-    if (!last) await run.tell(value);
+    if (!last) await run.emit(value);
     if (!last && !run.scope.aborted) continue;
     await iterator.return?.();
     if (!last) throw run.scope.reason;
@@ -132,14 +139,17 @@ const isStream = (
 ): answer is AsyncIterable<ToolEvent, ToolReturn | void> =>
   typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer;
 
-/** What one run of a handler has done so far. */
+/** The state of one run of a handler. */
 class HandlerRun {
   readonly call: ToolCall;
   readonly scope: Cancellation;
   readonly #emit: Emit;
-  /** The last of what was told: one after the other, so that progress nobody awaited is in order. */
-  told: Promise<void> | undefined;
-  asked: Map<string, InputRequest> | undefined;
+  /**
+   * The emission that was started last. Emissions run one after the other, so progress that the
+   * handler does not await stays in order.
+   */
+  emitted: Promise<void> | undefined;
+  questions: Map<string, InputRequest> | undefined;
   #requests = 0;
 
   constructor(call: ToolCall, scope: Cancellation, emit: Emit) {
@@ -148,14 +158,17 @@ class HandlerRun {
     this.#emit = emit;
   }
 
-  tell(event: ToolEvent): Promise<void> {
-    // A handler need not await what it tells: a rejection here would have no owner.
+  emit(event: ToolEvent): Promise<void> {
+    // A handler need not await its events, so a rejection here would be unhandled.
     const emit = (): Promise<void> => this.#emit(event).catch(reportUnexpected);
-    this.told = this.told ? this.told.then(emit) : emit();
-    return this.told;
+    this.emitted = this.emitted ? this.emitted.then(emit) : emit();
+    return this.emitted;
   }
 
-  /** `ask`, in the wire's words. Known by its order: a run that asks the same way finds its answers. */
+  /**
+   * Asks by a request in the form of the protocol. Its id is its number in the run: a handler that
+   * sends the same requests in the same order finds its answers.
+   */
   async request(method: string, params: JsonObject): Promise<JsonObject> {
     const id = `${method}-${++this.#requests}`;
     const { message } = params;
@@ -172,28 +185,40 @@ class HandlerRun {
     if (method === 'elicitation/create')
       return { action, ...(action === 'accept' && content !== undefined && { content }) };
     if (action === 'accept' && isObject(content)) return content;
-    throw new DuolaneError('invalid', `${method} was declined`);
+    throw new DuolaneError(
+      'invalid',
+      `cannot complete ${method}: the request was declined; handle the refusal or ask again`,
+    );
   }
 
-  /** Answered: resolves at once. Not yet: notes the question and rejects with `suspended`. */
+  /**
+   * Resolves with the answer if the call has one. Otherwise it records the question and rejects
+   * with `suspended`.
+   */
   async ask(request: InputRequest): Promise<Answer> {
     const { id: callId, answers } = this.call;
     const prefix = `${callId}/`;
     const id = request.id.startsWith(prefix) ? request.id : prefix + request.id;
     const answer = answers?.findLast((each) => each.id === id);
     if (answer) return answer;
-    (this.asked ??= new Map()).set(id, { ...request, id, callId });
-    throw new DuolaneError('suspended', `waiting for an answer to ${id}; let this error pass`);
+    (this.questions ??= new Map()).set(id, { ...request, id, callId });
+    throw new DuolaneError(
+      'suspended',
+      `waiting for the answer to question "${id}"; rethrow this error so that the call can be repeated`,
+    );
   }
 }
 
-/** Not a private member: those are not found through a Proxy or an object that inherits. */
+/**
+ * A symbol instead of a private member, which is not found through a Proxy or an object that
+ * inherits.
+ */
 const RUN = Symbol('run');
 
-/** An own enumerable member, so that a spread has it. */
+/** An own enumerable property, so that a copy by spread has it. */
 const SIGNAL: PropertyDescriptor = {
   enumerable: true,
-  get(this: Context): AbortSignal {
+  get(this: HandlerContext): AbortSignal {
     return this[RUN].scope.signal;
   },
 };
@@ -201,11 +226,11 @@ const SIGNAL: PropertyDescriptor = {
 const NO_META: JsonObject = Object.freeze({});
 
 /**
- * What the handler gets. Its signal is made when it is read: most handlers never do, and it is the
- * most expensive part of a short call. A copy by spread, `Object.create` and a Proxy work like the
- * original.
+ * The context that the handler gets. It creates its signal on first access: most handlers never
+ * read it, and it is the most expensive part of a short call. A copy by spread, `Object.create` or
+ * a Proxy works like the original.
  */
-class Context implements ToolContext {
+class HandlerContext implements ToolContext {
   readonly [RUN]: HandlerRun;
   readonly id: string;
   readonly requestId: string;
@@ -225,19 +250,20 @@ class Context implements ToolContext {
     this._meta = meta ?? NO_META;
     this.ask = (request) => run.ask(request);
     this.progress = (progress, total, message) =>
-      run.tell({
+      run.emit({
         type: 'progress',
         progress,
         ...(total !== undefined && { total }),
         ...(message !== undefined && { message }),
       });
-    this.sendNotification = async ({ method, params = {} }) => run.tell(toEvent(method, params));
+    this.sendNotification = async ({ method, params = {} }) => run.emit(toEvent(method, params));
     this.sendRequest = ({ method, params = {} }) => run.request(method, params);
     if (meta) this.meta = meta;
     Object.defineProperty(this, 'signal', SIGNAL);
   }
 }
 
+/** Translates a notification of a handler into an event. Throws `unsupported` for others. */
 function toEvent(method: string, params: JsonObject): ToolEvent {
   const { progress, total, message, level, data, logger } = params;
   if (method === 'notifications/progress')
@@ -256,6 +282,6 @@ function toEvent(method: string, params: JsonObject): ToolEvent {
     };
   throw new DuolaneError(
     'unsupported',
-    `a tool cannot send ${method}: only notifications/progress and notifications/message`,
+    `cannot send ${method} from a tool: expected notifications/progress or notifications/message`,
   );
 }

@@ -4,20 +4,21 @@ import { Channel } from '../../stream/channel.ts';
 import { type Emit, type LastEvent, MAX_TIMER_MS } from './run-tool.ts';
 import type { CallOptions, ToolCall, ToolEvent } from '../types.ts';
 
-/** Calls back with `timeout` at a Unix time in ms, if the timer is not cleared. */
+/** Calls `end` with `timeout` at a Unix time in ms, unless the timer is cleared. */
 export const abortAtDeadline = (
   deadline: number,
   name: string,
   end: (reason: DuolaneError) => void,
 ): NodeJS.Timeout =>
   setTimeout(
-    () => end(new DuolaneError('timeout', `the call of ${name} passed its deadline`)),
+    () =>
+      end(new DuolaneError('timeout', `call of tool "${name}" timed out: its deadline has passed`)),
     Math.min(Math.max(deadline - Date.now(), 0), MAX_TIMER_MS),
   );
 
 /**
- * A run as the events of its call: throws the reason of the caller's abort or deadline. Leaving the
- * loop cancels the run and waits for it to settle.
+ * Turns a run into the events of its call. Throws the reason of the caller's abort or deadline.
+ * Breaking out of the loop cancels the run and waits until it settles.
  */
 export async function* toolEvents(
   run: (caller: Cancellation, emit: Emit) => Promise<LastEvent>,
@@ -26,14 +27,14 @@ export async function* toolEvents(
 ): AsyncGenerator<ToolEvent, void, undefined> {
   const caller = new Cancellation();
   const events = new Channel<ToolEvent>({ capacity: 1 });
-  // At once: a handler that waits for its reader is let go.
+  // Fail the channel immediately: a handler that waits for its reader is released.
   caller.onAbort((reason) => events.fail(reason));
   const unfollow = caller.follow(options);
   const { deadline } = options;
   const abort = (reason: unknown): void => caller.abort(reason);
   const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, call.name, abort);
   let over = false;
-  // The reader has left; the abort that follows ends the handler.
+  // A failed push means that the reader has gone; the abort below ends the handler.
   const finished = run(caller, (event) => events.push(event).catch(() => {})).then(
     (last) => {
       over = true;
@@ -51,7 +52,9 @@ export async function* toolEvents(
     unfollow();
     clearTimeout(timer);
     if (!over) {
-      caller.abort(new DuolaneError('canceled', `the call of ${call.name} was left`));
+      caller.abort(
+        new DuolaneError('canceled', `the reader cancelled the call of tool "${call.name}"`),
+      );
       await finished;
     }
   }

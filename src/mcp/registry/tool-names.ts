@@ -1,11 +1,12 @@
 const PREFIX = 'mcp__';
 
-/** A tool's name as the model sees it; inside the protocol it is the bare name. */
+/** Returns the name of a tool as the model sees it; the protocol uses the name without prefix. */
 export const toolName = (server: string, tool: string): string => `${PREFIX}${server}__${tool}`;
 
 /**
- * The parts of a name that `toolName` made; undefined for any other (built-in tools). The server's
- * name ends at the first `__`, so a server whose name holds `__` does not come back whole.
+ * Splits a name of `toolName` into its parts; `undefined` for any other name, such as that of a
+ * built-in tool. The server name ends at the first `__`, so a server name that contains `__` is not
+ * returned in full.
  */
 export function parseToolName(
   name: string,
@@ -15,8 +16,8 @@ export function parseToolName(
 }
 
 /**
- * Whether a rule of `allowedTools` covers a tool: the name itself, `mcp__server` for all tools of
- * a server, or a pattern in which `*` stands for any run of characters (`mcp__cci__*`).
+ * Whether a rule of `allowedTools` covers a tool. A rule is a name, `mcp__server` for all tools of
+ * a server, or a pattern in which `*` matches any characters (`mcp__cci__*`).
  */
 export function matchesToolName(rule: string, name: string): boolean {
   if (rule === name) return true;
@@ -26,7 +27,9 @@ export function matchesToolName(rule: string, name: string): boolean {
     : false;
 }
 
-/** By position instead of a regular expression: a rule with many stars stays linear. */
+/**
+ * Matches by position instead of a regular expression, so a rule with many stars takes linear time.
+ */
 function glob(rule: string, name: string): boolean {
   const [head = '', ...rest] = rule.split('*');
   const tail = rest.pop() ?? '';

@@ -1,10 +1,13 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import type { ToolResult } from '../types.ts';
 
 const text = (value: string): JsonObject => ({ type: 'text', text: value });
 
-/** What a handler returned, as the wire has it; `invalid` with the reason if it is no result. */
+/**
+ * Encodes what a handler returned as a tool result. Throws `invalid` with the reason if that is not
+ * possible.
+ */
 export function toResult(returned: unknown): ToolResult {
   if (typeof returned === 'string') return { content: [text(returned)] };
   if (!isObject(returned)) throw invalid(returned === undefined ? 'nothing' : kindOf(returned));
@@ -17,10 +20,11 @@ export function toResult(returned: unknown): ToolResult {
   return returned as ToolResult;
 }
 
-/** A failed tool is an answer that the model can read, not an exception. */
+/**
+ * Encodes an error as a result: a failed tool is text that the model can read, not an exception.
+ */
 export function errorResult(reason: unknown): ToolResult {
-  const message = reason instanceof Error ? reason.message : String(reason);
-  return { content: [text(`Error: ${message}`)], isError: true };
+  return { content: [text(`Error: ${errorMessage(reason)}`)], isError: true };
 }
 
 const kindOf = (value: unknown): string =>
@@ -29,5 +33,5 @@ const kindOf = (value: unknown): string =>
 const invalid = (what: string): DuolaneError =>
   new DuolaneError(
     'invalid',
-    `the tool returned ${what}; return a string or { content: [{ type: 'text', text }] }`,
+    `the tool returned ${what}: expected a string or { content: [{ type: 'text', text }] }`,
   );

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../json.ts';
 import { createRegistry } from './registry.ts';
 import type { ToolDefinition, ToolHandler, ToolRegistry } from '../types.ts';
 
-/** What a field of a shape gives, by the types that Standard Schema and zod 3 carry. */
+/** The output type of a field's schema, by the types that Standard Schema and zod 3 carry. */
 type Output<Schema> = Schema extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly output: infer Out }
     ? Out
@@ -25,7 +25,10 @@ type ShapeOutput<Shape> = Simplify<
   }
 >;
 
-/** The arguments that a handler gets: inferred from zod and Standard Schema, open for JSON Schema. */
+/**
+ * The arguments that a handler gets: inferred from zod and Standard Schema, any object for JSON
+ * Schema.
+ */
 export type ToolArgs<Schema> = Schema extends
   | { readonly '~standard': unknown }
   | { readonly _output: unknown }
@@ -34,20 +37,21 @@ export type ToolArgs<Schema> = Schema extends
     ? ShapeOutput<Schema>
     : JsonObject;
 
+/** The optional members of a tool. */
 export interface ToolExtras {
   readonly title?: string;
-  /** Hints of the protocol: `readOnlyHint: true` lets agents call the tool in parallel. */
+  /** Hints of the protocol: agents may call a tool with `readOnlyHint: true` in parallel. */
   readonly annotations?: JsonObject;
-  /** Words by which an agent that searches its tools finds this one. */
+  /** Search terms for agents that search their tools. */
   readonly searchHint?: string;
-  /** The agent always shows this tool to the model, never behind a search. */
+  /** The agent always shows this tool to the model, without a search. */
   readonly alwaysLoad?: boolean;
   readonly outputSchema?: JsonObject;
   readonly deadlineMs?: number;
   readonly concurrency?: number;
 }
 
-/** What `tool` makes. `any` is a tool of whatever arguments, as in a list of several. */
+/** What `tool` returns. `any` stands for any arguments, as in a list of several tools. */
 // oxlint-disable-next-line typescript/no-explicit-any -- nothing else takes every handler
 export interface SdkMcpToolDefinition<Schema extends object = any> extends Omit<
   ToolDefinition,
@@ -59,9 +63,15 @@ export interface SdkMcpToolDefinition<Schema extends object = any> extends Omit<
 type IsAny<T> = 0 extends 1 & T ? true : false;
 
 /**
- * A tool in the form of the official agent SDK. `schema` is a zod 3 or 4 shape or object, any
- * Standard Schema, or plain JSON Schema; the handler gets arguments that it has accepted. Nothing
- * is checked here: a registry checks, and names the tool that is wrong.
+ * Defines a tool, in the form of the official agent SDK. `schema` is a zod 3 or 4 shape or object,
+ * any Standard Schema, or JSON Schema; the handler gets arguments that the schema accepted. A
+ * registry checks the definition and names an invalid tool; this function checks nothing.
+ *
+ * @example
+ * ```ts
+ * const shape = { a: z.number(), b: z.number() };
+ * const add = tool('add', 'Adds numbers', shape, ({ a, b }) => `${a + b}`);
+ * ```
  */
 export function tool<const Schema extends object>(
   name: string,
@@ -84,18 +94,19 @@ export function tool<const Schema extends object>(
   };
 }
 
+/** The server information and tools of `createSdkMcpServer`. */
 export interface SdkMcpServerOptions {
   readonly name: string;
   readonly version?: string;
   readonly instructions?: string;
   readonly tools?: readonly ToolDefinition[];
-  /** As `alwaysLoad` of every tool that does not say otherwise. */
+  /** The default of `alwaysLoad` for all tools. */
   readonly alwaysLoad?: boolean;
-  /** How long the agent waits for one call, in ms; none by default. */
+  /** How long the agent waits for one call, in ms; no limit by default. */
   readonly timeout?: number;
 }
 
-/** A server in the app's own process, as `mcpServers` of a session takes it. */
+/** A server in the process of the application, for `mcpServers` of a session. */
 export interface SdkMcpServer {
   readonly type: 'sdk';
   readonly name: string;
@@ -104,9 +115,9 @@ export interface SdkMcpServer {
 }
 
 /**
- * A server that runs in this process: no child, no socket. The object holds no connection, so any
- * number of sessions may use it at once. A tool that is wrong is left out and reported (see
- * `createRegistry`); the others serve.
+ * Creates a server that runs in this process, without a child process or socket. The object holds
+ * no connection, so any number of sessions may use it at the same time. An invalid tool is omitted
+ * and reported (see `createRegistry`).
  */
 export function createSdkMcpServer(options: SdkMcpServerOptions): SdkMcpServer {
   const { alwaysLoad, timeout, tools = [], ...rest } = options;

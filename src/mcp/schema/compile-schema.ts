@@ -1,10 +1,11 @@
 import { createRequire } from 'node:module';
 import type * as Zod from 'zod';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
 import { compileJsonSchema } from './json-schema.ts';
 import { zod3ToJsonSchema } from './zod3.ts';
 
+/** What is wrong with a value, and where. */
 export interface SchemaProblem {
   readonly path: readonly string[];
   readonly message: string;
@@ -14,37 +15,41 @@ export type SchemaResult =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly problems: readonly SchemaProblem[] };
 
-/** A schema of any make, ready to use. `json` describes what the caller sends. */
+/** A schema of any library, compiled. `json` describes what the caller sends. */
 export interface CompiledSchema {
   readonly json: JsonObject;
-  /** Gives the value as the handler gets it: with defaults and transforms where the schema has them. */
+  /**
+   * Checks a value. The result has the value for the handler, with the defaults and transforms of
+   * the schema.
+   */
   check(value: unknown): SchemaResult | Promise<SchemaResult>;
 }
 
 /**
- * Takes a zod 3 or 4 shape or object, any Standard Schema that can tell its JSON Schema, or plain
- * JSON Schema; throws `invalid` with the reason if it does not describe an object. Known by
- * structure: zod is loaded only for a zod 4 schema too old to describe itself, ajv only for plain
- * JSON Schema.
+ * Compiles a zod 3 or 4 shape or object, any Standard Schema that provides its JSON Schema, or JSON
+ * Schema. Throws `invalid` with the reason if it does not describe an object. Schemas are
+ * recognized by their structure: zod is loaded only for a zod 4 schema that is too old to describe
+ * itself, ajv only for JSON Schema.
  */
 export function compileSchema(input: unknown): CompiledSchema {
   const compiled = compile(input);
   if (compiled.json['type'] !== 'object')
     throw invalid(
-      `it describes ${JSON.stringify(compiled.json['type'] ?? 'no type')}, not an object`,
+      `expected a schema of an object, got ${JSON.stringify(compiled.json['type'] ?? 'no type')}`,
     );
   return compiled;
 }
 
 function compile(input: unknown): CompiledSchema {
   if (isSchema(input)) return compileField(input).schema;
-  if (!isObject(input)) throw invalid(`${input === null ? 'null' : typeof input} is not a schema`);
+  if (!isObject(input))
+    throw invalid(`expected a schema, got ${input === null ? 'null' : typeof input}`);
   const fields = Object.entries(input);
   if (fields.length === 0) return compileShape([]);
   const schemas = fields.filter(([, value]) => isSchema(value));
   if (schemas.length === 0) return compileJsonSchema(input);
   const odd = fields.find(([, value]) => !isSchema(value));
-  if (odd) throw invalid(`its field ${odd[0]} is not a schema, unlike the others`);
+  if (odd) throw invalid(`expected a schema in field "${odd[0]}", as in the other fields`);
   return compileShape(fields as Array<[string, ForeignSchema]>);
 }
 
@@ -56,13 +61,13 @@ type StandardResult =
   | { readonly value: unknown; readonly issues?: undefined }
   | { readonly issues: readonly StandardIssue[] };
 
-/** As much of zod 3, zod 4 and Standard Schema as we use. */
+/** The parts of zod 3, zod 4 and Standard Schema that we use. */
 interface ForeignSchema {
   readonly '~standard'?: {
     validate(value: unknown): StandardResult | Promise<StandardResult>;
     readonly jsonSchema?: { input(options: { target: string }): JsonObject };
   };
-  /** zod 4; `optin` says in which way a field may be left out, if it may. */
+  /** zod 4; `optin` is set if a field may be omitted */
   readonly _zod?: { readonly optin?: string; readonly def?: unknown };
   /** zod 3 */
   readonly _def?: JsonObject;
@@ -89,6 +94,7 @@ function compileField(schema: ForeignSchema): Field {
   };
 }
 
+/** Returns the JSON Schema of what a schema accepts as input. */
 function describe(schema: ForeignSchema): JsonObject {
   const own = schema['~standard']?.jsonSchema;
   if (own) return own.input({ target: 'draft-2020-12' });
@@ -97,13 +103,14 @@ function describe(schema: ForeignSchema): JsonObject {
     return zod.toJSONSchema(schema as unknown as Zod.ZodType, { io: 'input' });
   }
   if (schema._def && 'typeName' in schema._def) return zod3ToJsonSchema(schema);
-  throw invalid('its library cannot tell its JSON Schema: give zod or plain JSON Schema');
+  throw invalid('its library does not provide its JSON Schema; use zod or write JSON Schema');
 }
 
 /**
- * zod tries every schema at once and drops the promise of one that waits: the function behind it
- * would run twice, and if it rejects, the rejection would have no owner and end the process. So
- * zod is asked to wait from the start where a schema has functions.
+ * Chooses between synchronous and asynchronous validation. zod tries every schema synchronously
+ * first and drops the promise of one that is asynchronous: its function would run twice, and if it
+ * rejects, the unhandled rejection would end the process. So a schema with functions is validated
+ * asynchronously from the start.
  */
 function validator(schema: ForeignSchema): CompiledSchema['check'] {
   const standard = schema['~standard'];
@@ -119,7 +126,10 @@ function validator(schema: ForeignSchema): CompiledSchema['check'] {
   };
 }
 
-/** Functions that zod never waits for: words of a problem, conditions of a check, `trim` and the like. */
+/**
+ * Members that hold functions which zod always calls synchronously: the message of a problem, the
+ * condition of a check, `trim` and similar.
+ */
 const AT_ONCE: ReadonlySet<string> = new Set(['error', 'when', 'tx']);
 
 /** Whether a zod 4 schema, or one inside it, calls a function of the program. */
@@ -144,7 +154,7 @@ const fromIssue = ({ path = [], message }: StandardIssue): SchemaProblem => ({
   message,
 });
 
-/** As `z.object(shape)` does it, without zod: unknown fields are left out. */
+/** Compiles a shape as `z.object(shape)` does, without loading zod: unknown fields are removed. */
 function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSchema {
   const fields = shape.map(
     ([name, schema]) => [name, inField(name, () => compileField(schema))] as const,
@@ -193,7 +203,9 @@ function compileShape(shape: ReadonlyArray<[string, ForeignSchema]>): CompiledSc
   return { json, check };
 }
 
-/** A throw as a rejection: the promises of the fields before must not be left alone. */
+/**
+ * Turns a throw into a rejection, so that the promises of the fields before it are still awaited.
+ */
 function attempt(
   run: () => SchemaResult | Promise<SchemaResult>,
 ): SchemaResult | Promise<SchemaResult> {
@@ -204,18 +216,21 @@ function attempt(
   }
 }
 
-/** Puts the field's name in front of what is wrong with its schema. */
+/** Prefixes the error of a field's schema with the name of the field. */
 function inField<T>(name: string, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    throw invalid(`its field ${name}: ${reasonOf(error)}`, error);
+    throw invalid(`field "${name}": ${errorMessage(error)}`, error);
   }
 }
 
 const pointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** A schema that says `#` means its own root: one that becomes a field must say where it now is. */
+/**
+ * Adapts references. `#` means the root of a schema; when the schema becomes a field, its
+ * references must point to its new position.
+ */
 function moveRefs<T>(schema: T, root: string): T {
   if (Array.isArray(schema)) return schema.map((item: unknown) => moveRefs(item, root)) as T;
   if (!isObject(schema)) return schema;
@@ -230,7 +245,10 @@ function moveRefs<T>(schema: T, root: string): T {
 
 const SHOWN = 10;
 
-/** The problems as one text that names each field: `kind: must be one of: bug, task; title: …`. */
+/**
+ * Joins the problems into one text that names each field: `kind: must be one of: bug, task; title:
+ * …`.
+ */
 export function describeProblems(problems: readonly SchemaProblem[]): string {
   const lines = problems
     .slice(0, SHOWN)
@@ -238,10 +256,6 @@ export function describeProblems(problems: readonly SchemaProblem[]): string {
   if (problems.length > SHOWN) lines.push(`and ${problems.length - SHOWN} more`);
   return lines.join('; ');
 }
-
-/** What was thrown, in its own words. */
-export const reasonOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);
 
 const invalid = (message: string, cause?: unknown): DuolaneError =>
   new DuolaneError('invalid', message, { cause });

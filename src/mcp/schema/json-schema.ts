@@ -1,23 +1,24 @@
 import { createRequire } from 'node:module';
 import type { Ajv, ErrorObject } from 'ajv';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { CompiledSchema, SchemaProblem } from './compile-schema.ts';
 
 const loaded = new Map<string, Ajv>();
 
 /**
- * Plain JSON Schema, draft 2020-12 unless `$schema` says draft-07 or older. Formats and unknown
- * keywords are notes, not rules, as the standard has it. Throws `invalid` with the reason.
+ * Compiles JSON Schema, draft 2020-12 unless `$schema` names draft-07 or older. Formats and unknown
+ * keywords are annotations, not rules, as the standard specifies. Throws `invalid` with the reason.
  */
 export function compileJsonSchema(schema: JsonObject): CompiledSchema {
   const dialect = /draft-0[4-7]/.test(String(schema['$schema'])) ? 'ajv' : 'ajv/dist/2020.js';
   const ajv = loaded.get(dialect) ?? load(dialect);
-  // The dialect is ours to choose, so a `$schema` that ajv has not heard of must not stop it.
+  // We choose the dialect, so a `$schema` that ajv does not know must not make it fail.
   const { $schema: _, ...rules } = schema;
   try {
     const validate = ajv.compile(rules);
-    // Compiled is all we need: a kept schema would hold memory, and its $id would refuse the next.
+    // Only the compiled function is needed: a registered schema stays in memory, and its `$id`
+    // makes ajv refuse the next schema with the same one.
     ajv.removeSchema(rules);
     return {
       json: schema,
@@ -27,11 +28,12 @@ export function compileJsonSchema(schema: JsonObject): CompiledSchema {
           : { ok: false, problems: (validate.errors ?? []).map(toProblem) },
     };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new DuolaneError('invalid', `it is not valid JSON Schema: ${reason}`, { cause: error });
+    const message = `expected valid JSON Schema: ${errorMessage(error)}`;
+    throw new DuolaneError('invalid', message, { cause: error });
   }
 }
 
+/** Loads ajv on first use: a program without JSON Schema does not need it. */
 function load(dialect: string): Ajv {
   const { default: AjvClass } = createRequire(import.meta.url)(dialect) as {
     default: typeof Ajv;

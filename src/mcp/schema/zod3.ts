@@ -7,12 +7,15 @@ interface Zod3 {
 
 type Def = JsonObject & { readonly typeName?: string };
 
-/** Deep enough for any schema that a person writes; a schema that holds itself is refused here. */
+/**
+ * The nesting limit. It is deep enough for any schema that a person writes, and stops at a schema
+ * that contains itself.
+ */
 const MAX_DEPTH = 64;
 
 /**
- * JSON Schema of what a zod 3 schema takes. Zod 3 cannot tell it itself, so this reads its
- * definitions; a kind that JSON does not have (dates, maps, functions) throws `invalid`.
+ * Converts a zod 3 schema to the JSON Schema of its input. Zod 3 has no such function, so this
+ * reads its definitions. A kind that JSON does not have (dates, maps, functions) throws `invalid`.
  */
 export function zod3ToJsonSchema(schema: Zod3): JsonObject {
   return convert(schema, 0);
@@ -20,9 +23,12 @@ export function zod3ToJsonSchema(schema: Zod3): JsonObject {
 
 function convert(schema: unknown, depth: number): JsonObject {
   const def = (isObject(schema) ? schema['_def'] : undefined) as Def | undefined;
-  if (!def) throw new DuolaneError('invalid', 'a part of it is not a zod schema');
+  if (!def) throw new DuolaneError('invalid', 'expected a zod schema in every part of it');
   if (depth > MAX_DEPTH)
-    throw new DuolaneError('invalid', 'it holds itself: give a recursive schema as JSON Schema');
+    throw new DuolaneError(
+      'invalid',
+      'the schema contains itself; write a recursive schema as JSON Schema',
+    );
   const json = convertDef(def, (inner) => convert(inner, depth + 1));
   const description = def['description'];
   return typeof description === 'string' ? { ...json, description } : json;
@@ -80,7 +86,10 @@ function convertDef(def: Def, of: (schema: unknown) => JsonObject): JsonObject {
     case 'ZodLazy':
       return of((def['getter'] as () => unknown)());
     default:
-      throw new DuolaneError('invalid', `JSON Schema has no ${def.typeName ?? 'such kind'}`);
+      throw new DuolaneError(
+        'invalid',
+        `JSON Schema has no equivalent of ${def.typeName ?? 'this kind'}; use another zod type`,
+      );
   }
 }
 
@@ -115,7 +124,10 @@ function numberChecks(def: Def): JsonObject {
   return json;
 }
 
-/** A numeric TypeScript enum also maps its numbers back to names: those keys are no values. */
+/**
+ * The values of a native enum. A numeric TypeScript enum also maps its numbers back to names; those
+ * keys are not values.
+ */
 const enumValues = (values: Record<string, string | number>): unknown[] =>
   Object.entries(values)
     .filter(([key]) => typeof values[values[key] as string] !== 'number')

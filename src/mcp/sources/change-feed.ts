@@ -2,7 +2,10 @@ import { onAbort } from '../../stream/abort.ts';
 import type { Abortable } from '../../stream/types.ts';
 import type { SourceChange } from '../types.ts';
 
-/** Changes that wait for one listener; more single resources than this are told as `resources`. */
+/**
+ * How many changes wait for one listener. Beyond it, the changes of single resources are replaced
+ * by one change of `resources`.
+ */
 const MAX_WAITING = 1_000;
 
 interface Listener {
@@ -10,21 +13,24 @@ interface Listener {
   readonly wake: () => void;
 }
 
+/** Changes with the same key are reported once. */
 const keyOf = ({ type, uri = '' }: SourceChange): string => `${type} ${uri}`;
 
 /**
- * Tells any number of listeners what has changed. A listener that is busy gets each change once,
- * however often it happened, so nobody's slowness costs memory.
+ * Notifies any number of listeners of changes. A busy listener gets each kind of change once,
+ * however often it happened, so a slow listener does not use up memory.
  */
 export class ChangeFeed {
   readonly #listeners = new Set<Listener>();
   #end: { readonly error: unknown } | undefined;
 
+  /** How many listeners there are. */
   get listeners(): number {
     return this.#listeners.size;
   }
 
-  tell(change: SourceChange): void {
+  /** Passes a change to every listener. */
+  notify(change: SourceChange): void {
     for (const { waiting, wake } of this.#listeners) {
       if (waiting.size >= MAX_WAITING) {
         waiting.clear();
@@ -35,12 +41,15 @@ export class ChangeFeed {
     }
   }
 
-  /** No more changes: every listener's loop throws this, after what waits for it. */
+  /**
+   * Ends the feed: the loop of every listener throws this error after the changes that wait for it.
+   */
   fail(error: unknown): void {
     this.#end ??= { error };
     for (const { wake } of this.#listeners) wake();
   }
 
+  /** Yields `listening`, then the changes until the signal aborts or the feed fails. */
   async *listen({ signal }: Abortable = {}): AsyncGenerator<SourceChange, void, undefined> {
     signal?.throwIfAborted();
     let resolve = (): void => {};

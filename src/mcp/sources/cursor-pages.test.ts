@@ -20,7 +20,7 @@ function numbers(after: string | undefined, checkpoints: boolean): Items<number>
 const open = (secret: string, checkpoints = true): CursorPages<number> =>
   new CursorPages(({ after }) => numbers(after, checkpoints), {
     pageSize: 4,
-    seal: new TokenSigner(secret),
+    signer: new TokenSigner(secret),
     kind: 'numbers',
   });
 
@@ -56,7 +56,7 @@ test('a cursor is too old after a day', async () => {
   try {
     await expect(there.page(nextCursor, signal)).rejects.toMatchObject({
       code: 'invalid',
-      message: 'The cursor is too old; list again from the start',
+      message: 'the cursor has expired; list again from the start',
     });
   } finally {
     clock.mockRestore();
@@ -80,7 +80,7 @@ test('a signal that has aborted, or aborts meanwhile, ends the list and closes i
         }
       },
     });
-    const options = { pageSize: 4, seal: new TokenSigner('x'), kind: 'numbers' };
+    const options = { pageSize: 4, signer: new TokenSigner('x'), kind: 'numbers' };
     await using pages = new CursorPages(source, options);
     if (when === 'before') client.abort(reason);
     await expect(pages.page(undefined, client.signal)).rejects.toBe(reason);

@@ -6,54 +6,63 @@ import { onAbort } from '../../stream/abort.ts';
 import type { Items, ListOptions } from '../../stream/types.ts';
 import { toCheckpoint } from './checkpoint.ts';
 
+/** One page of a list. */
 export interface CursorPage<T> {
   readonly items: readonly T[];
   readonly nextCursor?: string;
 }
 
-/** The checkpoint behind a page; `undefined` behind the last. */
-export const placeAfter = ({ nextCursor }: CursorPage<unknown>): string | undefined =>
+/** The checkpoint after a page; `undefined` after the last page. */
+export const checkpointAfter = ({ nextCursor }: CursorPage<unknown>): string | undefined =>
   nextCursor === undefined ? undefined : toCheckpoint(0, nextCursor);
 
-/** Makes cursors that only we can have made. */
+/**
+ * Creates and checks cursors that only this server, or a replica with the same secret, can have
+ * made.
+ */
 export interface CursorSigner {
   sign(kind: string, value: JsonObject): string;
   verify(kind: string, text: string, what: string): JsonObject;
 }
 
+/** How a list is split into pages. */
 export interface PagesOptions {
   readonly pageSize: number;
-  readonly seal: CursorSigner;
-  /** A cursor of one kind of list is none of another's. */
+  readonly signer: CursorSigner;
+  /** The kind of list; a cursor of one kind is invalid for another. */
   readonly kind: string;
-  /** How long the rest of a list is held open for who holds its cursor; 60 s by default. */
+  /** How long the rest of a list stays open for the client that has its cursor; 60 s by default. */
   readonly holdMs?: number;
 }
 
-/** A list that a client has begun. */
+/** A list that a client has started to read. */
 interface Walk<T> {
   readonly scope: AbortController;
   readonly list: Items<T>;
   readonly iterator: AsyncIterator<T>;
-  /** Read ahead, to know that there is a next page at all. */
+  /** The item that was read beyond the last page, to know whether there is a next page. */
   readonly ahead: readonly T[];
 }
 
-/** Lists begun and not finished; the oldest goes when there are more. */
-const MAX_HELD = 64;
+/** How many started lists stay open; beyond it the oldest is closed. */
+const MAX_OPEN_LISTS = 64;
 const HOLD_MS = 60_000;
-/** How long a cursor is good where the source can go on from it. */
+/** How long a cursor is valid if the source can continue from its own checkpoint. */
 const CURSOR_MS = 24 * 60 * 60 * 1000;
 
 /**
- * Cuts a pulled list into cursor pages. The rest of a list is held open under the cursor of its
- * next page; if it is no longer there (asked again, too late, too many at once, another instance),
- * the list is opened anew at the source's own checkpoint, and only a source without one refuses.
+ * Splits a pulled list into pages with cursors. The rest of a list stays open under the cursor of
+ * its next page. If it is not open any more (the cursor was used before, expired, was displaced by
+ * newer lists, or belongs to another replica), the list is opened again at the source's own
+ * checkpoint; only without one the cursor is refused.
  */
 export class CursorPages<T> implements AsyncDisposable {
   readonly #open: (options: ListOptions) => Items<T>;
   readonly #options: PagesOptions;
-  readonly #held = new Map<string, { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }>();
+  readonly #openLists = new Map<
+    string,
+    { readonly walk: Walk<T>; readonly timer: NodeJS.Timeout }
+  >();
   readonly #instance = randomUUID();
   #count = 0;
 
@@ -62,14 +71,17 @@ export class CursorPages<T> implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Aborting ends the list, not only this page: nobody holds its next cursor. */
+  /**
+   * Returns the page at a cursor. An abort ends the list, not only this page, since no client gets
+   * its next cursor.
+   */
   async page(cursor: string | undefined, signal: AbortSignal): Promise<CursorPage<T>> {
     const walk = this.#resume(cursor) ?? this.#begin(cursor);
     const unlisten = onAbort(signal, (reason) => walk.scope.abort(reason));
     try {
       return await this.#cut(walk);
     } catch (error) {
-      // Its cursor is taken back already, so nothing else would close the rest of the list.
+      // The cursor of this list is used up, so no later request would close the list.
       await this.#end(walk);
       throw error;
     } finally {
@@ -80,23 +92,23 @@ export class CursorPages<T> implements AsyncDisposable {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    for (const cursor of this.#held.keys()) await this.#drop(cursor);
+    for (const cursor of this.#openLists.keys()) await this.#drop(cursor);
   }
 
   #resume(cursor: string | undefined): Walk<T> | undefined {
-    const held = cursor === undefined ? undefined : this.#held.get(cursor);
-    if (cursor !== undefined) this.#held.delete(cursor);
-    clearTimeout(held?.timer);
-    return held?.walk;
+    const open = cursor === undefined ? undefined : this.#openLists.get(cursor);
+    if (cursor !== undefined) this.#openLists.delete(cursor);
+    clearTimeout(open?.timer);
+    return open?.walk;
   }
 
   #begin(cursor: string | undefined): Walk<T> {
-    const { seal, kind } = this.#options;
+    const { signer, kind } = this.#options;
     const scope = new AbortController();
-    const { after, until } = cursor === undefined ? {} : seal.verify(kind, cursor, 'cursor');
+    const { after, until } = cursor === undefined ? {} : signer.verify(kind, cursor, 'cursor');
     const late = typeof until !== 'number' || until < Date.now();
     if (cursor !== undefined && (typeof after !== 'string' || late))
-      throw new DuolaneError('invalid', 'The cursor is too old; list again from the start');
+      throw new DuolaneError('invalid', 'the cursor has expired; list again from the start');
     const list = this.#open({
       signal: scope.signal,
       ...(typeof after === 'string' && { after }),
@@ -105,7 +117,7 @@ export class CursorPages<T> implements AsyncDisposable {
   }
 
   async #cut({ scope, list, iterator, ahead }: Walk<T>): Promise<CursorPage<T>> {
-    const { pageSize, seal, kind } = this.#options;
+    const { pageSize, signer, kind } = this.#options;
     const items = [...ahead];
     let checkpoint = list.checkpoint;
     for (;;) {
@@ -114,8 +126,8 @@ export class CursorPages<T> implements AsyncDisposable {
       if (step.done) return { items };
       if (items.length >= pageSize) {
         const until = Date.now() + CURSOR_MS;
-        const nextCursor = seal.sign(kind, { n: this.#name(), until, after: checkpoint });
-        await this.#hold(nextCursor, { scope, list, iterator, ahead: [step.value] });
+        const nextCursor = signer.sign(kind, { n: this.#name(), until, after: checkpoint });
+        await this.#keepOpen(nextCursor, { scope, list, iterator, ahead: [step.value] });
         return { items, nextCursor };
       }
       items.push(step.value);
@@ -123,28 +135,31 @@ export class CursorPages<T> implements AsyncDisposable {
     }
   }
 
-  /** Unlike any other, also of another instance: two walks never take each other's list. */
+  /**
+   * A name that no other cursor has, also of another replica: two clients never continue the same
+   * open list.
+   */
   #name(): string {
     return `${this.#instance}-${(this.#count += 1)}`;
   }
 
-  async #hold(cursor: string, walk: Walk<T>): Promise<void> {
-    // Its failure to close is nobody's any more: whoever listed has long gone.
+  async #keepOpen(cursor: string, walk: Walk<T>): Promise<void> {
+    // The client that listed has gone, so no request could report this error.
     const expire = (): void => void this.#drop(cursor).catch(() => {});
     const timer = setTimeout(expire, this.#options.holdMs ?? HOLD_MS);
     timer.unref();
-    this.#held.set(cursor, { walk, timer });
-    const [oldest] = this.#held.keys();
-    if (this.#held.size > MAX_HELD && oldest !== undefined) await this.#drop(oldest);
+    this.#openLists.set(cursor, { walk, timer });
+    const [oldest] = this.#openLists.keys();
+    if (this.#openLists.size > MAX_OPEN_LISTS && oldest !== undefined) await this.#drop(oldest);
   }
 
   async #drop(cursor: string): Promise<void> {
     await this.#resume(cursor)?.iterator.return?.();
   }
 
-  /** After a failure: the caller gets that one, so a failure to close the list is dropped. */
+  /** Closes a list after a failure. */
   async #end({ iterator }: Walk<T>): Promise<void> {
-    // The first failure is the one that is reported.
+    // The caller gets the first failure; an error of closing the list is ignored.
     await iterator.return?.().catch(() => {});
   }
 }

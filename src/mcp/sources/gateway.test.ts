@@ -112,7 +112,7 @@ describe('a gateway', () => {
 
   test('refuses names that could be mistaken for each other', () => {
     for (const name of ['a__b', 'a_', '', 'a b'])
-      expect(() => gateway({ [name]: registry('a') })).toThrow(/cannot name a source/);
+      expect(() => gateway({ [name]: registry('a') })).toThrow(/invalid source name/);
   });
 
   test('goes on after any checkpoint, over the border of two sources', async () => {
@@ -135,7 +135,7 @@ describe('a gateway', () => {
     expect([...many.problems.keys()]).toEqual(['b']);
     await expect(toArray(many.callTool(call('b__say')))).rejects.toMatchObject({
       code: 'network',
-      message: 'the tool server b is not connected: nobody there',
+      message: 'tool server "b" is not connected: nobody there',
     });
     const changes = many.listen!()[Symbol.asyncIterator]();
     await changes.next();

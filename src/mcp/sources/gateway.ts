@@ -18,52 +18,66 @@ import type {
   ToolSource,
 } from '../types.ts';
 
-/** A source that is there, or how to dial one: then it is dialled again when it is lost. */
+/**
+ * A connected source, or a function that dials one. A dialled source is dialled again when its
+ * connection is lost.
+ */
 export type GatewayMember = ToolSource | ConnectSource;
 
+/** How the gateway presents itself, and how long it waits for its members. */
 export interface GatewayOptions {
   readonly name?: string;
   readonly version?: string;
   readonly instructions?: string;
   /**
-   * How long a list or a read waits for a source that is being dialled; then the source is left out
-   * and dialled on. 10 seconds by default.
+   * How long a list or a read waits for a source that is being dialled. After that the source is
+   * omitted while the dial continues. 10 seconds by default.
    */
   readonly dialMs?: number;
 }
 
-/** Many sources as one. */
+/** Several sources as one. */
 export interface Gateway extends ToolSource, AsyncDisposable {
-  /** Sources that cannot be used now, each with the reason. */
+  /** The sources that cannot be used now, each with the reason. */
   readonly problems: ReadonlyMap<string, DuolaneError>;
 }
 
-/** Between the name of a source and that of its tool. */
-const MARK = '__';
+/** Separates the name of a source from that of its tool. */
+const SEPARATOR = '__';
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
 const DIAL_MS = 10_000;
 
 /**
- * Many sources behind one: tools and prompts get the name of their source in front (`files__read`),
- * so that equal names never meet; resources keep their URIs and are looked for in order. A source
- * that fails is left out of the lists and named in `problems`; the others go on. One that was
- * dialled here is dialled again until it is back, and `listen` tells both. Throws `invalid` for
- * names that could be mistaken for each other. Disposing closes what was dialled here.
+ * Combines several sources into one. The names of tools and prompts are prefixed with the name of
+ * their source (`files__read`), so they never collide; resources keep their URIs and are searched
+ * in order. A source that fails is omitted from the lists and named in `problems`; the others stay
+ * usable. A dialled source is dialled again until it is connected; `listen` reports its loss and
+ * its return as changes. Throws `invalid` for an ambiguous source name. Disposing closes the
+ * sources that were dialled here.
+ *
+ * @example
+ * ```ts
+ * await using tools = gateway({
+ *   files: (options) => dialStdio({ command: 'files', ...options }),
+ *   web: (options) => dialHttp({ url: 'https://tools.example/mcp', ...options }),
+ * });
+ * ```
  */
 export function gateway(
   sources: Readonly<Record<string, GatewayMember>>,
   options: GatewayOptions = {},
 ): Gateway {
   for (const name of Object.keys(sources))
-    if (!/^[\w.-]{1,64}$/.test(name) || name.includes(MARK) || name.endsWith('_'))
+    if (!/^[\w.-]{1,64}$/.test(name) || name.includes(SEPARATOR) || name.endsWith('_'))
       throw new DuolaneError(
         'invalid',
-        `${JSON.stringify(name)} cannot name a source: use letters, digits, - and ., with no ${MARK} inside and no _ at the end`,
+        `invalid source name ${JSON.stringify(name)}: expected 1 to 64 letters, digits, "_", "-" or ".", without "${SEPARATOR}" and without "_" at the end`,
       );
   return new ManySources(sources, options);
 }
 
+/** The changes of single resources among the changes of a source. */
 async function* ofResources(
   changes: AsyncIterator<SourceChange>,
 ): AsyncGenerator<SourceChange, void, undefined> {
@@ -71,7 +85,7 @@ async function* ofResources(
     for (let next = await changes.next(); !next.done; next = await changes.next())
       if (next.value.type === 'resource') yield next.value;
   } catch {
-    // One that breaks is told of as a change of the lists, as ever.
+    // A source that breaks is reported as a change of the lists by its connection.
   } finally {
     await changes.return?.();
   }
@@ -81,10 +95,10 @@ class ManySources implements Gateway {
   readonly info: ToolSource['info'];
   readonly problems: Map<string, DuolaneError> = new Map();
   readonly #connections = new Map<string, LazyConnection>();
-  /** Without a connection, as far as we know. */
+  /** The sources without a connection, as far as we know. */
   readonly #lost = new Set<string>();
-  /** Being dialled for longer than `dialMs`: nothing waits for these a second time. */
-  readonly #silent = new Set<string>();
+  /** The sources whose dial took longer than `dialMs`. Later lists do not wait for them again. */
+  readonly #unresponsive = new Set<string>();
   readonly #dialMs: number;
   readonly #changes = new ChangeFeed();
   readonly #scope = new AbortController();
@@ -124,7 +138,11 @@ class ManySources implements Gateway {
 
   async getPrompt(name: string, args: JsonObject, options?: AskOptions): Promise<JsonObject> {
     const [source, own] = await this.#find('prompt', name, options);
-    if (!source.getPrompt) throw new DuolaneError('not_found', `Unknown prompt: ${name}`);
+    if (!source.getPrompt)
+      throw new DuolaneError(
+        'not_found',
+        `unknown prompt "${name}"; list the prompts for their names`,
+      );
     return source.getPrompt(own, args, options);
   }
 
@@ -132,9 +150,12 @@ class ManySources implements Gateway {
     uri: string,
     options?: AskOptions & { readonly offset?: number },
   ): AsyncGenerator<JsonObject, void, undefined> {
-    let reason: unknown = new DuolaneError('not_found', `Unknown resource: ${uri}`);
+    let reason: unknown = new DuolaneError(
+      'not_found',
+      `unknown resource "${uri}"; list the resources for their URIs`,
+    );
     for (const name of this.#connections.keys()) {
-      // A member that is away cannot have the resource; its problem is in the lists.
+      // A source without a connection cannot have the resource; `problems` has its error.
       const source = await this.#openSoon(name, options).catch(() => undefined);
       const parts = source?.readResource?.(uri, options)[Symbol.asyncIterator]();
       if (!parts) continue;
@@ -144,7 +165,7 @@ class ManySources implements Gateway {
       } catch (error) {
         options?.signal?.throwIfAborted();
         if (error instanceof DuolaneError && error.code === 'suspended') throw error;
-        reason = error; // another may have it
+        reason = error; // another source may have the resource
         continue;
       }
       if (!first.done) yield first.value;
@@ -158,7 +179,10 @@ class ManySources implements Gateway {
     return resources.length === 0 ? this.#changes.listen(options) : this.#watch(options);
   }
 
-  /** Nobody knows whose a resource is, so all that are there are asked to tell of it. */
+  /**
+   * Watches single resources. The gateway does not know which source has a resource, so it
+   * subscribes at all of them.
+   */
   async *#watch(options: SourceListenOptions): AsyncGenerator<SourceChange, void, undefined> {
     const watches = await Promise.all(
       [...this.#connections.keys()].map(async (name) => {
@@ -168,7 +192,7 @@ class ManySources implements Gateway {
           return (await changes?.next())?.done === false ? ofResources(changes!) : undefined;
         } catch {
           options.signal?.throwIfAborted();
-          return undefined; // it has no such resource, or is away
+          return undefined; // the source has no such resource, or no connection
         }
       }),
     );
@@ -179,7 +203,7 @@ class ManySources implements Gateway {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    const closed = new DuolaneError('closed', 'the gateway was closed');
+    const closed = new DuolaneError('closed', 'the gateway was disposed');
     this.#scope.abort(closed);
     this.#changes.fail(closed);
     const closing = [...this.#connections.values()].map((each) => each[Symbol.asyncDispose]());
@@ -192,7 +216,7 @@ class ManySources implements Gateway {
       ? dialling(member)
       : async () => ({ source: member, close: async () => {} });
     const connection = new LazyConnection(open, {
-      changed: (change) => this.#changes.tell(change),
+      changed: (change) => this.#changes.notify(change),
       lost: (reason) => {
         this.#down(name, reason);
         if (dialled) this.#keepTrying(name).catch(reportUnexpected);
@@ -200,19 +224,19 @@ class ManySources implements Gateway {
     });
     this.#connections.set(name, connection);
     if (dialled) this.#keepTrying(name).catch(reportUnexpected);
-    else void this.#open(name).catch(() => {}); // the lists show what is wrong with it
+    else void this.#open(name).catch(() => {}); // `problems` has the error
   }
 
-  /** Until it is connected; its return is a change. Never rejects. */
+  /** Dials until the source is connected, which is announced as a change. Never rejects. */
   async #keepTrying(name: string): Promise<void> {
     for (let tries = 0; !this.#scope.signal.aborted; tries += 1) {
       try {
         await this.#open(name);
         return;
       } catch {
-        // The lists report the problem of a member; it is dialled again after a wait.
+        // `problems` has the error; the source is dialled again after a wait.
         const wait = Math.min(WAIT_MS * 2 ** tries, MAX_WAIT_MS);
-        // An abort ends the wait; the loop looks at the signal.
+        // An abort ends the wait; the loop checks the signal.
         await sleep(wait, this.#scope.signal).catch(() => {});
       }
     }
@@ -221,7 +245,7 @@ class ManySources implements Gateway {
   async #open(name: string, options?: Abortable): Promise<ToolSource> {
     try {
       const source = await this.#connections.get(name)!.open(options);
-      this.#silent.delete(name);
+      this.#unresponsive.delete(name);
       if (this.#lost.delete(name)) {
         this.problems.delete(name);
         this.#announce();
@@ -232,26 +256,29 @@ class ManySources implements Gateway {
       const { message } = DuolaneError.from(error);
       const reason = new DuolaneError(
         'network',
-        `the tool server ${name} is not connected: ${message}`,
+        `tool server "${name}" is not connected: ${message}`,
         { cause: error },
       );
-      this.#silent.delete(name);
+      this.#unresponsive.delete(name);
       this.#lost.add(name);
       this.problems.set(name, reason);
       throw reason;
     }
   }
 
-  /** For what asks all members: one that accepts the connection and says nothing delays no other. */
+  /**
+   * Opens a source for an operation that asks all of them: a source that accepts the connection but
+   * does not respond must not delay the others.
+   */
   async #openSoon(name: string, options?: Abortable): Promise<ToolSource> {
     const opening = this.#open(name, options);
-    const waitMs = this.#silent.has(name) ? 0 : this.#dialMs;
+    const waitMs = this.#unresponsive.has(name) ? 0 : this.#dialMs;
     if (await settledWithin(opening, waitMs)) return opening;
     const reason = new DuolaneError(
       'timeout',
-      `the tool server ${name} timed out after ${this.#dialMs} ms (dialMs): it is still being dialled`,
+      `tool server "${name}" timed out after ${this.#dialMs} ms (dialMs): the dial has not completed`,
     );
-    this.#silent.add(name);
+    this.#unresponsive.add(name);
     this.#lost.add(name);
     this.problems.set(name, reason);
     throw reason;
@@ -264,17 +291,25 @@ class ManySources implements Gateway {
   }
 
   #announce(): void {
-    for (const type of ['tools', 'resources', 'prompts'] as const) this.#changes.tell({ type });
+    for (const type of ['tools', 'resources', 'prompts'] as const) this.#changes.notify({ type });
   }
 
+  /** Returns the source of a prefixed name, and the name without the prefix. */
   async #find(kind: string, name: string, options?: Abortable): Promise<[ToolSource, string]> {
-    const at = name.indexOf(MARK);
+    const at = name.indexOf(SEPARATOR);
     const owner = name.slice(0, Math.max(at, 0));
     if (!this.#connections.has(owner))
-      throw new DuolaneError('not_found', `Unknown ${kind}: ${name}`);
-    return [await this.#open(owner, options), name.slice(at + MARK.length)];
+      throw new DuolaneError(
+        'not_found',
+        `unknown ${kind} "${name}"; list the ${kind}s for their names`,
+      );
+    return [await this.#open(owner, options), name.slice(at + SEPARATOR.length)];
   }
 
+  /**
+   * Lists the sources one after the other. The checkpoint is that of a source, prefixed with its
+   * name.
+   */
   #list<T extends JsonObject>(
     list: (source: ToolSource, options: ListOptions) => Items<T> | undefined,
     { after, signal }: ListOptions = {},
@@ -287,7 +322,10 @@ class ManySources implements Gateway {
     const [, first = '', inner] =
       after === undefined ? [] : (/^([\w.-]+):(.*)$/s.exec(after) ?? []);
     if (after !== undefined && !this.#connections.has(first))
-      throw new DuolaneError('invalid', `Unknown cursor: ${after}`);
+      throw new DuolaneError(
+        'invalid',
+        `unknown cursor "${after}"; use one that this list returned`,
+      );
     async function* walk(self: ManySources): AsyncGenerator<T, void, undefined> {
       const names = [...self.#connections.keys()];
       for (const name of names.slice(Math.max(0, names.indexOf(first)))) {
@@ -301,7 +339,7 @@ class ManySources implements Gateway {
           for await (const item of own ?? []) {
             const at = own?.checkpoint;
             items.checkpoint = at === undefined ? undefined : `${name}:${at}`;
-            yield named ? { ...item, name: `${name}${MARK}${String(item['name'])}` } : item;
+            yield named ? { ...item, name: `${name}${SEPARATOR}${String(item['name'])}` } : item;
           }
           self.problems.delete(name);
         } catch (error) {

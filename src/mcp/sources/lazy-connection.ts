@@ -1,14 +1,14 @@
 import { DuolaneError } from '../../errors.ts';
-import { onAbort, settledWithin } from '../../stream/abort.ts';
+import { raceAbort, settledWithin } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import type { SourceChange, ToolSource } from '../types.ts';
 
-/** How long disposing waits for a dial that is under way. */
+/** How long disposing waits for a dial in progress. */
 const GRACE_MS = 1_000;
 
-/** How to reach a server; called again after the connection was lost. */
+/** Dials a server; called again after the connection was lost. */
 export type ConnectSource = (options: Abortable) => Promise<ToolSource & AsyncDisposable>;
 
 interface Opened {
@@ -16,7 +16,7 @@ interface Opened {
   readonly close: () => Promise<void>;
 }
 
-/** What opens a connection for as long as we want it. */
+/** Adapts a dial function: closing the result disposes the source. */
 export const dialling =
   (connect: ConnectSource) =>
   async (options: Abortable): Promise<Opened> => {
@@ -24,16 +24,17 @@ export const dialling =
     return { source, close: async () => source[Symbol.asyncDispose]() };
   };
 
+/** The listeners of a connection. */
 export interface ConnectionEvents {
-  /** What the server says has changed. */
+  /** The server has reported a change. */
   readonly changed?: (change: SourceChange) => void;
-  /** The connection has broken; the next `open` dials again. */
+  /** The connection was lost; the next `open` dials again. */
   readonly lost?: (reason: DuolaneError) => void;
 }
 
 /**
- * One server, dialled when it is needed and by one caller at a time, whoever else waits for it. A
- * connection that breaks is noticed by its `listen` and let go.
+ * A connection to one server that is dialled on first use, once for all concurrent callers. Its
+ * `listen` notices a lost connection, which is then closed.
  */
 export class LazyConnection implements AsyncDisposable {
   readonly #connect: (options: Abortable) => Promise<Opened>;
@@ -47,21 +48,21 @@ export class LazyConnection implements AsyncDisposable {
     this.#events = events;
   }
 
-  /** Whether there is a connection, or one is being made. */
+  /** Whether a connection is open or being dialled. */
   get active(): boolean {
     return this.#opened !== undefined;
   }
 
-  /** An abort ends this wait; the dialling goes on for the others. */
+  /**
+   * Returns the source, after dialling it if necessary. An abort ends this wait only: the dial
+   * continues for other callers.
+   */
   async open({ signal }: Abortable = {}): Promise<ToolSource> {
     signal?.throwIfAborted();
     if (this.#scope.signal.aborted) throw this.#scope.signal.reason;
     this.#opened ??= this.#dial();
-    const opened = this.#opened.then(({ source }) => source);
-    if (!signal) return opened;
-    let unlisten = (): void => {};
-    const aborted = new Promise<never>((_, reject) => (unlisten = onAbort(signal, reject)));
-    return Promise.race([opened, aborted]).finally(unlisten);
+    const { source } = await raceAbort(this.#opened, signal);
+    return source;
   }
 
   /** Closes the connection; the next `open` dials again. */
@@ -81,10 +82,11 @@ export class LazyConnection implements AsyncDisposable {
 
   async #close(opening: Promise<Opened>): Promise<void> {
     const closed = async (): Promise<void> => {
-      const opened = await opening.catch(() => undefined); // it never opened: nothing to close
+      // the dial failed: there is nothing to close
+      const opened = await opening.catch(() => undefined);
       await opened?.close();
     };
-    // A dial that ignores its signal may never end. It is closed when it does, and not waited for.
+    // A dial that ignores its signal may never end. It is closed when it ends, without a wait.
     if (this.#scope.signal.aborted && !(await settledWithin(opening, GRACE_MS)))
       closed().catch(reportUnexpected);
     else await closed();
@@ -106,7 +108,8 @@ export class LazyConnection implements AsyncDisposable {
           if (change.type !== 'listening') this.#events.changed?.(change);
       } catch (error) {
         if (this.#scope.signal.aborted || this.#opened !== dialled) return;
-        await this.release().catch(() => {}); // it broke: that it cannot be closed well is no news
+        // the connection is broken, so an error of closing it is expected
+        await this.release().catch(() => {});
         this.#events.lost?.(DuolaneError.from(error, 'network'));
       }
     };

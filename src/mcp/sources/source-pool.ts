@@ -5,24 +5,30 @@ import { type ConnectSource, LazyConnection, dialling } from './lazy-connection.
 import type { ToolSource } from '../types.ts';
 
 export interface PoolOptions {
-  /** How long a connection that nobody uses is kept; 5 minutes by default. */
+  /** How long a connection without a user stays open; 5 minutes by default. */
   readonly idleMs?: number;
 }
 
-/** A shared connection in use; disposing gives it back. */
+/** One use of a shared connection. Disposing releases it; the pool keeps the connection open. */
 export interface SourceLease extends AsyncDisposable {
   readonly source: ToolSource;
 }
 
 /**
- * Connections to servers by name, for agents that come and go: each server is dialled once, shared
- * by all who use it at the same time, and kept for the next. One that broke is dialled again by the
- * next who asks. Do not share a server that keeps the state of one user.
+ * Named connections to servers, for agents that start and end. Each server is dialled once, shared
+ * by all concurrent users and kept for the next. A lost connection is dialled again by the next
+ * lease. Do not share a server that keeps the state of one user.
  */
 export interface SourcePool extends AsyncDisposable {
-  /** Throws `not_found` for an unknown name, and what the dialling threw. */
+  /**
+   * Returns the connection of a server. Throws `not_found` for an unknown name, and the error of
+   * the dial.
+   */
   lease(name: string, options?: Abortable): Promise<SourceLease>;
-  /** Dials these now, or all; resolves when each is connected or has failed, with the failures. */
+  /**
+   * Dials the named servers, by default all. Resolves when each is connected or has failed, with
+   * the failures by name.
+   */
   warm(names?: readonly string[]): Promise<ReadonlyMap<string, DuolaneError>>;
 }
 
@@ -32,7 +38,18 @@ interface Member {
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Disposing closes every connection, used or not. */
+/**
+ * Creates a pool. Disposing it closes every connection, also those in use.
+ *
+ * @example
+ * ```ts
+ * await using pool = sourcePool({
+ *   files: (options) => dialStdio({ command: 'files', ...options }),
+ * });
+ * await using lease = await pool.lease('files');
+ * for await (const tool of lease.source.listTools()) console.log(tool.name);
+ * ```
+ */
 export function sourcePool(
   servers: Readonly<Record<string, ConnectSource>>,
   { idleMs = 300_000 }: PoolOptions = {},
@@ -43,10 +60,11 @@ export function sourcePool(
       { connection: new LazyConnection(dialling(connect)), users: 0, timer: undefined },
     ]),
   );
-  const rest = (member: Member): void => {
+  // Starts the idle timer of a connection without users.
+  const startIdleTimer = (member: Member): void => {
     if (member.users > 0 || !member.connection.active) return;
     clearTimeout(member.timer);
-    // A server that does not close well has been left all the same.
+    // An error of closing is ignored: the connection is unused, and the next lease dials again.
     member.timer = setTimeout(() => void member.connection.release().catch(() => {}), idleMs);
     member.timer.unref();
   };
@@ -54,24 +72,21 @@ export function sourcePool(
     const member = members.get(name);
     if (member) return member;
     const known = [...members.keys()].join(', ') || 'none';
-    throw new DuolaneError(
-      'not_found',
-      `there is no server ${name} in this pool; it has: ${known}`,
-    );
+    throw new DuolaneError('not_found', `unknown server "${name}"; available: ${known}`);
   };
   return {
     async lease(name, options) {
       const member = find(name);
       clearTimeout(member.timer);
       member.users += 1;
-      const giveBack = disposeOnce(() => {
+      const release = disposeOnce(() => {
         member.users -= 1;
-        rest(member);
+        startIdleTimer(member);
       });
       try {
-        return { source: await member.connection.open(options), [Symbol.asyncDispose]: giveBack };
+        return { source: await member.connection.open(options), [Symbol.asyncDispose]: release };
       } catch (error) {
-        await giveBack();
+        await release();
         throw error;
       }
     },
@@ -80,7 +95,7 @@ export function sourcePool(
       const opened = names.map(async (name) => {
         const member = find(name);
         await member.connection.open().then(
-          () => rest(member),
+          () => startIdleTimer(member),
           (error: unknown) => failures.set(name, DuolaneError.from(error)),
         );
       });

@@ -4,18 +4,23 @@ import type { Abortable, Items, ListOptions } from '../../stream/types.ts';
 import type { CursorPage } from './cursor-pages.ts';
 import type { Tool, ToolSource } from '../types.ts';
 
-/** Items of one page from a source that has no pages of its own. */
+/** The number of items in one list page of a source that has no pages of its own. */
 const PAGE_SIZE = 100;
 
+/** The options of the collected lists. */
 export interface CursorOptions extends Abortable {
-  /** A `nextCursor` of an earlier page or a list's `checkpoint`; without it the whole list is collected. */
+  /**
+   * The `nextCursor` of an earlier page, or a `checkpoint` of a list. Without it, the complete list
+   * is collected.
+   */
   readonly cursor?: string | undefined;
 }
 
 /**
- * Both forms of every list, over any source: `streamList…` yields items as they come; `list…` is
- * the collected stream and has no `nextCursor`, so code that follows cursors ends after one round;
- * with a cursor it gives exactly one page. A source without the capability has empty lists.
+ * Offers both forms of every list, for any source. `streamList…` yields items as they arrive.
+ * `list…` collects that stream and has no `nextCursor`, so code that follows cursors ends after one
+ * round; with a cursor it returns exactly one page. A source without the capability has empty
+ * lists.
  */
 export class StreamingAdapter {
   readonly #source: ToolSource;
@@ -32,7 +37,7 @@ export class StreamingAdapter {
     this.#prompts = new Lister((options) => source.listPrompts?.(options) ?? none());
   }
 
-  /** What the lists come from; calls go there directly. */
+  /** The source of the lists; call tools on it directly. */
   get source(): ToolSource {
     return this.#source;
   }
@@ -82,7 +87,7 @@ export class StreamingAdapter {
   }
 }
 
-/** A list that comes in pages of its own: one of them is one request to the server. */
+/** A list whose source has pages; each page is one request to the server. */
 export interface PagedItems<T> extends Items<T> {
   pages(): AsyncIterable<CursorPage<T>>;
 }
@@ -106,18 +111,26 @@ class Lister<T> {
   }
 }
 
+/** The next page as the server sends it. Its size is that of the server. */
 async function firstOf<T>(list: PagedItems<T>): Promise<CursorPage<T>> {
   for await (const page of list.pages()) return page;
   return { items: [] };
 }
 
+/**
+ * One page of a source without pages. It reads one item more than it returns, to know whether there
+ * is a next page.
+ */
 async function cut<T>(list: Items<T>): Promise<CursorPage<T>> {
   const items: T[] = [];
   let checkpoint: string | undefined;
   for await (const item of list) {
     if (items.length === PAGE_SIZE) {
       if (checkpoint === undefined)
-        throw new DuolaneError('unsupported', 'this source has no cursors: list without one');
+        throw new DuolaneError(
+          'unsupported',
+          'cannot list by cursor: the source has no cursors; list without a cursor',
+        );
       return { items, nextCursor: checkpoint };
     }
     items.push(item);

@@ -43,10 +43,10 @@ const overGrpc = async (source: ToolSource, scope: Disposer): Promise<ToolSource
 };
 
 const overHttp =
-  (era: 'legacy' | 'modern') =>
+  (protocol: 'session' | 'stateless') =>
   async (source: ToolSource, scope: Disposer): Promise<ToolSource> => {
     const { url } = scope.use(await offerHttp(source, { pageSize: 7 }));
-    return scope.use(await dialHttp({ url, protocol: era }));
+    return scope.use(await dialHttp({ url, protocol }));
   };
 
 toolSourceContract('our offer over gRPC', through(overGrpc));
@@ -63,12 +63,12 @@ toolSourceContract(
 
 toolSourceContract(
   'a JSON-RPC server behind a bridge to gRPC',
-  through(async (source, scope) => overGrpc(await overHttp('legacy')(source, scope), scope)),
+  through(async (source, scope) => overGrpc(await overHttp('session')(source, scope), scope)),
 );
 
 toolSourceContract(
   'a gRPC server behind a bridge to JSON-RPC',
-  through(async (source, scope) => overHttp('modern')(await overGrpc(source, scope), scope)),
+  through(async (source, scope) => overHttp('stateless')(await overGrpc(source, scope), scope)),
 );
 
 /** Everything that a source can have, with members that nobody knows. */
@@ -132,8 +132,8 @@ describe('over gRPC', () => {
       await using scope = new Disposer();
       for (const far of [
         await overGrpc(rich, scope),
-        await overHttp('legacy')(rich, scope),
-        await overHttp('modern')(rich, scope),
+        await overHttp('session')(rich, scope),
+        await overHttp('stateless')(rich, scope),
       ]) {
         for (const list of [
           'streamListTools',
@@ -348,7 +348,7 @@ describe('the bridge', () => {
       const rpc = scope.use(
         await dialHttp({
           url,
-          protocol: 'legacy',
+          protocol: 'session',
           async fetch(to, init) {
             const body = typeof init?.body === 'string' ? init.body : '';
             if (body.includes('tools/list')) seen.push(`asks for page ${(pages += 1)}`);
@@ -366,7 +366,7 @@ describe('the bridge', () => {
     await using scope = new Disposer();
     const far = await overGrpc(ourCatalogue().source, scope);
     const { url } = scope.use(await offerHttp(far, { pageSize: 10 }));
-    const rpc = new StreamingAdapter(scope.use(await dialHttp({ url, protocol: 'legacy' })));
+    const rpc = new StreamingAdapter(scope.use(await dialHttp({ url, protocol: 'session' })));
     const all = (await rpc.listTools()).tools.map(({ name }) => name);
     const names: string[] = [];
     const first = rpc.streamListTools();
@@ -398,9 +398,9 @@ describe('the bridge', () => {
           yield* source.callTool(each, options);
         },
       };
-      const http = await overHttp('modern')(strict, scope);
+      const http = await overHttp('stateless')(strict, scope);
       const grpc = await overGrpc(http, scope);
-      const http2 = await overHttp('legacy')(grpc, scope);
+      const http2 = await overHttp('session')(grpc, scope);
       for (const far of [http, grpc, http2]) {
         const echoed = await toArray(far.callTool(call('echo', { text: 'hi' })));
         expect(echoed.at(-1)).toMatchObject({ result: { content: [{ text: 'hi' }] } });
@@ -408,7 +408,7 @@ describe('the bridge', () => {
         expect(failed.at(-1)).toMatchObject({ type: 'result', result: { isError: true } });
         await expect(toArray(far.callTool(call('nope')))).rejects.toMatchObject({
           code: 'invalid',
-          message: 'Unknown tool: nope',
+          message: 'unknown tool "nope"; list the tools for their names',
         });
         const thrown = await toArray(far.callTool(call('tea'))).catch((one: unknown) => one);
         expect(toRpcError(1, thrown)).toMatchObject({ error });
@@ -419,8 +419,8 @@ describe('the bridge', () => {
   test('a cancel goes through two bridges', async () => {
     await using scope = new Disposer();
     const { source, slow } = ourCatalogue();
-    const far = await overHttp('legacy')(
-      await overGrpc(await overHttp('modern')(source, scope), scope),
+    const far = await overHttp('session')(
+      await overGrpc(await overHttp('stateless')(source, scope), scope),
       scope,
     );
     const controller = new AbortController();

@@ -60,7 +60,10 @@ suite('@grpc/grpc-js as the client of our server', common.reason, () => {
       );
     expect(await fail({})).toMatchObject({ code: 16 });
     const unknown = await fail({ authorization: 'Bearer secret' });
-    expect(unknown).toMatchObject({ code: 5, details: 'Unknown tool: nope' });
+    expect(unknown).toMatchObject({
+      code: 5,
+      details: 'unknown tool "nope"; list the tools for their names',
+    });
     expect(unknown.metadata.get('mcp-error-code')).toEqual(['-32602']);
     client.close();
   });

@@ -36,7 +36,7 @@ suite("grpcio, the C core's gRPC in Python, as the client of our server", missin
       expect(await python.call(`${MCP}/CallTool`, [{ id: 'c', name: 'nöpe' }])).toMatchObject({
         messages: [],
         code: 'NOT_FOUND',
-        details: 'Unknown tool: nöpe',
+        details: 'unknown tool "nöpe"; list the tools for their names',
         trailers: { 'mcp-error-code': '-32602' },
       });
     },

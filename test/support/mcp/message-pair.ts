@@ -20,7 +20,7 @@ export function messagePair(): [Road, Road] {
       incoming: from,
       async send(message) {
         sent.push(message);
-        if (to.ended) throw new DuolaneError('closed', 'the other side has gone');
+        if (to.ended) throw new DuolaneError('closed', 'cannot send: the peer has disconnected');
         await to.push(JSON.parse(JSON.stringify(message)) as JsonObject);
       },
       async close() {

@@ -32,22 +32,30 @@ import { ListItems } from './list-items.ts';
 import { LISTS } from '../codec/list-methods.ts';
 import { callerMetadata, routingMetadata } from '../routing-metadata.ts';
 
+/** The options of `dialGrpc`. */
 export interface DialGrpcOptions extends Abortable, Omit<GrpcClientOptions, 'metadata'> {
-  /** `grpc://host:port`, or `grpcs://` for TLS. */
+  /** The address: `grpc://host:port`, or `grpcs://` for TLS. */
   readonly url: string;
-  /** Sent as `authorization: Bearer <token>`; a function is asked before each call. */
+  /** Sent as `authorization: Bearer <token>`; a function is called before each call. */
   readonly token?: string | (() => string | Promise<string>);
-  /** An entry of a resource that is longer is `too_large`, if it is read whole; 64 MiB by default. */
+  /**
+   * The size limit of one entry in `readResource`, which throws `too_large` beyond it; 64 MiB by
+   * default. `streamResource` has no limit.
+   */
   readonly maxResourceBytes?: number;
 }
 
+/** The options of reading a resource over gRPC; `offset` skips bytes. */
 export interface GrpcReadOptions extends AskOptions {
   readonly offset?: number;
 }
 
 /** A source over gRPC. */
 export interface GrpcSource extends ToolSource, AsyncDisposable {
-  /** A resource part by part as it comes; nothing is joined. Only if the source has resources. */
+  /**
+   * Reads a resource in parts as they arrive, without joining them. Present only if the source has
+   * resources.
+   */
   streamResource?(uri: string, options?: GrpcReadOptions): AsyncIterable<ResourcePart>;
 }
 
@@ -55,9 +63,15 @@ const MESSAGE_BYTES = 16 * 2 ** 20;
 const RESOURCE_BYTES = 64 * 2 ** 20;
 
 /**
- * The source that a server offers over gRPC. Asks first what it has, so a server that is not there,
- * or is none, is known at once; `signal` covers that alone. Afterwards a lost connection fails what
- * runs on it with `network`, and is made again for what comes. Disposing cancels what runs.
+ * Connects to a source over gRPC. It requests the server information first, so that a missing or
+ * wrong server is reported immediately; `signal` covers only that. Later, a lost connection fails
+ * its calls with `network`, and new calls connect again. Disposing cancels running calls.
+ *
+ * @example
+ * ```ts
+ * await using offered = await offerGrpc(createRegistry({ name: 'demo' }));
+ * await using source = await dialGrpc({ url: offered.url });
+ * ```
  */
 export async function dialGrpc({
   url,
@@ -88,6 +102,7 @@ export async function dialGrpc({
   }
 }
 
+/** The ToolSource of a connection, with the members that the server announced. */
 function sourceOf(
   client: GrpcClient,
   { name, version, instructions, methods }: DiscoverResponse,
@@ -133,6 +148,7 @@ async function orRpcError<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
+/** A connection, and the id by which the server distinguishes its callers from those of others. */
 interface Dialled {
   readonly client: GrpcClient;
   readonly id: string;
@@ -151,7 +167,10 @@ async function* callTool(
     if (event) yield event;
     if (event?.type === 'result' || event?.type === 'input') return;
   }
-  throw new DuolaneError('malformed', `the server ended the call of ${call.name} without a result`);
+  throw new DuolaneError(
+    'malformed',
+    `the server sent no result for the call of tool "${call.name}": expected a last event`,
+  );
 }
 
 async function* resourceParts(
@@ -159,7 +178,7 @@ async function* resourceParts(
   uri: string,
   { ask, offset, signal, caller }: GrpcReadOptions = {},
 ): AsyncGenerator<ResourcePart, void, undefined> {
-  const answering = new RequestAnswers(`reading ${uri}`, ask);
+  const answering = new RequestAnswers(`reading resource "${uri}"`, ask);
   const metadata = { ...routingMetadata('resources/read', uri), ...callerMetadata(id, caller) };
   const options = { metadata, ...(signal && { signal }) };
   rounds: for (;;) {
@@ -186,7 +205,7 @@ async function getPrompt(
   args: JsonObject,
   { ask, signal, caller }: AskOptions = {},
 ): Promise<JsonObject> {
-  const answering = new RequestAnswers(`the prompt ${name}`, ask);
+  const answering = new RequestAnswers(`prompt "${name}"`, ask);
   const metadata = { ...routingMetadata('prompts/get', name), ...callerMetadata(id, caller) };
   const options = { metadata, ...(signal && { signal }) };
   const argumentsJson = toText(args, 'the arguments');
@@ -228,5 +247,5 @@ async function* listen(
     const type = KINDS.find((known) => known === kind);
     if (type) yield { type, ...member('uri', uri) };
   }
-  throw new DuolaneError('network', 'the server has ended the list of changes');
+  throw new DuolaneError('network', 'the server ended the stream of changes; listen again');
 }

@@ -16,8 +16,8 @@ import type { ListMethod } from '../codec/list-methods.ts';
 const NONE: ItemBatch = { items: [], checkpoint: undefined };
 
 /**
- * A list as it streams in, single use. Its place is the last checkpoint that the server gave and the
- * number of items behind that, so that a list goes on behind any item, whatever the server knows.
+ * A list that streams in, for one reader. Its checkpoint is the last one of the server and the
+ * number of items after it, so a list can continue after any item.
  */
 export class ListItems<T extends JsonObject> implements Items<T> {
   readonly #client: GrpcClient;
@@ -25,12 +25,12 @@ export class ListItems<T extends JsonObject> implements Items<T> {
   readonly #options: Abortable;
   #reader: QueueReader<T> | undefined;
   #batch = NONE;
-  /** Which item of the batch comes next. */
+  /** The index of the next item of the batch. */
   #next = 0;
-  /** Items behind the mark that were taken from an earlier list. */
+  /** How many items after the checkpoint were taken from an earlier list. */
   #skip = 0;
-  #mark: string | undefined;
-  /** Items taken behind the mark. */
+  #cursor: string | undefined;
+  /** How many items after the checkpoint were taken. */
   #taken = 0;
 
   constructor(client: GrpcClient, list: ListMethod, options: ListOptions = {}) {
@@ -38,17 +38,21 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     this.#list = list;
     this.#options = options;
     const { after } = options;
-    if (after !== undefined) [this.#taken, this.#mark] = parseCheckpoint(after);
+    if (after !== undefined) [this.#taken, this.#cursor] = parseCheckpoint(after);
   }
 
   get checkpoint(): string | undefined {
-    const begun = this.#taken > 0 || this.#mark !== undefined;
-    return begun ? toCheckpoint(this.#taken, this.#mark) : undefined;
+    const begun = this.#taken > 0 || this.#cursor !== undefined;
+    return begun ? toCheckpoint(this.#taken, this.#cursor) : undefined;
   }
 
-  /** Not a generator: an item of a batch that is there costs one promise. */
+  /** Not a generator: an item that is already in a batch costs one promise. */
   [Symbol.asyncIterator](): QueueReader<T> {
-    if (this.#reader) throw new DuolaneError('closed', 'a list is read once; list again');
+    if (this.#reader)
+      throw new DuolaneError(
+        'closed',
+        'cannot read the list again: a list is read once; request a new list',
+      );
     [this.#skip, this.#taken] = [this.#taken, 0];
     const call = new Cancellation();
     const unfollow = call.follow(this.#options);
@@ -58,11 +62,11 @@ export class ListItems<T extends JsonObject> implements Items<T> {
       cancel: async () => {
         unfollow();
         this.#batch = NONE;
-        const left = batches.cancel();
-        // Whoever leaves while a batch is on its way does not wait for it.
-        call.abort(new DuolaneError('canceled', 'the list was left'));
+        const cancelled = batches.cancel();
+        // A reader that breaks out while a batch is in flight does not wait for it.
+        call.abort(new DuolaneError('canceled', 'the reader cancelled the list'));
         reader.wake();
-        await left;
+        await cancelled;
       },
     });
     this.#reader = reader;
@@ -77,7 +81,7 @@ export class ListItems<T extends JsonObject> implements Items<T> {
         this.#next += 1;
         this.#taken += 1;
         if (this.#next === items.length && checkpoint !== undefined)
-          [this.#taken, this.#mark] = [0, checkpoint];
+          [this.#taken, this.#cursor] = [0, checkpoint];
         if (this.#skip > 0) this.#skip -= 1;
         else {
           this.#list.check?.(item);
@@ -96,11 +100,14 @@ export class ListItems<T extends JsonObject> implements Items<T> {
     const { layout, method } = this.#list;
     const response = {
       encode: (): never => {
-        throw new DuolaneError('unsupported', 'a client sends no batches');
+        throw new DuolaneError(
+          'unsupported',
+          'cannot encode a batch: only the server sends batches',
+        );
       },
       decode: (bytes: Uint8Array) => decodeBatch(layout, bytes),
     };
-    const request = create(ListRequestSchema, member('startAfter', this.#mark));
+    const request = create(ListRequestSchema, member('startAfter', this.#cursor));
     return mapErrors(
       () => this.#client.stream({ ...method, response }, { one: request }, { signal }),
       fromGrpcError,

@@ -10,8 +10,8 @@ const MAX_ITEMS = 32;
 const MAX_BYTES = 256 * 1024;
 
 /**
- * Items that go out together. Put together as a string with a char for each byte, which is written
- * once: engines are good at joining strings, and a call into a buffer for every member is what costs.
+ * Encodes items that are sent together. It builds a string with one character per byte and writes
+ * it once: engines join strings fast, while a buffer call for every member is expensive.
  */
 export class BatchWriter {
   readonly #layout: Layout;
@@ -30,13 +30,16 @@ export class BatchWriter {
     return this.#items >= MAX_ITEMS || this.#bytes.length >= MAX_BYTES;
   }
 
-  /** What JSON has no form for is thrown, and is not in the batch. */
+  /** Adds an item. An item that JSON cannot encode is thrown and not added. */
   add(item: JsonObject): void {
     this.#bytes += field(ITEM_TAG, encodeItem(this.#layout, item));
     this.#items += 1;
   }
 
-  /** The batch as a message, with the place behind its last item; what comes is the next one. */
+  /**
+   * Returns the batch as a message, with the checkpoint after its last item, and starts the next
+   * batch.
+   */
   take(checkpoint: string | undefined): Uint8Array {
     if (checkpoint !== undefined) this.#bytes += field(CHECKPOINT_TAG, utf8(checkpoint));
     const message = Buffer.from(this.#bytes, 'latin1');
@@ -61,13 +64,13 @@ function encodeItem({ fields }: Layout, item: JsonObject): string {
   return extra ? bytes + field(EXTRA_TAG, utf8(JSON.stringify(extra))) : bytes;
 }
 
-/** A char for each byte of the text; most texts are that already. */
+/** The text with one character per UTF-8 byte; most texts are ASCII and stay as they are. */
 const utf8 = (text: string): string =>
   Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1');
 
 const field = (tag: number, bytes: string): string => head(tag, bytes.length) + bytes;
 
-/** A tag of one byte, and a length in as few as it needs. */
+/** A tag of one byte and a length as varint. */
 function head(tag: number, length: number): string {
   if (length < 0x80) return String.fromCharCode(tag, length);
   if (length < 0x4000) return String.fromCharCode(tag, (length & 0x7f) | 0x80, length >> 7);
@@ -77,15 +80,16 @@ function head(tag: number, length: number): string {
   return bytes + String.fromCharCode(rest);
 }
 
-/** Without a prototype, for a member may be called __proto__. */
+/** An object without a prototype, because a member may be called `__proto__`. */
 const bare = (): Record<string, unknown> => Object.create(null) as Record<string, unknown>;
 
+/** A decoded batch. */
 export interface ItemBatch {
   readonly items: readonly JsonObject[];
   readonly checkpoint: string | undefined;
 }
 
-/** Throws `malformed` for what is no batch, and for JSON that is none. */
+/** Decodes a batch. Throws `malformed` for invalid bytes or JSON. */
 export function decodeBatch(layout: Layout, bytes: Uint8Array): ItemBatch {
   const reader = new Reader(bytes);
   const items: JsonObject[] = [];
@@ -110,8 +114,8 @@ function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObje
       item[field.key] = field.kind === 'json' ? parse(text) : text;
     } else if (tag === EXTRA_TAG) {
       const extra = parse(reader.text());
-      if (!isObject(extra)) throw malformed('extra_json is no object');
-      // Not by assignment: a member may be called __proto__.
+      if (!isObject(extra)) throw malformed('extra_json is not an object');
+      // Define instead of assign: a member may be called `__proto__`.
       for (const [key, value] of Object.entries(extra))
         Object.defineProperty(item, key, {
           value,
@@ -121,10 +125,11 @@ function decodeItem({ byTag }: Layout, reader: Reader, length: number): JsonObje
         });
     } else reader.skip(tag & 7);
   }
-  if (reader.at !== end) throw malformed('an item is longer than it says');
+  if (reader.at !== end) throw malformed('an item exceeds its length');
   return item;
 }
 
+/** Reads the protobuf wire format. */
 class Reader {
   readonly #bytes: Buffer;
   at = 0;
@@ -139,7 +144,8 @@ class Reader {
 
   varint(): number {
     let value = 0;
-    // By multiplying: shifting would cut a length of five bytes, and a power costs a call.
+    // Multiply instead of shift: a shift would truncate a length of five bytes, and a power is a
+    // call.
     for (let unit = 1; unit <= 2 ** 28; unit *= 0x80) {
       const byte = this.#bytes[this.at];
       if (byte === undefined) break;
@@ -147,7 +153,7 @@ class Reader {
       value += (byte & 0x7f) * unit;
       if (byte < 0x80) return value;
     }
-    throw malformed('a number that does not end');
+    throw malformed('a varint has no end');
   }
 
   text(): string {
@@ -158,10 +164,10 @@ class Reader {
     return text;
   }
 
-  /** Where what is so long ends. */
+  /** The end of a value of this length; throws if it is beyond the message. */
   within(length: number): number {
     const end = this.at + length;
-    if (end > this.#bytes.length) throw malformed('a length beyond the end');
+    if (end > this.#bytes.length) throw malformed('a length exceeds the message');
     return end;
   }
 
@@ -170,7 +176,7 @@ class Reader {
     else if (wireType === 1) this.at = this.within(8);
     else if (wireType === 2) this.at = this.within(this.varint());
     else if (wireType === 5) this.at = this.within(4);
-    else throw malformed(`a field of wire type ${wireType}`);
+    else throw malformed(`unknown wire type ${wireType}`);
   }
 
   #skipVarint(): void {
@@ -180,7 +186,7 @@ class Reader {
       this.at += 1;
       if (byte < 0x80) return;
     }
-    throw malformed('a number that does not end');
+    throw malformed('a varint has no end');
   }
 }
 
@@ -188,9 +194,11 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new DuolaneError('malformed', 'the server sent JSON text that is none', { cause });
+    throw new DuolaneError('malformed', 'the server sent invalid text in a batch: expected JSON', {
+      cause,
+    });
   }
 }
 
 const malformed = (what: string): DuolaneError =>
-  new DuolaneError('malformed', `the server sent a batch that cannot be read: ${what}`);
+  new DuolaneError('malformed', `the server sent a batch that cannot be decoded: ${what}`);

@@ -74,7 +74,7 @@ export function toCallEvent(event: ToolEvent): CallToolEvent {
   }
 }
 
-/** `undefined` for a kind that we do not know yet. */
+/** Decodes an event; `undefined` for a kind that this version does not know. */
 export function fromCallEvent(event: CallToolEvent): ToolEvent | undefined {
   const { progress, partial, log, inputRequired, result } = event;
   if (progress) {
@@ -149,7 +149,10 @@ const ACTIONS = ['accept', 'decline', 'cancel'] as const;
 export function fromInputAnswer({ id, action, contentJson }: InputAnswer): Answer {
   const known = ACTIONS.find((one) => one === action);
   if (!known)
-    throw new DuolaneError('invalid', `the answer to ${id} has no known action: ${action}`);
+    throw new DuolaneError(
+      'invalid',
+      `invalid action "${action}" in the answer to "${id}": expected accept, decline or cancel`,
+    );
   return {
     id,
     action: known,

@@ -9,7 +9,7 @@ import {
 } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { isWellFormed, member, parse, parseObject, jsonText } from './json-text.ts';
 
-/** Base64 as bytes; `undefined` for what would not come back letter by letter. */
+/** Decodes base64; `undefined` for text that would not be the same after encoding it again. */
 export function toBytes(base64: unknown): Uint8Array | undefined {
   if (typeof base64 !== 'string') return undefined;
   const bytes = Buffer.from(base64, 'base64');
@@ -22,12 +22,12 @@ export const toBase64 = (bytes: Uint8Array): string =>
 const extraOf = (rest: JsonObject): { extraJson?: string } =>
   Object.keys(rest).length > 0 ? { extraJson: JSON.stringify(rest) } : {};
 
-/** A block of one of the kinds that the wire knows, or any other as it is. */
+/** Encodes a block of a kind that the protocol has, or any other as JSON. */
 function toContent(block: JsonObject): MessageInitShape<typeof ContentSchema> {
   const { type, ...members } = block;
   if (type === 'text' && typeof members['text'] === 'string' && isWellFormed(members['text'])) {
-    const { text: words, ...rest } = members;
-    return { text: words as string, ...extraOf(rest) };
+    const { text, ...rest } = members;
+    return { text: text as string, ...extraOf(rest) };
   }
   if (type === 'image' || type === 'audio') {
     const { data, mimeType, ...rest } = members;
@@ -38,10 +38,10 @@ function toContent(block: JsonObject): MessageInitShape<typeof ContentSchema> {
   return { rawJson: JSON.stringify(block) };
 }
 
-function fromContent({ text: words, image, audio, rawJson, extraJson }: Content): JsonObject {
+function fromContent({ text, image, audio, rawJson, extraJson }: Content): JsonObject {
   if (rawJson !== undefined) return parseObject(rawJson, 'Content.raw_json');
   const rest = extraJson === undefined ? {} : parseObject(extraJson, 'Content.extra_json');
-  if (words !== undefined) return { type: 'text', text: words, ...rest };
+  if (text !== undefined) return { type: 'text', text, ...rest };
   const binary = image ?? audio;
   if (!binary) return { type: 'unknown', ...rest };
   const { data, mimeType } = binary;

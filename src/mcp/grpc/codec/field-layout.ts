@@ -1,7 +1,7 @@
 /**
- * How the items of one list are laid out in their message of mcp.proto. Written by hand, straight
- * from and to JSON, because lists are long: generated code goes through an object for every item,
- * at three times the cost. A test holds it against the generated code.
+ * How the items of one list are laid out in their message of mcp.proto. The codec is written by
+ * hand, directly from and to JSON, because lists are long: generated code creates an object for
+ * every item, at three times the cost. A test compares it with the generated code.
  */
 export interface Layout {
   readonly fields: ReadonlyMap<string, Field>;
@@ -15,10 +15,10 @@ interface Field {
   readonly kind: 'text' | 'json';
 }
 
-/** The tag of a field that has its length in front. */
+/** The tag of a length-delimited field. */
 export const tagOf = (number: number): number => (number << 3) | 2;
 
-/** The last field of every item: the members that have none of their own. */
+/** The last field of every item: members without a field of their own. */
 export const EXTRA_TAG: number = tagOf(9);
 
 const fieldsOf = (kind: Field['kind'], numbers: Record<string, number>): Field[] =>

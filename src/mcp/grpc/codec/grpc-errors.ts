@@ -6,10 +6,13 @@ import { fromRpcError, RPC_CODE, toRpcError } from '../../../wire/json-rpc-error
 const CODE = 'mcp-error-code';
 const DATA = 'mcp-error-data-bin';
 
-/** In base64 and with the words of the error it stays within the 64 KiB that Node sends as trailers. */
+/**
+ * The size limit of error data. In base64 and with the message, it fits into the 64 KiB of trailers
+ * that Node sends.
+ */
 const MAX_DATA_BYTES = 24 * 1024;
 
-/** The status of a JSON-RPC number that another peer gave; our own codes have a table of their own. */
+/** The gRPC status for JSON-RPC codes of other peers; our own codes have their own table. */
 const STATUS_OF_RPC: ReadonlyMap<number, number> = new Map([
   [RPC.parseError, STATUS.invalidArgument],
   [RPC.invalidRequest, STATUS.invalidArgument],
@@ -24,7 +27,10 @@ const STATUS_OF_RPC: ReadonlyMap<number, number> = new Map([
   [-32022, STATUS.failedPrecondition],
 ]);
 
-/** Any failure of a source as the status of its call: number, words and data of the error are kept. */
+/**
+ * Converts any failure of a source to the status of its call; code, message and data of the error
+ * are kept.
+ */
 export function toGrpcError(reason: unknown): DuolaneError {
   const own = DuolaneError.from(reason);
   const { error } = toRpcError(null, own);
@@ -40,14 +46,17 @@ export function toGrpcError(reason: unknown): DuolaneError {
   });
 }
 
-/** The data of an error as a trailer; larger data is left out, because it would cost the status. */
+/**
+ * The data of an error as a trailer. Larger data is omitted, because the status itself would be
+ * lost.
+ */
 function dataOf(data: unknown): Readonly<Record<string, Uint8Array>> {
   if (data === undefined) return {};
   const bytes = Buffer.from(JSON.stringify(data));
   return bytes.length > MAX_DATA_BYTES ? {} : { [DATA]: bytes };
 }
 
-/** What a call threw, as the source behind it threw it; a failure of the road stays as it is. */
+/** Restores the error that the source threw. A failure of the connection stays as it is. */
 export function fromGrpcError(reason: unknown): unknown {
   const { trailers = {}, message = '' } = statusOf(reason) ?? {};
   const code = Number(trailers[CODE]);
@@ -62,12 +71,12 @@ function readData(data: string | Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(data).toString());
   } catch {
-    // Data that is not JSON is left out; the error itself is kept.
+    // Data that is not JSON is omitted; the error itself is kept.
     return undefined;
   }
 }
 
-/** Runs what serves a call of one message; what it throws becomes the status. */
+/** Runs a unary handler and converts its error to a status. */
 export async function withGrpcStatus<T>(run: () => Promise<T>): Promise<T> {
   try {
     return await run();
@@ -76,14 +85,14 @@ export async function withGrpcStatus<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The items of what is opened; what is thrown, then or later, is turned by `turn`. */
+/** Yields the items of what `open` returns, and converts its errors by `convert`. */
 export async function* mapErrors<T>(
   open: () => AsyncIterable<T>,
-  turn: (reason: unknown) => unknown,
+  convert: (reason: unknown) => unknown,
 ): AsyncGenerator<T, void, undefined> {
   try {
     for await (const item of open()) yield item;
   } catch (error) {
-    throw turn(error);
+    throw convert(error);
   }
 }

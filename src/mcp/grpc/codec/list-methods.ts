@@ -6,19 +6,20 @@ import type { ToolSource } from '../../types.ts';
 import { type ListRequest, Mcp } from '../gen/mcp/stream/v1/mcp_pb.ts';
 import { type Layout, PROMPT, RESOURCE, RESOURCE_TEMPLATE, TOOL } from './field-layout.ts';
 
-/** Bytes that are read and written elsewhere. */
+/** A codec for messages that are encoded and decoded elsewhere. */
 export const RAW: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 
 type Lists = 'listTools' | 'listResources' | 'listResourceTemplates' | 'listPrompts';
 
+/** A list as a gRPC method. */
 export interface ListMethod {
-  /** Its member of a source. */
+  /** The member of a source. */
   readonly list: Lists;
-  /** Its name on the wire. */
+  /** The name of the gRPC method. */
   readonly name: string;
   readonly layout: Layout;
   readonly method: GrpcMethod<ListRequest, Uint8Array>;
-  /** Throws for an item that is none. */
+  /** Throws for an invalid item. */
   readonly check?: (item: JsonObject) => void;
 }
 
@@ -41,7 +42,7 @@ export const LISTS: readonly ListMethod[] = [
   listMethod('listPrompts', PROMPT),
 ];
 
-/** The members of a source that it may lack, by the names of their methods. */
+/** The optional members of a source, by the names of their methods. */
 export const OPTIONAL: ReadonlyMap<string, keyof ToolSource> = new Map([
   [Mcp.method.listResources.name, 'listResources'],
   [Mcp.method.listResourceTemplates.name, 'listResourceTemplates'],

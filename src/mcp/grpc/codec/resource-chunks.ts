@@ -7,17 +7,17 @@ import { isWellFormed, member, parseObject } from './json-text.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 
-/** One entry of `contents`, cut so that no message is long. */
+/** Splits one entry of `contents`, so that no message is large. */
 export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceChunk, void> {
   const { text, blob, ...rest } = entry;
-  const words = typeof text === 'string' && isWellFormed(text) ? text : undefined;
-  const bytes = words === undefined ? toBytes(blob) : undefined;
-  const whole: JsonObject = {
+  const wellFormed = typeof text === 'string' && isWellFormed(text) ? text : undefined;
+  const bytes = wellFormed === undefined ? toBytes(blob) : undefined;
+  const members: JsonObject = {
     ...rest,
-    ...(words === undefined && text !== undefined && { text }),
+    ...(wellFormed === undefined && text !== undefined && { text }),
     ...(bytes === undefined && blob !== undefined && { blob }),
   };
-  const parts = words === undefined ? cutBytes(bytes) : cutText(words);
+  const parts = wellFormed === undefined ? cutBytes(bytes) : cutText(wellFormed);
   let offset = 0;
   let first = true;
   for (const { part, last } of parts) {
@@ -26,7 +26,7 @@ export function* chunksOf(index: number, entry: JsonObject): Generator<ResourceC
       offset: BigInt(offset),
       last,
       ...(typeof part === 'string' ? { text: part } : member('blob', part)),
-      ...(first && { entryJson: JSON.stringify(whole) }),
+      ...(first && { entryJson: JSON.stringify(members) }),
     });
     first = false;
     offset += typeof part === 'string' ? Buffer.byteLength(part) : (part?.length ?? 0);
@@ -48,7 +48,7 @@ function* cutBytes(bytes: Uint8Array | undefined): Generator<Part<Uint8Array | u
   } while (at < bytes.length);
 }
 
-/** By letters, of which each has at most three bytes; never between the halves of one. */
+/** Splits text by UTF-16 units, each of at most three bytes, and never inside a surrogate pair. */
 function* cutText(text: string): Generator<Part<string>, void> {
   let at = 0;
   do {
@@ -60,15 +60,15 @@ function* cutText(text: string): Generator<Part<string>, void> {
   } while (at < text.length);
 }
 
-/** A chunk of one entry, as a reader sees it who does not want it whole. */
+/** A part of one entry, for readers that do not need the complete entry. */
 export interface ResourcePart {
-  /** Which entry of the resource, and the bytes of it that came before. */
+  /** Which entry of the resource, and how many of its bytes precede this part. */
   readonly index: number;
   readonly offset: number;
   readonly text?: string;
   readonly bytes?: Uint8Array;
   readonly last: boolean;
-  /** In the first part: what the entry has besides its text or bytes. */
+  /** In the first part: the members of the entry besides its text or bytes. */
   readonly entry?: JsonObject;
 }
 
@@ -88,7 +88,7 @@ export const toPart = ({
   ...(entryJson !== undefined && { entry: parseObject(entryJson, 'entry_json') }),
 });
 
-/** Parts as entries again. An entry over the limit is `too_large`; read it part by part. */
+/** Joins parts to entries. An entry over the limit is `too_large`; read it in parts. */
 export async function* joined(
   parts: AsyncIterable<ResourcePart>,
   maxBytes: number,
@@ -104,7 +104,7 @@ export async function* joined(
     if (size > maxBytes)
       throw new DuolaneError(
         'too_large',
-        `an entry of the resource is over ${maxBytes} bytes: read it in parts, by streamResource`,
+        `an entry of the resource exceeds maxResourceBytes (${maxBytes}); read it in parts with streamResource`,
       );
     if (!part.last) continue;
     yield { ...entry, ...joinChunks(pieces) };

@@ -39,11 +39,11 @@ import {
   toGoogleTool,
 } from './google-shapes.ts';
 
-/** A list that goes out in one message; a longer one must be asked for as a stream. */
+/** The limit of a list in one message; a longer list must be requested as a stream. */
 const MAX_ITEMS = 10_000;
 const BATCH = 32;
 
-/** The paths of Google's service: a source's own, in the shape that its clients know. */
+/** The methods of Google's service, with a source in the form that its clients expect. */
 export function googleRoutes(source: ToolSource): GrpcRoute[] {
   const { method } = Mcp;
   const routes = [
@@ -120,7 +120,10 @@ export function googleRoutes(source: ToolSource): GrpcRoute[] {
   return routes;
 }
 
-/** One message for a unary client, which would wait for ever behind a second; else one a batch. */
+/**
+ * Lists in one message for a unary client, which would wait forever after a second one; else one
+ * message per batch.
+ */
 function listRoute<D extends DescMessage>(
   name: string,
   schema: D,
@@ -142,7 +145,7 @@ function listRoute<D extends DescMessage>(
         } else if (items.length > MAX_ITEMS)
           throw new DuolaneError(
             'too_large',
-            `the list has more than ${MAX_ITEMS} items: ask for a stream, with mcp-stream: 1`,
+            `the list exceeds ${MAX_ITEMS} items; request a stream with the metadata mcp-stream: 1`,
           );
       }
     } catch (error) {
@@ -152,7 +155,7 @@ function listRoute<D extends DescMessage>(
   });
 }
 
-/** What a list is asked with says nothing that we need. */
+/** The request of a list carries nothing that we need. */
 const NOTHING: Codec<undefined> = { encode: () => new Uint8Array(), decode: () => undefined };
 
 async function callTool(
@@ -168,7 +171,7 @@ async function callTool(
     if (event.type === 'input')
       throw new DuolaneError(
         'unsupported',
-        `${name} needs an answer; call it through the service mcp.stream.v1.Mcp`,
+        `tool "${name}" needs an answer; call it through the service mcp.stream.v1.Mcp`,
       );
     if (event.type !== 'result') continue;
     const { content, structuredContent, isError } = event.result;
@@ -178,7 +181,7 @@ async function callTool(
       ...(isObject(structuredContent) && { structuredContent: structuredContent as never }),
     });
   }
-  throw new DuolaneError('internal', `the call of ${name} ended without a result`);
+  throw new DuolaneError('internal', `the call of tool "${name}" ended without a result`);
 }
 
 async function complete(

@@ -12,7 +12,7 @@ import type {
 } from '../gen/model_context_protocol/mcp_pb.ts';
 import { Role } from '../gen/model_context_protocol/mcp_pb.ts';
 
-/** The members of an object that are text, under the names that the message has for them. */
+/** The members of an object that are text, with the keys of the message. */
 const texts = <K extends string>(
   from: JsonObject,
   keys: readonly K[],
@@ -76,7 +76,7 @@ type Block = Omit<
   '$typeName' | '$unknown'
 >;
 
-/** A block of a kind that has no message is shown as the text of its JSON. */
+/** Encodes a content block. A kind without a message becomes the text of its JSON. */
 export function toGoogleContent(block: JsonObject): Block {
   const { type, resource } = block;
   const data = toBytes(block['data']);

@@ -1,16 +1,14 @@
 import type { JsonObject } from '../../../json.ts';
 import type { Items } from '../../../stream/types.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
-import { placeAfter } from '../../sources/cursor-pages.ts';
+import { checkpointAfter } from '../../sources/cursor-pages.ts';
 import { BatchWriter } from '../codec/batch-codec.ts';
 import type { Layout } from '../codec/field-layout.ts';
 
-/** Has passed when all that was there without waiting has come. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
 /**
- * A list as messages: up to 32 items or 256 KiB each, and never waiting for more than is there. The
- * list is pulled only as these are; what came before a failure goes out before it is thrown.
+ * Encodes a list as messages of up to 32 items or 256 KiB, without waiting for items that are not
+ * available yet. The list is pulled only when its messages are; items before a failure are sent
+ * before it is thrown.
  */
 export async function* batchesOf(
   layout: Layout,
@@ -18,7 +16,7 @@ export async function* batchesOf(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const batch = new BatchWriter(layout);
   const items = list[Symbol.asyncIterator]();
-  /** Asked for in the turn of the batch before, and not there in time. */
+  /** An item that was requested for the previous batch and did not arrive in time. */
   let late: Promise<IteratorResult<JsonObject>> | undefined;
   let checkpoint: string | undefined;
   let over = false;
@@ -26,10 +24,13 @@ export async function* batchesOf(
     over = next.done === true;
     if (next.done) return;
     batch.add(next.value);
-    // Now, for the next pull moves it on.
+    // Read it now: the next pull moves it.
     checkpoint = list.checkpoint;
   };
-  /** One plain await an item, for lists are long: whoever is in a hurry races the whole of it. */
+  /**
+   * Adds items until the turn is over. It costs one await per item, because lists are long; the
+   * race is around the loop, not around each item.
+   */
   const fill = async (turnIsOver: () => boolean): Promise<void> => {
     while (!over && !batch.full) {
       late = items.next();
@@ -45,7 +46,11 @@ export async function* batchesOf(
       late = undefined;
       add(await pulled);
       let passed = false;
-      await Promise.race([fill(() => passed), turn()]);
+      // `setImmediate` runs when everything that was available without waiting has arrived.
+      await new Promise<void>((resolve, reject) => {
+        fill(() => passed).then(resolve, reject);
+        setImmediate(resolve);
+      });
       passed = true;
       if (!batch.empty) yield batch.take(checkpoint);
     }
@@ -58,8 +63,8 @@ export async function* batchesOf(
 }
 
 /**
- * The same for a list that comes in pages of its own: a page is with the client before the next
- * is asked for.
+ * The same for a list that has pages: a page is delivered to the client before the next is
+ * requested.
  */
 export async function* pageBatchesOf(
   layout: Layout,
@@ -68,12 +73,12 @@ export async function* pageBatchesOf(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const batch = new BatchWriter(layout);
   for await (const page of list.pages()) {
-    const place = placeAfter(page);
+    const checkpoint = checkpointAfter(page);
     for (const [n, item] of page.items.entries()) {
       batch.add(item);
       const last = n === page.items.length - 1;
-      if (last || batch.full) yield batch.take(last ? place : undefined);
+      if (last || batch.full) yield batch.take(last ? checkpoint : undefined);
     }
-    if (place !== undefined) await delivered();
+    if (checkpoint !== undefined) await delivered();
   }
 }

@@ -35,7 +35,7 @@ import { member, parseObject } from '../codec/json-text.ts';
 import { type ListMethod, LISTS, OPTIONAL } from '../codec/list-methods.ts';
 import { callerOf, checkRoutingMetadata } from '../routing-metadata.ts';
 
-/** The typed streaming service of a source: what it has, and nothing else. */
+/** The methods of the typed streaming service that a source supports. */
 export function mcpRoutes(source: ToolSource): GrpcRoute[] {
   const routes = [
     unary(methodOf(Mcp.method.discover), () => discover(source)),
@@ -107,9 +107,9 @@ function listRoute(source: ToolSource, { list, layout, method }: ListMethod): Gr
     source[list]!({ signal, ...member('after', after) });
   const serve = ({ startAfter }: ListRequest, call: CallContext): AsyncIterable<Uint8Array> => {
     const items = open(startAfter, call);
-    // A place within a page is reached by walking the page.
-    const whole = startAfter === undefined || parseCheckpoint(startAfter)[0] === 0;
-    return whole && 'pages' in items
+    // A position inside a page is reached by reading the page.
+    const startsAtPage = startAfter === undefined || parseCheckpoint(startAfter)[0] === 0;
+    return startsAtPage && 'pages' in items
       ? pageBatchesOf(layout, items as PagedItems<JsonObject>, () => call.delivered())
       : batchesOf(layout, items);
   };
@@ -130,7 +130,7 @@ async function* callEvents(
     yield toCallEvent(event);
     if (event.type === 'result' || event.type === 'input') return;
   }
-  throw new DuolaneError('internal', `the call of ${request.name} ended without a result`);
+  throw new DuolaneError('internal', `the call of tool "${request.name}" ended without a result`);
 }
 
 async function* resourceChunks(

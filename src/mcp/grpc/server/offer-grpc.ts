@@ -15,24 +15,28 @@ import { googleRoutes } from './google-routes.ts';
 import { mcpRoutes } from './mcp-routes.ts';
 import { type ServeTunnel, tunnelRoute } from '../tunnel.ts';
 
+/** The options of `offerGrpc`. */
 export interface OfferGrpcOptions extends Omit<ListenGrpcOptions, 'authorize'> {
-  /** Calls must bear it as `authorization: Bearer <token>`; or a check that throws to refuse one. */
+  /**
+   * The token that calls must send as `authorization: Bearer <token>`, or a check that throws to
+   * refuse a call.
+   */
   readonly token?: string | ((token: string | undefined, call: CallContext) => unknown);
   /**
-   * Serves one client of the tunnel, which carries JSON-RPC as it is:
-   * `tunnel: (road) => serveMessages(source, road)`. Without it there is no tunnel.
+   * Serves one client of the tunnel, which carries JSON-RPC unchanged: `tunnel: (transport) =>
+   * serveMessages(source, transport)`. Without it the server has no tunnel.
    */
   readonly tunnel?: ServeTunnel;
 }
 
-/** A result of a tool may be large, and comes in one message. */
+/** The size limit of a message: the result of a tool may be large, and is one message. */
 const MESSAGE_BYTES = 16 * 2 ** 20;
 
 /**
- * Serves a source over gRPC, on one port: the typed streaming service, the paths of Google's
- * `model_context_protocol.Mcp`, the tunnel if it is given, health and reflection. The source is
+ * Serves a source over gRPC on one port: the typed streaming service, the methods of Google's
+ * `model_context_protocol.Mcp`, the tunnel if it is set, health and reflection. The source is
  * shared and stays open. Lists are pulled as the client reads: at most a batch and a window are
- * made ahead. What a client cancels is cancelled in the source.
+ * prepared ahead. A cancellation by the client reaches the source.
  */
 export function offerGrpc(
   source: ToolSource,
@@ -46,7 +50,7 @@ export function offerGrpc(
   });
 }
 
-/** What `offerGrpc` serves of a source, for a server that serves more than that. */
+/** The routes of `offerGrpc` for a server that also serves others. */
 export const sourceRoutes = (source: ToolSource, tunnel?: ServeTunnel): GrpcRoute[] => [
   ...mcpRoutes(source),
   ...googleRoutes(source),
@@ -60,12 +64,15 @@ function bearer(
 ): NonNullable<ListenGrpcOptions['authorize']> {
   const expected = typeof token === 'string' ? digest(token) : undefined;
   return (call) => {
-    // Whether the server lives is no secret.
+    // Health checks need no token: whether the server runs is not secret.
     if (call.path.startsWith('/grpc.health.v1.')) return undefined;
     const { authorization } = call.metadata;
     const [, given] = /^Bearer (.+)$/i.exec(String(authorization ?? '')) ?? [];
     if (typeof token === 'function') return token(given, call);
     if (given !== undefined && expected && timingSafeEqual(digest(given), expected)) return given;
-    throw new DuolaneError('unauthorized', 'the call needs a token: authorization: Bearer …');
+    throw new DuolaneError(
+      'unauthorized',
+      'missing or invalid token; send the metadata authorization: Bearer <token>',
+    );
   };
 }

@@ -1,12 +1,12 @@
 import { Channel } from '../../../stream/channel.ts';
 import type { ToolEvent } from '../../types.ts';
 
-/** Events of one call that wait for its reader. */
+/** How many events of one call wait for its reader. */
 const LIMIT = 256;
 
 /**
- * The events of a call on their way from a wire that must not wait to a reader that may. Nothing
- * is lost up to the limit; beyond it the newest progress stands for those it overtakes, and log
+ * The events of a call, between a transport that must not wait and a reader that may. Nothing is
+ * lost up to the limit. Beyond it, the newest progress replaces the progress before it, and log
  * lines and partial results are dropped. The last event is never lost.
  */
 export class CallEvents implements AsyncIterable<ToolEvent> {
@@ -14,12 +14,13 @@ export class CallEvents implements AsyncIterable<ToolEvent> {
   #waiting = 0;
   #newest: ToolEvent | undefined;
 
+  /** Adds an event, or drops it beyond the limit. */
   push(event: ToolEvent): void {
     if (this.#waiting < LIMIT && !this.#newest) this.#offer(event);
     else if (event.type === 'progress') this.#newest = event;
   }
 
-  /** Never dropped, whatever the limit. */
+  /** Adds an event beyond the limit. */
   insist(event: ToolEvent): void {
     this.#catchUp();
     this.#offer(event);

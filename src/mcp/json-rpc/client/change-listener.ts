@@ -4,11 +4,12 @@ import type { SourceListenOptions, SourceChange } from '../../types.ts';
 import type { McpClient } from './mcp-client.ts';
 import { ChangeSubscription } from './subscription.ts';
 
-const TELL_MS = 1_000;
+/** How long the end of a listener waits for the server to unsubscribe. */
+const UNSUBSCRIBE_MS = 1_000;
 
 type Listen = (options?: SourceListenOptions) => AsyncIterable<SourceChange>;
 
-/** How to listen to the server of a connection, by its revision and what it says it can do. */
+/** Returns the `listen` of a connection, by its protocol and the capabilities of its server. */
 export function listenerOf(client: McpClient, capabilities: JsonObject): Listen {
   const listens = client.envelope ? stateless(client) : inSession(client, capabilities);
   const wanted = new Map<string, number>();
@@ -23,7 +24,8 @@ export function listenerOf(client: McpClient, capabilities: JsonObject): Listen 
     try {
       for await (const change of listens(options)) {
         const { type, uri = '' } = change;
-        // What a server tells unasked is for all; what another listener asked for is not.
+        // A change that no listener asked for is for all; one that another listener asked for is
+        // not.
         if (type !== 'resource' || own.has(uri) || !wanted.has(uri)) yield change;
       }
     } finally {
@@ -32,7 +34,10 @@ export function listenerOf(client: McpClient, capabilities: JsonObject): Listen 
   };
 }
 
-/** One request for all who only want to hear of the lists, and one for each who wants more. */
+/**
+ * The stateless protocol: one request for all listeners of the lists, and one for each listener of
+ * single resources.
+ */
 function stateless(client: McpClient): Listen {
   const lists = new ChangeSubscription(client);
   return (options = {}) =>
@@ -41,6 +46,10 @@ function stateless(client: McpClient): Listen {
       : lists.listen(options);
 }
 
+/**
+ * The session protocol: changes arrive by themselves; single resources are subscribed for their
+ * first listener and unsubscribed after the last.
+ */
 function inSession(client: McpClient, { resources }: JsonObject): Listen {
   const can = isObject(resources) && resources['subscribe'] === true;
   const users = new Map<string, number>();
@@ -50,7 +59,7 @@ function inSession(client: McpClient, { resources }: JsonObject): Listen {
     const entered: string[] = [];
     try {
       for await (const change of client.changes.listen(options)) {
-        // Only now nothing can be missed between the two.
+        // Subscribe after the feed listens, so that no change is missed in between.
         if (change.type === 'listening')
           for (const uri of uris) {
             entered.push(uri);
@@ -61,11 +70,11 @@ function inSession(client: McpClient, { resources }: JsonObject): Listen {
       }
     } finally {
       for (const uri of entered) {
-        const left = (users.get(uri) ?? 1) - 1;
-        users.set(uri, left);
-        // A server that can no longer be told has forgotten by itself.
-        if (left === 0)
-          await settledWithin(client.request('resources/unsubscribe', { uri }), TELL_MS);
+        const remaining = (users.get(uri) ?? 1) - 1;
+        users.set(uri, remaining);
+        // A server that cannot be reached has dropped the subscription with the connection.
+        if (remaining === 0)
+          await settledWithin(client.request('resources/unsubscribe', { uri }), UNSUBSCRIBE_MS);
         if (users.get(uri) === 0) users.delete(uri);
       }
     }

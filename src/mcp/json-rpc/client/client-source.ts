@@ -9,7 +9,7 @@ import { PendingCall } from './pending-call.ts';
 import { PageWalk } from './page-walk.ts';
 import { requestWithInput } from './request-with-input.ts';
 
-/** The server that a client is connected to, with what its `initialize` answer says it has. */
+/** The server of a connection as a ToolSource, with the capabilities of its `initialize` result. */
 export function clientSource(
   client: McpClient,
   initialized: JsonObject,
@@ -44,7 +44,10 @@ export function clientSource(
       async *readResource(uri, options) {
         const { contents } = await requestWithInput(client, 'resources/read', { uri }, options);
         if (!Array.isArray(contents))
-          throw new DuolaneError('malformed', `the server sent ${uri} without contents`);
+          throw new DuolaneError(
+            'malformed',
+            `the server sent resource "${uri}" without contents: expected an array`,
+          );
         yield* contents as JsonObject[];
       },
     }),
@@ -68,6 +71,7 @@ async function* callTool(
   options: CallOptions = {},
 ): AsyncGenerator<ToolEvent, void, undefined> {
   options.signal?.throwIfAborted();
-  const open = client.held.take(call.state) ?? new PendingCall(client, call, options.caller);
+  const open =
+    client.waitingCalls.take(call.state) ?? new PendingCall(client, call, options.caller);
   yield* open.read(call.answers, options);
 }

@@ -6,7 +6,7 @@ import { call, toArray } from '../../../../test/contracts/tool-source.contract.t
 import { verifies } from '../../../../test/verifies.ts';
 import type { JsonObject } from '../../../json.ts';
 import { rpcResult, type RpcId } from '../../../wire/json-rpc.ts';
-import type { ToolEvent, ToolSource } from '../../types.ts';
+import type { DialMessagesOptions, ToolEvent, ToolSource } from '../../types.ts';
 import { McpClient } from './mcp-client.ts';
 import { dialMessages } from './dial-messages.ts';
 import { serveMessages } from '../server/serve-messages.ts';
@@ -75,6 +75,20 @@ describe('dialling', () => {
     expect(quiet.sent).toEqual([]);
     expect(known.info.name).toBe('scripted');
     await known[Symbol.asyncDispose]();
+  });
+
+  test('the former names of `protocol` and of its values are refused with the new ones', async () => {
+    for (const [options, message] of [
+      [{ protocol: 'legacy' }, 'unknown protocol "legacy"; did you mean "session"?'],
+      [{ protocol: 'modern' }, 'unknown protocol "modern"; did you mean "stateless"?'],
+      [{ era: 'modern' }, `unknown option "${'era'}"; did you mean "protocol"?`],
+      [{ protocol: 'x' }, 'invalid protocol "x": expected "auto", "session" or "stateless"'],
+    ] satisfies [object, string][]) {
+      const [near] = messagePair();
+      const dialled = dialMessages(near, options as object as DialMessagesOptions);
+      await expect(dialled).rejects.toMatchObject({ code: 'invalid', message });
+      expect(near.sent).toEqual([]);
+    }
   });
 
   test('a server of an unknown protocol, or one that hangs up, is refused and let go', async () => {

@@ -1,11 +1,12 @@
 import { DuolaneError, type ErrorCode } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asArray, asObject, type JsonObject } from '../../../json.ts';
 import { onAbort } from '../../../stream/abort.ts';
 import type { DialMessagesOptions, MessageTransport, ToolSource } from '../../types.ts';
 import { McpClient } from './mcp-client.ts';
 import {
   VERSION_ERRORS,
   META,
+  metaOf,
   PROTOCOL_VERSIONS,
   rpcCodeOf,
   STATELESS_VERSION,
@@ -13,10 +14,13 @@ import {
 import { withPartial } from '../partial-results.ts';
 import { clientSource } from './client-source.ts';
 
-/** How long a server may be silent when it is asked for its era; an old one may ignore the question. */
+/**
+ * How long `auto` waits for a server without `mayWait`: an old server may ignore the unknown
+ * request.
+ */
 const PROBE_MS = 5_000;
 
-/** Failures that would be the same in the other era. */
+/** Failures that the other protocol would have, too. */
 const FATAL: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'rate_limited',
@@ -26,9 +30,9 @@ const FATAL: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The server at the other end of a road for messages, as a ToolSource. Raw JSON: what the server
- * sends beyond what we know is kept. When the road ends, every call and list in flight throws
- * `peer_exited` or `network`. Disposing closes the road. `signal` covers the handshake only.
+ * Connects to the server at the peer of a transport. JSON is not converted: unknown members of the
+ * server are kept. When the transport ends, every call and list in flight throws `peer_exited` or
+ * `network`. Disposing closes the transport. `signal` covers the handshake only.
  */
 export async function dialMessages(
   transport: MessageTransport,
@@ -36,6 +40,7 @@ export async function dialMessages(
 ): Promise<ToolSource & AsyncDisposable> {
   const client = new McpClient(transport, options);
   try {
+    checkProtocol(options);
     const answer = options.initializeResult ?? (await introduce(client, options, transport));
     return clientSource(client, answer);
   } catch (error) {
@@ -44,14 +49,38 @@ export async function dialMessages(
   }
 }
 
+/** The former name of the option `protocol`. */
+const FORMER_NAME = 'era';
+
+/** The former values of `protocol`. */
+const RENAMED: Readonly<Record<string, string>> = { legacy: 'session', modern: 'stateless' };
+
+/**
+ * Throws `invalid` for an unknown protocol; if it were ignored, the client would use the default.
+ */
+function checkProtocol(options: DialMessagesOptions): void {
+  if (FORMER_NAME in options)
+    throw new DuolaneError('invalid', `unknown option "${FORMER_NAME}"; did you mean "protocol"?`);
+  const { protocol = 'session' } = options;
+  if (protocol === 'auto' || protocol === 'session' || protocol === 'stateless') return;
+  const renamed = RENAMED[String(protocol)];
+  throw new DuolaneError(
+    'invalid',
+    renamed === undefined
+      ? `invalid protocol "${String(protocol)}": expected "auto", "session" or "stateless"`
+      : `unknown protocol "${String(protocol)}"; did you mean "${renamed}"?`,
+  );
+}
+
+/** Opens the connection with the chosen protocol. `auto` tries the stateless protocol first. */
 async function introduce(
   client: McpClient,
   options: DialMessagesOptions,
   { mayWait = false }: MessageTransport,
 ): Promise<JsonObject> {
-  const { protocol: era = 'legacy' } = options;
-  if (era === 'legacy') return handshake(client, options);
-  if (era === 'modern') return discover(client, options, options.signal);
+  const { protocol = 'session' } = options;
+  if (protocol === 'session') return handshake(client, options);
+  if (protocol === 'stateless') return discover(client, options, options.signal);
   const probe = new AbortController();
   const unlisten = onAbort(options.signal, (reason) => probe.abort(reason));
   const timer = mayWait ? undefined : setTimeout(() => probe.abort(silent()), PROBE_MS);
@@ -60,10 +89,11 @@ async function introduce(
   } catch (error) {
     options.signal?.throwIfAborted();
     const failure = DuolaneError.from(error);
-    // A refusal by the era's own words is an answer; -32000 of an old server is only `closed` in name.
-    const said = rpcCodeOf(failure);
-    if (Object.values(VERSION_ERRORS).some((code) => code === said)) throw failure;
-    if (said === undefined && FATAL.has(failure.code)) throw failure;
+    // An error code of the stateless protocol is a valid response. The -32000 of an old server also
+    // maps to `closed`, but does not mean it.
+    const rpcCode = rpcCodeOf(failure);
+    if (Object.values(VERSION_ERRORS).some((code) => code === rpcCode)) throw failure;
+    if (rpcCode === undefined && FATAL.has(failure.code)) throw failure;
   } finally {
     clearTimeout(timer);
     unlisten();
@@ -72,9 +102,10 @@ async function introduce(
   return handshake(client, options);
 }
 
+/** Opens the stateless protocol: requests the server information, once. */
 async function discover(
   client: McpClient,
-  { clientInfo = OURSELVES, capabilities = {} }: DialMessagesOptions,
+  { clientInfo = CLIENT_INFO, capabilities = {} }: DialMessagesOptions,
   signal: AbortSignal | undefined,
 ): Promise<JsonObject> {
   client.envelope = {
@@ -84,21 +115,21 @@ async function discover(
   };
   const ask = (): Promise<JsonObject> =>
     client.request('server/discover', {}, signal ? { signal } : {});
-  // One that refuses our version and names it among its own is being replaced while we ask.
+  // A server that refuses our version, but lists it as supported, is being updated right now.
   const answer = await ask().catch((error: unknown) => {
-    if (!refusesInVain(error)) throw error;
+    if (!isContradictory(error)) throw error;
     return ask();
   });
   const versions = answer['supportedVersions'];
-  if (!Array.isArray(versions) || !versions.includes(STATELESS_VERSION)) throw unknown(versions);
-  const meta = isObject(answer['_meta']) ? answer['_meta'] : {};
-  return { ...answer, serverInfo: meta[META.server] };
+  if (!asArray(versions).includes(STATELESS_VERSION)) throw unknown(versions);
+  return { ...answer, serverInfo: metaOf(answer)[META.server] };
 }
 
-const OURSELVES = { name: 'duolane', version: '0' };
+const CLIENT_INFO = { name: 'duolane', version: '0' };
 
+/** Opens the session protocol with `initialize`. */
 async function handshake(client: McpClient, options: DialMessagesOptions): Promise<JsonObject> {
-  const { clientInfo = OURSELVES, capabilities = {}, signal } = options;
+  const { clientInfo = CLIENT_INFO, capabilities = {}, signal } = options;
   const answer = await client.request(
     'initialize',
     {
@@ -114,21 +145,23 @@ async function handshake(client: McpClient, options: DialMessagesOptions): Promi
   return answer;
 }
 
-function refusesInVain(error: unknown): boolean {
-  const { error: said } = ((error as DuolaneError).cause ?? {}) as { error?: JsonObject };
-  const { supported } = isObject(said?.['data']) ? said['data'] : {};
+/** Whether a server refuses our version and lists it as supported in the same response. */
+function isContradictory(error: unknown): boolean {
+  const { code, data } = asObject(asObject((error as DuolaneError).cause)['error']);
   return (
-    said?.['code'] === VERSION_ERRORS.unsupportedVersion &&
-    Array.isArray(supported) &&
-    supported.includes(STATELESS_VERSION)
+    code === VERSION_ERRORS.unsupportedVersion &&
+    asArray(asObject(data)['supported']).includes(STATELESS_VERSION)
   );
 }
 
 const silent = (): DuolaneError =>
-  new DuolaneError('timeout', 'the tool server did not say which protocol it speaks');
+  new DuolaneError(
+    'timeout',
+    `server/discover timed out after ${PROBE_MS} ms: no response of the tool server`,
+  );
 
 const unknown = (version: unknown): DuolaneError =>
   new DuolaneError(
     'unsupported',
-    `the server speaks protocol ${JSON.stringify(version)}; we speak ${[STATELESS_VERSION, ...PROTOCOL_VERSIONS].join(', ')}`,
+    `the server sent protocol version ${JSON.stringify(version)}: expected one of ${[STATELESS_VERSION, ...PROTOCOL_VERSIONS].join(', ')}`,
   );

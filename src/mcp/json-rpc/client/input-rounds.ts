@@ -5,23 +5,26 @@ import type { McpClient } from './mcp-client.ts';
 import { fromWire, keyOf, toResponse, type WireInput } from '../input-codec.ts';
 import type { RpcRequestOptions } from '../pending-requests.ts';
 
-/** Times that a server may ask before it answers. */
+/** How often a server may ask before it responds. */
 const MAX_ROUNDS = 8;
 
-/** What a server wants to know before it goes on. */
+/** The questions of a server, and the state to return with the answers. */
 export interface InputRequired {
   readonly inputRequests: JsonObject;
   readonly requestState: string | undefined;
 }
 
-/** The question in a result, if it is one. */
+/**
+ * Returns the questions in a result, if it is `input_required`. Throws `malformed` for an unknown
+ * result type.
+ */
 export function askedIn(result: JsonObject): InputRequired | undefined {
   const { resultType, inputRequests = {}, requestState } = result;
   if (resultType === undefined || resultType === 'complete') return undefined;
   if (resultType !== 'input_required' || !isObject(inputRequests))
     throw new DuolaneError(
       'malformed',
-      `the server sent a result of the type ${JSON.stringify(resultType)}`,
+      `the server sent a result of type ${JSON.stringify(resultType)}: expected "complete" or "input_required"`,
     );
   return {
     inputRequests,
@@ -32,13 +35,13 @@ export function askedIn(result: JsonObject): InputRequired | undefined {
 export interface RoundOptions extends RpcRequestOptions {
   /** Called before each round. */
   readonly begin?: () => void;
-  /** Answers what the program does not. */
+  /** Answers the questions if the program has no `onRequest`. */
   readonly ask?: Ask;
 }
 
 /**
- * A request over as many rounds as the server needs, as long as `onRequest` or `ask` answers what
- * it asks. The last result may still be a question, if there is nobody to answer it.
+ * Sends a request in as many rounds as the server needs, while `onRequest` or `ask` answers its
+ * questions. Without either, the result may still be `input_required`.
  */
 export async function inRounds(
   client: McpClient,
@@ -72,7 +75,9 @@ const retry = (requestState: string | undefined, inputResponses: JsonObject): Js
   ...(requestState !== undefined && { requestState }),
 });
 
-/** The `input` event for a question, with a state from which `withAnswers` goes on. */
+/**
+ * Converts the questions to an `input` event. Its state is what `withAnswers` needs to continue.
+ */
 export function toInput(
   callId: string,
   { inputRequests, requestState }: InputRequired,
@@ -88,7 +93,7 @@ export function toInput(
   return { requests, state: JSON.stringify({ requestState, methods }) };
 }
 
-/** The members that repeat a call with the answers to its question. */
+/** Returns the members that repeat a call with the answers to its questions. */
 export function withAnswers(
   callId: string,
   answers: readonly Answer[],
@@ -112,7 +117,10 @@ function readState(state: string): JsonObject & { readonly methods: JsonObject }
     if (isObject(value) && isObject(value['methods']))
       return { ...value, methods: value['methods'] };
   } catch {
-    // Not ours, as below.
+    // Not our state, as below.
   }
-  throw new DuolaneError('invalid', 'the state of the call is not one that this server gave');
+  throw new DuolaneError(
+    'invalid',
+    'invalid state of the call: expected the state of its input event',
+  );
 }

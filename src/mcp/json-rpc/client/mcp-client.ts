@@ -26,7 +26,7 @@ import { PARTIAL_METHOD, toPartial } from '../partial-results.ts';
 import type { AnswerServer } from './server-questions.ts';
 import { type RpcRequestOptions, PendingRequests } from '../pending-requests.ts';
 
-/** Requests of the server that we work on at the same time. */
+/** How many requests of the server are handled at the same time. */
 const MAX_SERVING = 256;
 
 const CHANGED: Readonly<Record<string, SourceChange['type']>> = {
@@ -37,21 +37,21 @@ const CHANGED: Readonly<Record<string, SourceChange['type']>> = {
 };
 
 /**
- * The client's side of one connection: reads for its whole life and takes each message in the
- * order of arrival, without waiting for anyone, so progress always precedes its result.
+ * The client side of one connection. It reads as long as the connection lives and handles each
+ * message in order of arrival without waiting, so progress always precedes its result.
  */
 export class McpClient implements AsyncDisposable {
   readonly requests: PendingRequests;
   readonly changes: ChangeFeed = new ChangeFeed();
   readonly callers: Callers;
-  /** Calls in flight, by progress token and by the id of the request that runs for them. */
+  /** The calls in flight, by progress token and by the id of their current request. */
   readonly calls: Map<RpcId, CallEvents> = new Map();
-  /** Who answers what the server asks on behalf of a request of ours, by the id of that. */
+  /** The handlers of questions of the server, by the id of the request that the server asks for. */
   readonly askers: Map<RpcId, AnswerServer> = new Map();
-  readonly held: WaitingCalls = new WaitingCalls();
-  /** What every request says about us in its `_meta`, where there was no handshake to say it in. */
+  readonly waitingCalls: WaitingCalls = new WaitingCalls();
+  /** The client information in the `_meta` of every request; set for the stateless protocol. */
   envelope: JsonObject | undefined;
-  /** Who waits for the server to say that it tells us of changes, by the id of the request. */
+  /** The callbacks for acknowledged subscriptions, by the id of the request. */
   readonly acknowledged: Map<RpcId, () => void> = new Map();
   readonly #transport: MessageTransport;
   readonly #onRequest: DialMessagesOptions['onRequest'];
@@ -77,13 +77,13 @@ export class McpClient implements AsyncDisposable {
     params: JsonObject | undefined,
     options?: RpcRequestOptions,
   ): Promise<JsonObject> {
-    const dressed = this.envelope
+    const withMeta = this.envelope
       ? { ...params, _meta: { ...metaOf(params), ...this.envelope } }
       : params;
-    return this.requests.send(method, dressed, options);
+    return this.requests.send(method, withMeta, options);
   }
 
-  /** Whether the program answers what a server asks. */
+  /** Whether the program answers questions of the server (`onRequest`). */
   get canAnswer(): boolean {
     return this.#onRequest !== undefined;
   }
@@ -92,18 +92,18 @@ export class McpClient implements AsyncDisposable {
     await this.#transport.send({ jsonrpc: '2.0', method });
   }
 
-  /** What is still on its way in either direction; 0 when all is settled. */
+  /** How many requests are open in either direction; 0 when all are settled. */
   get open(): number {
-    const { requests, calls, askers, held } = this;
-    return requests.size + calls.size + askers.size + held.size + this.#serving.size;
+    const { requests, calls, askers, waitingCalls } = this;
+    return requests.size + calls.size + askers.size + waitingCalls.size + this.#serving.size;
   }
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    this.#end(new DuolaneError('closed', 'the connection to the tool server was closed'));
+    this.#end(new DuolaneError('closed', 'the connection to the tool server is closed'));
     await this.#transport.close?.();
-    // A road that cannot be closed may never end; its reader is told and not waited for.
+    // A transport that cannot be closed may never end. Its reader is cancelled without a wait.
     void this.#incoming.return?.().catch(() => {});
     if (this.#transport.close) await this.#reading;
   }
@@ -113,9 +113,9 @@ export class McpClient implements AsyncDisposable {
       for (;;) {
         const { done, value } = await this.#incoming.next();
         if (done) break;
-        this.#take(value);
+        this.#dispatch(value);
       }
-      this.#end(new DuolaneError('peer_exited', 'the tool server has ended the connection'));
+      this.#end(new DuolaneError('peer_exited', 'the tool server closed the connection'));
     } catch (error) {
       this.#end(DuolaneError.from(error, 'network'));
     }
@@ -124,25 +124,25 @@ export class McpClient implements AsyncDisposable {
   #end(reason: DuolaneError): void {
     this.requests.fail(reason);
     this.changes.fail(reason);
-    this.held.clear();
+    this.waitingCalls.clear();
     for (const controller of this.#serving.values()) controller.abort(reason);
   }
 
-  #take(message: JsonObject): void {
+  #dispatch(message: JsonObject): void {
     if (isResponse(message)) this.requests.settle(message);
     else if (this.requests.refuse(message)) return;
-    else if (isNotification(message)) this.#hear(message);
+    else if (isNotification(message)) this.#handleNotification(message);
     else if (isRpcRequest(message)) this.#serve(message).catch(reportUnexpected);
   }
 
-  #hear(message: RpcNotification): void {
+  #handleNotification(message: RpcNotification): void {
     const { method } = message;
-    // A malformed notification must not end the connection for all who use it.
+    // A malformed notification must not end the connection for all its users.
     const params: JsonObject = isObject(message.params) ? message.params : {};
     const changed = CHANGED[method];
     if (changed) {
       const uri = params['uri'];
-      this.changes.tell({ type: changed, ...(typeof uri === 'string' && { uri }) });
+      this.changes.notify({ type: changed, ...(typeof uri === 'string' && { uri }) });
     } else if (method === 'notifications/progress') this.#progress(params);
     else if (method === PARTIAL_METHOD) this.#partial(params);
     else if (method === 'notifications/message') this.#log(message, params);
@@ -152,7 +152,7 @@ export class McpClient implements AsyncDisposable {
       this.#serving.get(params['requestId'] as RpcId)?.abort(canceled());
   }
 
-  /** Late ones, whose call is over, are nobody's. */
+  /** Progress of a call that has ended is dropped. */
   #progress({ progressToken, progress, total, message }: JsonObject): void {
     if (typeof progress !== 'number') return;
     this.calls.get(progressToken as RpcId)?.push({
@@ -168,7 +168,10 @@ export class McpClient implements AsyncDisposable {
     if (partial) this.calls.get(params['progressToken'] as RpcId)?.push(partial);
   }
 
-  /** A log line names no call: it belongs to the one on whose stream it came, or to the only one. */
+  /**
+   * Delivers a log line. It names no call: it belongs to the call on whose stream it arrived, or to
+   * the only open one.
+   */
   #log(message: JsonObject, { level, data, logger }: JsonObject): void {
     const call = this.#related(message, this.calls);
     if (!call && this.calls.size > 0) this.#report('dropped a log line');
@@ -181,9 +184,10 @@ export class McpClient implements AsyncDisposable {
   }
 
   /**
-   * What a message belongs to that names no request of ours: the request on whose stream it came,
-   * else the only one there is, if nobody but its caller has ever used this connection: a server
-   * may speak for a request that is over. Undefined if it cannot be known.
+   * Finds the request that a message belongs to if it names none: the request on whose stream it
+   * arrived, or else the only open one. The latter counts only if no other caller has ever used
+   * this connection, because a server may send messages for a request that has ended. Returns
+   * `undefined` if the request is not certain.
    */
   #related<T>(message: JsonObject, all: ReadonlyMap<RpcId, T>): T | undefined {
     const id = this.#transport.requestOf?.(message);
@@ -193,14 +197,14 @@ export class McpClient implements AsyncDisposable {
     return others.length === 0 ? only : undefined;
   }
 
-  /** Once for each connection: a server that does it does it all the time. */
+  /** Reports a problem once for each connection: a server that has it has it all the time. */
   #report(what: string): void {
     if (this.#reported) return;
     this.#reported = true;
     reportUnexpected(
       new DuolaneError(
         'unsupported',
-        `${what} of the tool server: it does not say which request it is for`,
+        `${what} of the tool server: the server does not name the request that it is for`,
       ),
     );
   }
@@ -211,7 +215,7 @@ export class McpClient implements AsyncDisposable {
     const { signal } = controller;
     let answer: JsonObject;
     if (this.#serving.size >= MAX_SERVING || this.#serving.has(id))
-      answer = rpcError(id, RPC.invalidRequest, 'Too many requests at once, or an id in use');
+      answer = rpcError(id, RPC.invalidRequest, 'Too many concurrent requests, or an id in use');
     else {
       this.#serving.set(id, controller);
       try {
@@ -222,11 +226,14 @@ export class McpClient implements AsyncDisposable {
         this.#serving.delete(id);
       }
     }
-    // A road that no longer takes it ends the reading too, and that is where it is told.
+    // If the transport is closed, `#read` reports it; the error of this send is ignored.
     if (!signal.aborted) await this.#transport.send(answer).catch(() => {});
   }
 
-  /** Without `onRequest`, whoever made the request is asked what the server asks for its sake. */
+  /**
+   * Chooses the handler of a request of the server. Without `onRequest`, it is the `ask` of the
+   * request that the server asks for.
+   */
   #answerer(message: RpcRequest): AnswerServer {
     const { method } = message;
     const answer: AnswerServer = (...asked) => this.answer(...asked);
@@ -237,19 +244,19 @@ export class McpClient implements AsyncDisposable {
     throw new DuolaneError(
       'unsupported',
       this.callers.several
-        ? `${method} does not say which request it is for, and several clients share this connection`
-        : `${method} does not say which of ${new Set(this.askers.values()).size} requests it is for`,
+        ? `${method} does not name its request, and several clients share this connection; name the request`
+        : `${method} does not name its request, and ${new Set(this.askers.values()).size} requests are open; name the request`,
     );
   }
 
-  /** What a server asks of us. */
+  /** Handles a request of the server, other than a question with a handler of its own. */
   async answer(method: string, params: JsonObject, options: Abortable): Promise<JsonObject> {
     if (method === 'ping') return {};
-    if (!this.#onRequest) throw new DuolaneError('unsupported', `Unknown method: ${method}`);
-    if (!isObject(params)) throw new DuolaneError('invalid', 'Invalid params: not an object');
+    if (!this.#onRequest) throw new DuolaneError('unsupported', `unknown method "${method}"`);
+    if (!isObject(params)) throw new DuolaneError('invalid', 'invalid params: expected an object');
     return this.#onRequest(method, params, options);
   }
 }
 
 const canceled = (): DuolaneError =>
-  new DuolaneError('canceled', 'the server no longer needs the answer');
+  new DuolaneError('canceled', 'the server cancelled its request');

@@ -6,16 +6,16 @@ import { parseCheckpoint, toCheckpoint } from '../../sources/checkpoint.ts';
 import type { PagedItems } from '../../sources/streaming-adapter.ts';
 import type { CursorPage } from '../../sources/cursor-pages.ts';
 
-/** Pages in one walk; a server with more is taken for one that never ends. */
+/** The most pages of one list; a server with more is treated as one whose list never ends. */
 const MAX_PAGES = 10_000;
 
 type Ask = (cursor: string | undefined, signal: AbortSignal | undefined) => Promise<JsonObject>;
 
 /**
- * A list that a server gives in cursor pages, as single items. A page is asked for only when every
- * item before it has been taken. Only an absent `nextCursor` ends the walk: the empty string is a
- * cursor like any other, and one that comes back is a loop (`malformed`). Items already yielded
- * stay good when a later page fails.
+ * A list that a server sends in cursor pages, as single items. A page is requested when every item
+ * before it has been taken. Only an absent `nextCursor` ends the list: the empty string is a cursor
+ * like any other, and a repeated cursor is a loop (`malformed`). Items that were yielded stay valid
+ * when a later page fails.
  */
 export class PageWalk<T extends JsonObject> implements PagedItems<T> {
   readonly #ask: Ask;
@@ -26,10 +26,10 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
   #cursor: string | undefined;
   #skip = 0;
   #used = false;
-  /** The server's cursor at the end of a page; inside one, with the number of items taken. */
+  /** The cursor of the server after a page; inside a page, with the number of items taken. */
   checkpoint: string | undefined;
 
-  /** `check` throws for an item that is none; those before it stay good. */
+  /** `check` throws for an invalid item; the items before it stay valid. */
   constructor(
     ask: Ask,
     key: string,
@@ -58,7 +58,7 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
     }
   }
 
-  /** A page with an item that fails the check is not given out. */
+  /** Yields pages. A page with an invalid item is not yielded. */
   async *pages(): AsyncGenerator<CursorPage<T>, void, undefined> {
     for await (const page of this.#pages()) {
       for (const item of page.items) this.#check?.(item);
@@ -67,7 +67,11 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
   }
 
   async *#pages(): AsyncGenerator<CursorPage<T>, void, undefined> {
-    if (this.#used) throw new DuolaneError('closed', 'a list is read once; list again');
+    if (this.#used)
+      throw new DuolaneError(
+        'closed',
+        'cannot read the list again: a list is read once; request a new list',
+      );
     this.#used = true;
     for (let pages = 0; pages < MAX_PAGES; pages += 1) {
       this.#signal?.throwIfAborted();
@@ -76,11 +80,17 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
       const { nextCursor: next } = page;
       if (next === undefined || next === null) return yield { items };
       if (typeof next !== 'string')
-        throw new DuolaneError('malformed', 'the server sent a nextCursor that is not a string');
+        throw new DuolaneError(
+          'malformed',
+          'the server sent an invalid nextCursor: expected a string',
+        );
       yield { items, nextCursor: next };
       this.#turnTo(next);
     }
-    throw new DuolaneError('too_large', `the list has more than ${MAX_PAGES} pages`);
+    throw new DuolaneError(
+      'too_large',
+      `the list of the server exceeds ${MAX_PAGES} pages; it may never end`,
+    );
   }
 
   #turnTo(next: string): void {
@@ -88,7 +98,7 @@ export class PageWalk<T extends JsonObject> implements PagedItems<T> {
     if (this.#seen.has(digest(next)))
       throw new DuolaneError(
         'malformed',
-        'the server sent a cursor for the second time: its list would never end',
+        'the server sent the same cursor twice: expected a new one, the list would never end',
       );
     this.#cursor = next;
   }
@@ -99,10 +109,13 @@ function itemsOf<T extends JsonObject>(page: JsonObject, key: string): readonly 
   if (!Array.isArray(items) || !items.every(isObject))
     throw new DuolaneError(
       'malformed',
-      `the server sent a page whose ${key} is no list of objects`,
+      `the server sent a page with invalid ${key}: expected an array of objects`,
     );
   return items as unknown as readonly T[];
 }
 
-/** A server may make cursors of any length; remembering ten thousand must stay small. */
+/**
+ * A short hash of a cursor: cursors may be of any length, and ten thousand of them must fit in
+ * memory.
+ */
 const digest = (cursor: string): string => createHash('sha1').update(cursor).digest('base64');

@@ -9,13 +9,13 @@ import { bare, CALL_ID, META } from '../protocol-versions.ts';
 import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds, toInput, withAnswers } from './input-rounds.ts';
 
-/** Stands in the row of events for whatever is unanswered when it is read. */
+/** A marker in the events of a call. The reader replaces it by the questions that are open then. */
 const ASKED: ToolEvent = { type: 'input', requests: [] };
 
 /**
  * One call on the wire. It outlives its reader only while it waits for answers: a server of the
- * revisions with sessions asks in the middle of a call and goes on from there, so the call is held
- * open under the state of its `input` event, and whoever brings the answers reads on.
+ * session protocol asks in the middle of a call and continues from there, so the call stays open
+ * under the state of its `input` event, and the call with the answers reads on.
  */
 export class PendingCall {
   readonly #client: McpClient;
@@ -34,7 +34,10 @@ export class PendingCall {
     this.#settled = this.#run(call, client.callers.enter(caller));
   }
 
-  /** Its events up to the next `input` or the result. Leaving before either cancels the call. */
+  /**
+   * Yields the events up to the next `input` or the result. Breaking out before either cancels the
+   * call.
+   */
   async *read(
     answers: ToolCall['answers'] = [],
     { signal, deadline }: CallOptions = {},
@@ -43,33 +46,34 @@ export class PendingCall {
     const unlisten = onAbort(signal, (reason) => this.#scope.abort(reason));
     const abort = (reason: unknown): void => this.#scope.abort(reason);
     const timer = deadline === undefined ? undefined : abortAtDeadline(deadline, this.#name, abort);
-    let held = false;
+    let kept = false;
     try {
       for (;;) {
         const { done, value } = await this.#reader.next();
         if (done) return;
         if (value !== ASKED) yield value;
         else if (this.#questions.open.length > 0 && !this.#scope.signal.aborted) {
-          held = true;
-          const state = this.#client.held.keep(this);
+          kept = true;
+          const state = this.#client.waitingCalls.keep(this);
           return yield { type: 'input', requests: this.#questions.open, state };
         }
       }
     } finally {
       unlisten();
       clearTimeout(timer);
-      if (!held) await this.leave();
+      if (!kept) await this.cancel();
     }
   }
 
-  /** Cancels what is not over, and waits until the wire has been told. */
-  async leave(): Promise<void> {
-    if (!this.#over) this.#scope.abort(new DuolaneError('canceled', 'the caller has left'));
+  /** Cancels the call unless it has ended, and waits until the cancellation was sent. */
+  async cancel(): Promise<void> {
+    if (!this.#over)
+      this.#scope.abort(new DuolaneError('canceled', 'the reader cancelled the call'));
     await this.#settled;
     await this.#reader.return();
   }
 
-  /** Never rejects: a failure is the last of the events. */
+  /** Runs the call. Never rejects: a failure ends the events. */
   async #run(
     { id, name, args, meta, answers = [], state }: ToolCall,
     caller: JsonObject,
@@ -85,12 +89,13 @@ export class PendingCall {
         ...meta,
         ...caller,
         progressToken: token,
-        // Whoever reads the events decides what to drop; in the other era all levels come anyway.
+        // Request all levels: the reader of the events decides what to drop, and the session
+        // protocol sends all levels anyway.
         ...(client.envelope && { [META.logLevel]: 'debug' }),
       },
     };
     let current = token;
-    // At once: progress that comes after the answer belongs to nobody.
+    // Runs immediately when the request settles: progress after the response belongs to no call.
     const settle = (): void => {
       for (const key of [token, current]) client.calls.delete(key);
       client.askers.delete(current);

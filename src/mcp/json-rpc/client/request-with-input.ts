@@ -9,8 +9,8 @@ import { ServerQuestions } from './server-questions.ts';
 import { askedIn, inRounds } from './input-rounds.ts';
 
 /**
- * A request with one result. What the server asks before it goes to `onRequest` or to `ask`; what
- * `ask` throws ends the request.
+ * Sends a request with one result. Questions of the server go to `onRequest` or to `ask`; an error
+ * of `ask` ends the request.
  */
 export async function requestWithInput(
   client: McpClient,
@@ -48,6 +48,6 @@ export async function requestWithInput(
   }
   throw new DuolaneError(
     'unsupported',
-    `the server asks for something before it answers ${method}: dial it with \`onRequest\``,
+    `${method} needs an answer to a question of the server; set onRequest or ask`,
   );
 }

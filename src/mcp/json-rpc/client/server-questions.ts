@@ -5,7 +5,7 @@ import { onAbort } from '../../../stream/abort.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import { fromWire, keyOf, toResponse } from '../input-codec.ts';
 
-/** Answers what a server asks before it answers one request of ours. */
+/** Handles questions that a server asks before it responds to one of our requests. */
 export type AnswerServer = (
   method: string,
   params: JsonObject,
@@ -18,9 +18,9 @@ interface Question {
 }
 
 /**
- * What a server of the revisions with sessions asks while it works on one request. A question is
- * known by what it says and by how often it was said before, so an answer given to one run of a
- * call fits the same question of the next, and never another.
+ * The questions of a server of the session protocol during one request. A question is identified by
+ * its content and by how often it was asked before, so the answer to a question in one run of a
+ * call fits the same question in the next run, and no other.
  */
 export class ServerQuestions {
   readonly #callId: string;
@@ -29,17 +29,18 @@ export class ServerQuestions {
   readonly #answers = new Map<string, Answer>();
   readonly #open = new Map<string, Question>();
 
-  /** `asked` is told of every question that nobody has answered yet. */
+  /** `asked` is called for every question without an answer. */
   constructor(callId: string, asked: (request: InputRequest) => void) {
     this.#callId = callId;
     this.#asked = asked;
   }
 
-  /** Those that wait for an answer and have not been taken back. */
+  /** The questions that wait for an answer and were not cancelled. */
   get open(): readonly InputRequest[] {
     return [...this.#open.values()].map(({ request }) => request);
   }
 
+  /** Adds answers, also to questions that will be asked later. */
   give(answers: readonly Answer[]): void {
     for (const answer of answers) {
       const key = keyOf(this.#callId, answer);
@@ -49,7 +50,7 @@ export class ServerQuestions {
     }
   }
 
-  /** Resolves with what to send to the server, as soon as somebody has given the answer. */
+  /** Resolves with the response for the server as soon as the answer is given. */
   readonly answer: AnswerServer = async (method, params, { signal }) => {
     const key = this.#keyOf(method, params);
     const request = fromWire(this.#callId, key, { method, params });
@@ -71,9 +72,9 @@ export class ServerQuestions {
 
   #keyOf(method: string, params: JsonObject): string {
     const text = JSON.stringify([method, { ...params, _meta: undefined }]);
-    const said = createHash('sha256').update(text).digest('base64url').slice(0, 16);
-    const times = (this.#times.get(said) ?? 0) + 1;
-    this.#times.set(said, times);
-    return times === 1 ? said : `${said}-${times}`;
+    const digest = createHash('sha256').update(text).digest('base64url').slice(0, 16);
+    const times = (this.#times.get(digest) ?? 0) + 1;
+    this.#times.set(digest, times);
+    return times === 1 ? digest : `${digest}-${times}`;
   }
 }

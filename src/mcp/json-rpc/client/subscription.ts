@@ -1,5 +1,5 @@
 import { DuolaneError, type ErrorCode } from '../../../errors.ts';
-import { onAbort, sleep } from '../../../stream/abort.ts';
+import { raceAbort, sleep } from '../../../stream/abort.ts';
 import type { Abortable } from '../../../stream/types.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 import type { SourceChange } from '../../types.ts';
@@ -11,7 +11,7 @@ const KINDS = ['tools', 'resources', 'prompts'] as const;
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
 
-/** Failures after which listening may work again. */
+/** Failures after which a new subscription may succeed. */
 const PASSING: ReadonlySet<ErrorCode> = new Set([
   'network',
   'response_lost',
@@ -22,16 +22,16 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The changes of a server without sessions: one `subscriptions/listen` for as long as anybody
- * listens, made again when it breaks, which counts as a change. A server that knows no such request
- * never tells a change.
+ * The changes of a server of the stateless protocol: one `subscriptions/listen` request while there
+ * are listeners. It is sent again when it breaks, which counts as a change. A server without that
+ * request never reports a change.
  */
 export class ChangeSubscription {
   readonly #client: McpClient;
   readonly #uris: readonly string[];
   #listeners = 0;
   #stop: AbortController | undefined;
-  #standing: Promise<void> = Promise.resolve();
+  #acknowledged: Promise<void> = Promise.resolve();
 
   constructor(client: McpClient, uris: readonly string[] = []) {
     this.#client = client;
@@ -39,42 +39,43 @@ export class ChangeSubscription {
   }
 
   async *listen(options: Abortable = {}): AsyncGenerator<SourceChange, void, undefined> {
-    this.#enter();
+    this.#addListener();
     try {
       for await (const change of this.#client.changes.listen(options)) {
-        if (change.type === 'listening') await this.#stands(options.signal);
+        if (change.type === 'listening') await this.#untilAcknowledged(options.signal);
         yield change;
       }
     } finally {
-      this.#leave();
+      this.#removeListener();
     }
   }
 
-  #enter(): void {
+  #addListener(): void {
     this.#listeners += 1;
     if (this.#listeners > 1) return;
     const stop = new AbortController();
     this.#stop = stop;
-    this.#standing = new Promise((stands) => {
-      this.#run(stop.signal, stands).finally(stands).catch(reportUnexpected);
+    this.#acknowledged = new Promise((ready) => {
+      this.#run(stop.signal, ready).finally(ready).catch(reportUnexpected);
     });
   }
 
-  #leave(): void {
+  #removeListener(): void {
     this.#listeners -= 1;
-    if (this.#listeners === 0) this.#stop?.abort(new DuolaneError('closed', 'nobody listens'));
+    if (this.#listeners === 0)
+      this.#stop?.abort(new DuolaneError('closed', 'the last listener has ended'));
   }
 
-  /** An abort shows in the loop over the changes; here it only ends the wait. */
-  async #stands(signal: AbortSignal | undefined): Promise<void> {
-    let unlisten = (): void => {};
-    const aborted = new Promise<void>((resolve) => (unlisten = onAbort(signal, () => resolve())));
-    await Promise.race([this.#standing, aborted]);
-    unlisten();
+  /**
+   * Waits for the first acknowledgement. An abort only ends the wait: the loop over the changes
+   * throws it.
+   */
+  async #untilAcknowledged(signal: AbortSignal | undefined): Promise<void> {
+    await raceAbort(this.#acknowledged, signal).catch(() => {});
   }
 
-  /** Never rejects. */
-  async #run(signal: AbortSignal, stands: () => void): Promise<void> {
+  /** Keeps the subscription open. Never rejects. */
+  async #run(signal: AbortSignal, ready: () => void): Promise<void> {
     let tries = 0;
     let again = false;
     const { acknowledged, changes, requests } = this.#client;
@@ -82,9 +83,9 @@ export class ChangeSubscription {
     const notifications = { ...FILTER, ...(uris.length > 0 && { resourceSubscriptions: uris }) };
     const acknowledge = (): void => {
       tries = 0;
-      stands();
-      if (again) for (const type of KINDS) changes.tell({ type });
-      if (again) for (const uri of uris) changes.tell({ type: 'resource', uri });
+      ready();
+      if (again) for (const type of KINDS) changes.notify({ type });
+      if (again) for (const uri of uris) changes.notify({ type: 'resource', uri });
       again = true;
     };
     while (!signal.aborted) {
@@ -98,7 +99,7 @@ export class ChangeSubscription {
         acknowledged.delete(id);
       }
       tries += 1;
-      // An abort ends the wait; the loop looks at the signal.
+      // An abort ends the wait; the loop checks the signal.
       await sleep(Math.min(WAIT_MS * 2 ** (tries - 1), MAX_WAIT_MS), signal).catch(() => {});
     }
   }

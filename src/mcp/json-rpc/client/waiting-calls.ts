@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { PendingCall } from './pending-call.ts';
 import { reportUnexpected } from '../../../stream/report-unexpected.ts';
 
-/** Calls of one connection that wait for answers; the oldest goes when there are more. */
-const MAX_HELD = 256;
-const HOLD_MS = 60 * 60 * 1000;
+/** How many calls of one connection wait for answers; beyond it the oldest is cancelled. */
+const MAX_WAITING = 256;
+/** How long a call waits for its answers. */
+const WAIT_MS = 60 * 60 * 1000;
 
-/** Calls that are open on the wire with nobody reading them, each under a name nobody can guess. */
+/** Calls that are open on the wire without a reader, each under a random name. */
 export class WaitingCalls {
   readonly #calls = new Map<
     string,
@@ -17,32 +18,36 @@ export class WaitingCalls {
     return this.#calls.size;
   }
 
+  /** Keeps a call and returns its name, which becomes the state of the `input` event. */
   keep(call: PendingCall): string {
     const [oldest] = this.#calls.keys();
-    if (this.#calls.size >= MAX_HELD && oldest !== undefined) this.#drop(oldest);
+    if (this.#calls.size >= MAX_WAITING && oldest !== undefined) this.#drop(oldest);
     const name = randomUUID();
-    const timer = setTimeout(() => this.#drop(name), HOLD_MS);
+    const timer = setTimeout(() => this.#drop(name), WAIT_MS);
     timer.unref();
     this.#calls.set(name, { call, timer });
     return name;
   }
 
-  /** Undefined for one that is gone: then the call is made anew, and its answers are still good. */
+  /**
+   * Returns a waiting call; `undefined` if it has expired. Then the call is repeated, and its
+   * answers are still valid.
+   */
   take(name: string | undefined): PendingCall | undefined {
-    const held = name === undefined ? undefined : this.#calls.get(name);
-    if (!held) return undefined;
-    clearTimeout(held.timer);
+    const waiting = name === undefined ? undefined : this.#calls.get(name);
+    if (!waiting) return undefined;
+    clearTimeout(waiting.timer);
     this.#calls.delete(name!);
-    return held.call;
+    return waiting.call;
   }
 
-  /** The connection has ended, and every call with it. */
+  /** Drops all calls, because the connection has ended. */
   clear(): void {
     for (const { timer } of this.#calls.values()) clearTimeout(timer);
     this.#calls.clear();
   }
 
   #drop(name: string): void {
-    this.take(name)?.leave().catch(reportUnexpected);
+    this.take(name)?.cancel().catch(reportUnexpected);
   }
 }

@@ -4,29 +4,34 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { InvalidLine } from '../../../wire/jsonl.ts';
 import { SseDecoder, type SseMessage } from '../../../wire/sse.ts';
 
-/** The largest body of one message, as for one line or one event. */
+/** The size limit of one message body, the same as that of a line or an event. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
+/** The media type of a message, without parameters. */
 export const mediaType = (message: Pick<LightResponse, 'headers'>): string =>
   (message.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase();
 
-/** The messages in a JSON body: one, or several in a list as the revision 2025-03-26 allowed. */
+/**
+ * Reads the messages in a JSON body: one, or several in an array as the revision 2025-03-26
+ * allowed.
+ */
 export async function jsonMessages(response: LightResponse): Promise<readonly JsonObject[]> {
   const value = parse(await readText(response, MAX_BYTES));
   const messages = Array.isArray(value) ? value : [value];
-  if (!messages.every(isObject)) throw malformed('a body that is no message');
+  if (!messages.every(isObject)) throw malformed('an invalid body: expected a JSON-RPC message');
   return messages;
 }
 
-/** A whole body as text; `too_large` beyond the limit, and the rest is not read. */
+/** Reads a body as text. Throws `too_large` beyond the limit without reading the rest. */
 export async function readText(
   message: Request | LightResponse,
   maxBytes: number,
 ): Promise<string> {
   const tooLarge = (): DuolaneError =>
-    new DuolaneError('too_large', `a body is over the limit of ${maxBytes} bytes`);
+    new DuolaneError('too_large', `the body exceeds the limit of ${maxBytes} bytes; send less`);
   const length = message.headers.get('content-length');
-  // A length that was declared is kept by HTTP itself; reading at once is several times faster.
+  // HTTP itself enforces a declared length, and reading the body in one piece is several times
+  // faster.
   if (length !== null && message.headers.get('content-encoding') === null) {
     if (Number(length) > maxBytes) throw tooLarge();
     return message.text();
@@ -41,7 +46,7 @@ export async function readText(
   return Buffer.concat(parts).toString('utf8');
 }
 
-/** The events of a body, as they come. A broken connection throws `network`. */
+/** Yields the events of a body as they arrive. A broken connection throws `network`. */
 export async function* sseEvents(
   response: LightResponse,
   decoder: SseDecoder,
@@ -50,20 +55,23 @@ export async function* sseEvents(
   try {
     for await (const chunk of body) {
       for (const event of decoder.decode(chunk)) {
-        // What was dropped may have been a response: its caller would wait for it for ever.
+        // The dropped event may have been a response, whose caller would wait forever.
         if (event instanceof InvalidLine) throw event.error;
         yield event;
       }
-      // An event over the limit that never ends would be read for ever.
+      // An event over the limit that never ends would be read forever.
       if (decoder.oversized)
-        throw new DuolaneError('too_large', 'an event of the tool server exceeds the size limit');
+        throw new DuolaneError(
+          'too_large',
+          'an event of the tool server exceeds the size limit; it is not read further',
+        );
     }
   } catch (error) {
     throw DuolaneError.from(error, 'network');
   }
 }
 
-/** The answer to one request, wherever in the response it stands. */
+/** Finds the response to one request in a body of either type; an empty object without one. */
 export async function answerIn(response: LightResponse, id: string): Promise<JsonObject> {
   const isAnswer = (message: JsonObject | undefined): boolean => message?.['id'] === id;
   if (mediaType(response) !== 'text/event-stream')
@@ -75,11 +83,13 @@ export async function answerIn(response: LightResponse, id: string): Promise<Jso
   return {};
 }
 
-/** The message in an event; undefined for one without data, which only carries an id. */
+/**
+ * Decodes the message in an event; `undefined` for an event without data, which only carries an id.
+ */
 export function messageIn({ event, data }: SseMessage): JsonObject | undefined {
   if (event !== 'message' || data === '') return undefined;
   const value = parse(data);
-  if (!isObject(value)) throw malformed('an event that is no message');
+  if (!isObject(value)) throw malformed('an invalid event: expected a JSON-RPC message');
   return value;
 }
 
@@ -87,7 +97,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw malformed('text that is no JSON', cause);
+    throw malformed('invalid text: expected JSON', cause);
   }
 }
 

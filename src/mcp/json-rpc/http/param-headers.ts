@@ -5,20 +5,23 @@ import { decodeHeader, encodeHeaderText } from '../../../wire/encoded-header.ts'
 const KEY = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+.^_`|~\w-]+$/;
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
-/** Members of a schema that hold data, not schemas. */
+/** Members of a schema that contain data, not schemas. */
 const DATA: ReadonlySet<string> = new Set(['default', 'const', 'enum', 'examples']);
 const MAX_DEPTH = 64;
-/** Tools with such parameters that are remembered; the oldest goes. */
+/** How many tools with such parameters are remembered; beyond it the oldest is dropped. */
 const MAX_KNOWN = 10_000;
 
-/** A parameter of a tool that is said in a header too, for those who do not read bodies. */
+/** A tool parameter that is repeated in a header, for proxies that do not read bodies. */
 export interface ParamHeader {
   readonly path: readonly string[];
-  /** In lower case, with `mcp-param-` in front. */
+  /** The header name in lower case, with the prefix `mcp-param-`. */
   readonly header: string;
 }
 
-/** Those that a schema declares; throws `invalid` with what is wrong about one. */
+/**
+ * Returns the header parameters that a schema declares. Throws `invalid` if a declaration is not
+ * allowed.
+ */
 export function paramHeaders(schema: unknown): readonly ParamHeader[] {
   const found: ParamHeader[] = [];
   const visit = (value: unknown, path: readonly string[], reachable: boolean, depth = 0): void => {
@@ -34,7 +37,7 @@ export function paramHeaders(schema: unknown): readonly ParamHeader[] {
   };
   visit(schema, [], true);
   const names = new Set(found.map(({ header }) => header));
-  if (names.size < found.length) throw bad('two parameters have the same header');
+  if (names.size < found.length) throw bad('two parameters have the same header; rename one');
   return found;
 }
 
@@ -43,16 +46,16 @@ function declared(
   path: readonly string[],
   reachable: boolean,
 ): ParamHeader {
-  if (!reachable || path.length === 0) throw bad('it is not on a property');
+  if (!reachable || path.length === 0) throw bad('it must be on a property');
   if (typeof name !== 'string' || !TOKEN.test(name))
-    throw bad(`${JSON.stringify(name)} cannot name a header`);
-  if (!TYPES.has(type)) throw bad(`${path.join('.')} is no string, integer or boolean`);
+    throw bad(`invalid header name ${JSON.stringify(name)}: expected a token`);
+  if (!TYPES.has(type)) throw bad(`${path.join('.')} must be a string, an integer or a boolean`);
   return { path, header: `mcp-param-${name.toLowerCase()}` };
 }
 
 const bad = (why: string): DuolaneError => new DuolaneError('invalid', `${KEY}: ${why}`);
 
-/** The value of a parameter as a header has it; undefined where there is none. */
+/** The value of a parameter as header text; `undefined` if the call does not have it. */
 export function paramText(args: unknown, { path }: ParamHeader): string | undefined {
   let value: unknown = args;
   for (const name of path) value = isObject(value) ? value[name] : undefined;
@@ -61,11 +64,11 @@ export function paramText(args: unknown, { path }: ParamHeader): string | undefi
     : undefined;
 }
 
-/** The parameters with headers of the tools that went by in lists. */
+/** The header parameters of the tools in lists that passed through here. */
 export class ParamHeaders {
   readonly #known = new Map<string, readonly ParamHeader[]>();
 
-  /** Those of a list whose headers are in order; `refused` hears of the others. */
+  /** Returns the tools of a list whose header declarations are valid. `refused` gets the others. */
   admit(tools: readonly unknown[], refused?: (name: string, why: string) => void): unknown[] {
     return tools.filter((tool) => {
       if (!isObject(tool) || typeof tool['name'] !== 'string') return true;
@@ -79,7 +82,7 @@ export class ParamHeaders {
     });
   }
 
-  /** The headers of a call. */
+  /** The parameter headers of a call. */
   of(name: unknown, args: unknown): Record<string, string> {
     const known = this.#known.get(String(name)) ?? [];
     const headers = known.map((each) => [each.header, paramText(args, each)] as const);
@@ -90,7 +93,7 @@ export class ParamHeaders {
     );
   }
 
-  /** The first header of a call that does not say what its body says. */
+  /** Returns the first parameter header of a call that differs from the body. */
   mismatch(name: unknown, args: unknown, headers: Headers): string | undefined {
     const known = this.#known.get(String(name)) ?? [];
     return known.find((each) => {

@@ -2,14 +2,14 @@ import { isObject, type JsonObject } from '../../../json.ts';
 import { encodeHeaderText } from '../../../wire/encoded-header.ts';
 import { META, metaOf } from '../protocol-versions.ts';
 
-/** Where a request names what it is about; these methods mirror it in `Mcp-Name`. */
+/** The parameter that names the target of a request; `Mcp-Name` repeats it for these methods. */
 const NAMED: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
 };
 
-/** What a stateless request says in its headers too, for those who do not read its body. */
+/** The routing headers of a stateless request, for proxies that do not read its body. */
 export function requestHeaders({ method, params }: JsonObject): Record<string, string | undefined> {
   const version = metaOf(params)[META.version];
   if (typeof version !== 'string' || typeof method !== 'string') return {};
@@ -20,7 +20,7 @@ export function requestHeaders({ method, params }: JsonObject): Record<string, s
   };
 }
 
-/** The mirrored name, encoded; undefined where the method has none. */
+/** The encoded `Mcp-Name`; `undefined` if the method has none. */
 export function nameIn(method: string, params: unknown): string | undefined {
   const key = NAMED[method];
   const name = key !== undefined && isObject(params) ? params[key] : undefined;

@@ -7,47 +7,56 @@ import { VERSION_ERRORS } from '../protocol-versions.ts';
 import { CAPABILITY, keyOf, toAnswer, toWire } from '../input-codec.ts';
 import type { RequestContext } from './methods.ts';
 
-/** How long a client may take to come back with what a request asked for. */
+/** How long a client may take to return with the answers to a request. */
 const STATE_MS = 24 * 60 * 60 * 1000;
 
-/** Times that one request may ask its client; a stateless client counts for itself. */
+/** How often one request may ask its client; a stateless client counts for itself. */
 export const MAX_ROUNDS = 8;
 
 /** What a stateless client carries from one round of a request to the next. */
 export interface Round {
-  /** Which request it belongs to. */
+  /** A digest of the request, so that its state cannot be used for another. */
   readonly of: string;
-  /** The call's id, or empty: it begins the ids of its questions. */
+  /** The id of the call, which prefixes the ids of its questions; empty for other requests. */
   readonly id: string;
   readonly answers: readonly Answer[];
   readonly state?: string | undefined;
 }
 
+/** The kind of token. The state of one owner is invalid for another. */
 const kindFor = (owner: string | undefined): string =>
   owner === undefined ? 'call' : `call of ${owner}`;
 
+/** A digest of what identifies a request. */
 export function digest(method: string, { name, arguments: args, uri }: JsonObject): string {
   const salient = JSON.stringify([method, name, args ?? {}, uri]);
   return createHash('sha256').update(salient).digest('base64url');
 }
 
-/** The rounds so far, from what the client gives back; `id` is for a first round. */
+/**
+ * Reads the earlier rounds from what the client returned; `id` is used for a first round. Throws
+ * `invalid` for a state of another request or owner, or an expired one.
+ */
 export function readRound(
   method: string,
   params: JsonObject,
   id: string,
-  { seal, owner }: RequestContext,
+  { signer, owner }: RequestContext,
 ): Round {
   const { inputResponses, requestState } = params;
   const of = digest(method, params);
   const known =
-    typeof requestState === 'string' ? seal.verify(kindFor(owner), requestState, 'state') : {};
+    typeof requestState === 'string' ? signer.verify(kindFor(owner), requestState, 'state') : {};
   if (typeof requestState === 'string' && known['of'] !== of)
-    throw new DuolaneError('invalid', 'Unknown state: it belongs to another request; start again');
+    throw new DuolaneError(
+      'invalid',
+      'invalid requestState: it belongs to another request; start again without it',
+    );
   if (typeof known['until'] === 'number' && known['until'] < Date.now())
-    throw new DuolaneError('invalid', 'The state is too old; start again');
+    throw new DuolaneError('invalid', 'the requestState has expired; start again without it');
   const own = typeof known['id'] === 'string' ? known['id'] : id;
-  // A client answers what it was asked. Anything else it could answer in place of the person that `ask` asks.
+  // A client may answer only the questions that it got. Otherwise it could answer a question in
+  // place of the person that `ask` asks, and approve its own call.
   const asked = Array.isArray(known['asked']) ? new Set<unknown>(known['asked']) : undefined;
   const responses = isObject(inputResponses) ? Object.entries(inputResponses) : [];
   const given = responses.filter(([key]) => asked?.has(key));
@@ -62,11 +71,11 @@ export function readRound(
   };
 }
 
-/** The result that sends a stateless client for the answers. */
+/** The result that asks a stateless client for answers. */
 function inputRequired(
   { of, id, answers, state }: Round,
   fresh: readonly InputRequest[],
-  { client, seal, owner }: RequestContext,
+  { client, signer, owner }: RequestContext,
 ): JsonObject {
   const asked = fresh.map((request) => [keyOf(id, request), toWire(request)] as const);
   const lacking = asked
@@ -77,7 +86,7 @@ function inputRequired(
   return {
     resultType: 'input_required',
     inputRequests: Object.fromEntries(asked),
-    requestState: seal.sign(kindFor(owner), {
+    requestState: signer.sign(kindFor(owner), {
       of,
       id,
       until,
@@ -91,20 +100,20 @@ function inputRequired(
 const missing = (capabilities: readonly string[]): DuolaneError =>
   fromRpcError({
     code: VERSION_ERRORS.missingCapability,
-    message: `The request needs a client with ${capabilities.join(' and ')}`,
+    message: `the request needs a client with the capability ${capabilities.join(' and ')}`,
     data: { requiredCapabilities: Object.fromEntries(capabilities.map((name) => [name, {}])) },
   });
 
-/** What a round has brought: answers to go on with, or the result that sends the client for them. */
+/** The outcome of a round: all answers so far, or the result that asks the client for them. */
 export type Obtained =
   | { readonly answers: readonly Answer[] }
   | { readonly result: JsonObject }
   | undefined;
 
 /**
- * Gets what a source asks for. A person is asked by `ask`; what only a program can answer, such as
- * sampling, goes to the client if that can do it, as does everything where there is no `ask`.
- * Undefined if nobody can be asked.
+ * Obtains the answers to questions of a source. `ask` asks a person. A question that only a program
+ * can answer, such as sampling, goes to the client if it has the capability, and so does every
+ * question without `ask`. Returns `undefined` if nothing can answer them.
  */
 export async function obtainAnswers(
   round: Round,
@@ -136,7 +145,7 @@ async function askClient(
   return toAnswer(asked.id, await request(method, params, { signal }));
 }
 
-/** A request whose source may ask before it answers: it runs again with what was answered. */
+/** Serves a request whose source may ask: it runs again with the answers. */
 export async function serveWithQuestions(
   method: string,
   params: JsonObject,
@@ -152,7 +161,10 @@ export async function serveWithQuestions(
         const known = answers.find(({ id }) => id === request.id);
         if (known) return known;
         asked.set(request.id, request);
-        throw new DuolaneError('suspended', `${method} waits for an answer to ${request.id}`);
+        throw new DuolaneError(
+          'suspended',
+          `${method} waits for the answer to question "${request.id}"`,
+        );
       });
     } catch (error) {
       const suspended = error instanceof DuolaneError && error.code === 'suspended';
@@ -162,7 +174,7 @@ export async function serveWithQuestions(
     if (!obtained)
       throw new DuolaneError(
         'unsupported',
-        `${method} needs an answer, and nobody can be asked here`,
+        `${method} needs an answer, but no one can be asked; set ask, or use a client with elicitation`,
       );
     if ('result' in obtained) return obtained.result;
     round = { ...round, answers: obtained.answers };

@@ -14,40 +14,47 @@ import type { TokenSigner } from './signed-token.ts';
 import { discoverResult, serveListen } from './stateless-requests.ts';
 import type { ResourceWatch } from './resource-watch.ts';
 
-/** What the client told about itself: in this connection, or in this request if it is stateless. */
+/** What the client announced: for the connection, or for this request if it is stateless. */
 export interface ClientState {
   readonly stateless: boolean;
   capabilities: JsonObject;
-  /** Undefined: it wants none. */
+  /** The lowest level of log lines to send; `undefined` for none. */
   logLevel: string | undefined;
-  /** Single resources that it wants to hear of; a stateless one says so when it listens. */
+  /**
+   * The single resources that the client has subscribed; a stateless client names them in
+   * `subscriptions/listen`.
+   */
   readonly watch: ResourceWatch | undefined;
 }
 
-/** What a method may do besides answering; all of it belongs to the one request. */
+/** What a method handler may use besides its parameters; all of it belongs to one request. */
 export interface RequestContext {
   readonly id: RpcId;
   readonly cancellation: Cancellation;
   readonly client: ClientState;
   readonly ask: Ask | undefined;
-  readonly seal: TokenSigner;
+  readonly signer: TokenSigner;
   readonly owner: string | undefined;
-  /** Whose request it is, for a source that others use too. */
+  /** Identifies the caller to a source that others use, too. */
   readonly caller: string;
-  /** Waits for the reader of `outgoing`. */
+  /** Sends a notification; resolves when the reader of `outgoing` has taken it. */
   readonly notify: (method: string, params: JsonObject) => Promise<void>;
   readonly log: (entry: { readonly level: string; readonly data: unknown }) => Promise<void>;
   readonly request: MessageEndpoint['request'];
 }
 
+/** Handles one method: returns its result, or throws the error to send. */
 export type MethodHandler = (params: JsonObject, context: RequestContext) => Promise<JsonObject>;
 
 export interface Methods extends AsyncDisposable {
   readonly table: ReadonlyMap<string, MethodHandler>;
 }
 
-/** The methods that a source can serve, by what it has; each list keeps its open walks. */
-export function methodHandlers(source: ToolSource, pageSize: number, seal: TokenSigner): Methods {
+/**
+ * Creates the handlers of the methods that a source supports. Each list keeps the lists that
+ * clients have started.
+ */
+export function methodHandlers(source: ToolSource, pageSize: number, signer: TokenSigner): Methods {
   const table = new Map<string, MethodHandler>();
   const lists: Array<CursorPages<JsonObject>> = [];
   const list = (
@@ -56,7 +63,7 @@ export function methodHandlers(source: ToolSource, pageSize: number, seal: Token
     open: ((options: ListOptions) => Items<JsonObject>) | undefined,
   ): void => {
     if (!open) return;
-    const pages = new CursorPages(open, { pageSize, seal, kind: name });
+    const pages = new CursorPages(open, { pageSize, signer, kind: name });
     lists.push(pages);
     table.set(name, async ({ cursor }, { cancellation: { signal } }) => {
       const { items, ...rest } = await pages.page(optionalString('cursor', cursor), signal);
@@ -121,6 +128,7 @@ export function methodHandlers(source: ToolSource, pageSize: number, seal: Token
   };
 }
 
+/** Handles `initialize`: agrees on a version of the session protocol. */
 function initialize(source: ToolSource, params: JsonObject, client: ClientState): JsonObject {
   const wanted = string('protocolVersion', params['protocolVersion']);
   client.capabilities = isObject(params['capabilities']) ? params['capabilities'] : {};
@@ -133,6 +141,7 @@ function initialize(source: ToolSource, params: JsonObject, client: ClientState)
   };
 }
 
+/** The capabilities of a source, by its optional members. */
 function capabilitiesOf(source: ToolSource): JsonObject {
   const listChanged = source.listen !== undefined;
   return {
@@ -146,7 +155,7 @@ function capabilitiesOf(source: ToolSource): JsonObject {
 
 function string(name: string, value: unknown): string {
   if (typeof value === 'string') return value;
-  throw new DuolaneError('invalid', `Invalid params: ${name} must be a string`);
+  throw new DuolaneError('invalid', `invalid params: ${name} must be a string`);
 }
 
 const optionalString = (name: string, value: unknown): string | undefined =>
@@ -154,5 +163,5 @@ const optionalString = (name: string, value: unknown): string | undefined =>
 
 function object(name: string, value: unknown): JsonObject {
   if (isObject(value)) return value;
-  throw new DuolaneError('invalid', `Invalid params: ${name} must be an object`);
+  throw new DuolaneError('invalid', `invalid params: ${name} must be an object`);
 }

@@ -98,16 +98,20 @@ describe('errors', () => {
       expect(await send(end, 'resources/list')).toEqual({
         jsonrpc: '2.0',
         id: 1,
-        error: { code: -32601, message: 'Unknown method: resources/list' },
+        error: { code: -32601, message: 'unknown method "resources/list"' },
       });
       const add = { name: 'add', arguments: { a: 1, b: 'x' } };
       for (const [method, params, message] of [
-        ['tools/call', { arguments: {} }, /^Invalid params: name must be a string/],
-        ['tools/call', { name: 'add', arguments: [] }, /^Invalid params: arguments/],
-        ['tools/call', { name: 'nope' }, /^Unknown tool: nope$/],
-        ['tools/list', { cursor: 3 }, /^Invalid params: cursor/],
-        ['tools/list', { cursor: 'junk' }, /^Unknown cursor: it was not made here/],
-        ['initialize', {}, /^Invalid params: protocolVersion/],
+        ['tools/call', { arguments: {} }, /^invalid params: name must be a string/],
+        ['tools/call', { name: 'add', arguments: [] }, /^invalid params: arguments/],
+        ['tools/call', { name: 'nope' }, /^unknown tool "nope"; list the tools/],
+        ['tools/list', { cursor: 3 }, /^invalid params: cursor/],
+        [
+          'tools/list',
+          { cursor: 'junk' },
+          /^invalid cursor: expected one that this server created/,
+        ],
+        ['initialize', {}, /^invalid params: protocolVersion/],
       ] as const)
         expect(await send(end, method, params)).toMatchObject({
           error: { code: -32602, message: expect.stringMatching(message) as string },

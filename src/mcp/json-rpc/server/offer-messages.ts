@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Ask } from '../../../ask.ts';
 import { DuolaneError } from '../../../errors.ts';
-import { isObject, type JsonObject } from '../../../json.ts';
+import { asObject, asString, isObject, type JsonObject } from '../../../json.ts';
 import { settledWithin } from '../../../stream/abort.ts';
 import { Cancellation } from '../../../stream/cancellation.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
@@ -44,39 +44,50 @@ import {
 
 const PAGE_SIZE = 1_000;
 
-/** Requests of one endpoint and owner at the same time; more are refused, not queued. */
+/**
+ * How many requests of one endpoint and owner run at the same time; more are refused, not queued.
+ */
 const MAX_RUNNING = 1_024;
-/** The same for `subscriptions/listen`, which stays open and does nothing most of the time. */
+/**
+ * The same limit for `subscriptions/listen` requests, which stay open and are idle most of the
+ * time.
+ */
 const MAX_SUBSCRIPTIONS = 10_000;
-/** How long disposing waits for what it has cancelled; a tool of a registry takes a second at most. */
+/**
+ * How long disposing waits for the requests that it cancelled; a tool of a registry takes at most a
+ * second.
+ */
 const CLOSE_MS = 2_000;
 const LISTEN = 'subscriptions/listen';
 
 /**
- * The JSON-RPC face of a source, for one connection: make one per session. The source is shared
- * and not closed. Any number of requests run at once; equal ids are safe, since each answer
- * belongs to its `receive`. Disposing aborts what runs and waits for
- * it, at most two seconds: a source that ignores its signal is left behind with a warning.
+ * Serves a source as JSON-RPC for one connection: create one per session. The source is shared and
+ * stays open. Any number of requests run at the same time; equal ids are harmless, since each
+ * response belongs to its `receive`. Disposing aborts running requests and waits at most two
+ * seconds for them: a source that ignores its signal is abandoned with a warning.
  */
 export function offerMessages(
   source: ToolSource,
   options: OfferMessagesOptions = {},
 ): MessageEndpoint {
-  return new Offer(source, options);
+  return new MessageServer(source, options);
 }
 
 const UNREADABLE = rpcError(
   null,
   RPC.invalidRequest,
-  'Invalid request: no method, result or error',
+  'invalid request: expected a method, a result or an error',
 );
 
-/** A request that is being served; several may have one id. */
-class Running extends Cancellation {
+/** A running request; several may have the same id. */
+class RunningRequest extends Cancellation {
   readonly id: RpcId;
-  /** Whether it only waits for changes; these are counted apart from the other requests. */
+  /** Whether it only waits for changes; subscriptions have a limit of their own. */
   readonly subscription: boolean;
-  /** Whose limits it counts for: requests without a session share one endpoint, whoever sends them. */
+  /**
+   * The counters of its owner: requests without a session share one endpoint, so each owner has its
+   * own limits.
+   */
   readonly load: Load;
 
   constructor(id: RpcId, subscription: boolean, load: Load) {
@@ -87,22 +98,22 @@ class Running extends Cancellation {
   }
 }
 
-/** What one owner has under way. */
+/** How many requests of one owner are running. */
 interface Load {
   requests: number;
   subscriptions: number;
 }
 
-class Offer implements MessageEndpoint {
+class MessageServer implements MessageEndpoint {
   readonly #id = randomUUID();
   readonly #source: ToolSource;
   readonly #methods: Methods;
   readonly #ask: Ask | undefined;
   readonly #outbox = new Outbox();
   readonly #requests = new PendingRequests({ send: (message) => this.#sendRequest(message) });
-  readonly #seal: TokenSigner;
+  readonly #signer: TokenSigner;
   readonly #client: ClientState & { readonly watch: ResourceWatch };
-  readonly #running = new ReleasingMap<number, Running>();
+  readonly #running = new ReleasingMap<number, RunningRequest>();
   #served = 0;
   readonly #loads = new Map<string | undefined, Load>();
   readonly #maxSubscriptions: number;
@@ -117,8 +128,8 @@ class Offer implements MessageEndpoint {
     this.#onError = options.onError ?? reportUnexpected;
     this.#source = source;
     this.#ask = ask;
-    this.#seal = new TokenSigner(secret);
-    this.#methods = methodHandlers(source, pageSize, this.#seal);
+    this.#signer = new TokenSigner(secret);
+    this.#methods = methodHandlers(source, pageSize, this.#signer);
     const watch = new ResourceWatch(source, (uri) =>
       this.#notifyAll('notifications/resources/updated', { uri }),
     );
@@ -129,7 +140,7 @@ class Offer implements MessageEndpoint {
     return this.#outbox;
   }
 
-  /** Takes any JSON value: a peer may send what is not a message. Never throws. */
+  /** Handles any JSON value: a peer may send what is not a message. Never throws. */
   receive(message: JsonObject, options: ReceiveOptions = {}): Promise<JsonObject | undefined> {
     if (!isObject(message)) return Promise.resolve(UNREADABLE);
     if (isRpcRequest(message)) return this.#serve(message, options);
@@ -146,7 +157,7 @@ class Offer implements MessageEndpoint {
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    const closed = new DuolaneError('closed', 'this end of the tool server is closed');
+    const closed = new DuolaneError('closed', 'the tool server is closed');
     this.#scope.abort(closed);
     this.#requests.fail(closed);
     for (const running of this.#running.values()) running.abort(closed);
@@ -157,14 +168,17 @@ class Offer implements MessageEndpoint {
     await this.#atMost(Promise.resolve(this.#methods[Symbol.asyncDispose]()));
   }
 
-  /** A source that ignores its cancel is left behind: it must not keep the server from closing. */
+  /**
+   * Waits for the end of cancelled work. A source that ignores its cancellation must not keep the
+   * server from closing.
+   */
   async #atMost(closing: Promise<unknown>): Promise<void> {
     if (await settledWithin(closing, CLOSE_MS)) await closing;
     else
       this.#onError(
         new DuolaneError(
           'timeout',
-          `the tool source ${this.#source.info.name} went on for ${CLOSE_MS} ms after its cancel and is left behind`,
+          `closing timed out after ${CLOSE_MS} ms: tool source "${this.#source.info.name}" ignores its cancellation and is abandoned`,
         ),
       );
   }
@@ -177,11 +191,12 @@ class Offer implements MessageEndpoint {
       ? undefined
       : this.#methods.table.get(method);
     if (!stateless) this.#listen();
-    if (!handler) return rpcError(id, RPC.methodNotFound, `Unknown method: ${method}`);
-    if (!isObject(params)) return rpcError(id, RPC.invalidParams, 'Invalid params: not an object');
+    if (!handler) return rpcError(id, RPC.methodNotFound, `unknown method "${method}"`);
+    if (!isObject(params))
+      return rpcError(id, RPC.invalidParams, 'invalid params: expected an object');
     const { owner } = options;
     const load = this.#loads.get(owner) ?? { requests: 0, subscriptions: 0 };
-    const running = new Running(id, method === LISTEN, load);
+    const running = new RunningRequest(id, method === LISTEN, load);
     const full = this.#fullFor(running);
     if (full) return toRpcError(id, full);
     this.#loads.set(owner, load);
@@ -190,7 +205,7 @@ class Offer implements MessageEndpoint {
     load[running.subscription ? 'subscriptions' : 'requests'] += 1;
     const unfollow = running.follow(options);
     try {
-      // Not every source looks at a signal that has aborted before it was given.
+      // Not every source checks a signal that aborted before the call.
       if (running.aborted) return undefined;
       const client = stateless ? readClient(params) : this.#client;
       const named = callerName(metaOf(params)[CALLER]);
@@ -214,35 +229,39 @@ class Offer implements MessageEndpoint {
     }
   }
 
-  /** The client of this connection, or the one of its own clients that it names. */
+  /** The caller in a session: the client, or the one of its own clients that it names. */
   #inSession(named: string | undefined): string {
     return `${this.#id}/${named ?? ''}`;
   }
 
   /**
-   * Without a session and a login nothing says that two requests have one client. A name does: it
-   * cannot be guessed, and servers do not pass it on.
+   * The caller of a stateless request. Without a session and a login, nothing shows that two
+   * requests have the same client, so each gets its own name. A caller name in the request counts:
+   * it cannot be guessed, and servers do not pass it on.
    */
   #sender(named: string | undefined, owner: string | undefined, number: number): string {
     const name = owner === undefined ? (named ?? `#${number}`) : (named ?? '');
     return `${this.#id}/${JSON.stringify(owner ?? null)}/${name}`;
   }
 
-  #fullFor({ subscription, load }: Running): DuolaneError | undefined {
+  #fullFor({ subscription, load }: RunningRequest): DuolaneError | undefined {
     if (subscription)
       return load.subscriptions < this.#maxSubscriptions
         ? undefined
         : new DuolaneError(
             'overloaded',
-            `too many subscriptions: the limit maxSubscriptions is ${this.#maxSubscriptions}; try again later`,
+            `subscriptions exceed maxSubscriptions (${this.#maxSubscriptions}); try again later`,
           );
     return load.requests < MAX_RUNNING
       ? undefined
-      : new DuolaneError('overloaded', 'Too many requests at once; try later');
+      : new DuolaneError(
+          'overloaded',
+          `concurrent requests exceed the limit (${MAX_RUNNING}); try again later`,
+        );
   }
 
   #context(
-    running: Running,
+    running: RunningRequest,
     client: ClientState,
     caller: string,
     { related, owner }: ReceiveOptions,
@@ -252,10 +271,10 @@ class Offer implements MessageEndpoint {
       cancellation: running,
       client,
       ask: this.#ask,
-      seal: this.#seal,
+      signer: this.#signer,
       owner,
       caller,
-      // A quiet request owes its answer nothing, so it does not wait for others' messages.
+      // A request that sent no message need not wait until messages of others are written.
       spoke: false,
       notify: async (method: string, params: JsonObject): Promise<void> => {
         const message = { jsonrpc: '2.0', method, params };
@@ -278,10 +297,10 @@ class Offer implements MessageEndpoint {
   #take({ method, params }: RpcNotification): void {
     if (method === 'notifications/initialized') this.#listen();
     if (method !== 'notifications/cancelled') return;
-    const { requestId, reason }: JsonObject = isObject(params) ? params : {};
+    const { requestId, reason } = asObject(params);
     const error = new DuolaneError(
       'canceled',
-      `the client cancelled: ${typeof reason === 'string' ? reason : 'no reason given'}`,
+      `the client cancelled the request: ${asString(reason, 'no reason given')}`,
     );
     for (const running of this.#running.values())
       if (running.id === requestId) running.abort(error);
@@ -289,12 +308,15 @@ class Offer implements MessageEndpoint {
 
   async #sendRequest(message: JsonObject): Promise<void> {
     if (!this.#outbox.offer(message))
-      throw new DuolaneError('closed', 'nobody reads what the server sends');
+      throw new DuolaneError(
+        'closed',
+        'cannot send a request to the client: nothing reads the outgoing messages',
+      );
   }
 
   #listen(): void {
     if (this.#relaying || this.#scope.signal.aborted) return;
-    // The end of a source shows in its calls; here there is only nothing more to tell.
+    // The calls report the end of a source; here it only means that there are no more changes.
     this.#relaying = this.#relay(this.#scope.signal).catch(() => {});
   }
 
@@ -311,13 +333,13 @@ class Offer implements MessageEndpoint {
   }
 }
 
-/** Whether an error was kept from the client. */
+/** Whether the client did not get the text of this error. */
 const isInternal = (error: unknown): boolean => DuolaneError.from(error).code === 'internal';
 
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
-/** An unknown level is shown rather than hidden. */
+/** The rank of a level. An unknown level ranks highest, so that it is shown rather than hidden. */
 const rank = (level: string): number => {
-  const place = LEVELS.indexOf(level);
-  return place < 0 ? LEVELS.length : place;
+  const index = LEVELS.indexOf(level);
+  return index < 0 ? LEVELS.length : index;
 };

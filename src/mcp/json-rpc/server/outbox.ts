@@ -4,9 +4,10 @@ import { Channel } from '../../../stream/channel.ts';
 const CAPACITY = 64;
 
 /**
- * What goes to the other side unasked, for one reader. `push` waits for room while there is a
- * reader; `flushed` waits until the reader has come back from all that was pushed before it.
- * Without a reader there is nobody to tell: what does not fit is dropped, and nothing waits.
+ * The queue of messages that the server sends on its own, for one reader. `push` waits for space
+ * while there is a reader; `flushed` waits until the reader has asked for the next message after
+ * everything that was pushed before. Without a reader nothing waits, and messages that do not fit
+ * are dropped.
  */
 export class Outbox implements AsyncIterable<JsonObject> {
   readonly #channel = new Channel<JsonObject>({ capacity: CAPACITY });
@@ -19,10 +20,14 @@ export class Outbox implements AsyncIterable<JsonObject> {
     if (this.#channel.ended) return;
     if (!this.#read && this.#pushed - this.#handled >= CAPACITY) return;
     this.#pushed += 1;
-    await this.#channel.push(message).catch(() => {}); // the reader left; nobody is told
+    // the reader has gone, so the message has no receiver
+    await this.#channel.push(message).catch(() => {});
   }
 
-  /** At once, beyond the bound if need be; false when the reader has left. */
+  /**
+   * Adds a message immediately, beyond the limit if necessary. Returns false if the reader has
+   * gone.
+   */
   offer(message: JsonObject): boolean {
     if (this.#channel.ended) return false;
     this.#channel.offer(message);

@@ -2,42 +2,48 @@ import { DuolaneError } from '../../../errors.ts';
 import { disposeOnce } from '../../../stream/dispose-once.ts';
 import type { ToolSource } from '../../types.ts';
 
-/** Resources that one client may watch. */
+/** How many resources one client may subscribe. */
 const MAX_WATCHED = 1_000;
 
-/** The single resources whose changes a client of a session wants to hear. */
+/** The single resources that a client of a session has subscribed. */
 export class ResourceWatch implements AsyncDisposable {
   readonly #source: ToolSource;
-  readonly #tell: (uri: string) => Promise<void>;
+  readonly #notify: (uri: string) => Promise<void>;
   readonly #watched = new Map<string, AbortController>();
   readonly #running = new Set<Promise<void>>();
 
-  constructor(source: ToolSource, tell: (uri: string) => Promise<void>) {
+  constructor(source: ToolSource, notify: (uri: string) => Promise<void>) {
     this.#source = source;
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
-  /** Resolves when the source listens; throws what it says when it cannot. */
+  /** Subscribes a resource. Resolves when the source listens; throws its error if it cannot. */
   async add(uri: string): Promise<void> {
     if (this.#watched.has(uri)) return;
     if (this.#watched.size >= MAX_WATCHED)
-      throw new DuolaneError('too_large', `more than ${MAX_WATCHED} resources are watched`);
+      throw new DuolaneError(
+        'too_large',
+        `subscribed resources exceed the limit (${MAX_WATCHED}); unsubscribe some first`,
+      );
     const stop = new AbortController();
     this.#watched.set(uri, stop);
-    await new Promise<void>((stands, fails) => {
-      const running = this.#listen(uri, stop, stands)
-        .catch(fails) // once it stands there is nobody to tell; the source's end shows in its calls
+    await new Promise<void>((listening, fails) => {
+      const running = this.#listen(uri, stop, listening)
+        // after the first event no request is left to fail; the calls report the end of a source
+        .catch(fails)
         .finally(() => {
           if (this.#watched.get(uri) === stop) this.#watched.delete(uri);
           this.#running.delete(running);
-          stands();
+          listening();
         });
       this.#running.add(running);
     });
   }
 
   remove(uri: string): void {
-    this.#watched.get(uri)?.abort(new DuolaneError('closed', 'nobody watches it'));
+    this.#watched
+      .get(uri)
+      ?.abort(new DuolaneError('closed', 'the client unsubscribed the resource'));
     this.#watched.delete(uri);
   }
 
@@ -48,10 +54,10 @@ export class ResourceWatch implements AsyncDisposable {
     await Promise.all(this.#running);
   }
 
-  async #listen(uri: string, { signal }: AbortController, stands: () => void): Promise<void> {
+  async #listen(uri: string, { signal }: AbortController, listening: () => void): Promise<void> {
     for await (const change of this.#source.listen?.({ signal, resources: [uri] }) ?? []) {
-      if (change.type === 'listening') stands();
-      else if (change.type === 'resource' && change.uri === uri) await this.#tell(uri);
+      if (change.type === 'listening') listening();
+      else if (change.type === 'resource' && change.uri === uri) await this.#notify(uri);
     }
   }
 }

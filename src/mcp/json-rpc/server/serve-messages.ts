@@ -11,15 +11,15 @@ import type {
 } from '../../types.ts';
 import { offerMessages } from './offer-messages.ts';
 
-/** A source being served to one client. */
+/** A source that is served to one client. */
 export interface ServedMessages extends AsyncDisposable, Pick<MessageEndpoint, 'request'> {
-  /** Resolves when the client has gone and all its calls have ended; never rejects. */
+  /** Resolves when the client has disconnected and all its calls have ended; never rejects. */
   readonly done: Promise<void>;
 }
 
 /**
- * Serves a source to the one client at the other end of a road, until the road ends or this is
- * disposed, which closes the road. The source is shared and stays open.
+ * Serves a source to the client at the peer of a transport, until the transport ends or this is
+ * disposed, which closes the transport. The source is shared and stays open.
  */
 export function serveMessages(
   source: ToolSource,
@@ -35,13 +35,16 @@ export function serveMessages(
     [Symbol.asyncDispose]: disposeOnce(async () => {
       await end[Symbol.asyncDispose]();
       await transport.close?.();
-      // A road that cannot be closed may stay silent for ever.
+      // A transport that cannot be closed may never end, so its end is not awaited.
       if (transport.close) await done;
     }),
   };
 }
 
-/** Messages are taken as they come, whatever runs: a cancel must not queue behind its call. */
+/**
+ * Handles messages as they arrive, without waiting for running requests: a cancellation must not
+ * queue behind its call.
+ */
 async function readAll(end: MessageEndpoint, transport: MessageTransport): Promise<void> {
   const answer = async (message: JsonObject): Promise<void> => {
     const response = await end.receive(message);
@@ -49,17 +52,18 @@ async function readAll(end: MessageEndpoint, transport: MessageTransport): Promi
     try {
       await transport.send(response);
     } catch {
-      // The road may refuse only this response, because it cannot be written; then the client gets
-      // an error. A road that is gone refuses that, too.
+      // The transport may refuse only this response, because it cannot be encoded; then the client
+      // gets an error. A closed transport refuses that, too.
       const { id } = response;
       await transport.send(unwritable(isRpcId(id) ? id : null));
     }
   };
   try {
-    // A client that cannot be answered any more has gone, and reading ends with that.
+    // If the client cannot receive responses any more, it has disconnected, and the loop ends with
+    // that.
     for await (const message of transport.incoming) answer(message).catch(() => {});
   } catch {
-    // However the road broke, what is left to do is the same as at its end.
+    // A failure of the transport is handled like its end.
   } finally {
     await end[Symbol.asyncDispose]();
   }
@@ -69,13 +73,13 @@ async function writeAll(end: MessageEndpoint, transport: MessageTransport): Prom
   try {
     await sendOutgoing(end, (message) => transport.send(message));
   } catch {
-    // As above: leaving the loop is what tells the handlers that nobody reads.
+    // As above. Leaving the loop shows the outbox that its reader has gone.
   }
 }
 
 /**
- * Sends what an end says unasked. A message that cannot be written as JSON is left out with a
- * warning of the process and ends nothing else; if it is a request, the end gets an error for it.
+ * Sends the messages that an endpoint sends on its own. A message that cannot be encoded as JSON is
+ * dropped with a process warning; if it is a request, the endpoint gets an error response.
  */
 export async function sendOutgoing(
   end: MessageEndpoint,

@@ -5,9 +5,9 @@ import { isObject, type JsonObject } from '../../../json.ts';
 const own = randomBytes(32);
 
 /**
- * What a client carries for us and gives back: readable by anyone, made by us alone. With the same
- * secret another instance can read it; without one, only this process. A text made for one kind is
- * none of another.
+ * Signs data that a client carries for us and returns: anyone can read it, only we can create it.
+ * Another replica with the same secret accepts it; without a secret, only this process does. A
+ * token of one kind is invalid as another.
  */
 export class TokenSigner {
   readonly #secret: string | Uint8Array;
@@ -21,12 +21,18 @@ export class TokenSigner {
     return `${payload}.${this.#mark(kind, payload).toString('base64url')}`;
   }
 
-  /** Throws `invalid` for what we have not made, with `what` as the name of it. */
+  /**
+   * Returns the data of a token. Throws `invalid` for a token that we did not create; `what` names
+   * it in the message.
+   */
   verify(kind: string, text: string, what: string): JsonObject {
     const [payload = '', mark = ''] = text.split('.');
     const [ours, given] = [this.#mark(kind, payload), Buffer.from(mark, 'base64url')];
     if (ours.length !== given.length || !timingSafeEqual(ours, given))
-      throw new DuolaneError('invalid', `Unknown ${what}: it was not made here; start again`);
+      throw new DuolaneError(
+        'invalid',
+        `invalid ${what}: expected one that this server created; start again without it`,
+      );
     const value: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
     return isObject(value) ? value : {};
   }

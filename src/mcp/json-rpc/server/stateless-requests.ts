@@ -6,10 +6,10 @@ import type { ToolSource } from '../../types.ts';
 import { VERSION_ERRORS, META, metaOf, STATELESS_VERSION } from '../protocol-versions.ts';
 import type { ClientState, RequestContext } from './methods.ts';
 
-/** Answers that a client may keep; ours are always fresh. */
+/** Methods whose results a client may cache; ours say that they are fresh only now. */
 const CACHED = /\/list$|^resources\/read$|^server\/discover$/;
 
-/** Requests that belong to a session. */
+/** Methods of the session protocol only. */
 export const SESSION_ONLY: ReadonlySet<string> = new Set([
   'initialize',
   'ping',
@@ -18,17 +18,23 @@ export const SESSION_ONLY: ReadonlySet<string> = new Set([
   'resources/unsubscribe',
 ]);
 
-/** Requests that only the stateless revision knows. */
+/** Methods of the stateless protocol only. */
 export const STATELESS_ONLY: ReadonlySet<string> = new Set([
   'server/discover',
   'subscriptions/listen',
 ]);
 
-/** Whether a request speaks the stateless revision: it says its version, or nobody else knows it. */
+/**
+ * Whether a request uses the stateless protocol: it carries a version, or its method exists only
+ * there.
+ */
 export const isStateless = (method: string, params: unknown): boolean =>
   metaOf(params)[META.version] !== undefined || STATELESS_ONLY.has(method);
 
-/** What a stateless request says about its client; throws what to answer to one that does not. */
+/**
+ * Reads the client information of a stateless request. Throws the error to send if it is missing or
+ * invalid.
+ */
 export function readClient(params: JsonObject): ClientState {
   const meta = metaOf(params);
   const version = meta[META.version];
@@ -36,7 +42,7 @@ export function readClient(params: JsonObject): ClientState {
   if (version !== STATELESS_VERSION)
     throw fromRpcError({
       code: VERSION_ERRORS.unsupportedVersion,
-      message: `Unsupported protocol version: ${version}`,
+      message: `unsupported protocol version "${version}"; use ${STATELESS_VERSION}`,
       data: { supported: [STATELESS_VERSION], requested: version },
     });
   const capabilities = meta[META.capabilities];
@@ -51,9 +57,9 @@ export function readClient(params: JsonObject): ClientState {
 }
 
 const lacks = (key: string): DuolaneError =>
-  new DuolaneError('invalid', `Invalid params: _meta must have ${key}`);
+  new DuolaneError('invalid', `invalid params: _meta must have ${key}`);
 
-/** A result as the stateless revision wants it. */
+/** Adds the members that the stateless protocol requires in a result. */
 export function complete(
   method: string,
   result: JsonObject,
@@ -74,7 +80,10 @@ const KINDS = {
   promptsListChanged: 'prompts',
 } as const;
 
-/** `subscriptions/listen`: first what is heeded, then the changes, until the client leaves. */
+/**
+ * Handles `subscriptions/listen`: sends the accepted filter first, then the changes, until the
+ * client disconnects.
+ */
 export async function serveListen(
   source: ToolSource,
   { notifications }: JsonObject,
@@ -84,7 +93,7 @@ export async function serveListen(
   const uris = new Set(toTexts(wanted['resourceSubscriptions']));
   const listens = source.listen !== undefined;
   const kinds = Object.entries(KINDS).filter(([key]) => wanted[key] === true && listens);
-  const heard = new Set<string>(kinds.map(([, kind]) => kind));
+  const wantedTypes = new Set<string>(kinds.map(([, kind]) => kind));
   const _meta = { [META.subscription]: id };
   const acknowledge = (): Promise<void> =>
     notify('notifications/subscriptions/acknowledged', {
@@ -100,7 +109,7 @@ export async function serveListen(
   } else
     for await (const { type, uri } of source.listen({ signal, resources: [...uris] })) {
       if (type === 'listening') await acknowledge();
-      else if (heard.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
+      else if (wantedTypes.has(type)) await notify(`notifications/${type}/list_changed`, { _meta });
       else if (type === 'resource' && uri !== undefined && uris.has(uri))
         await notify('notifications/resources/updated', { _meta, uri });
     }
@@ -110,7 +119,7 @@ export async function serveListen(
 const toTexts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 
-/** `server/discover`. */
+/** The result of `server/discover`. */
 export const discoverResult = (info: ToolSource['info'], capabilities: JsonObject): JsonObject => ({
   supportedVersions: [STATELESS_VERSION],
   capabilities,

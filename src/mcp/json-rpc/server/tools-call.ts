@@ -12,8 +12,9 @@ import type { RequestContext } from './methods.ts';
 import { PARTIAL_METHOD, wantsPartial } from '../partial-results.ts';
 
 /**
- * `tools/call`: relays what comes before the result. What the tool asks for is got from `ask`, from
- * a client of a session, or by an `input_required` result after which a stateless client calls again.
+ * Handles `tools/call`: relays the events before the result. The questions of the tool are answered
+ * by `ask`, by a client of a session, or by an `input_required` result after which a stateless
+ * client repeats the call.
  */
 export async function serveCall(
   source: ToolSource,
@@ -30,9 +31,9 @@ export async function serveCall(
     const { answers = [] } = call;
     const fresh = last.requests.filter(({ id }) => !answers.some((answer) => answer.id === id));
     if (fresh.length === 0 || round > MAX_ROUNDS)
-      throw new DuolaneError('internal', `${call.name} asks again for what was answered`);
+      throw new DuolaneError('internal', `tool "${call.name}" asked again for what was answered`);
     const { state } = last;
-    const of = digest('tools/call', params); // not for the many calls that ask nothing
+    const of = digest('tools/call', params); // computed only for calls that ask, which are few
     const obtained = await obtainAnswers({ of, id: call.id, answers, state }, fresh, context);
     if (!obtained) return errorResult(cannotAsk(fresh));
     if ('result' in obtained) return obtained.result;
@@ -42,9 +43,9 @@ export async function serveCall(
 
 function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCall {
   if (typeof name !== 'string')
-    throw new DuolaneError('invalid', 'Invalid params: name must be a string');
+    throw new DuolaneError('invalid', 'invalid params: name must be a string');
   if (!isObject(args))
-    throw new DuolaneError('invalid', 'Invalid params: arguments must be an object');
+    throw new DuolaneError('invalid', 'invalid params: arguments must be an object');
   const known = isObject(meta) ? withoutConnectionMeta(meta) : undefined;
   const id = known?.[CALL_ID];
   return {
@@ -55,7 +56,7 @@ function toCall({ name, arguments: args = {}, _meta: meta }: JsonObject): ToolCa
   };
 }
 
-/** The call with what its earlier rounds have brought, out of the hands of the client. */
+/** Adds what earlier rounds brought, as the client returned it. */
 function resumed(call: ToolCall, params: JsonObject, context: RequestContext): ToolCall {
   const { id, answers, state } = readRound('tools/call', params, call.id, context);
   return {
@@ -73,6 +74,9 @@ function runOnce(source: ToolSource, call: ToolCall, context: RequestContext): P
     : lastOf(source, call, context);
 }
 
+/**
+ * Runs a call of any source and relays its events. Throws if the source ends without a last event.
+ */
 async function lastOf(
   source: ToolSource,
   call: ToolCall,
@@ -84,10 +88,10 @@ async function lastOf(
     if (event.type === 'result' || event.type === 'input') return event;
     await relay(event, call, context);
   }
-  throw new DuolaneError('internal', `the call of ${call.name} ended without a result`);
+  throw new DuolaneError('internal', `the call of tool "${call.name}" ended without a result`);
 }
 
-/** Tells the client what comes before the last event, as far as JSON-RPC has a form for it. */
+/** Sends the client an event before the last one, if JSON-RPC has a form for it. */
 async function relay(
   { type, ...rest }: ToolEvent,
   { meta }: ToolCall,
@@ -105,5 +109,5 @@ const cannotAsk = (requests: readonly InputRequest[]): DuolaneError =>
   new DuolaneError(
     'unsupported',
     `the tool needs an answer (${requests.map(({ id, message }) => message ?? id).join('; ')}) ` +
-      'and nobody can be asked here: offer it with `ask`, or use a client with elicitation',
+      'but no one can be asked; offer it with `ask`, or use a client with elicitation',
   );

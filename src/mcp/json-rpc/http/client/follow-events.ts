@@ -4,28 +4,34 @@ import type { JsonObject } from '../../../../json.ts';
 import { SseDecoder } from '../../../../wire/sse.ts';
 import { messageIn, sseEvents } from '../message-body.ts';
 
-/** How long we wait before we come back, unless the server has said; doubled with every failure. */
+/** The wait before a reconnect, unless the server has set one; doubled with every failure. */
 const WAIT_MS = 1_000;
 const MAX_WAIT_MS = 30_000;
 
-/** Where a stream broke. */
+/** The point where a stream broke. */
 export interface Break {
-  /** Empty if the server gave no event an id: then nothing can be resumed. */
+  /** Empty if no event had an id: then the stream cannot be resumed. */
   readonly lastEventId: string;
   readonly waitMs: number;
-  /** Attempts since the last event. */
+  /** How many attempts failed since the last event. */
   readonly tries: number;
 }
 
+/** How to handle messages and breaks. */
 export interface FollowOptions {
-  /** True ends the reading. */
+  /** Handles a message. Returning true ends the reading. */
   readonly take: (message: JsonObject) => Promise<boolean>;
-  /** The stream after a break, after the wait; undefined: not now, ask again. Throws to give up. */
+  /**
+   * Waits, then reopens the stream. `undefined` means that it is not possible yet; a throw ends the
+   * reading.
+   */
   readonly reopen: (at: Break) => Promise<LightResponse | undefined>;
   readonly signal: AbortSignal;
 }
 
-/** The messages of an event stream, over any number of breaks, until `take` has what it wants. */
+/**
+ * Reads the messages of an event stream over any number of reconnects, until `take` returns true.
+ */
 export async function followEvents(
   first: LightResponse | undefined,
   { take, reopen, signal }: FollowOptions,

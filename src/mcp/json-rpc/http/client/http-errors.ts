@@ -3,7 +3,7 @@ import { DuolaneError, type ErrorCode } from '../../../../errors.ts';
 import { isObject } from '../../../../json.ts';
 import { fromRpcError } from '../../../../wire/json-rpc-errors.ts';
 
-/** What is read of the body of a refusal. */
+/** How many bytes of an error body are read. */
 const MAX_BODY = 64 * 1024;
 
 const CODES: Readonly<Record<number, ErrorCode>> = {
@@ -22,23 +22,22 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
 };
 
 /**
- * A refused request as what we throw, by its status; the error of a JSON-RPC body is the cause, so
- * that it can be passed on word for word. Reads the body, at most 64 KiB of it.
+ * Converts an error response to an error, by its status. The error of a JSON-RPC body becomes the
+ * cause, so that it can be passed on unchanged. Reads at most 64 KiB of the body.
  */
 export async function httpError(response: LightResponse, what: string): Promise<DuolaneError> {
   const { status } = response;
   const body = await readErrorBody(response);
   const error = rpcErrorIn(body);
-  const said = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
+  const detail = error?.message ?? body.replace(/\s+/g, ' ').trim().slice(0, 200);
   const byStatus = CODES[status] ?? (status >= 500 ? 'server' : 'invalid');
-  // The words of the protocol are finer than a 400, and a 404 may mean the method or the place.
+  // A JSON-RPC code says more than a 400, and a 404 may mean the method or the address.
   const code = error && (status === 400 || error.code === 'unsupported') ? error.code : byStatus;
   const retryAfterMs = retryAfter(response.headers.get('retry-after'));
-  const advice =
-    status === 401 || status === 403 ? '; give `headers` with an authorization it accepts' : '';
+  const advice = status === 401 || status === 403 ? '; set headers with a valid authorization' : '';
   return new DuolaneError(
     code,
-    `the tool server refused ${what} with HTTP ${status}${said ? `: ${said}` : ''}${advice}`,
+    `the tool server responded to ${what} with HTTP ${status}${detail ? `: ${detail}` : ''}${advice}`,
     {
       status,
       ...(error && { cause: error.cause }),
@@ -57,7 +56,10 @@ function rpcErrorIn(body: string): DuolaneError | undefined {
   }
 }
 
-/** The beginning of a body, at most 64 KiB; a connection that has no more to say is free again. */
+/**
+ * Reads the start of a body, at most 64 KiB. A body that ends within the limit frees its
+ * connection.
+ */
 export async function readErrorBody(response: LightResponse): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
@@ -68,12 +70,12 @@ export async function readErrorBody(response: LightResponse): Promise<string> {
       if (bytes > MAX_BODY) break;
     }
   } catch {
-    // Half a reason is better than none.
+    // A partial message is better than none.
   }
   return Buffer.concat(parts).subarray(0, MAX_BODY).toString('utf8');
 }
 
-/** Seconds or a date, as HTTP has it. */
+/** Parses `Retry-After`: seconds or a date. */
 function retryAfter(value: string | null): number | undefined {
   if (value === null) return undefined;
   const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - Date.now();

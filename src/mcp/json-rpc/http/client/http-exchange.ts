@@ -12,29 +12,33 @@ import { encodeRpc } from '../../../../wire/json-rpc.ts';
 import { readErrorBody } from './http-errors.ts';
 import type { OAuthOptions } from './oauth/types.ts';
 
-/** Gets a client in where it is refused. */
+/** Authorizes requests that the server refuses. */
 export interface Authorizer {
-  /** What to send along; may take a while when it has to be renewed. */
+  /** Returns the headers for a request. It may take some time if a token has to be refreshed. */
   headers(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
-  /** Whether it is worth asking again; `used` is the authorization that was refused. */
+  /**
+   * Handles a refusal and returns whether a retry may succeed; `used` is the authorization that was
+   * refused.
+   */
   refused(response: LightResponse, used: string | undefined, signal: AbortSignal): Promise<boolean>;
   close(reason: DuolaneError): void;
 }
 
+/** How to reach a server over HTTP. */
 export interface HttpOptions {
   readonly url: string | URL;
   /** Sent with every request, such as `authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * Your own `fetch`, for a proxy or other time limits. By default node:http, with connections of
-   * its own that close with this one, and no time limit but the signals.
+   * A `fetch` of your own, for a proxy or other timeouts. By default requests use node:http, with
+   * connections that close with this source, and no timeout other than the signals.
    */
   readonly fetch?: typeof globalThis.fetch;
-  /** Logs in by OAuth where the server wants it. Without it, a refusal is `unauthorized`. */
+  /** Logs in by OAuth if the server requires it. Without it, the error is `unauthorized`. */
   readonly oauth?: OAuthOptions;
 }
 
-/** Times that one request may be refused: to log in, then to ask for more rights. */
+/** How often one request may be refused: first to log in, then to request more scopes. */
 const MAX_REFUSALS = 3;
 
 const FINISH_MS = 500;
@@ -45,7 +49,10 @@ export interface HttpRequest {
   readonly body?: JsonObject;
 }
 
-/** The requests of one connection, in exchanges. `close` ends all of them, bodies included. */
+/**
+ * The requests of one connection, grouped in exchanges. `close` ends all of them, including their
+ * bodies.
+ */
 export class HttpConnection {
   readonly url: URL;
   readonly #headers: Readonly<Record<string, string>>;
@@ -58,10 +65,14 @@ export class HttpConnection {
     this.#authorizer = authorizer;
     this.#headers = headers;
     this.#fetch = fetch ?? lightFetch();
-    setMaxListeners(0, this.#scope.signal); // one for each exchange, and they all leave
+    // one listener for each exchange, which removes it at its end
+    setMaxListeners(0, this.#scope.signal);
   }
 
-  /** Close it when the last body has been read: until then it is tied to the signal. */
+  /**
+   * Starts an exchange. Dispose it when the last body has been read; until then it follows the
+   * signal.
+   */
   open(signal?: AbortSignal): Exchange {
     const ask: Ask = (url, init, more) =>
       this.#fetch(url, {
@@ -84,7 +95,7 @@ type Ask = (
   more?: Readonly<Record<string, string>>,
 ) => Promise<LightResponse>;
 
-/** A request and what follows from it, which ends as one. */
+/** A request and its follow-up requests, which end together. */
 export class Exchange implements Disposable {
   readonly #fetch: Ask;
   readonly #authorizer: Authorizer | undefined;
@@ -108,7 +119,9 @@ export class Exchange implements Disposable {
     return this.#scope.signal;
   }
 
-  /** Throws the signal's reason if that was it, `network` if the server cannot be reached. */
+  /**
+   * Sends a request. Throws the reason of the signal, or `network` if the server cannot be reached.
+   */
   async ask(url: URL, asked: HttpRequest): Promise<LightResponse> {
     const authorizer = this.#authorizer;
     if (!authorizer) return this.#ask(url, asked);
@@ -118,7 +131,7 @@ export class Exchange implements Disposable {
       const response = await this.#ask(url, asked, more);
       const { status } = response;
       if ((status !== 401 && status !== 403) || refusals > MAX_REFUSALS) return response;
-      // A login that does not help is not made twice.
+      // Do not log in twice if the first login did not help.
       if (status === 401 && unauthorized) return response;
       unauthorized ||= status === 401;
       if (!(await authorizer.refused(response, more['authorization'], this.signal)))
@@ -147,18 +160,18 @@ export class Exchange implements Disposable {
   }
 
   /**
-   * What was wanted has come: lets the rest of the stream come to its end for a moment, so that its
-   * connection can be used again. The caller's signal no longer matters.
+   * Ends the exchange after the response has arrived: gives the rest of the stream a moment to end,
+   * so that its connection can be reused. The caller's signal has no effect any more.
    */
   finish(): void {
     for (const stop of this.#unlisten) stop();
     setTimeout(() => this[Symbol.dispose](), FINISH_MS).unref();
   }
 
-  /** Drops what has not been read. */
+  /** Ends the exchange and drops what was not read. */
   [Symbol.dispose](): void {
     for (const stop of this.#unlisten) stop();
-    this.#scope.abort(new DuolaneError('closed', 'the exchange is over'));
+    this.#scope.abort(new DuolaneError('closed', 'the exchange has ended'));
   }
 }
 

@@ -36,7 +36,7 @@ describe('a session over HTTP', () => {
       });
       const source = await dialHttp({
         url: server.url,
-        protocol: 'legacy',
+        protocol: 'session',
         headers: { authorization: 'Bearer x' },
       });
       expect(await toArray(source.listTools())).toEqual(TOOLS.tools);
@@ -74,7 +74,7 @@ describe('a session over HTTP', () => {
         { headers: { 'content-type': 'text/event-stream' } },
       );
     });
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     const seen: string[] = [];
     for await (const { type } of source.listen!()) if (seen.push(type) === 2) break;
     expect(seen).toEqual(['listening', 'tools']);
@@ -90,7 +90,7 @@ describe('a session over HTTP', () => {
       }
       return undefined;
     });
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     expect(await toArray(source.callTool(call('a')))).toEqual([
       { type: 'progress', progress: 1 },
       { type: 'progress', progress: 2 },
@@ -102,7 +102,7 @@ describe('a session over HTTP', () => {
     await using server = await scriptedHttp((heard, name) =>
       name === 'tools/call' ? events([event(progress(heard, 1))]) : undefined,
     );
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     const seen: unknown[] = [];
     const run = (async () => {
       for await (const one of source.callTool(call('a'))) seen.push(one);
@@ -122,7 +122,7 @@ describe('a session over HTTP', () => {
       if (name === 'tools/call') return json(answer(heard, RESULT));
       return undefined;
     });
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     const changes = source.listen!()[Symbol.asyncIterator]();
     await changes.next();
 
@@ -151,7 +151,7 @@ describe('a session over HTTP', () => {
       forgotten = false;
       return new Response(null, { status: 404 });
     });
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     const seen: unknown[] = [];
     for await (const change of source.listen!({ resources: ['a://1'] })) {
       seen.push(change);
@@ -172,7 +172,7 @@ describe('a session over HTTP', () => {
         : events([], heard.signal);
     });
     const listens = new AbortController();
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     const seen: string[] = [];
     for await (const { type } of source.listen!()) {
       listens.abort();
@@ -190,7 +190,7 @@ describe('a session over HTTP', () => {
       heard.signal.addEventListener('abort', left);
       return events([event(progress(heard, 1))], heard.signal);
     });
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     for await (const one of source.callTool(call('a'))) {
       expect(one).toEqual({ type: 'progress', progress: 1 });
       break;
@@ -225,7 +225,7 @@ describe('a refusal', () => {
           )
         : undefined,
     );
-    await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+    await using source = await dialHttp({ url: server.url, protocol: 'session' });
     await expect(toArray(source.callTool(call('a')))).rejects.toMatchObject({ code: 'invalid' });
   });
 
@@ -240,9 +240,9 @@ describe('a refusal', () => {
     await using server = await scriptedHttp(
       () => new Response('<html>', { headers: { 'content-type': 'text/html' } }),
     );
-    await expect(dialHttp({ url: server.url, protocol: 'legacy' })).rejects.toMatchObject({
+    await expect(dialHttp({ url: server.url, protocol: 'session' })).rejects.toMatchObject({
       code: 'malformed',
-      message: expect.stringContaining('is no') as string,
+      message: expect.stringContaining('expected JSON or an event stream') as string,
     });
   });
 
@@ -256,7 +256,7 @@ describe('a refusal', () => {
         if (name === 'tools/list') return json(answer(heard, TOOLS));
         return undefined;
       });
-      await using source = await dialHttp({ url: server.url, protocol: 'legacy' });
+      await using source = await dialHttp({ url: server.url, protocol: 'session' });
       const [bad, good] = await Promise.allSettled([
         toArray(source.callTool(call('a'))),
         toArray(source.listTools()),

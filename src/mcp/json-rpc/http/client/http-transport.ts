@@ -24,17 +24,20 @@ import { requestHeaders } from '../routing-headers.ts';
 import { ParamHeaders } from '../param-headers.ts';
 import { readErrorBody, httpError } from './http-errors.ts';
 
-/** A notification that is not taken by then is given up: a cancel must not wait for a dead server. */
-const TELL_MS = 5_000;
-/** How long `initialized` waits for the stream of the server's own messages to stand. */
+/**
+ * How long the delivery of a notification may take: a cancellation must not wait for an
+ * unresponsive server.
+ */
+const NOTIFY_MS = 5_000;
+/** How long `initialized` waits until the stream of the server's own messages is open. */
 const STREAM_MS = 1_000;
 const CLOSE_MS = 1_000;
-/** Pages in which a tool is looked for whose headers we do not know. */
+/** How many list pages are searched for a tool whose parameter headers are unknown. */
 const LEARN_PAGES = 100;
-/** Attempts to get at the rest of a broken answer. */
+/** How often a broken response is resumed. */
 const RESUME_TRIES = 5;
 
-/** Requests that may be made twice: they only read. */
+/** Requests that may be sent twice, because they only read. */
 const SAFE = /\/list$|^resources\/read$|^prompts\/get$|^completion\/complete$|^ping$/;
 
 interface Session {
@@ -44,18 +47,18 @@ interface Session {
 }
 
 /**
- * The client's side of Streamable HTTP. Every message is a POST; an answer comes as JSON or as a
- * stream, which is resumed by `Last-Event-ID` when it breaks. With a session, the stream of the
- * server's own messages is opened before `initialized` is sent, so that nothing the server says at
- * its start is lost; whenever that stream had to be opened again, or the server had forgotten the
- * session, the lists count as changed.
+ * The client side of Streamable HTTP. Every message is a POST; a response arrives as JSON or as a
+ * stream, which is resumed by `Last-Event-ID` when it breaks. In a session, the stream of the
+ * server's own messages is opened before `initialized` is sent, so that no message at the start is
+ * lost. When that stream had to be reopened, or the server had lost the session, the lists count as
+ * changed.
  */
 export class HttpTransport implements MessageTransport {
   readonly mayWait: boolean;
-  readonly #fetcher: HttpConnection;
+  readonly #connection: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   readonly #params = new ParamHeaders();
-  /** Resources that the session is to tell us of. */
+  /** The resources that the session has subscribed. */
   readonly #watched = new Set<string>();
   readonly #origins = new WeakMap<JsonObject, RpcId>();
   #session: Session | undefined;
@@ -65,7 +68,7 @@ export class HttpTransport implements MessageTransport {
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
     this.mayWait = authorizer !== undefined;
-    this.#fetcher = new HttpConnection(options, authorizer);
+    this.#connection = new HttpConnection(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
@@ -83,29 +86,30 @@ export class HttpTransport implements MessageTransport {
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
     if (isRpcRequest(message)) return this.#request(message, signal);
     if (message['method'] === 'notifications/initialized') await this.#listen();
-    await this.#tell(message);
+    await this.#notify(message);
   }
 
   async close(): Promise<void> {
     if (this.#incoming.ended) return;
     this.#incoming.close();
     this.#listening?.abort(closed());
-    await this.#leave().catch(() => {}); // a server that cannot be told forgets by itself
-    this.#fetcher.close(closed());
+    // a server that cannot be reached ends the session by its own timeout
+    await this.#endSession().catch(() => {});
+    this.#connection.close(closed());
   }
 
-  async #tell(message: JsonObject): Promise<void> {
-    using exchange = this.#fetcher.open(AbortSignal.timeout(TELL_MS));
+  async #notify(message: JsonObject): Promise<void> {
+    using exchange = this.#connection.open(AbortSignal.timeout(NOTIFY_MS));
     const response = await this.#post(exchange, message);
     if (!response.ok) throw await httpError(response, 'a message');
     await readErrorBody(response);
   }
 
   async #request(message: RpcRequest, signal?: AbortSignal): Promise<void> {
-    await this.#renewing?.catch(() => {}); // who asked for it hears of its failure
+    await this.#renewing?.catch(() => {}); // the caller that started the renewal gets its error
     const session = this.#session;
     this.#stateless = requestHeaders(message)['mcp-protocol-version'] !== undefined;
-    const exchange = this.#fetcher.open(signal);
+    const exchange = this.#connection.open(signal);
     let streamed = false;
     try {
       streamed = await this.#exchange(exchange, message, session);
@@ -115,7 +119,10 @@ export class HttpTransport implements MessageTransport {
     }
   }
 
-  /** Whether the answer came on a stream, which may not be at its end. */
+  /**
+   * Sends a request and reads its response. Returns whether it arrived on a stream, which may not
+   * have ended.
+   */
   async #exchange(
     exchange: Exchange,
     message: RpcRequest,
@@ -129,7 +136,7 @@ export class HttpTransport implements MessageTransport {
     }
     if (!response.ok) {
       const refused = await httpError(response, message.method);
-      if (!(await this.#learns(exchange, message, refused))) throw refused;
+      if (!(await this.#learnHeaders(exchange, message, refused))) throw refused;
       response = await this.#post(exchange, message);
       if (!response.ok) throw await httpError(response, message.method);
     }
@@ -141,7 +148,7 @@ export class HttpTransport implements MessageTransport {
     return isStream(response);
   }
 
-  /** Hands over what the response has, until the answer to the request is among it. */
+  /** Delivers the messages of a response, up to the response to the request. */
   async #read(exchange: Exchange, response: LightResponse, request: RpcRequest): Promise<void> {
     const take = async (message: JsonObject): Promise<boolean> => {
       const answers = isResponse(message) && message.id === request.id;
@@ -149,13 +156,13 @@ export class HttpTransport implements MessageTransport {
         this.#session.result = message['result'];
       if (!answers) this.#origins.set(message, request.id);
       const listed = answers && this.#stateless && request.method === 'tools/list';
-      await this.#hand(listed ? this.#admit(message) : message);
+      await this.#deliver(listed ? this.#admit(message) : message);
       return answers;
     };
     switch (mediaType(response)) {
       case 'application/json': {
         const answered = await Promise.all((await jsonMessages(response)).map(take));
-        if (!answered.includes(true)) throw lost(request.method, 'its body is another message');
+        if (!answered.includes(true)) throw lost(request.method, 'the body has another message');
         return;
       }
       case 'text/event-stream':
@@ -167,13 +174,20 @@ export class HttpTransport implements MessageTransport {
       default:
         throw new DuolaneError(
           'malformed',
-          `the tool server answered ${request.method} with ${mediaType(response) || 'no content type'}, which is no message: is ${this.#fetcher.url.href} its MCP endpoint?`,
+          `the tool server sent ${mediaType(response) || 'no content type'} in response to ${request.method}: expected JSON or an event stream; check that ${this.#connection.url.href} is its MCP endpoint`,
         );
     }
   }
 
-  /** Whether the headers that a call lacked are known now: its tool had not been listed here. */
-  async #learns(exchange: Exchange, call: RpcRequest, refused: DuolaneError): Promise<boolean> {
+  /**
+   * Looks for the parameter headers that a call lacked: its tool had not been listed here. Returns
+   * whether they are known now.
+   */
+  async #learnHeaders(
+    exchange: Exchange,
+    call: RpcRequest,
+    refused: DuolaneError,
+  ): Promise<boolean> {
     if (call.method !== 'tools/call' || rpcCodeOf(refused) !== VERSION_ERRORS.headerMismatch)
       return false;
     const { name, arguments: args, _meta } = call.params ?? {};
@@ -191,19 +205,24 @@ export class HttpTransport implements MessageTransport {
     return false;
   }
 
-  /** The list without tools that cannot be called rightly over HTTP. */
+  /**
+   * Removes tools with invalid header declarations from a list: they cannot be called over HTTP.
+   */
   #admit(message: JsonObject): JsonObject {
     const { result } = message;
     if (!isObject(result) || !Array.isArray(result['tools'])) return message;
     const tools = this.#params.admit(result['tools'], (name, why) =>
       process.emitWarning(
-        `tool ${name} of ${this.#fetcher.url.href} is left out: ${why}`,
+        `tool "${name}" of ${this.#connection.url.href} is omitted: ${why}`,
         'Duolane',
       ),
     );
     return { ...message, result: { ...result, tools } };
   }
 
+  /**
+   * Reopens the stream of a response that broke. Throws `response_lost` if that is not possible.
+   */
   async #resume(
     exchange: Exchange,
     request: RpcRequest,
@@ -214,7 +233,7 @@ export class HttpTransport implements MessageTransport {
     await sleep(at.waitMs, exchange.signal);
     const response = await this.#get(exchange, at.lastEventId);
     if (response?.ok === false && response.status < 500)
-      throw lost(request.method, `the server does not resume it (HTTP ${response.status})`);
+      throw lost(request.method, `the server does not resume the stream (HTTP ${response.status})`);
     return response?.ok ? response : undefined;
   }
 
@@ -223,25 +242,25 @@ export class HttpTransport implements MessageTransport {
     this.#session = { id, opening, result: {} };
   }
 
-  /** The server has forgotten us: introduces us anew, once for all who notice. */
+  /** Opens a new session after the server lost the old one, once for all callers that notice it. */
   async #renew(lost: Session): Promise<void> {
     if (!this.#renewing && this.#session !== lost) return;
-    this.#renewing ??= this.#introduce(lost).finally(() => (this.#renewing = undefined));
+    this.#renewing ??= this.#reopenSession(lost).finally(() => (this.#renewing = undefined));
     await this.#renewing;
   }
 
-  async #introduce(lost: Session): Promise<void> {
+  async #reopenSession(lost: Session): Promise<void> {
     const { opening, result } = lost;
-    using exchange = this.#fetcher.open();
+    using exchange = this.#connection.open();
     try {
       this.#session = undefined;
       const response = await this.#post(exchange, opening);
       if (!response.ok) throw await httpError(response, 'a new session');
       this.#begin(opening, response);
-      // Nobody waits for this answer any more, so it settles nothing when it is handed over.
+      // No request waits for this response, so delivering it settles nothing.
       await this.#read(exchange, response, opening);
     } catch (error) {
-      this.#session = lost; // so that the next who comes tries again
+      this.#session = lost; // so that the next request tries again
       throw error;
     }
     await this.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
@@ -249,44 +268,48 @@ export class HttpTransport implements MessageTransport {
     await this.#watchAgain(exchange);
   }
 
-  /** A new session knows nothing of what the old one was to tell us. */
+  /** Subscribes the resources again in a new session. */
   async #watchAgain(exchange: Exchange): Promise<void> {
     for (const uri of this.#watched) {
       const [id, params] = [`again-${uri}`, { uri }];
       const asked = { jsonrpc: '2.0', id, method: 'resources/subscribe', params };
       const response = await this.#post(exchange, asked);
       if (response.ok) await answerIn(response, id);
-      await this.#hand({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
+      await this.#deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
     }
   }
 
+  /** Reports a change of every list, because changes may have been missed. */
   async #changed({ capabilities }: JsonObject): Promise<void> {
     if (!isObject(capabilities)) return;
     for (const kind of ['tools', 'resources', 'prompts'])
       if (capabilities[kind] !== undefined)
-        await this.#hand({ jsonrpc: '2.0', method: `notifications/${kind}/list_changed` });
+        await this.#deliver({ jsonrpc: '2.0', method: `notifications/${kind}/list_changed` });
   }
 
-  /** Resolves when the stream stands, when there is none, or after a while. */
+  /**
+   * Opens the stream of the server's own messages. Resolves when it is open, when the server has
+   * none, or after a timeout.
+   */
   async #listen(): Promise<void> {
     this.#listening?.abort(closed());
     const controller = new AbortController();
     this.#listening = controller;
-    const exchange = this.#fetcher.open(controller.signal);
+    const exchange = this.#connection.open(controller.signal);
     const opened = this.#get(exchange);
     opened
-      .then((response) => this.#hear(exchange, response))
+      .then((response) => this.#readOwnStream(exchange, response))
       .finally(() => exchange[Symbol.dispose]())
-      // The calls show what is wrong with the server; without this stream there are no changes.
+      // The calls report what is wrong with the server; without this stream there are no changes.
       .catch(() => {});
     await settledWithin(opened, STREAM_MS);
   }
 
-  async #hear(exchange: Exchange, first: LightResponse | undefined): Promise<void> {
+  async #readOwnStream(exchange: Exchange, first: LightResponse | undefined): Promise<void> {
     if (first && !isStream(first)) return;
     await followEvents(first, {
       take: async (message) => {
-        await this.#hand(message);
+        await this.#deliver(message);
         return false;
       },
       reopen: async ({ lastEventId, waitMs }) => {
@@ -303,10 +326,10 @@ export class HttpTransport implements MessageTransport {
     });
   }
 
-  async #leave(): Promise<void> {
+  async #endSession(): Promise<void> {
     if (this.#session?.id === undefined) return;
-    using exchange = this.#fetcher.open(AbortSignal.timeout(CLOSE_MS));
-    await exchange.ask(this.#fetcher.url, { method: 'DELETE', headers: this.#headers() });
+    using exchange = this.#connection.open(AbortSignal.timeout(CLOSE_MS));
+    await exchange.ask(this.#connection.url, { method: 'DELETE', headers: this.#headers() });
   }
 
   #post(exchange: Exchange, body: JsonObject): Promise<LightResponse> {
@@ -317,10 +340,10 @@ export class HttpTransport implements MessageTransport {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
     };
-    return exchange.ask(this.#fetcher.url, { method: 'POST', headers, body });
+    return exchange.ask(this.#connection.url, { method: 'POST', headers, body });
   }
 
-  /** Undefined if the server cannot be reached now. */
+  /** Returns `undefined` if the server cannot be reached now. */
   async #get(exchange: Exchange, lastEventId = ''): Promise<LightResponse | undefined> {
     const headers = {
       ...this.#headers(),
@@ -328,7 +351,7 @@ export class HttpTransport implements MessageTransport {
       'last-event-id': lastEventId || undefined,
     };
     try {
-      return await exchange.ask(this.#fetcher.url, { method: 'GET', headers });
+      return await exchange.ask(this.#connection.url, { method: 'GET', headers });
     } catch (error) {
       exchange.signal.throwIfAborted();
       return DuolaneError.from(error).code === 'network' ? undefined : Promise.reject(error);
@@ -343,8 +366,9 @@ export class HttpTransport implements MessageTransport {
     };
   }
 
-  async #hand(message: JsonObject): Promise<void> {
-    await this.#incoming.push(message).catch(() => {}); // nobody reads any more: it is being closed
+  async #deliver(message: JsonObject): Promise<void> {
+    // the reader has gone, because the transport is closing
+    await this.#incoming.push(message).catch(() => {});
   }
 }
 
@@ -355,13 +379,13 @@ const isStream = (response: LightResponse): boolean =>
   response.ok && mediaType(response) === 'text/event-stream';
 
 const closed = (): DuolaneError =>
-  new DuolaneError('closed', 'the connection to the tool server was closed');
+  new DuolaneError('closed', 'the connection to the tool server is closed');
 
 const lost = (method: string, why: string): DuolaneError =>
-  new DuolaneError('response_lost', `the answer to ${method} is lost: ${why}`);
+  new DuolaneError('response_lost', `the response to ${method} was lost: ${why}`);
 
 const interrupted = (method: string): DuolaneError =>
   new DuolaneError(
     'interrupted',
-    `the tool server had forgotten the session, so ${method} was not made; a new session is open: try again`,
+    `${method} was not executed: the tool server had lost the session; a new one is open, try again`,
   );

@@ -15,25 +15,31 @@ import {
 } from './http-exchange.ts';
 import { readErrorBody, httpError } from './http-errors.ts';
 
-/** The client's side of the transport of 2024: one stream for all that comes, POSTs for what goes. */
+/**
+ * The client side of the HTTP+SSE transport of 2024: one stream for all incoming messages, a POST
+ * for each outgoing one.
+ */
 export class SseTransport implements MessageTransport {
-  readonly #fetcher: HttpConnection;
+  readonly #connection: HttpConnection;
   readonly #incoming = new Channel<JsonObject>({ capacity: 64 });
   #endpoint: URL | undefined;
 
   constructor(options: HttpOptions, authorizer?: Authorizer) {
-    this.#fetcher = new HttpConnection(options, authorizer);
+    this.#connection = new HttpConnection(options, authorizer);
   }
 
   get incoming(): AsyncIterable<JsonObject> {
     return this.#incoming;
   }
 
-  /** Resolves when the server has named the address for messages. Closes everything if it fails. */
+  /**
+   * Opens the stream. Resolves when the server has named the address for messages; a failure closes
+   * everything.
+   */
   async open(signal?: AbortSignal): Promise<void> {
-    const exchange = this.#fetcher.open();
+    const exchange = this.#connection.open();
     const unlisten = onAbort(signal, (reason) =>
-      this.#fetcher.close(DuolaneError.from(reason, 'canceled')),
+      this.#connection.close(DuolaneError.from(reason, 'canceled')),
     );
     try {
       const events = await this.#connect(exchange);
@@ -54,7 +60,7 @@ export class SseTransport implements MessageTransport {
 
   async send(message: JsonObject, { signal }: Abortable = {}): Promise<void> {
     if (!this.#endpoint) throw noEndpoint();
-    using exchange = this.#fetcher.open(signal);
+    using exchange = this.#connection.open(signal);
     const headers = { 'content-type': 'application/json' };
     const response = await exchange.ask(this.#endpoint, { method: 'POST', headers, body: message });
     if (!response.ok) throw await httpError(response, 'a message');
@@ -63,12 +69,14 @@ export class SseTransport implements MessageTransport {
 
   async close(): Promise<void> {
     this.#incoming.close();
-    this.#fetcher.close(new DuolaneError('closed', 'the connection was closed'));
+    this.#connection.close(
+      new DuolaneError('closed', 'the connection to the tool server is closed'),
+    );
   }
 
   async #connect(exchange: Exchange): Promise<AsyncGenerator<SseMessage, void, undefined>> {
     const headers = { accept: 'text/event-stream' };
-    const response = await exchange.ask(this.#fetcher.url, { method: 'GET', headers });
+    const response = await exchange.ask(this.#connection.url, { method: 'GET', headers });
     if (!response.ok) throw await httpError(response, 'the event stream');
     if (mediaType(response) !== 'text/event-stream') throw noEndpoint();
     return sseEvents(response, new SseDecoder());
@@ -80,21 +88,24 @@ export class SseTransport implements MessageTransport {
         const message = messageIn(event);
         if (message) await this.#incoming.push(message);
       }
-      throw new DuolaneError('network', 'the tool server has ended the event stream; dial again');
+      throw new DuolaneError('network', 'the tool server ended the event stream; dial again');
     } catch (error) {
       if (!this.#incoming.ended) this.#incoming.fail(error);
     }
   }
 
-  /** Only at the server's own origin: a stream must not make us send our headers elsewhere. */
+  /**
+   * Resolves the address for messages. It must have the server's own origin: a stream must not make
+   * us send our headers elsewhere.
+   */
   #resolve(address: string): URL {
-    const { url } = this.#fetcher;
+    const { url } = this.#connection;
     if (!URL.canParse(address, url.href)) throw noEndpoint();
     const endpoint = new URL(address, url);
     if (endpoint.origin !== url.origin)
       throw new DuolaneError(
         'malformed',
-        `the tool server at ${url.origin} wants messages sent to ${endpoint.origin}, which is another place`,
+        `the tool server at ${url.origin} sent an address at ${endpoint.origin}: expected one of its own origin`,
       );
     return endpoint;
   }
@@ -103,5 +114,5 @@ export class SseTransport implements MessageTransport {
 const noEndpoint = (): DuolaneError =>
   new DuolaneError(
     'malformed',
-    'the server did not name an address for messages: is this the event stream of an MCP server (type sse)?',
+    'the server sent no address for messages: expected an endpoint event; check that the URL is the event stream of an MCP server (type sse)',
   );

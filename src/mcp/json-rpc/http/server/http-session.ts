@@ -10,21 +10,26 @@ import { sendOutgoing } from '../../server/serve-messages.ts';
 import { ResumableStream } from './resumable-stream.ts';
 import { jsonOf, quickAnswer, refuseRequest, streamOf } from './http-responses.ts';
 
-/** Streams that have ended and are kept for a client that reconnects, and what they may hold. */
+/**
+ * The limits of ended streams that are kept for a client that reconnects: their number and bytes.
+ */
 const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 4 * 2 ** 20;
 
-/** Cancels that are remembered for requests still to come. */
+/** How many cancellations are remembered for requests that have not arrived yet. */
 const MAX_OVERTAKEN = 256;
 
-/** The stream that belongs to no request. */
+/** The name of the stream that belongs to no request. */
 const OWN = 'own';
 
-/** From this revision on a stream begins with an id, so that a client can come back at any time. */
+/**
+ * From this revision on, a stream starts with an event id, so that a client can resume it at any
+ * time.
+ */
 const PRIMED = '2025-11-25';
 
 /**
- * One client of the revisions with sessions. Its requests go on when a connection breaks: what they
+ * One client of the session protocol. Its requests continue when a connection breaks: what they
  * send is kept, within limits, until the client reconnects or the session ends, which aborts them.
  */
 export class HttpSession implements AsyncDisposable {
@@ -34,15 +39,15 @@ export class HttpSession implements AsyncDisposable {
   readonly #own = new ResumableStream(OWN);
   readonly #streams = new Map<string, ResumableStream>([[OWN, this.#own]]);
   readonly #running = new Set<RpcId>();
-  /** Ids of requests that were cancelled before they came. */
+  /** The ids of requests that were cancelled before they arrived. */
   readonly #overtaken = new Set<RpcId>();
   readonly #pumping: Promise<void>;
-  /** Agreed on by `initialize`; empty until it has succeeded. */
+  /** The version that `initialize` agreed on; empty until it has succeeded. */
   version = '';
   #count = 0;
-  /** Connections that are open. A request that runs without one does not count. */
+  /** The number of open connections. A request that runs without a connection does not count. */
   #connections = 0;
-  /** When it last had a connection, by `performance.now()`. */
+  /** When the last connection closed, by `performance.now()`. */
   usedAt: number = performance.now();
 
   constructor(source: ToolSource, options: OfferMessagesOptions, owner?: string) {
@@ -58,7 +63,7 @@ export class HttpSession implements AsyncDisposable {
     return this.#connections === 0;
   }
 
-  /** The signal aborts when the client disconnects. */
+  /** Handles a POST. The signal aborts when the client disconnects. */
   async post(message: JsonObject, signal?: AbortSignal): Promise<Response> {
     if (isRpcRequest(message)) {
       if (this.#overtaken.delete(message.id)) return new Response(null, { status: 202 });
@@ -70,20 +75,25 @@ export class HttpSession implements AsyncDisposable {
     return new Response(null, { status: 202 });
   }
 
-  /** The server's own messages; with the id of an event, the rest of the stream that had it. */
+  /**
+   * Handles a GET: the server's own messages, or the rest of the stream that the event id names.
+   */
   get(lastEventId: string | null, signal?: AbortSignal): Response {
     const [, name = OWN, seq] = /^(.+)_(\d+)$/.exec(lastEventId ?? '') ?? [];
     const stream = this.#streams.get(name);
     const after = seq === undefined ? this.#own.taken : Number(seq);
     if (!stream?.reaches(after))
-      return refuseRequest(404, 'What came after this event is not kept');
+      return refuseRequest(
+        404,
+        'events after this id are no longer available; send the request again',
+      );
     return this.#stream(stream, after, signal);
   }
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    // First the streams: a request that waits for its reader must not delay its own abort.
+    // End the streams first: a request that waits for its reader must not delay its own abort.
     for (const stream of this.#streams.values()) stream.end();
     await this.#end[Symbol.asyncDispose]();
     await this.#pumping;
@@ -109,7 +119,7 @@ export class HttpSession implements AsyncDisposable {
     }
   }
 
-  /** On connections of their own, a cancel may come before what it cancels. */
+  /** Remembers a cancellation: on a connection of its own, it may arrive before its request. */
   #cancel({ params }: JsonObject): void {
     const id = isObject(params) ? params['requestId'] : undefined;
     if (!isRpcId(id) || this.#running.has(id)) return;
@@ -130,7 +140,7 @@ export class HttpSession implements AsyncDisposable {
       after,
       ...(this.version >= PRIMED && { first: stream.event(after, '') }),
       ...(signal && { signal }),
-      onLeave: () => {
+      onClose: () => {
         disconnected();
         this.#prune();
       },
@@ -140,7 +150,7 @@ export class HttpSession implements AsyncDisposable {
     return response;
   }
 
-  /** Drops the oldest of what is kept for a client that may never reconnect. */
+  /** Drops the oldest streams that are kept for a client that may never reconnect. */
   #prune(): void {
     let [count, bytes] = [0, 0];
     for (const [name, stream] of [...this.#streams].toReversed()) {

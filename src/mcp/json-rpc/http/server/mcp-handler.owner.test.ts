@@ -42,12 +42,12 @@ const post = (
     owner,
   );
 
-const MODERN = {
+const STATELESS_META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
 };
 
-async function modern(
+async function stateless(
   handler: McpHandler,
   owner: string,
   params: JsonObject,
@@ -57,7 +57,7 @@ async function modern(
   const response = await post(
     handler,
     owner,
-    { id: 1, method, params: { ...params, _meta: MODERN } },
+    { id: 1, method, params: { ...params, _meta: STATELESS_META } },
     {
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': method,
@@ -99,10 +99,10 @@ test('an owner who opens many sessions ends none of another owner', async () => 
 
 test('an owner whose sessions are all in use does not keep others out', async () => {
   await using handler = mcpHandler(registry, { maxSessions: 2 });
-  const leaving = new AbortController();
+  const closing = new AbortController();
   for (let i = 0; i < 2; i++) {
     const headers = { ...(await begin(handler, 'eve')), accept: 'text/event-stream' };
-    const { signal } = leaving;
+    const { signal } = closing;
     const stream = new Request('http://localhost/mcp', { headers, signal });
     expect((await handler.handle(stream, 'eve')).status).toBe(200);
   }
@@ -110,7 +110,7 @@ test('an owner whose sessions are all in use does not keep others out', async ()
   const initialize = { id: 0, method: 'initialize', params };
   expect((await post(handler, 'eve', initialize)).status).toBe(503);
   expect((await post(handler, 'anna', initialize)).status).toBe(200);
-  leaving.abort();
+  closing.abort();
 });
 
 test('calls of one owner do not use up the calls of another', async () => {
@@ -124,10 +124,10 @@ test('calls of one owner do not use up the calls of another', async () => {
     ],
   });
   await using handler = mcpHandler(slow);
-  const calls = Array.from({ length: 1025 }, () => modern(handler, 'eve', { name: 'wait' }));
-  const overloaded = { error: { message: expect.stringContaining('Too many') as string } };
+  const calls = Array.from({ length: 1025 }, () => stateless(handler, 'eve', { name: 'wait' }));
+  const overloaded = { error: { message: expect.stringContaining('exceed the limit') as string } };
   expect(await Promise.race(calls)).toMatchObject(overloaded);
-  expect(await modern(handler, 'anna', { name: 'hi' })).toMatchObject({
+  expect(await stateless(handler, 'anna', { name: 'hi' })).toMatchObject({
     result: { content: [{ text: 'hello' }] },
   });
   release();
@@ -136,12 +136,12 @@ test('calls of one owner do not use up the calls of another', async () => {
 
 test('nobody else can answer for the owner of a call', async () => {
   await using handler = mcpHandler(registry);
-  const asked = await modern(handler, 'anna', { name: 'book' });
+  const asked = await stateless(handler, 'anna', { name: 'book' });
   const { requestState } = asked['result'] as JsonObject;
   const inputResponses = { day: { action: 'accept', content: { day: 'Friday' } } };
   const again = { name: 'book', requestState, inputResponses };
-  expect(await modern(handler, 'bert', again)).toMatchObject({ error: { code: -32602 } });
-  expect(await modern(handler, 'anna', again)).toMatchObject({
+  expect(await stateless(handler, 'bert', again)).toMatchObject({ error: { code: -32602 } });
+  expect(await stateless(handler, 'anna', again)).toMatchObject({
     result: { content: [{ text: '{"day":"Friday"}' }] },
   });
 });
@@ -158,10 +158,10 @@ test('a cancel that overtakes its call is heeded', async () => {
 
 test('a call of a tool that was never listed here finds out which headers it needs', async () => {
   await using offered = await offerHttp(registry);
-  await using first = await dialHttp({ url: offered.url, protocol: 'modern' });
+  await using first = await dialHttp({ url: offered.url, protocol: 'stateless' });
   for await (const tool of first.listTools()) expect(tool.name).toBeDefined();
   // The server knows its marks now; this client does not.
-  await using second = await dialHttp({ url: offered.url, protocol: 'modern' });
+  await using second = await dialHttp({ url: offered.url, protocol: 'stateless' });
   expect(await toArray(second.callTool(callOf('move', { to: 'käse' })))).toEqual([
     { type: 'result', result: { content: [{ type: 'text', text: 'moved' }] } },
   ]);
@@ -169,10 +169,10 @@ test('a call of a tool that was never listed here finds out which headers it nee
 
 test('a parameter that a listed tool wants in a header must be there, and equal', async () => {
   await using handler = mcpHandler(registry);
-  await modern(handler, 'anna', {});
+  await stateless(handler, 'anna', {});
   const move = { name: 'move', arguments: { to: 'käse' } };
   const codeOf = async (headers: Record<string, string>): Promise<unknown> => {
-    const { error } = await modern(handler, 'anna', move, headers);
+    const { error } = await stateless(handler, 'anna', move, headers);
     return isObject(error) ? error['code'] : undefined;
   };
   expect(await codeOf({})).toBe(-32020);
@@ -198,7 +198,12 @@ test.each([
   });
   const yes = { action: 'accept', content: {} };
   const inputResponses = { sure: yes, 'c1/sure': yes };
-  const params = { name: 'pay', arguments: {}, inputResponses, _meta: { ...MODERN, ...meta } };
+  const params = {
+    name: 'pay',
+    arguments: {},
+    inputResponses,
+    _meta: { ...STATELESS_META, ...meta },
+  };
   const response = await post(
     handler,
     'ada',

@@ -52,7 +52,7 @@ const meta = (more: JsonObject = {}): JsonObject => ({
   ...more,
 });
 
-const modern = (
+const stateless = (
   handler: McpHandler,
   method: string,
   params: JsonObject = {},
@@ -263,7 +263,7 @@ describe('a request without a session', () => {
       ],
     });
     await using handler = opened({}, source);
-    const response = await modern(handler, 'tools/call', {
+    const response = await stateless(handler, 'tools/call', {
       name: 'slow',
       _meta: meta({ progressToken: 1 }),
     });
@@ -301,7 +301,7 @@ describe('a request without a session', () => {
   test('listens: first what is heeded, then changes of those kinds alone', async () => {
     const source = createRegistry({ name: 'changing' });
     await using handler = opened({}, source);
-    const response = await modern(handler, 'subscriptions/listen', {
+    const response = await stateless(handler, 'subscriptions/listen', {
       notifications: { toolsListChanged: true, other: true },
     });
     source.register(tool('new', 'New', {}, () => ''));
@@ -331,11 +331,11 @@ describe('questions', () => {
     ],
   });
 
-  for (const era of ['modern', 'legacy'] as const)
-    test(`come as \`input\` through a bridge to a server without sessions (${era} client)`, async () => {
+  for (const protocol of ['stateless', 'session'] as const)
+    test(`come as \`input\` through a bridge to a server without sessions (${protocol} client)`, async () => {
       const capabilities = { elicitation: {} };
       await using far = await offerHttp(asking);
-      await using middle = await dialHttp({ url: far.url, protocol: 'modern', capabilities });
+      await using middle = await dialHttp({ url: far.url, protocol: 'stateless', capabilities });
       await using near = await offerHttp(middle);
       const onRequest = async (): Promise<JsonObject> => ({
         action: 'accept',
@@ -343,7 +343,7 @@ describe('questions', () => {
       });
       await using source = await dialHttp({
         url: near.url,
-        protocol: era,
+        protocol,
         capabilities,
         onRequest,
       });
@@ -355,7 +355,7 @@ describe('questions', () => {
   test('without anybody to ask end the call; it is made again with answers and state', async () => {
     await using far = await offerHttp(asking, { secret: 'shared' });
     const capabilities = { elicitation: {} };
-    await using source = await dialHttp({ url: far.url, protocol: 'modern', capabilities });
+    await using source = await dialHttp({ url: far.url, protocol: 'stateless', capabilities });
     const first = call('book');
     const [input] = await toArray(source.callTool(first));
     if (input?.type !== 'input') throw new Error('no input');
@@ -364,20 +364,20 @@ describe('questions', () => {
     ]);
     // Another instance with the same secret can go on: nothing is kept.
     await using other = await offerHttp(asking, { secret: 'shared' });
-    await using elsewhere = await dialHttp({ url: other.url, protocol: 'modern', capabilities });
+    await using elsewhere = await dialHttp({ url: other.url, protocol: 'stateless', capabilities });
     const answers = [{ id: `${first.id}/day`, action: 'accept', content: 'Friday' }] as const;
     const again = { ...first, answers, ...(input.state !== undefined && { state: input.state }) };
     expect(await toArray(elsewhere.callTool(again))).toMatchObject([
       { type: 'result', result: { content: [{ text: 'true "Friday"' }] } },
     ]);
     await using stranger = await offerHttp(asking, { secret: 'another' });
-    await using third = await dialHttp({ url: stranger.url, protocol: 'modern', capabilities });
+    await using third = await dialHttp({ url: stranger.url, protocol: 'stateless', capabilities });
     await expect(toArray(third.callTool(again))).rejects.toMatchObject({ code: 'invalid' });
   });
 
   test('that the client cannot answer are refused with what it lacks', async () => {
     await using handler = opened({}, asking);
-    const response = await modern(handler, 'tools/call', { name: 'book' });
+    const response = await stateless(handler, 'tools/call', { name: 'book' });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
       error: { code: -32021, data: { requiredCapabilities: { elicitation: {} } } },

@@ -15,44 +15,53 @@ import { refuseRequest } from './http-responses.ts';
 import { HttpSession } from './http-session.ts';
 import { postStateless, type Stateless } from './stateless-post.ts';
 
+/** The limits of an MCP endpoint, and which hosts and origins it accepts. */
 export interface McpHandlerOptions extends OfferMessagesOptions, OriginGuardOptions {
-  /** The largest message that is taken; 16 MiB by default. */
+  /** The size limit of a message; 16 MiB by default. */
   readonly maxBodyBytes?: number;
   /**
-   * Sessions at the same time; 1,000 by default. For a new one the session is closed that was idle longest,
-   * of the owner who has the most; an owner who has the most and none idle is refused.
+   * How many sessions are open at the same time; 1,000 by default. A new session closes the one
+   * that was idle longest, of the owner with the most sessions. If the new session's owner has the
+   * most and none is idle, it is refused.
    */
   readonly maxSessions?: number;
   /**
-   * How long a session without any connection is kept; 10 minutes by default. Its end aborts what
-   * it runs.
+   * How long a session without a connection is kept; 10 minutes by default. Its end aborts its
+   * requests.
    */
   readonly idleMs?: number;
 }
 
-/** An MCP endpoint as a function of the web's own types. */
+/** An MCP endpoint as a function of web types. */
 export interface McpHandler extends AsyncDisposable {
   /**
-   * Every method of the endpoint. The request's signal says that the client has left. Never rejects.
-   * What one `owner` has begun (a session, a call that waits for answers) nobody else can go on with.
+   * Handles every HTTP method of the endpoint. The signal of the request aborts when the client
+   * disconnects. Never rejects. A session, or a call that waits for answers, can be continued only
+   * by the `owner` that started it.
    */
   readonly handle: (request: Request, owner?: string) => Promise<Response>;
-  /** Sessions that are open. */
+  /** The number of open sessions. */
   readonly sessions: number;
 }
 
 /**
- * Serves a source at one Streamable HTTP endpoint, to any number of clients of every revision since
- * 2025-03-26; that of 2026-07-28 needs no session. The source is shared and stays open. A client
- * that does not read slows its own requests and nobody else's. Requests from pages of other sites
- * are refused; who may ask is otherwise yours to check before. Disposing ends all sessions.
+ * Serves a source at one Streamable HTTP endpoint, for any number of clients of every revision
+ * since 2025-03-26; that of 2026-07-28 needs no session. The source is shared and stays open. A
+ * client that does not read slows only its own requests. Requests from pages of other sites are
+ * refused; authenticate callers before you call `handle`. Disposing ends all sessions.
+ *
+ * @example
+ * ```ts
+ * await using mcp = mcpHandler(createRegistry({ name: 'demo' }));
+ * const response = await mcp.handle(new Request('http://localhost/mcp', { method: 'POST' }));
+ * ```
  */
 export function mcpHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
   return new Handler(source, options);
 }
 
-/** What a handler that has been disposed answers to new clients. */
-export const CLOSING = 'The server is closing; try again later';
+/** The response of a disposed handler to new clients. */
+export const CLOSING = 'the server is closing; try again later';
 
 class Handler implements McpHandler {
   readonly #source: ToolSource;
@@ -83,7 +92,7 @@ class Handler implements McpHandler {
     } catch (error) {
       // A client that disconnects inside its request is not a failure of this server.
       if (error !== CLIENT_DISCONNECTED) this.#onError(error);
-      return refuseRequest(500, 'Internal error', RPC.internalError);
+      return refuseRequest(500, 'internal error', RPC.internalError);
     }
   };
 
@@ -103,7 +112,7 @@ class Handler implements McpHandler {
         return this.#post(request, owner);
       case 'GET': {
         if (!accepts(request, 'text/event-stream'))
-          return refuseRequest(406, 'The client must accept text/event-stream');
+          return refuseRequest(406, 'the client must accept text/event-stream');
         const session = this.#session(request, owner);
         return session instanceof HttpSession
           ? session.get(request.headers.get('last-event-id'), request.signal)
@@ -124,10 +133,10 @@ class Handler implements McpHandler {
     if (!accepts(request, 'application/json') || !accepts(request, 'text/event-stream'))
       return refuseRequest(
         406,
-        'The client must accept both application/json and text/event-stream',
+        'the client must accept both application/json and text/event-stream',
       );
     if (mediaType(request) !== 'application/json')
-      return refuseRequest(415, 'The content type must be application/json');
+      return refuseRequest(415, 'the content type must be application/json');
     const message = await postedMessage(request, this.#options.maxBodyBytes);
     if (message instanceof Response) return message;
     if (speaksStateless(request, message))
@@ -144,8 +153,8 @@ class Handler implements McpHandler {
     signal: AbortSignal,
   ): Promise<Response> {
     if (!(await this.#makeRoom(owner)))
-      return refuseRequest(503, 'All sessions are in use; try again later', RPC.internalError);
-    // After the wait for room: a session that is made behind `dispose` would never be closed.
+      return refuseRequest(503, 'all sessions are in use; try again later', RPC.internalError);
+    // Check again after the wait: a session that starts after `dispose` would never be closed.
     if (this.#disposed) return refuseRequest(503, CLOSING, RPC.internalError);
     const session = new HttpSession(this.#source, this.#options, owner);
     this.#sessions.set(session.id, session);
@@ -157,23 +166,25 @@ class Handler implements McpHandler {
     return response;
   }
 
-  /** The session that a request names, or the refusal. */
+  /** Returns the session of a request, or the error response. */
   #session(request: Request, owner: string | undefined): HttpSession | Response {
     const version = request.headers.get('mcp-protocol-version');
     if (version === STATELESS_VERSION) return notAllowed(request.method);
     if (version !== null && !PROTOCOL_VERSIONS.some((known) => known === version))
-      return refuseRequest(400, `Unsupported protocol version: ${version}`);
+      return refuseRequest(400, `unsupported protocol version "${version}"`);
     const id = request.headers.get('mcp-session-id');
-    if (id === null) return refuseRequest(400, 'Mcp-Session-Id is missing: begin with initialize');
+    if (id === null)
+      return refuseRequest(400, 'missing header Mcp-Session-Id; start with initialize');
     const session = this.#sessions.get(id);
-    // Somebody else's is not there either: who guesses an id learns nothing.
+    // A session of another owner is reported as missing, so that guessing ids reveals nothing.
     if (session && session.owner === owner) return session;
-    return refuseRequest(404, 'Session not found: begin again with initialize', -32001);
+    return refuseRequest(404, 'session not found; start again with initialize', -32001);
   }
 
   /**
-   * Room comes from the owner who has the most sessions. Otherwise one caller could end the sessions of all
-   * others by opening new ones, or keep them out with sessions that are never idle.
+   * Closes a session to make room, of the owner with the most sessions. Otherwise one caller could
+   * end the sessions of all others by opening new ones, or block them with sessions that are never
+   * idle.
    */
   async #makeRoom(owner: string | undefined): Promise<boolean> {
     const { maxSessions = 1_000 } = this.#options;
@@ -191,9 +202,9 @@ class Handler implements McpHandler {
     );
     const isGreedy = candidates === own;
     const oldest = oldestOf(candidates.filter((session) => session.idle));
-    const leaving = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
-    if (leaving) await this.#close(leaving.id);
-    return leaving !== undefined;
+    const closing = oldest ?? (isGreedy ? undefined : oldestOf(candidates));
+    if (closing) await this.#close(closing.id);
+    return closing !== undefined;
   }
 
   #sweep(idleMs: number): void {
@@ -214,7 +225,10 @@ const oldestOf = (sessions: readonly HttpSession[]): HttpSession | undefined =>
     undefined,
   );
 
-/** By the body, and for what cannot carry it there by the header. */
+/**
+ * Whether a message uses the stateless protocol: by its body, and by the header for messages
+ * without a place for a version.
+ */
 function speaksStateless(request: Request, message: JsonObject): boolean {
   if (request.headers.get('mcp-protocol-version') === STATELESS_VERSION) return true;
   return isRpcRequest(message)
@@ -228,7 +242,7 @@ const accepts = (request: Request, type: string): boolean => {
 };
 
 const notAllowed = (method: string): Response => {
-  const response = refuseRequest(405, `Method not allowed: ${method}`);
+  const response = refuseRequest(405, `method ${method} is not allowed`);
   response.headers.set('allow', 'POST, GET, DELETE');
   return response;
 };

@@ -4,15 +4,24 @@ import type { ToolSource } from '../../../types.ts';
 import { mcpHandler, type McpHandlerOptions } from './mcp-handler.ts';
 import { sseHandler } from './sse-handler.ts';
 
+/** The options of an MCP endpoint and of its HTTP server. */
 export interface OfferHttpOptions
   extends McpHandlerOptions, Pick<ListenOptions, 'host' | 'port' | 'stallMs'> {
-  /** `/mcp` by default. */
+  /** The path of the endpoint; `/mcp` by default. */
   readonly path?: string;
-  /** Where to serve the transport of 2024 too, such as `/sse`; nowhere by default. */
+  /** The path of the HTTP+SSE transport of 2024, such as `/sse`; not served by default. */
   readonly sse?: string;
 }
 
-/** An HTTP server of its own for one source. Disposing ends its sessions and stops listening. */
+/**
+ * Serves one source on its own HTTP server. Disposing ends the sessions and stops listening.
+ *
+ * @example
+ * ```ts
+ * await using offered = await offerHttp(createRegistry({ name: 'demo' }));
+ * await using source = await dialHttp({ url: offered.url });
+ * ```
+ */
 export async function offerHttp(
   source: ToolSource,
   options: OfferHttpOptions = {},
@@ -24,7 +33,7 @@ export async function offerHttp(
     const { pathname } = new URL(request.url);
     if (pathname === path) return handler.handle(request);
     if (old && pathname === sse) return old.handle(request);
-    return new Response(`nothing here; the MCP endpoint is ${path}\n`, { status: 404 });
+    return new Response(`not found; the MCP endpoint is ${path}\n`, { status: 404 });
   }, options);
   return {
     url: `${listening.url}${path}`,

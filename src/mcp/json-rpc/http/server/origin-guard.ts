@@ -2,16 +2,24 @@ import { refuseRequest } from './http-responses.ts';
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
+/** Which hosts and origins an endpoint accepts. */
 export interface OriginGuardOptions {
-  /** Names under which clients may reach this server, beside those of this machine; `*` is any. */
+  /**
+   * Host names under which clients may reach this server, in addition to those of this machine; `*`
+   * accepts any.
+   */
   readonly hosts?: readonly string[];
-  /** Pages that may ask from a browser (`https://app.example`), beside our own. */
+  /**
+   * Origins of pages that may send requests (`https://app.example`), in addition to the server's
+   * own.
+   */
   readonly origins?: readonly string[];
 }
 
 /**
- * The refusal of a request that a page of another site may have made: by a name that it made
- * resolve to this machine (Host), or from its own origin (Origin).
+ * Returns the error response to a request that a page of another site may have sent: through a host
+ * name that the site resolves to this machine (Host, DNS rebinding), or from its own origin
+ * (Origin).
  */
 export function refuseForeignOrigin(
   request: Request,
@@ -19,9 +27,11 @@ export function refuseForeignOrigin(
 ): Response | undefined {
   const { hostname, host } = new URL(request.url);
   if (!LOOPBACK.test(hostname) && !hosts.includes(hostname) && !hosts.includes('*'))
-    return refuseRequest(403, `Host ${hostname} is not this server; name it in \`hosts\``);
+    return refuseRequest(403, `host "${hostname}" is not allowed; add it to the option hosts`);
   const origin = request.headers.get('origin');
   if (origin === null || origins.includes(origin)) return undefined;
   const from = URL.canParse(origin) ? new URL(origin).host : '';
-  return from === host ? undefined : refuseRequest(403, `Origin ${origin} may not ask here`);
+  return from === host
+    ? undefined
+    : refuseRequest(403, `origin "${origin}" is not allowed; add it to the option origins`);
 }

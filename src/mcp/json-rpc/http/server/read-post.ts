@@ -6,7 +6,10 @@ import { jsonOf, refuseRequest } from './http-responses.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** The message that was posted, or the refusal; one over the limit is not read to its end. */
+/**
+ * Reads the posted message, or returns the error response. A body over the limit is not read to its
+ * end.
+ */
 export async function postedMessage(
   request: Request,
   maxBytes: number = MAX_BYTES,
@@ -25,7 +28,7 @@ export async function postedMessage(
     const message = readRpc(JSON.parse(text));
     return 'refuse' in message ? jsonOf(message['refuse'] as JsonObject, 400) : message;
   } catch {
-    // The error is that the text is not JSON; the parser's message adds nothing.
-    return refuseRequest(400, 'Parse error: no JSON', RPC.parseError);
+    // The error is that the text is not JSON; the message of the parser adds nothing.
+    return refuseRequest(400, 'parse error: expected JSON', RPC.parseError);
   }
 }

@@ -5,9 +5,9 @@ import { DONE, QueueReader } from '../../../../stream/queue-reader.ts';
 import type { Abortable } from '../../../../stream/types.ts';
 import { encodeRpc } from '../../../../wire/json-rpc.ts';
 
-/** Bytes that wait for the client before whoever writes must wait too. */
+/** How many bytes wait for the client before writers must wait. */
 const WAITING_BYTES = 256 * 1024;
-/** Bytes of what has been sent that are kept for a client that comes back. */
+/** How many bytes of sent messages are kept for a client that reconnects. */
 const KEPT_BYTES = 256 * 1024;
 
 interface KeptEvent {
@@ -16,36 +16,38 @@ interface KeptEvent {
   readonly bytes: number;
 }
 
-/** The signal aborts when the client disconnects. */
+/** One connection that reads a stream. The signal aborts when the client disconnects. */
 export interface StreamReadOptions extends Abortable {
-  /** Events after this number; from the first one by default. */
+  /** Read events after this number; from the first one by default. */
   readonly after?: number;
-  /** Sent before all others. */
+  /** An event to send before all others. */
   readonly first?: SseItem;
-  /** Called once, when this connection is over: by the end, a new reader, `return` or the signal. */
-  readonly onLeave?: () => void;
+  /**
+   * Called once when this connection ends: by the end of the stream, a new reader, `return` or the
+   * signal.
+   */
+  readonly onClose?: () => void;
 }
 
 /**
  * The messages of one stream to a client. `push` waits while more than 256 KiB wait for the client,
- * connected or not. With a name the events have ids, and what was sent is kept up to the same size,
- * for a client that lost its connection and comes back. One reader at a time: a new one takes over
- * from the old.
+ * connected or not. With a name, events have ids, and sent messages are kept up to the same size
+ * for a client that reconnects. There is one reader at a time: a new one replaces the old one.
  */
 export class ResumableStream {
   /** Resolves with the first message. */
   readonly begun: Promise<void>;
   readonly #name: string | undefined;
-  /** From the oldest that is kept to the newest that waits. */
+  /** The messages from the oldest that is kept to the newest that waits. */
   readonly #entries: KeptEvent[] = [];
   #begin = (): void => {};
   #seq = 0;
-  /** The number of the last one that a connection has taken. */
+  /** The number of the last message that a connection has taken. */
   #taken = 0;
   #keptBytes = 0;
   #waitingBytes = 0;
   #ended = false;
-  /** The connection that reads; the others have been replaced by it. */
+  /** The current connection; it has replaced earlier ones. */
   #reader: QueueReader<SseItem> | undefined;
   #wakeWriters: Array<() => void> = [];
 
@@ -54,7 +56,7 @@ export class ResumableStream {
     this.begun = new Promise((resolve) => (this.#begin = resolve));
   }
 
-  /** The number of the newest message; 0 while there is none. */
+  /** The number of the newest message; 0 before the first. */
   get last(): number {
     return this.#seq;
   }
@@ -64,24 +66,30 @@ export class ResumableStream {
     return this.#taken;
   }
 
-  /** Ended, and no connection reads it: what it holds is there only for a client that reconnects. */
+  /**
+   * Whether the stream has ended and has no connection: its messages are kept only for a client
+   * that reconnects.
+   */
   get kept(): boolean {
     return this.#ended && this.#reader === undefined;
   }
 
-  /** What it holds in memory. */
+  /** How many bytes the stream holds in memory. */
   get bytes(): number {
     return this.#keptBytes + this.#waitingBytes;
   }
 
-  /** Rejects with `invalid` for a message that JSON cannot hold and that is not a response. */
+  /**
+   * Adds a message when there is space. Rejects with `invalid` for a message that cannot be encoded
+   * as JSON and is not a response.
+   */
   async push(message: JsonObject): Promise<void> {
     while (!this.#ended && this.#waitingBytes > WAITING_BYTES)
       await new Promise<void>((wake) => this.#wakeWriters.push(wake));
     this.offer(message);
   }
 
-  /** At once: for the last word. */
+  /** Adds a message without waiting, such as the final response. */
   offer(message: JsonObject): void {
     if (this.#ended) return;
     const data = encodeRpc(message);
@@ -92,31 +100,31 @@ export class ResumableStream {
     this.#reader?.wake();
   }
 
-  /** No more messages; what waits can still be read. */
+  /** Ends the stream; waiting messages can still be read. */
   end(): void {
     this.#ended = true;
     this.#reader?.wake();
     this.#release();
   }
 
-  /** Whether everything after this number is still here. */
+  /** Whether all messages after this number are still available. */
   reaches(after: number): boolean {
     return after <= this.#seq && (this.#entries[0]?.seq ?? this.#seq + 1) <= after + 1;
   }
 
   /**
-   * The events for one connection, which counts from this call on, read or not. Not a generator:
-   * the `return` of one would wait behind a read that waits, and before the first read it would
-   * not run the `finally`, so a client that disconnects would hold its connection for ever.
+   * Returns the events for one connection, which counts from this call on, read or not. This is not
+   * a generator: `return` of a generator queues behind a pending read, and before the first read it
+   * does not run `finally`, so a client that disconnects would hold its connection forever.
    */
-  read({ after = 0, first, onLeave, signal }: StreamReadOptions = {}): AsyncIterable<SseItem> {
+  read({ after = 0, first, onClose, signal }: StreamReadOptions = {}): AsyncIterable<SseItem> {
     let unlisten = (): void => {};
     let next = after + 1;
     let opening = first;
-    let left = false;
+    let closed = false;
     const reader: QueueReader<SseItem> = new QueueReader({
       take: () => {
-        if (left || this.#reader !== reader) return DONE;
+        if (closed || this.#reader !== reader) return DONE;
         if (opening) {
           const value = opening;
           opening = undefined;
@@ -129,18 +137,18 @@ export class ResumableStream {
         return { done: false, value: this.event(entry.seq, entry.data) };
       },
       cancel: () => {
-        if (left) return;
-        left = true;
+        if (closed) return;
+        closed = true;
         unlisten();
         if (this.#reader === reader) this.#reader = undefined;
         reader.wake();
-        onLeave?.();
+        onClose?.();
       },
     });
     const replaced = this.#reader;
     this.#reader = reader;
-    leaveNow(replaced);
-    unlisten = onAbort(signal, () => leaveNow(reader));
+    closeReader(replaced);
+    unlisten = onAbort(signal, () => closeReader(reader));
     return reader;
   }
 
@@ -149,7 +157,10 @@ export class ResumableStream {
     return oldest && this.#entries[Math.max(0, seq - oldest.seq)];
   }
 
-  /** The event with this number; one without data primes a client, so that it can reconnect. */
+  /**
+   * The event with this number. An event without data gives the client an id, so that it can
+   * reconnect.
+   */
   event(seq: number, data: string): SseItem {
     return { data, ...(this.#name !== undefined && { id: `${this.#name}_${seq}` }) };
   }
@@ -172,6 +183,6 @@ export class ResumableStream {
   }
 }
 
-function leaveNow(reader: QueueReader<SseItem> | undefined): void {
-  reader?.return().catch(() => {}); // its `cancel` only works in memory and does not throw
+function closeReader(reader: QueueReader<SseItem> | undefined): void {
+  reader?.return().catch(() => {}); // `cancel` only changes memory and does not throw
 }

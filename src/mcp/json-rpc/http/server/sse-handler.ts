@@ -17,9 +17,9 @@ interface SseClient {
 }
 
 /**
- * Serves a source by the transport of 2024, for clients that know no other: GET opens the stream of
- * all that comes, whose first event names the address for POSTs. A client is its stream: when that
- * ends, its calls are aborted. Limits and checks are those of `mcpHandler`.
+ * Serves a source over the HTTP+SSE transport of 2024, for clients that support no other. GET opens
+ * a stream for all messages; its first event names the address for POSTs. The stream is the
+ * session: when it ends, its calls are aborted. Limits and checks are those of `mcpHandler`.
  */
 export function sseHandler(source: ToolSource, options: McpHandlerOptions = {}): McpHandler {
   return new SseHandler(source, options);
@@ -48,8 +48,8 @@ class SseHandler implements McpHandler {
     if (request.method === 'GET') return this.#open(request, owner);
     if (request.method === 'POST')
       // Only reading the body can fail here, because the client disconnected.
-      return this.#post(request, owner).catch(() => refuseRequest(400, 'The body broke off'));
-    return refuseRequest(405, `Method not allowed: ${request.method}`);
+      return this.#post(request, owner).catch(() => refuseRequest(400, 'the body is incomplete'));
+    return refuseRequest(405, `method ${request.method} is not allowed`);
   };
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
@@ -62,7 +62,7 @@ class SseHandler implements McpHandler {
   #open({ url, signal }: Request, owner: string | undefined): Response {
     if (this.#disposed) return refuseRequest(503, CLOSING);
     if (this.#clients.size >= (this.#options.maxSessions ?? 1_000))
-      return refuseRequest(503, 'All sessions are in use; try again later');
+      return refuseRequest(503, 'all sessions are in use; try again later');
     const id = randomUUID();
     const end = offerMessages(this.#source, this.#options);
     const stream = new ResumableStream();
@@ -72,7 +72,7 @@ class SseHandler implements McpHandler {
     return streamOf(
       stream.read({
         first: { event: 'endpoint', data: address },
-        onLeave: () => {
+        onClose: () => {
           this.#close(id).catch(this.#onError);
         },
         signal,
@@ -83,10 +83,10 @@ class SseHandler implements McpHandler {
   async #post(request: Request, owner: string | undefined): Promise<Response> {
     const client = this.#clients.get(new URL(request.url).searchParams.get('session') ?? '');
     if (!client || client.owner !== owner)
-      return refuseRequest(404, 'Session not found: open the stream');
+      return refuseRequest(404, 'session not found; open the event stream again');
     const message = await postedMessage(request, this.#options.maxBodyBytes);
     if (message instanceof Response) return message;
-    // The answer goes by the stream when it is there; this request does not wait for it.
+    // The response is sent on the stream later; this request does not wait for it.
     client.end
       .receive(message)
       .then((answer) => answer && client.stream.push(answer))

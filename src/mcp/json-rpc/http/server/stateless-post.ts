@@ -13,7 +13,7 @@ import { nameIn } from '../routing-headers.ts';
 import type { ParamHeaders } from '../param-headers.ts';
 import { jsonOf, quickAnswer, streamOf } from './http-responses.ts';
 
-/** Errors that have an HTTP status of their own. */
+/** JSON-RPC errors that have their own HTTP status. */
 const STATUS: Readonly<Record<number, number>> = {
   [RPC.methodNotFound]: 404,
   [VERSION_ERRORS.headerMismatch]: 400,
@@ -23,14 +23,14 @@ const STATUS: Readonly<Record<number, number>> = {
 
 const DISCONNECTED = new DuolaneError('canceled', 'the client disconnected');
 
-/** What all requests without a session share. */
+/** What all requests of the stateless protocol share. */
 export interface Stateless {
   readonly end: MessageEndpoint;
   readonly params: ParamHeaders;
   readonly owner?: string | undefined;
 }
 
-/** A request of the stateless revision: when the client leaves, it is cancelled. */
+/** Handles a request of the stateless protocol, which is cancelled when the client disconnects. */
 export async function postStateless(
   { end, params, owner }: Stateless,
   message: JsonObject,
@@ -42,12 +42,12 @@ export async function postStateless(
   const { signal } = request;
   const client = new Cancellation();
   const stream = new ResumableStream();
-  // A client that disconnects takes nothing more: what the request still sends must not wait.
-  const leave = (reason: unknown): void => {
+  // A disconnected client reads nothing more, so what the request still sends must not wait.
+  const disconnect = (reason: unknown): void => {
     stream.end();
     client.abort(reason);
   };
-  const unlisten = onAbort(signal, leave);
+  const unlisten = onAbort(signal, disconnect);
   const answered = end
     .receive(message, {
       signal: client.signal,
@@ -59,7 +59,7 @@ export async function postStateless(
   if (answer === null) return new Response(null, { status: 202 });
   if (answer && message.method === 'tools/list') params.admit(toolsIn(answer));
   if (answer) return jsonOf(answer, STATUS[codeOf(answer)] ?? 200);
-  return streamOf(stream.read({ signal, onLeave: () => leave(DISCONNECTED) }));
+  return streamOf(stream.read({ signal, onClose: () => disconnect(DISCONNECTED) }));
 }
 
 const codeOf = (answer: JsonObject): number => {
@@ -67,7 +67,10 @@ const codeOf = (answer: JsonObject): number => {
   return typeof code === 'number' ? code : 0;
 };
 
-/** What the headers say must be what the body says: others may have decided by them. */
+/**
+ * Returns an error response if the headers differ from the body: a proxy may have decided by the
+ * headers.
+ */
 function refuseMessage(
   message: RpcRequest,
   headers: Headers,
@@ -79,7 +82,7 @@ function refuseMessage(
       rpcError(
         id,
         VERSION_ERRORS.headerMismatch,
-        `Header mismatch: ${header} is not as in the body`,
+        `header mismatch: ${header} differs from the body`,
       ),
       400,
     );

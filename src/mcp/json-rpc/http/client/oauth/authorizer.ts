@@ -1,7 +1,7 @@
 import type { LightResponse } from '../../../../../http/light-fetch.ts';
 import { DuolaneError } from '../../../../../errors.ts';
 import type { JsonObject } from '../../../../../json.ts';
-import { onAbort } from '../../../../../stream/abort.ts';
+import { raceAbort } from '../../../../../stream/abort.ts';
 import type { Authorizer } from '../http-exchange.ts';
 import { type Challenge, readChallenge } from './challenge.ts';
 import { clientFor, clientName } from './oauth-client.ts';
@@ -18,12 +18,12 @@ import {
 } from './grant.ts';
 import type { OAuthOptions, OAuthStore } from './types.ts';
 
-/** A token is not used when it has less than this to live. */
+/** A token that expires sooner than this is refreshed first. */
 const SPARE_MS = 30_000;
 
 /**
- * Logs in to one server when it wants that, and stays logged in. One login at a time, whoever waits
- * for it; a caller that gives up does not end the login of the others, closing does.
+ * Logs in to one server when it requires that, and keeps its token fresh. There is one login at a
+ * time for all callers; a caller that aborts does not end it, closing does.
  */
 export class OAuth implements Authorizer {
   readonly #server: URL;
@@ -58,7 +58,7 @@ export class OAuth implements Authorizer {
   ): Promise<boolean> {
     const challenge = readChallenge(headers.get('www-authenticate'));
     const current = this.#token && `Bearer ${this.#token.accessToken}`;
-    // Somebody has logged in since this request was made.
+    // Another request has logged in since this one was sent.
     if (status === 401 && current !== undefined && current !== used) return true;
     if (status === 403 && !this.#lacks(challenge)) return false;
     await this.#once(signal, () =>
@@ -71,13 +71,16 @@ export class OAuth implements Authorizer {
     this.#scope.abort(reason);
   }
 
-  /** Whether a refusal names scopes that we have not asked for: asking for the same again is vain. */
+  /**
+   * Whether a refusal names scopes that we have not requested: requesting the same scopes again is
+   * useless.
+   */
   #lacks({ error, scope = '' }: Challenge): boolean {
     const had = new Set((this.#token?.scope ?? '').split(' '));
     return error === 'insufficient_scope' && scope.split(' ').some((word) => !had.has(word));
   }
 
-  /** A store that fails is asked again by the next request. */
+  /** Loads the stored token. After a failure the next request tries again. */
   async #load(): Promise<void> {
     try {
       this.#token = keptToken(await this.#store.load(this.#name));
@@ -91,7 +94,7 @@ export class OAuth implements Authorizer {
     return `token for ${this.#server.href}`;
   }
 
-  /** Anew with what we were given for that, else by logging in. */
+  /** Refreshes the token if possible, else logs in again. */
   async #renew(challenge: Challenge): Promise<void> {
     const entry = await this.#find(challenge);
     const token = this.#token;
@@ -123,7 +126,7 @@ export class OAuth implements Authorizer {
     try {
       await this.#keep(await token);
     } catch (error) {
-      // A client that the server has forgotten is registered again by the next login.
+      // The server has deleted this client: forget it, so that the next login registers a new one.
       if (error instanceof OAuthRefusal && error.error === 'invalid_client')
         await this.#store.save(clientName(realm), undefined);
       throw error;
@@ -135,15 +138,17 @@ export class OAuth implements Authorizer {
     await this.#store.save(this.#name, token as JsonObject | undefined);
   }
 
+  /** Runs the work once for all concurrent callers. An abort ends only the wait of its caller. */
   async #once(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     this.#working ??= work().finally(() => (this.#working = undefined));
-    let unlisten = (): void => {};
-    const left = new Promise<never>((_, reject) => (unlisten = onAbort(signal, reject)));
-    await Promise.race([this.#working, left]).finally(unlisten);
+    await raceAbort(this.#working, signal);
   }
 }
 
-/** Without its issuer, a secret would go to whichever authorization server the tool server names. */
+/**
+ * Refuses a secret without its issuer: it would be sent to any authorization server that the tool
+ * server names.
+ */
 function checkClient({ client }: OAuthOptions): void {
   if (client?.secret === undefined || client.issuer !== undefined) return;
   throw new DuolaneError(
@@ -153,6 +158,7 @@ function checkClient({ client }: OAuthOptions): void {
   );
 }
 
+/** A store that is lost with the connection. */
 function memory(): OAuthStore {
   const kept = new Map<string, JsonObject>();
   return {

@@ -1,4 +1,4 @@
-/** What a refusal says about how to get in (`WWW-Authenticate: Bearer …`). */
+/** What a refusal says about the required login (`WWW-Authenticate: Bearer …`). */
 export interface Challenge {
   readonly error?: string;
   readonly scope?: string;
@@ -7,7 +7,7 @@ export interface Challenge {
 
 const PARAMETER = /(?<![\w-])([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/g;
 
-/** The bearer challenge in a header that may have several; empty if there is none. */
+/** Parses the bearer challenge of a header that may contain several; empty if it has none. */
 export function readChallenge(header: string | null): Challenge {
   const [, rest] = /(?:^|,\s*)Bearer(?:\s+(.*))?$/is.exec(header ?? '') ?? [];
   const found = new Map<string, string>();

@@ -3,20 +3,20 @@ import type { JsonObject } from '../../../../../json.ts';
 import type { Challenge } from './challenge.ts';
 import { type Documents, urlIn } from './documents.ts';
 
-/** Where to log in for a server, as far as the login goes. */
+/** Where to log in for a server. */
 export interface Realm {
   readonly issuer: string;
-  /** What the token is to be good for; undefined for a server that does not say (2025-03-26). */
+  /** The resource that the token is for; `undefined` for a server that names none (2025-03-26). */
   readonly resource: string | undefined;
-  /** The scopes that the server wants if a refusal names none. */
+  /** The scopes that the server requires if a refusal names none. */
   readonly scope: string | undefined;
   readonly metadata: JsonObject;
 }
 
 /**
- * Finds out where to log in: the server's own metadata (RFC 9728) names the authorization server,
- * whose metadata (RFC 8414 or OpenID) names its endpoints. Both must speak of themselves: a server
- * that sends us to another's is refused.
+ * Finds out where to log in: the metadata of the server (RFC 9728) names the authorization server,
+ * whose metadata (RFC 8414 or OpenID) names its endpoints. Each must describe itself: a server
+ * whose metadata names another one is refused.
  */
 export async function discoverServer(
   documents: Documents,
@@ -35,12 +35,12 @@ export async function discoverServer(
   }
   const { resource, authorization_servers: servers, scopes_supported: scopes } = described;
   if (typeof resource !== 'string' || !covers(resource, server))
-    throw oauthError(`${server.href} describes itself as ${String(resource)}, which it is not`);
+    throw oauthError(`the metadata of ${server.href} describes ${String(resource)}`);
   const issuer: unknown = Array.isArray(servers) ? servers[0] : server.origin;
   if (typeof issuer !== 'string' || !URL.canParse(issuer))
-    throw oauthError(`${server.href} names no authorization server`);
+    throw oauthError(`the metadata of ${server.href} has no authorization server`);
   const metadata = await issuerMetadata(documents, issuer, true);
-  if (!metadata) throw oauthError(`${issuer} does not say how to log in there`);
+  if (!metadata) throw oauthError(`${issuer} has no metadata`);
   const scope = Array.isArray(scopes) && scopes.length > 0 ? scopes.join(' ') : undefined;
   return { issuer, resource, scope, metadata };
 }
@@ -52,12 +52,12 @@ async function describedResource(
 ): Promise<JsonObject | undefined> {
   const name = '/.well-known/oauth-protected-resource';
   const path = server.pathname === '/' ? '' : server.pathname;
-  const places =
+  const urls =
     resourceMetadata !== undefined && URL.canParse(resourceMetadata)
       ? [resourceMetadata]
       : [`${server.origin}${name}${path}${server.search}`, `${server.origin}${name}`];
-  for (const place of new Set(places)) {
-    const found = await documents.find(new URL(place));
+  for (const url of new Set(urls)) {
+    const found = await documents.find(new URL(url));
     if (found) return found;
   }
   return undefined;
@@ -70,35 +70,39 @@ async function issuerMetadata(
 ): Promise<JsonObject | undefined> {
   const { origin, pathname } = new URL(issuer);
   const path = pathname === '/' ? '' : pathname.replace(/\/$/, '');
-  const places = [
+  const urls = [
     `${origin}/.well-known/oauth-authorization-server${path}`,
     `${origin}/.well-known/openid-configuration${path}`,
     `${origin}${path}/.well-known/openid-configuration`,
   ];
-  for (const place of new Set(places)) {
-    const found = await documents.find(new URL(place));
+  for (const url of new Set(urls)) {
+    const found = await documents.find(new URL(url));
     if (!found) continue;
     if (strict && found['issuer'] !== issuer)
-      throw oauthError(`${issuer} calls itself ${String(found['issuer'])}, which it is not`);
+      throw oauthError(`the metadata of ${issuer} has another issuer: ${String(found['issuer'])}`);
     const methods = found['code_challenge_methods_supported'];
     if (urlIn(found, 'authorization_endpoint') && !supports(methods, 'S256'))
-      throw oauthError(`${issuer} does not protect its codes (PKCE with S256)`);
+      throw oauthError(`${issuer} does not support PKCE with S256`);
     return found;
   }
   return undefined;
 }
 
-/** The endpoints that the revision 2025-03-26 gave to servers without any metadata. */
+/** The endpoints of servers without metadata, as defined by the revision 2025-03-26. */
 const defaults = ({ origin }: URL): JsonObject => ({
   authorization_endpoint: `${origin}/authorize`,
   token_endpoint: `${origin}/token`,
   registration_endpoint: `${origin}/register`,
 });
 
+/** Whether a list of the metadata contains the value. */
 export const supports = (list: unknown, value: string): boolean =>
   Array.isArray(list) && list.includes(value);
 
-/** Whether a token for the resource is one for the server: the same origin, the same path or below. */
+/**
+ * Whether a token for the resource is valid for the server: the same origin, and the same path or
+ * one above it.
+ */
 function covers(resource: string, { origin, pathname }: URL): boolean {
   if (!URL.canParse(resource)) return false;
   const known = new URL(resource);
@@ -107,4 +111,4 @@ function covers(resource: string, { origin, pathname }: URL): boolean {
 }
 
 export const oauthError = (what: string): DuolaneError =>
-  new DuolaneError('unauthorized', `the login cannot be trusted: ${what}`);
+  new DuolaneError('unauthorized', `cannot log in: ${what}`);

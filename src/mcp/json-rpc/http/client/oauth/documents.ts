@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from '../../../../../json.ts';
 import { addressesOf, isPrivateAddress } from '../../../../../http/public-address.ts';
 import { readText } from '../../message-body.ts';
 
-/** The largest document or answer of an authorization server that is read. */
+/** The size limit of a response of an authorization server. */
 const MAX_BYTES = 256 * 1024;
 const TIMEOUT_MS = 30_000;
 const MAX_REDIRECTS = 5;
@@ -11,10 +11,10 @@ const MAX_REDIRECTS = 5;
 export type Fetch = typeof globalThis.fetch;
 
 /**
- * The requests of the login. Each has a time limit. A POST follows no redirect; a GET follows a few,
- * and each hop is checked like the first: TLS, and no private address unless the tool server that
- * the user dialled has one itself. The tool server names these URLs, and it is not trusted with a
- * look into the network of this machine.
+ * The HTTP requests of a login, each with a timeout. A POST follows no redirect. A GET follows a
+ * few, and each hop is checked like the first: it needs TLS, and no private address unless the tool
+ * server that the user dialled has one itself. The tool server names these URLs, and must not get
+ * this machine to read from its network.
  */
 export class Documents {
   readonly #fetch: Fetch;
@@ -28,13 +28,13 @@ export class Documents {
     this.#server = server;
   }
 
-  /** Undefined if there is no such document: any refusal, or something that is no JSON object. */
+  /** Reads a document; `undefined` for an error response or a body that is not a JSON object. */
   async find(url: URL): Promise<JsonObject | undefined> {
     const { ok, body } = await this.#ask(url, { headers: { accept: 'application/json' } });
     return ok ? body : undefined;
   }
 
-  /** The answer to a POST, or the refusal in the words of OAuth (`invalid_grant: …`). */
+  /** Sends a POST. Throws the error of the authorization server (`invalid_grant: …`). */
   async post(
     url: URL,
     body: string,
@@ -64,7 +64,7 @@ export class Documents {
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof DuolaneError) throw error;
-      throw new DuolaneError('network', `${url.origin} cannot be reached to log in`, {
+      throw new DuolaneError('network', `cannot log in: ${url.origin} cannot be reached`, {
         cause: error,
       });
     }
@@ -81,7 +81,10 @@ export class Documents {
       if (!URL.canParse(location, url.href)) break;
       url = new URL(location, url);
     }
-    throw new DuolaneError('unauthorized', `${first.origin} redirects too often or nowhere`);
+    throw new DuolaneError(
+      'unauthorized',
+      `cannot log in: ${first.origin} redirects more than ${MAX_REDIRECTS} times or to an invalid address`,
+    );
   }
 
   async #check(url: URL): Promise<void> {
@@ -91,34 +94,37 @@ export class Documents {
     if ((await this.#allowsPrivate) || !(await isPrivate(url))) return;
     throw new DuolaneError(
       'unauthorized',
-      `${url.origin} is a private address, named by the public server ${this.#server.origin}; refused`,
+      `cannot log in at ${url.origin}: it is a private address, named by the public server ${this.#server.origin}`,
     );
   }
 }
 
-/** A name that cannot be resolved leads nowhere; the request itself reports it. */
+/** Whether a host has a private address. A name that cannot be resolved has none. */
 async function isPrivate(url: URL): Promise<boolean> {
   // The request that follows reports the name.
   const found = await addressesOf(url).catch(() => []);
   return found.some(({ address }) => isPrivateAddress(address));
 }
 
-/** A refusal of the authorization server, by its own name for it. */
+/** An error response of the authorization server, with its OAuth error code. */
 export class OAuthRefusal extends DuolaneError {
   readonly error: string;
 
   constructor(error: string, why: string | undefined, url: URL) {
-    const said = `${error}${why === undefined ? '' : ` (${why})`}`;
-    super('unauthorized', `${url.origin} refused the login: ${said}`);
+    const detail = `${error}${why === undefined ? '' : ` (${why})`}`;
+    super('unauthorized', `${url.origin} refused the login: ${detail}`);
     this.error = error;
   }
 }
 
-/** Tokens and codes go over TLS, or stay on this machine. */
+/** Checks that tokens and codes are sent over TLS, or stay on this machine. */
 export function safe(url: URL): URL {
   const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
   if (url.protocol === 'https:' || (url.protocol === 'http:' && local)) return url;
-  throw new DuolaneError('unauthorized', `${url.origin} wants a login without TLS; refused`);
+  throw new DuolaneError(
+    'unauthorized',
+    `cannot log in at ${url.origin}: expected an https address`,
+  );
 }
 
 export const urlIn = (document: JsonObject, key: string): URL | undefined => {

@@ -6,25 +6,25 @@ import { oauthError, supports, type Realm } from './discovery.ts';
 import { type Documents, OAuthRefusal, urlIn } from './documents.ts';
 import type { OAuthOptions } from './types.ts';
 
-/** What a login gave us. */
+/** The token of a login. */
 export interface Token {
   readonly accessToken: string;
   readonly refreshToken?: string;
-  /** Unix ms. */
+  /** When the token expires, as Unix time in ms. */
   readonly expiresAt?: number;
-  /** What we asked for, so that more can be added to it. */
+  /** The requested scopes, so that more can be added to them. */
   readonly scope?: string;
   readonly issuer: string;
 }
 
-/** One way into one realm. */
+/** A client at one authorization server. */
 export interface RealmClient {
   readonly realm: Realm;
   readonly client: KnownClient;
   readonly documents: Documents;
 }
 
-/** Sends a person to log in, and takes the code that they bring back for a token. */
+/** Sends a person to log in, and exchanges the returned code for a token. */
 export async function logIn(
   entry: RealmClient,
   scope: string | undefined,
@@ -34,7 +34,9 @@ export async function logIn(
   const { realm, client } = entry;
   const endpoint = urlIn(realm.metadata, 'authorization_endpoint');
   if (!endpoint || !authorize || redirectUrl === undefined)
-    throw oauthError(`${realm.issuer} has no page to log in, or \`oauth.redirectUrl\` is missing`);
+    throw oauthError(
+      `${realm.issuer} has no authorization endpoint, or the option oauth.redirectUrl is missing`,
+    );
   const [verifier, state] = [randomBytes(32), randomBytes(16)].map((bytes) =>
     bytes.toString('base64url'),
   ) as [string, string];
@@ -54,14 +56,19 @@ export async function logIn(
   return requestToken(entry, { grant_type: 'authorization_code', ...form }, scope);
 }
 
-/** The code that a person has brought back, if it is from where we sent them (RFC 9207). */
+/**
+ * Reads the code from the address that the person returned to, if it came from the right server
+ * (RFC 9207).
+ */
 function readReturn({ searchParams }: URL, state: string, { issuer, metadata }: Realm): string {
   if (searchParams.get('state') !== state)
-    throw oauthError('the person came back from another login (state)');
+    throw oauthError('the returned address belongs to another login (state)');
   const from = searchParams.get('iss');
   const promised = metadata['authorization_response_iss_parameter_supported'] === true;
   if (from === null ? promised : from !== (metadata['issuer'] ?? issuer))
-    throw oauthError(`the person came back from ${from ?? 'nowhere'} and not from ${issuer} (iss)`);
+    throw oauthError(
+      `the returned address is from ${from ?? 'an unknown issuer'}, expected ${issuer} (iss)`,
+    );
   const error = searchParams.get('error');
   if (error !== null)
     throw new OAuthRefusal(
@@ -70,11 +77,11 @@ function readReturn({ searchParams }: URL, state: string, { issuer, metadata }: 
       new URL(issuer),
     );
   const code = searchParams.get('code');
-  if (code === null) throw oauthError('the person came back without a code');
+  if (code === null) throw oauthError('the returned address has no code');
   return code;
 }
 
-/** The client logs in for itself. */
+/** Logs the client itself in, without a person. */
 export const useCredentials = (entry: RealmClient, scope: string | undefined): Promise<Token> =>
   requestToken(
     entry,
@@ -82,7 +89,10 @@ export const useCredentials = (entry: RealmClient, scope: string | undefined): P
     scope,
   );
 
-/** Undefined if the authorization server no longer honours it. */
+/**
+ * Refreshes a token; `undefined` if the authorization server does not accept the refresh token any
+ * more.
+ */
 export async function refresh(entry: RealmClient, token: Token): Promise<Token | undefined> {
   const { refreshToken = '', scope } = token;
   try {
@@ -115,7 +125,7 @@ async function requestToken(
 function readToken(answer: JsonObject, issuer: string, scope: string | undefined): Token {
   const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds } = answer;
   if (typeof accessToken !== 'string' || !/^[\x21-\x7e]+$/.test(accessToken))
-    throw new DuolaneError('unauthorized', `${issuer} answered the login without a token`);
+    throw new DuolaneError('unauthorized', `${issuer} sent no token: expected an access_token`);
   return {
     accessToken,
     issuer,
@@ -125,13 +135,16 @@ function readToken(answer: JsonObject, issuer: string, scope: string | undefined
   };
 }
 
-/** A token as it was kept; undefined for anything else. */
+/** Decodes a stored token; `undefined` for anything else. */
 export const keptToken = (value: unknown): Token | undefined =>
   isObject(value) && typeof value['accessToken'] === 'string' && typeof value['issuer'] === 'string'
     ? (value as unknown as Token)
     : undefined;
 
-/** The scopes to ask for: those we had, those that are wanted, and to stay logged in if that is offered. */
+/**
+ * The scopes to request: the earlier ones, the required ones, and `offline_access` to stay logged
+ * in if it is supported.
+ */
 export function scopeFor(
   had: string | undefined,
   wanted: string | undefined,

@@ -7,13 +7,14 @@ import type { OAuthClient, OAuthOptions, OAuthStore } from './types.ts';
 
 /** A client as one authorization server knows it. */
 export interface KnownClient extends OAuthClient {
-  /** How it proves itself at the token endpoint. */
+  /** How it authenticates at the token endpoint. */
   readonly method: 'none' | 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt';
 }
 
 /**
- * Who we are for an authorization server: as we were told, by the document that describes us, or
- * registered there, once for each: what one server gave us is never shown to another.
+ * Returns our client for an authorization server: the configured one, the one of the metadata
+ * document, or one that is registered there. Each server gets its own registration, so that no
+ * server sees the data of another.
  */
 export async function clientFor(
   realm: Realm,
@@ -34,7 +35,7 @@ export async function clientFor(
   return fromRegistration(registered, metadata);
 }
 
-/** Under which a registration is kept. */
+/** The store key of a registration. */
 export const clientName = ({ issuer }: Realm): string => `client of ${issuer}`;
 
 async function register(
@@ -46,7 +47,7 @@ async function register(
   if (!endpoint || redirectUrl === undefined)
     throw new DuolaneError(
       'unauthorized',
-      `${issuer} must know its clients and does not register them: give \`oauth.client\``,
+      `${issuer} does not register clients; set the option oauth.client`,
     );
   const { hostname, protocol } = new URL(redirectUrl);
   const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
@@ -64,14 +65,17 @@ async function register(
 
 const METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
 
-/** Servers that name none mean the first (RFC 8414). */
+/** Servers that list no method support the first (RFC 8414). */
 const preferred = ({ token_endpoint_auth_methods_supported: known }: JsonObject): string =>
   METHODS.find((method) => !Array.isArray(known) || known.includes(method)) ?? 'none';
 
 function fromRegistration(registered: JsonObject, metadata: JsonObject): KnownClient {
   const { client_id: id, client_secret: secret, token_endpoint_auth_method: told } = registered;
   if (typeof id !== 'string')
-    throw new DuolaneError('unauthorized', 'the registration gave this client no id');
+    throw new DuolaneError(
+      'unauthorized',
+      'the authorization server sent a registration without client_id: expected a string',
+    );
   const client = { id, ...(typeof secret === 'string' && secret !== '' && { secret }) };
   const method = METHODS.find((each) => each === told);
   return { ...client, method: method ?? methodOf(client, metadata) };
@@ -87,7 +91,7 @@ function methodOf(
   return post ? 'client_secret_post' : 'client_secret_basic';
 }
 
-/** Adds to a token request what proves who asks. */
+/** Adds the authentication of the client to a token request. */
 export async function sign(
   form: URLSearchParams,
   client: KnownClient,

@@ -23,7 +23,7 @@ const dial = (
   { url, authorize }: OAuthWorld,
   more: OAuthOptions = {},
 ): Promise<ToolSource & AsyncDisposable> =>
-  dialHttp({ url, protocol: 'modern', oauth: { authorize, redirectUrl, ...more } });
+  dialHttp({ url, protocol: 'stateless', oauth: { authorize, redirectUrl, ...more } });
 
 const callOnce = (dialled: ToolSource): Promise<unknown[]> =>
   toArray(dialled.callTool(call('echo', { text: 'hi' })));
@@ -106,7 +106,7 @@ describe('a server that wants a login', () => {
     };
     const oauth = { authorize, redirectUrl };
     await expect(
-      dialHttp({ url: world.url, protocol: 'modern', oauth, signal: stop.signal }),
+      dialHttp({ url: world.url, protocol: 'stateless', oauth, signal: stop.signal }),
     ).rejects.toThrow('enough');
     await expect(
       dial(world, { authorize: () => Promise.reject(new Error('No, thanks.')) }),
@@ -132,7 +132,11 @@ describe('what a client says about itself', () => {
     });
     const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
     const client = { id: 'us', privateKey: await exportPKCS8(privateKey) };
-    await using dialled = await dialHttp({ url: world.url, protocol: 'modern', oauth: { client } });
+    await using dialled = await dialHttp({
+      url: world.url,
+      protocol: 'stateless',
+      oauth: { client },
+    });
     await callOnce(dialled);
     expect(world.log).toEqual(['token client_credentials']);
     const { payload } = await jwtVerify(world.form.get('client_assertion')!, publicKey, {
@@ -148,15 +152,19 @@ describe('a login is refused', () => {
     [
       'for another server than ours',
       { resource: { resource: 'https://x.example/mcp' } },
-      'it is not',
+      'describes https://x.example/mcp',
     ],
     [
       'at one that calls itself another',
       { metadata: { issuer: 'https://x.example' } },
-      'calls itself',
+      'has another issuer',
     ],
     ['at one without PKCE', { metadata: { code_challenge_methods_supported: ['plain'] } }, 'PKCE'],
-    ['without TLS', { metadata: { token_endpoint: 'http://x.example/token' } }, 'without TLS'],
+    [
+      'without TLS',
+      { metadata: { token_endpoint: 'http://x.example/token' } },
+      'expected an https address',
+    ],
     ['from another login', { back: { state: 'another' } }, 'state'],
     ['from another place', { back: { iss: 'https://x.example' } }, 'iss'],
     ['in its own words', { back: { error: 'access_denied' } }, 'access_denied'],
