@@ -28,7 +28,7 @@ const lines = (...frames: (JsonObject | string)[]): Buffer =>
 
 verifies(
   'S6',
-  'the message reader, alone: control is dispatched before it is looked at, the rest keeps its order',
+  'the message reader, alone: control frames are dispatched before they are queued, in order',
   () => {
     const { reader, told } = reading();
     reader.read(
@@ -55,7 +55,7 @@ verifies(
   },
 );
 
-test('only once the session is named, and the app is behind, lines pass by unread', () => {
+test('lines are skimmed only when the session id is known and the app is behind', () => {
   const { reader, told } = reading({ behind: true });
   const chunk = lines({ type: 'assistant', n: 1 }, { type: 'control_request', request_id: 'a' });
   expect(reader.read(chunk, 1)).toBe(false);
@@ -71,7 +71,7 @@ test('only once the session is named, and the app is behind, lines pass by unrea
   ]);
 });
 
-test('however the bytes are cut, the same is told', () => {
+test('the result does not depend on how the bytes are split', () => {
   const whole = lines(
     { type: 'assistant', n: 1, text: 'é€😀' },
     { type: 'control_request', request_id: 'a' },
