@@ -4,21 +4,21 @@ import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
 import { PipeReader } from './pipe-reader.ts';
 
-/** A reader alone, with what it told written down in order. */
+/** A reader alone, and what it reported, in order. */
 function reading({ behind = false }: { readonly behind?: boolean } = {}) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const reader = new PipeReader({
     maxLineBytes: 200,
     lanes: {
       behind,
-      control: (direction, { request_id }) => told.push(`seen ${direction} ${String(request_id)}`),
-      noise: ({ text }) => told.push(`noise ${text}`),
-      skim: (bytes, start, end) => told.push(`skimmed ${bytes.toString('utf8', start, end)}`) > 0,
+      control: (direction, { request_id }) => reported.push(`seen ${direction} ${String(request_id)}`),
+      noise: ({ text }) => reported.push(`noise ${text}`),
+      skim: (bytes, start, end) => reported.push(`skimmed ${bytes.toString('utf8', start, end)}`) > 0,
     },
-    onControl: ({ request_id }) => told.push(`control ${String(request_id)}`),
-    onMessage: ({ n }, line) => told.push(`message ${String(n)} of ${line.length}`),
+    onControl: ({ request_id }) => reported.push(`control ${String(request_id)}`),
+    onMessage: ({ n }, line) => reported.push(`message ${String(n)} of ${line.length}`),
   });
-  return { reader, told };
+  return { reader, reported };
 }
 
 const lines = (...frames: (JsonObject | string)[]): Buffer =>
@@ -30,7 +30,7 @@ verifies(
   'S6',
   'the message reader, alone: control frames are dispatched before they are queued, in order',
   () => {
-    const { reader, told } = reading();
+    const { reader, reported } = reading();
     reader.read(
       lines(
         { type: 'assistant', n: 1 },
@@ -43,7 +43,7 @@ verifies(
     );
     reader.read(Buffer.from('{"type":"user","n":3}'), 2);
     reader.end();
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'message 1 of 26',
       'control a',
       'seen in a',
@@ -56,12 +56,12 @@ verifies(
 );
 
 test('lines are skimmed only when the session id is known and the app is behind', () => {
-  const { reader, told } = reading({ behind: true });
+  const { reader, reported } = reading({ behind: true });
   const chunk = lines({ type: 'assistant', n: 1 }, { type: 'control_request', request_id: 'a' });
   expect(reader.read(chunk, 1)).toBe(false);
   reader.maySkim = true;
   expect(reader.read(chunk, 2)).toBe(true);
-  expect(told).toEqual([
+  expect(reported).toEqual([
     'message 1 of 26',
     'control a',
     'seen in a',
@@ -88,7 +88,7 @@ test('the result does not depend on how the bytes are split', () => {
       places.slice(1).forEach((to, n) => cut.reader.read(whole.subarray(places[n], to), 1));
       cut.reader.end();
       // Whether a line is skimmed may not depend on where it was cut either.
-      expect(cut.told).toEqual(once.told);
+      expect(cut.reported).toEqual(once.reported);
     }),
   );
 });

@@ -153,7 +153,7 @@ test('a trace that cannot be started leaves no file open', () => {
     descriptor = opened;
     return full();
   };
-  expect(() => new TraceWriter(path, nothing, never, write)).toThrow('cannot write the trace');
+  expect(() => new TraceWriter(path, nothing, never, write)).toThrow('cannot be written');
   // Closed, or in use for another file by now.
   const inode = (): number | undefined => {
     try {

@@ -67,7 +67,7 @@ export class TraceWriter implements Disposable {
       this.#writeAll(`${this.#redactor.json(header)}\n`);
     } catch (cause) {
       if (file !== undefined) this.#close();
-      const why = `cannot write the trace "${path}": ${String(cause)}; expected a writable file`;
+      const why = `trace "${path}" cannot be written: ${String(cause)}; expected a writable file`;
       throw new DuolaneError('invalid', why, { cause });
     }
   }
@@ -95,7 +95,7 @@ export class TraceWriter implements Disposable {
       this.#writeAll(text);
     } catch (cause) {
       this.#close();
-      const why = `cannot write the trace "${this.#path}" any further: ${String(cause)}`;
+      const why = `trace "${this.#path}" ends early, it cannot be written: ${String(cause)}`;
       this.#onError(new DuolaneError('internal', why, { cause }));
     }
   }
