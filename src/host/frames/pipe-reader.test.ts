@@ -11,9 +11,11 @@ function reading({ behind = false }: { readonly behind?: boolean } = {}) {
     maxLineBytes: 200,
     lanes: {
       behind,
-      control: (direction, { request_id }) => reported.push(`seen ${direction} ${String(request_id)}`),
+      control: (direction, { request_id }) =>
+        reported.push(`seen ${direction} ${String(request_id)}`),
       noise: ({ text }) => reported.push(`noise ${text}`),
-      skim: (bytes, start, end) => reported.push(`skimmed ${bytes.toString('utf8', start, end)}`) > 0,
+      skim: (bytes, start, end) =>
+        reported.push(`skimmed ${bytes.toString('utf8', start, end)}`) > 0,
     },
     onControl: ({ request_id }) => reported.push(`control ${String(request_id)}`),
     onMessage: ({ n }, line) => reported.push(`message ${String(n)} of ${line.length}`),
