@@ -160,12 +160,8 @@ export type {
   SpawnOptions,
 } from './launch/custom-process.ts';
 export { startup, type StartupInput, type WarmQuery } from './query/warm-query.ts';
-export {
-  InMemorySessionStore,
-  type SessionKey,
-  type SessionStore,
-  type SessionStoreEntry,
-} from './transcripts/session-store.ts';
+export { InMemorySessionStore, type SessionStore } from './transcripts/session-store.ts';
+export type { SessionKey, SessionStoreEntry } from '../wire/transcript.ts';
 export type { TraceHeader } from './frames/trace-writer.ts';
 export type { SDKSessionInfo, SessionMessage } from './transcripts/transcript-files.ts';
 export type { InterruptReceipt, ServerReady, Session } from './types.ts';

@@ -7,15 +7,12 @@ import { DuolaneError } from '../../src/errors.ts';
 import { parseEvent } from '../../src/event/run/parse-event.ts';
 import { decodeEntry, encodeEntry } from '../../src/event/index.ts';
 import { encodeFrame, FrameDecoder } from '../../src/grpc/frames.ts';
-import {
-  infoOf,
-  messagesOf,
-  parseTranscript,
-} from '../../src/host/transcripts/transcript-files.ts';
+import { infoOf, messagesOf } from '../../src/host/transcripts/transcript-files.ts';
 import { isObject } from '../../src/json.ts';
 import { createRegistry, offerMessages, tool } from '../../src/mcp/index.ts';
 import { checkTrace, readTrace } from '../../src/trace/index.ts';
 import { ControlPeer, isControl, JsonlDecoder, readRpc, SseDecoder } from '../../src/wire/index.ts';
+import { parseTranscript } from '../../src/wire/transcript.ts';
 import { mutated, mutatedText } from './inputs.ts';
 
 /** What is fuzzed: `run` may fail with a `DuolaneError` and with nothing else. */

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
+import { configDirs, transcriptBranch } from '../../wire/transcript.ts';
 import type { AgentFlags } from '../command-line/flags.ts';
 import {
-  branch,
   type TranscriptEntry,
   findSession,
   newestSession,
-  projectDir,
+  sessionDir,
   readEntries,
   type TranscriptLocation,
 } from './transcript.ts';
@@ -26,13 +26,13 @@ export interface Opened {
 type Env = Readonly<Record<string, string | undefined>>;
 
 export const placeOf = (env: Env, cwd: string): TranscriptLocation => ({
-  configDir: env['CLAUDE_CONFIG_DIR'] || join(env['HOME'] || homedir(), '.duolane'),
+  configDir: configDirs(env, env['HOME'] || homedir())[0],
   cwd,
 });
 
 /** A new session, or the one that `--resume` or `--continue` means. Throws `not_found` for an unknown id. */
 export async function openStored(flags: AgentFlags, place: TranscriptLocation): Promise<Opened> {
-  const fileOf = (id: string): string => join(projectDir(place), `${id}.jsonl`);
+  const fileOf = (id: string): string => join(sessionDir(place), `${id}.jsonl`);
   const fresh = (): Opened => {
     const id = flags.sessionId ?? randomUUID();
     return { id, file: fileOf(id), entries: [], copy: false };
@@ -43,7 +43,7 @@ export async function openStored(flags: AgentFlags, place: TranscriptLocation): 
   if (file === undefined) {
     throw new DuolaneError('not_found', `No conversation found with session ID: ${wanted}`);
   }
-  const entries = branch(await readEntries(file), flags.resumeSessionAt);
+  const entries = transcriptBranch(await readEntries(file), flags.resumeSessionAt);
   if (!entries) {
     throw new DuolaneError(
       'not_found',

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { transcriptBranch } from '../../wire/transcript.ts';
 import { History } from './history.ts';
 import type { Block } from '../models/types.ts';
 import {
-  branch,
   type TranscriptEntry,
   findSession,
-  projectDir,
+  sessionDir,
   readEntries,
   historyFrom,
   Transcript,
@@ -67,7 +67,7 @@ test('a crash at any byte costs at most the last line, and what follows is whole
       next.continueFrom(kept, { copy: false });
       next.append('user', { role: 'user', content: 'after' }, 'u4');
       await next[Symbol.asyncDispose]();
-      expect(branch(await readEntries(torn))?.map(({ uuid }) => uuid)).toEqual([
+      expect(transcriptBranch(await readEntries(torn))?.map(({ uuid }) => uuid)).toEqual([
         ...kept.map(({ uuid }) => uuid),
         'u4',
       ]);
@@ -92,11 +92,12 @@ test('a branch leads from the first message to the one asked for', () => {
     message: { role: 'user' },
   });
   const entries = [entry('a', null), entry('b', 'a'), entry('c', 'b'), entry('d', 'a')];
-  const ids = (at?: string): string[] | undefined => branch(entries, at)?.map(({ uuid }) => uuid);
+  const ids = (at?: string): string[] | undefined =>
+    transcriptBranch(entries, at)?.map(({ uuid }) => uuid);
   expect(ids()).toEqual(['a', 'd']);
   expect(ids('c')).toEqual(['a', 'b', 'c']);
   expect(ids('nowhere')).toBeUndefined();
-  expect(branch([])).toEqual([]);
+  expect(transcriptBranch([])).toEqual([]);
 });
 
 test('in whatever order results come, each call is followed by its result before anything else', () => {
@@ -137,10 +138,10 @@ test('a result that nobody waits for is not taken, and an answer can be withdraw
 
 test('a session id is one file name: a path to another folder is not found', async () => {
   const place = { configDir: folder, cwd: '/project' };
-  await mkdir(projectDir(place), { recursive: true });
-  await writeFile(join(projectDir(place), 'known.jsonl'), '');
+  await mkdir(sessionDir(place), { recursive: true });
+  await writeFile(join(sessionDir(place), 'known.jsonl'), '');
   await writeFile(join(folder, 'outside.jsonl'), '');
-  expect(await findSession(place, 'known')).toBe(join(projectDir(place), 'known.jsonl'));
+  expect(await findSession(place, 'known')).toBe(join(sessionDir(place), 'known.jsonl'));
   for (const id of ['../../outside', '..\\..\\outside', join(folder, 'outside'), 'known\0'])
     expect(await findSession(place, id)).toBeUndefined();
 });

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
-import { encodeLine, InvalidLine, parseLine } from '../../wire/jsonl.ts';
+import { encodeLine } from '../../wire/jsonl.ts';
+import { isSessionId, parseTranscript, projectDir, projectKey } from '../../wire/transcript.ts';
 import { History } from './history.ts';
 import type { Block } from '../models/types.ts';
 import { asArray, asObject, asString } from '../../json.ts';
 
-/** One line of a session's file. */
+/** One message of a transcript file. */
 export interface TranscriptEntry extends JsonObject {
   readonly type: 'user' | 'assistant';
   readonly uuid: string;
@@ -23,10 +24,10 @@ export interface TranscriptLocation {
 }
 
 /** The folder of the sessions of one working directory. */
-export const projectDir = ({ configDir, cwd }: TranscriptLocation): string =>
-  join(configDir, 'projects', cwd.replace(/[^A-Za-z0-9]/g, '-'));
+export const sessionDir = ({ configDir, cwd }: TranscriptLocation): string =>
+  projectDir(configDir, projectKey(cwd));
 
-/** What was said in a session, from its entries. */
+/** The history of a session, from its entries. */
 export function historyFrom(entries: readonly TranscriptEntry[]): History {
   const conversation = new History();
   for (const { type, message } of entries) {
@@ -42,38 +43,10 @@ export function historyFrom(entries: readonly TranscriptEntry[]): History {
   return conversation;
 }
 
-/** The entries of a session file; half a line, left by a crash, is skipped. */
+/** The messages of a transcript file. Invalid lines and other kinds of entries are skipped. */
 export async function readEntries(file: string): Promise<TranscriptEntry[]> {
   const { readFile } = await import('node:fs/promises');
-  const text = await readFile(file, 'utf8');
-  return text
-    .split('\n')
-    .filter((line) => line.trim() !== '')
-    .map(parseLine)
-    .filter((line): line is TranscriptEntry => !(line instanceof InvalidLine) && isEntry(line));
-}
-
-/**
- * The entries that lead to the message `at`, or to the last one: a session that was resumed from an
- * earlier message has branches. Undefined when there is no such message.
- */
-export function branch(
-  entries: readonly TranscriptEntry[],
-  at?: string,
-): TranscriptEntry[] | undefined {
-  const places = new Map(entries.map(({ uuid }, place) => [uuid, place]));
-  const start = at === undefined ? entries.length - 1 : places.get(at);
-  if (start === undefined) return undefined;
-  const found: TranscriptEntry[] = [];
-  for (let place = start; place >= 0;) {
-    const entry = entries[place] as TranscriptEntry;
-    found.push(entry);
-    // A parent that a crash has lost: what stands before is the next best.
-    const parent =
-      entry['parentUuid'] === null ? -1 : (places.get(asString(entry['parentUuid'])) ?? place - 1);
-    place = Math.min(parent, place - 1);
-  }
-  return found.reverse();
+  return parseTranscript(await readFile(file, 'utf8')).filter(isEntry);
 }
 
 const isEntry = (line: JsonObject): line is TranscriptEntry =>
@@ -82,19 +55,19 @@ const isEntry = (line: JsonObject): line is TranscriptEntry =>
   typeof asObject(line['message'])['role'] === 'string';
 
 /**
- * Where the session `id` is stored, in this project or another; undefined when nowhere. An id is
- * one name of a file: one with a separator in it would reach outside the folder and is not found.
+ * The file of the session `id`, in this project or another; undefined if it does not exist. An id with a
+ * path separator is never found, because it would reach outside the folder.
  */
 export async function findSession(
   place: TranscriptLocation,
   id: string,
 ): Promise<string | undefined> {
-  if (/[\\/\0]/.test(id)) return undefined;
+  if (!isSessionId(id)) return undefined;
   const { access, readdir } = await import('node:fs/promises');
   const all = join(place.configDir, 'projects');
-  // A folder that is not there has no sessions.
+  // A folder that does not exist has no sessions.
   const others = (await readdir(all).catch(() => [])).map((name) => join(all, name));
-  for (const folder of [projectDir(place), ...others]) {
+  for (const folder of [sessionDir(place), ...others]) {
     const file = join(folder, `${id}.jsonl`);
     const there = await access(file).then(
       () => true,
@@ -108,8 +81,8 @@ export async function findSession(
 /** The session of this project that was written to last. */
 export async function newestSession(place: TranscriptLocation): Promise<string | undefined> {
   const { readdir, stat } = await import('node:fs/promises');
-  const folder = projectDir(place);
-  // A folder that is not there has no sessions.
+  const folder = sessionDir(place);
+  // A folder that does not exist has no sessions.
   const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.jsonl'));
   const dated = await Promise.all(
     names.map(async (name) => ({ name, at: (await stat(join(folder, name))).mtimeMs })),
@@ -118,9 +91,9 @@ export async function newestSession(place: TranscriptLocation): Promise<string |
 }
 
 /**
- * The file that a session is appended to: one whole line per entry, in order. `append` never waits
- * and never throws; `saved()` resolves when all is written, or throws what went wrong: a disk that
- * is full ends the turn loudly instead of losing it.
+ * Appends a session to its file: one complete line per entry, in order. `append` never waits and never
+ * throws. `saved()` resolves when everything is written, or throws the error: a full disk ends the turn
+ * with an error instead of losing it.
  */
 export class Transcript implements AsyncDisposable {
   readonly file: string;
@@ -138,7 +111,7 @@ export class Transcript implements AsyncDisposable {
     readonly sessionId: string;
     readonly cwd: string;
     readonly persist: boolean;
-    /** Hears every entry, for `transcript_mirror`. */
+    /** Called with every entry, for `transcript_mirror`. */
     readonly mirror?: ((entries: readonly TranscriptEntry[]) => void) | undefined;
   }) {
     this.file = options.file;
@@ -165,7 +138,7 @@ export class Transcript implements AsyncDisposable {
     this.#add([entry]);
   }
 
-  /** Entries of the session that this one goes on from; `copy`: into a file of its own. */
+  /** Continues from the entries of another session; `copy` writes them to this session's file, too. */
   continueFrom(entries: readonly TranscriptEntry[], { copy }: { readonly copy: boolean }): void {
     this.#parent = entries.at(-1)?.uuid ?? null;
     if (copy) this.#add(entries.map((entry) => ({ ...entry, sessionId: this.#sessionId })));
@@ -196,7 +169,7 @@ export class Transcript implements AsyncDisposable {
       this.#handle ??= await openForAppend(this.file);
       await this.#handle.appendFile(entries.map(encodeLine).join(''));
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
+      const why = errorMessage(cause);
       this.#failure = new DuolaneError('internal', `the session could not be saved: ${why}`, {
         cause,
       });
@@ -206,15 +179,15 @@ export class Transcript implements AsyncDisposable {
 
 async function openForAppend(file: string): Promise<FileHandle> {
   const { mkdir, open } = await import('node:fs/promises');
-  // A transcript is for its owner alone. A folder that exists keeps its mode: it may be shared.
+  // Only the owner may read a transcript. An existing folder keeps its mode, because it may be shared.
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const handle = await open(file, 'a+', 0o600);
   const stats = await handle.stat();
-  // A transcript of an earlier version is readable by others; a file of another owner stays as it is.
+  // Earlier versions created readable files, so the mode is set again. It fails for a file of another owner.
   if (stats.isFile()) await handle.chmod(0o600).catch(() => {});
   const { size } = stats;
   if (size > 0) {
-    // A crash may have left half a line: what follows must not become part of it.
+    // A crash may have left half a line. Without a line end, the next entry would become part of it.
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
     if (bytesRead === 1 && buffer[0] !== 0x0a) await handle.appendFile('\n');
   }

@@ -1,56 +1,68 @@
 import type { Frame } from '../../event/types.ts';
 
-/** What a view shows of the frames that pass by. */
-export interface FrameSource<T> {
-  /** Before the first read; throws if somebody else reads. */
+/** The frames of a queue, for one loop at a time. */
+export interface FrameFeed {
+  /** Called before the first read; throws `conflict` if another loop reads. */
   begin(): void;
-  /** The next frame, if it is there. */
+  /** The next frame, if it is available. */
   take(): Frame | undefined;
-  /** The next frame of the queue, or its end. */
+  /** Waits for the next frame of the queue, or its end. */
   pull(): Promise<IteratorResult<Frame, void>>;
-  /** What is shown for a frame; undefined skips it. */
-  show(frame: Frame): T | undefined;
-  /** Whether the frame just shown was the last one. */
-  isOver(): boolean;
-  /** Once, however the reading ends. */
+  /** Called once, however the loop ends. */
   end(): void;
+}
+
+/** Selects what a loop yields. */
+export interface FrameSelector<T> {
+  /** The value for a frame; undefined skips the frame. */
+  select(frame: Frame): T | undefined;
+  /** Whether the last selected frame ends the loop. */
+  isLast?(): boolean;
+  /** Called before the first read. */
+  onBegin?(): void;
+  /** Called once, however the loop ends. */
+  onEnd?(): void;
 }
 
 const DONE: IteratorReturnResult<void> = { done: true, value: undefined };
 
 /**
- * One loop over a session. Written by hand and not as an async generator, since every message passes
- * through it: an item that is there costs one promise. Leaving the loop leaves the rest in the queue.
+ * One loop over the frames of a session. It is not an async generator, because every message passes
+ * through it: an available item costs one promise. Breaking out leaves the rest in the queue.
  */
 export class FrameIterator<T> implements AsyncIterableIterator<T, void, undefined> {
-  readonly #lens: FrameSource<T>;
+  readonly #feed: FrameFeed;
+  readonly #selector: FrameSelector<T>;
   #state: 'new' | 'open' | 'over' = 'new';
 
-  constructor(lens: FrameSource<T>) {
-    this.#lens = lens;
+  constructor(feed: FrameFeed, selector: FrameSelector<T>) {
+    this.#feed = feed;
+    this.#selector = selector;
   }
 
   next(): Promise<IteratorResult<T, void>> {
     const value = this.take();
     if (value !== undefined) return Promise.resolve({ done: false, value });
     if (this.#state === 'over') return Promise.resolve(DONE);
-    try {
-      if (this.#state === 'new') this.#lens.begin();
-    } catch (error) {
-      this.#state = 'over';
-      return Promise.reject(error);
+    if (this.#state === 'new') {
+      try {
+        this.#feed.begin();
+      } catch (error) {
+        this.#state = 'over';
+        return Promise.reject(error);
+      }
+      this.#selector.onBegin?.();
+      this.#state = 'open';
     }
-    this.#state = 'open';
-    return this.#lens.pull().then(this.#take, this.#fail);
+    return this.#feed.pull().then(this.#take, this.#fail);
   }
 
-  /** What is there already, once the loop has begun; undefined: ask `next`. */
+  /** The next item, if it is available and the loop has begun. Otherwise call `next`. */
   take(): T | undefined {
     while (this.#state === 'open') {
-      const frame = this.#lens.take();
+      const frame = this.#feed.take();
       if (!frame) return undefined;
-      const value = this.#lens.show(frame);
-      if (this.#lens.isOver()) this.#end();
+      const value = this.#select(frame);
       if (value !== undefined) return value;
     }
     return undefined;
@@ -73,8 +85,7 @@ export class FrameIterator<T> implements AsyncIterableIterator<T, void, undefine
       this.#end();
       return DONE;
     }
-    const value = this.#lens.show(result.value);
-    if (this.#lens.isOver()) this.#end();
+    const value = this.#select(result.value);
     return value === undefined ? this.next() : { done: false, value };
   };
 
@@ -83,8 +94,17 @@ export class FrameIterator<T> implements AsyncIterableIterator<T, void, undefine
     throw error;
   };
 
+  #select(frame: Frame): T | undefined {
+    const value = this.#selector.select(frame);
+    if (this.#selector.isLast?.()) this.#end();
+    return value;
+  }
+
   #end(): void {
-    if (this.#state === 'open') this.#lens.end();
+    if (this.#state === 'open') {
+      this.#feed.end();
+      this.#selector.onEnd?.();
+    }
     this.#state = 'over';
   }
 }

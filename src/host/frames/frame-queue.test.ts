@@ -26,7 +26,7 @@ describe('the two lanes', () => {
     expect(called).toBe(1);
   });
 
-  verifies('S21', 'the turn completes though nobody iterates', async () => {
+  verifies('S21', 'a turn completes without a reader', async () => {
     const { cli, session } = await playedSession({ mcpServers: { s: server(() => 'ok') } });
     await session.send('go');
     session.endInput();
@@ -37,25 +37,21 @@ describe('the two lanes', () => {
     expect(await session.done).toEqual({ code: 0 });
   });
 
-  verifies(
-    'S24',
-    'a consumer that sleeps never holds up a tool call, and memory is bounded',
-    async () => {
-      const options = { mcpServers: { s: server(() => 'ok') }, memoryBytes: 64 * 1024 };
-      const { cli, session } = await playedSession(options);
-      await using _ = session;
-      await session.send('go');
-      await cli.initialize();
-      const text = 'x'.repeat(1000);
-      for (let n = 0; n < 1000; n++) cli.say({ type: 'stream_event', n, text });
-      expect(await cli.answerTo(cli.call('s', 'run'))).toMatchObject({ subtype: 'success' });
-      cli.say(cli.result());
-      const seen = await collect(session.response());
-      expect(seen.slice(0, 1000).map(({ n }) => n)).toEqual([...Array(1000).keys()]);
-    },
-  );
+  verifies('S24', 'a slow reader never delays a tool call, and memory is bounded', async () => {
+    const options = { mcpServers: { s: server(() => 'ok') }, memoryBytes: 64 * 1024 };
+    const { cli, session } = await playedSession(options);
+    await using _ = session;
+    await session.send('go');
+    await cli.initialize();
+    const text = 'x'.repeat(1000);
+    for (let n = 0; n < 1000; n++) cli.say({ type: 'stream_event', n, text });
+    expect(await cli.answerTo(cli.call('s', 'run'))).toMatchObject({ subtype: 'success' });
+    cli.say(cli.result());
+    const seen = await collect(session.response());
+    expect(seen.slice(0, 1000).map(({ n }) => n)).toEqual([...Array(1000).keys()]);
+  });
 
-  test('what a sleeping consumer alone cares about is parsed when it wakes, and keeps its place', async () => {
+  test('messages for a slow reader only are parsed when they are read, and keep their order', async () => {
     const { cli, session } = await playedSession({
       mcpServers: { s: server(() => 'ok') },
       memoryBytes: 1,
@@ -96,7 +92,7 @@ describe('the two lanes', () => {
     ]);
   });
 
-  test('skimmed frames carry the time at which they came', async () => {
+  test('skimmed frames have the time of their arrival', async () => {
     const { cli, session } = await playedSession({ memoryBytes: 1 });
     await using _ = session;
     await session.send('go');
@@ -114,7 +110,7 @@ describe('the two lanes', () => {
     for (const { at } of frames) expect(at).toBeLessThanOrEqual(Date.now());
   });
 
-  verifies(['S118', 'S119'], 'a tap sees both lanes and directions, without patching', async () => {
+  verifies(['S118', 'S119'], 'a tap gets frames of both lanes and directions', async () => {
     const frames: Frame[] = [];
     const { cli, session } = await playedSession({
       mcpServers: { s: server(() => 'ok') },
@@ -139,7 +135,7 @@ describe('the two lanes', () => {
     expect(frames.every(({ at }) => Math.abs(at - Date.now()) < 60_000)).toBe(true);
   });
 
-  test('frames() holds both lanes in order when asked to, and a tap that throws is off', async () => {
+  test('frames() yields both lanes in order with lanes: both, and drops a tap that throws', async () => {
     const { lines, logger } = keptLogger();
     const { cli, session } = await playedSession({
       lanes: 'both',
@@ -167,7 +163,7 @@ describe('the two lanes', () => {
 describe('stdin', () => {
   verifies(
     ['S35', 'S89', 'S90', 'S91'],
-    'runs any number of calls at once, each answer under its own id',
+    'runs any number of parallel calls, each answered under its own id',
     async () => {
       const release: (() => void)[] = [];
       const handler = (): Promise<string> =>
@@ -217,7 +213,7 @@ describe('stdin', () => {
 
   verifies(
     'S39',
-    'serves control frames before initialize is answered and after the result',
+    'handles control frames before the response to initialize and after the result',
     async () => {
       const { cli, session } = await playedSession({ mcpServers: { s: server(() => 'ok') } });
       await using _ = session;
@@ -242,7 +238,7 @@ describe('stdin', () => {
     });
   });
 
-  verifies('S31', 'any request can be made of the CLI, and an abort withdraws it', async () => {
+  verifies('S31', 'any request can be sent to the CLI, and an abort withdraws it', async () => {
     const { cli, session } = await playedSession();
     await using _ = session;
     const asked = session.request('get_settings', { x: 1 });
@@ -261,7 +257,7 @@ describe('stdin', () => {
 
   verifies(
     ['S95', 'S100'],
-    'oneshot closes stdin at once, and is refused where an answer may be needed',
+    'oneshot closes stdin immediately, and is rejected where a response may be needed',
     async () => {
       const { cli, session } = await playedSession({ oneshot: true }, { stays: true });
       await session.send('go');
@@ -279,7 +275,7 @@ describe('stdin', () => {
     },
   );
 
-  test('no message goes in after the end of input', async () => {
+  test('a message after the end of input is rejected', async () => {
     const { cli, session } = await playedSession();
     await using _ = session;
     session.endInput();
@@ -288,7 +284,7 @@ describe('stdin', () => {
     await session.done;
   });
 
-  test('pending prompts beside the answer to initialize are served', async () => {
+  test('pending permission requests beside the response to initialize are handled', async () => {
     const asked: string[] = [];
     const { cli, session } = await playedSession({
       canUseTool: async (name) => {

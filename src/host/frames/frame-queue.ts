@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { DuolaneError } from '../../errors.ts';
 import type { Frame } from '../../event/types.ts';
-import type { JsonObject } from '../../json.ts';
+import { asObject, type JsonObject } from '../../json.ts';
 import { OverflowQueue } from '../../stream/overflow-queue.ts';
 import { InvalidLine, parseLine } from '../../wire/jsonl.ts';
 import { mayEndTurn, hostMessage, type HostMessageSubtype } from './host-messages.ts';
-import { FrameIterator } from './frame-iterator.ts';
+import { type FrameFeed, FrameIterator } from './frame-iterator.ts';
 
 export interface FrameQueueOptions {
   readonly lanes: 'message' | 'both';
@@ -13,29 +13,32 @@ export interface FrameQueueOptions {
   readonly sessionId: () => string;
   readonly memoryBytes?: number;
   readonly diskBytes?: number;
-  /** Every frame of both lanes, at once. */
+  /** Called synchronously with every frame of both lanes. */
   readonly taps: readonly ((frame: Frame) => void)[];
-  /** A tap that throws is told once, and not called again. */
+  /** Called with the error of a tap that threw. The tap is not called again. */
   readonly onTapError: (error: unknown) => void;
 }
 
-/** Enough for any burst that a reader keeps up with; what is read late is cheaper on disk. */
+/** Holds the bursts of a reader that keeps up. For a reader that is behind, frames are cheaper on disk. */
 const MEMORY_BYTES = 512 * 1024;
-/** How many frames an error shows. */
+/** How many frames an error report has. */
 const REMEMBERED = 20;
 
 const isMessage = ({ lane, direction }: Frame): boolean => lane === 'message' && direction === 'in';
 
-/** What waits: a frame, or a text as it stands on disk, to be opened by its reader. */
+/** A frame, or its encoded text from the disk, which the reader decodes. */
 type QueuedFrame = Frame | string;
 
-const wordsOf = ({ text, error }: InvalidLine): JsonObject => ({ text, reason: error.message });
+const invalidLineFields = ({ text, error }: InvalidLine): JsonObject => ({
+  text,
+  reason: error.message,
+});
 
 type Rest = { readonly lost?: true };
 
 /**
- * What was said on the pipe, on its way to whoever reads: a bounded queue that spills to disk, the
- * taps, and the last frames for an error report. Frames never wait here for a reader.
+ * The frames of the pipe on their way to the reader: a bounded queue that spills to disk, the taps, and
+ * the last frames for error reports. Adding a frame never waits for a reader.
  */
 export class FrameQueue implements AsyncDisposable {
   readonly #queue: OverflowQueue<QueuedFrame>;
@@ -50,17 +53,16 @@ export class FrameQueue implements AsyncDisposable {
   #stamp = '';
   #skimmedAt = 0;
   #openedAt = 0;
-  // The turn that each fence in the queue ends, oldest first: the reader takes one per fence.
-  readonly #fences: number[] = [];
-  #passed = 0; // the highest turn whose end the reader has seen
-  #served = 0; // the highest turn that is nobody's any more: read, given up, or interrupted
+  // The turn that each turn boundary in the queue ends, oldest first: the reader takes one per boundary.
+  readonly #boundaries: number[] = [];
+  #passed = 0; // the highest turn whose end the reader has passed
+  #served = 0; // the highest turn that was read, skipped or interrupted
   #reading = false;
-  readonly #lens = {
-    begin: (): void => this.#begin(),
-    take: (): Frame | undefined => this.#opened(this.#queue.take()),
-    pull: (): Promise<IteratorResult<Frame, void>> => this.#reader.next().then(this.#pulled),
-    isOver: (): boolean => false,
-    end: (): void => void (this.#reading = false),
+  readonly #feed: FrameFeed = {
+    begin: () => this.#begin(),
+    take: () => this.#decoded(this.#queue.take()),
+    pull: () => this.#reader.next().then(this.#pulled),
+    end: () => void (this.#reading = false),
   };
 
   constructor({ sessionId, memoryBytes = MEMORY_BYTES, ...options }: FrameQueueOptions) {
@@ -78,41 +80,41 @@ export class FrameQueue implements AsyncDisposable {
     this.#reader = this.#queue[Symbol.asyncIterator]();
   }
 
-  /** A message for the app; `turn` is what `Turns.observe` said. `line` saves encoding it again. */
+  /** Adds a message for the app. `turn` comes from `TurnTracker.observe`; `line` saves encoding it again. */
   message(data: JsonObject, at: number, turn: number, line?: string): void {
     const frame: Frame = { lane: 'message', direction: 'in', at, data };
     this.#remember(data);
     if (this.#taps.length > 0) this.#tap(frame);
     const text = line === undefined ? undefined : this.#prefix(at) + line;
     const taken = this.#queue.offer(frame, text);
-    if (taken && mayEndTurn(data)) this.#fences.push(turn);
+    if (taken && mayEndTurn(data)) this.#boundaries.push(turn);
   }
 
-  /** A message of our own, for the app; `turn` is the last one that it ends. */
+  /** Adds a message of the host for the app; `turn` is the highest turn that it ends. */
   pushHostMessage(subtype: HostMessageSubtype, fields: JsonObject, turn = 0): void {
-    this.message(this.#own(subtype, fields), Date.now(), turn);
+    this.message(this.#hostMessage(subtype, fields), Date.now(), turn);
   }
 
-  /** A fact about the pipe itself, for taps alone. */
+  /** Reports an event of the pipe itself to the taps only. */
   note(direction: Frame['direction'], subtype: HostMessageSubtype, fields: JsonObject = {}): void {
     if (this.#taps.length === 0) return;
     const data = hostMessage(subtype, fields);
     this.#tap({ lane: 'message', direction, at: Date.now(), data });
   }
 
-  /** Tells of a line that is not protocol. */
-  noise(noise: InvalidLine): void {
-    this.pushHostMessage('noise', wordsOf(noise));
+  /** Reports an invalid line to the app. */
+  noise(line: InvalidLine): void {
+    this.pushHostMessage('noise', invalidLineFields(line));
   }
 
-  /** Whether lines that only the reader cares about may be skimmed: it is far behind, and no tap looks on. */
+  /** Whether lines for the reader only may be skimmed: the reader is far behind, and no tap is set. */
   get behind(): boolean {
     return this.#queue.spilling && this.#taps.length === 0;
   }
 
   /**
-   * Takes a line that only the reader cares about to disk, unread: while nobody reads, a flood costs
-   * neither the parsing nor the garbage of it. False: parse it.
+   * Writes a line for the reader only to disk without parsing it. While the reader is behind, a flood of
+   * messages then costs neither parsing nor garbage collection. Returns false if the line must be parsed.
    */
   skim(bytes: Buffer, start: number, end: number, at: number): boolean {
     if (!this.behind) return false;
@@ -123,30 +125,42 @@ export class FrameQueue implements AsyncDisposable {
     return this.#queue.offerBytes(bytes, start, end);
   }
 
-  /** A message that is the host's own business: seen by taps, never by the app. */
+  /** Reports a message for the host to the taps; the app never gets it. */
   internal(data: JsonObject, at: number): void {
     this.#remember(data);
     if (this.#taps.length > 0) this.#tap({ lane: 'message', direction: 'in', at, data });
   }
 
-  /** A user message that was written. */
+  /** Adds a user message that was written. */
   sent(data: JsonObject, at: number): void {
     this.#remember(data);
     this.#observe('message', 'out', data, at);
   }
 
+  /** Adds a control frame that was read or written. */
   control(direction: 'in' | 'out', data: JsonObject, at: number, rest?: Rest): void {
     this.#remember(data);
     this.#observe('control', direction, data, at, rest);
   }
 
-  /** No more frames; with an error the reader gets it behind the last one. */
+  /** Adds a response that could not be written, and reports it to the app. */
+  lostResponse(frame: JsonObject, reason: string, request?: JsonObject): void {
+    this.control('out', frame, Date.now(), { lost: true });
+    const { request_id } = asObject(frame['response']);
+    this.pushHostMessage('tool_response_lost', {
+      request_id,
+      reason,
+      ...(request && { request }),
+    });
+  }
+
+  /** Ends the queue. The reader gets the error after the last frame. */
   end(error?: DuolaneError): void {
     if (error) this.#queue.fail(error);
     else this.#queue.close();
   }
 
-  /** The turns up to this one were interrupted: no later `response()` is about them. */
+  /** Skips the turns up to this one: no later `response()` yields them. */
   skipTurn(turn: number): void {
     this.#served = Math.max(this.#served, turn);
   }
@@ -160,32 +174,30 @@ export class FrameQueue implements AsyncDisposable {
   }
 
   frames(): FrameIterator<Frame> {
-    return this.#view((frame) => frame);
+    return this.#iterate((frame) => frame);
   }
 
   messages(): FrameIterator<JsonObject> {
-    return this.#view((frame) => (isMessage(frame) ? frame.data : undefined));
+    return this.#iterate((frame) => (isMessage(frame) ? frame.data : undefined));
+  }
+
+  /** The messages that `select` maps to a value. */
+  selectMessages<T>(select: (message: JsonObject) => T | undefined): FrameIterator<T> {
+    return this.#iterate((frame) => (isMessage(frame) ? select(frame.data) : undefined));
   }
 
   response(): FrameIterator<JsonObject> {
-    let floor = 0; // the turn below ours, which has to be over first
-    const isOver = (): boolean => this.#passed > floor;
-    return new FrameIterator({
-      ...this.#lens,
-      begin: () => {
-        this.#begin();
-        floor = Math.max(this.#served, this.#passed);
-      },
-      show: (frame) => {
+    let previous = 0; // the turn before the one to yield, which must end first
+    const isLast = (): boolean => this.#passed > previous;
+    return new FrameIterator(this.#feed, {
+      onBegin: () => void (previous = Math.max(this.#served, this.#passed)),
+      select: (frame) => {
         const before = this.#passed;
         this.#pass(frame);
-        return isMessage(frame) && (before >= floor || isOver()) ? frame.data : undefined;
+        return isMessage(frame) && (before >= previous || isLast()) ? frame.data : undefined;
       },
-      isOver,
-      end: () => {
-        this.#reading = false;
-        this.skipTurn(floor + 1);
-      },
+      isLast,
+      onEnd: () => this.skipTurn(previous + 1),
     });
   }
 
@@ -193,11 +205,12 @@ export class FrameQueue implements AsyncDisposable {
     await this.#queue[Symbol.asyncDispose]();
   }
 
-  #own(subtype: HostMessageSubtype, fields: JsonObject): JsonObject {
+  #hostMessage(subtype: HostMessageSubtype, fields: JsonObject): JsonObject {
     return hostMessage(subtype, { ...fields, uuid: randomUUID(), session_id: this.#sessionId() });
   }
 
-  #opened(entry: QueuedFrame | undefined): Frame | undefined {
+  /** The frame of an entry; undefined for a time stamp, which applies to the skimmed lines after it. */
+  #decoded(entry: QueuedFrame | undefined): Frame | undefined {
     if (typeof entry !== 'string') return entry;
     switch (entry[0]) {
       case '@':
@@ -210,42 +223,41 @@ export class FrameQueue implements AsyncDisposable {
     }
   }
 
-  /** A skimmed line; if it is no JSON after all, its reader is told so in its place. */
+  /** Parses a skimmed line. If it is not a JSON object, the reader gets a `noise` message instead. */
   #parsed(line: string): JsonObject {
     const data = parseLine(line);
-    return data instanceof InvalidLine ? this.#own('noise', wordsOf(data)) : data;
+    return data instanceof InvalidLine ? this.#hostMessage('noise', invalidLineFields(data)) : data;
   }
 
   readonly #pulled = (
     result: IteratorResult<QueuedFrame, void>,
   ): IteratorResult<Frame, void> | Promise<IteratorResult<Frame, void>> => {
     if (result.done) return result;
-    const value = this.#opened(result.value);
-    return value ? { done: false, value } : this.#lens.pull();
+    const value = this.#decoded(result.value);
+    return value ? { done: false, value } : this.#feed.pull();
   };
 
   #begin(): void {
     if (this.#reading)
       throw new DuolaneError(
         'conflict',
-        'another loop reads this session; read in one place, and use onFrame to look on',
+        'cannot read: another loop reads this session; use one loop, or onFrame to observe the frames',
       );
     this.#reading = true;
   }
 
-  #view<T>(show: (frame: Frame) => T | undefined): FrameIterator<T> {
-    return new FrameIterator<T>({
-      ...this.#lens,
-      show: (frame) => {
+  #iterate<T>(select: (frame: Frame) => T | undefined): FrameIterator<T> {
+    return new FrameIterator<T>(this.#feed, {
+      select: (frame) => {
         this.#pass(frame);
-        return show(frame);
+        return select(frame);
       },
     });
   }
 
   #pass(frame: Frame): void {
     if (isMessage(frame) && mayEndTurn(frame.data))
-      this.#passed = Math.max(this.#passed, this.#fences.shift() ?? 0);
+      this.#passed = Math.max(this.#passed, this.#boundaries.shift() ?? 0);
   }
 
   #observe(
@@ -261,7 +273,7 @@ export class FrameQueue implements AsyncDisposable {
     if (this.#both) this.#queue.offer(frame);
   }
 
-  /** What stands before a line on disk; the same for all lines of a chunk. */
+  /** The prefix of a line on disk. It is the same for all lines of a chunk, so it is kept. */
   #prefix(at: number): string {
     if (at !== this.#at) {
       this.#at = at;
@@ -287,8 +299,8 @@ export class FrameQueue implements AsyncDisposable {
   }
 }
 
-// On disk: a skimmed line as it was; `@` and the time that the skimmed lines behind it came at; or a
-// frame: two letters, `!` if lost, the time, a blank, and its line.
+// The forms of an entry on disk: a skimmed line unchanged; `@` and the time of the skimmed lines after it;
+// or a frame: two letters for lane and direction, `!` if lost, the time, a blank, and its line.
 function encode(entry: QueuedFrame): string {
   if (typeof entry === 'string') return entry;
   const { lane, direction, at, data, lost } = entry;

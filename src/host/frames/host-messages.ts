@@ -4,18 +4,19 @@ import { isObject, type JsonObject } from '../../json.ts';
 import type { SDKUserMessage } from '../sdk-types/message-types.ts';
 
 /**
- * Messages of our own on the message lane, told apart by `host: true`; all have `type: 'system'`.
+ * A message of the host on the message lane; it has `type: 'system'` and `host: true`.
  *
- * - `tool_response_lost`: an answer of ours reached nobody (`request_id`, `request`, `reason`)
- * - `stalled`: no frame for `silent_ms` although something is awaited (`holding`)
- * - `noise`: a line of stdout that is not protocol (`text`, `reason`)
- * - `permission_decision`: how a tool was allowed or denied, by whom and why
+ * - `tool_response_lost`: a response could not reach the CLI (`request_id`, `request`, `reason`)
+ * - `stalled`: no frame for `silent_ms` although work is open (`holding`)
+ * - `noise`: a line of stdout that is not a JSON object (`text`, `reason`)
+ * - `permission_decision`: a tool was allowed or denied (`behavior`, `by`, `reason`)
  * - `mcp_server_not_listed`: a declared in-process server is not connected (`server`, `status`)
- * - `session_id_mismatch`: another session than the one that was asked for (`asked`, `session_id`)
+ * - `session_id_mismatch`: the CLI opened another session than requested (`asked`, `session_id`)
  * - `mirror_error`: the session store failed, entries are lost (`error`, `key`)
- * - `trace_ended`: the trace file cannot be written any more and ends (`error`)
- * - `turns_merged`: turns ended inside another one, without a result of their own
- * - `input_ended`, `exited` (`code`, `signal`): of stdin and of the process; for taps and traces alone
+ * - `trace_ended`: the trace file can no longer be written and ends (`error`)
+ * - `turns_merged`: turns ended inside another turn, without a result of their own
+ * - `input_ended`, `exited` (`code`, `signal`): stdin was closed, the process exited; for taps and
+ *   traces only
  */
 export interface HostMessage extends JsonObject {
   readonly type: 'system';
@@ -36,6 +37,7 @@ export type HostMessageSubtype =
   | 'input_ended'
   | 'exited';
 
+/** Creates a message of the host. */
 export const hostMessage = (subtype: HostMessageSubtype, fields: JsonObject): HostMessage => ({
   type: 'system',
   subtype,
@@ -43,14 +45,14 @@ export const hostMessage = (subtype: HostMessageSubtype, fields: JsonObject): Ho
   ...fields,
 });
 
-/** What is said to the host alone, as in the official SDK. */
+/** Whether a message is for the host only. The official SDK hides the same messages from the app. */
 export function isInternal(data: JsonObject): boolean {
   const type = data['type'];
   if (type === 'keep_alive' || type === 'transcript_mirror') return true;
   return type === 'system' && data['sdk_host_only'] === true;
 }
 
-/** A prompt as a user message in the full form of the wire, with a uuid: its own or a new one. */
+/** A prompt as a user message in the complete form of the wire, with its own uuid or a new one. */
 export function userFrame(prompt: string | JsonObject): JsonObject & { readonly uuid: string } {
   const given: JsonObject =
     typeof prompt === 'string'
@@ -61,7 +63,7 @@ export function userFrame(prompt: string | JsonObject): JsonObject & { readonly 
   return { session_id: '', parent_tool_use_id: null, ...given, uuid };
 }
 
-/** A CLI leaves at once over a line that is no user message. */
+/** Throws `invalid` for a message of another form. The CLI would exit immediately when it reads it. */
 function checkMessage(given: unknown): void {
   const message = isObject(given) && given['type'] === 'user' ? given['message'] : undefined;
   if (isObject(message) && message['role'] === 'user' && message['content'] !== undefined) return;
@@ -71,7 +73,7 @@ function checkMessage(given: unknown): void {
   );
 }
 
-/** A text as the one-element stream of user messages that it stands for. */
+/** A stream with one user message, for functions that accept only a stream. */
 export async function* asStream(text: string): AsyncGenerator<SDKUserMessage, void, undefined> {
   yield {
     type: 'user',
@@ -82,8 +84,9 @@ export async function* asStream(text: string): AsyncGenerator<SDKUserMessage, vo
 }
 
 /**
- * Whether a message may end a turn: a result, the cancelling of a queued message, or our own note
- * that turns were merged. `TurnTracker.observe` gives each of these a number, and the reader counts them.
+ * Whether a message is a turn boundary: a result, the cancellation of a queued message, or the host's
+ * report that turns were merged. `TurnTracker.observe` gives each boundary the number of the turn that it
+ * ends, and the reader counts the boundaries.
  */
 export const mayEndTurn = (message: JsonObject): boolean => {
   const type = message['type'];

@@ -4,21 +4,23 @@ import { verifies } from '../../../test/verifies.ts';
 import type { JsonObject } from '../../json.ts';
 import { PipeReader } from './pipe-reader.ts';
 
-/** A reader alone, with what it told written down in order. */
+/** A reader alone, and what it reported, in order. */
 function reading({ behind = false }: { readonly behind?: boolean } = {}) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const reader = new PipeReader({
     maxLineBytes: 200,
     lanes: {
       behind,
-      control: (direction, { request_id }) => told.push(`seen ${direction} ${String(request_id)}`),
-      noise: ({ text }) => told.push(`noise ${text}`),
-      skim: (bytes, start, end) => told.push(`skimmed ${bytes.toString('utf8', start, end)}`) > 0,
+      control: (direction, { request_id }) =>
+        reported.push(`seen ${direction} ${String(request_id)}`),
+      noise: ({ text }) => reported.push(`noise ${text}`),
+      skim: (bytes, start, end) =>
+        reported.push(`skimmed ${bytes.toString('utf8', start, end)}`) > 0,
     },
-    onControl: ({ request_id }) => told.push(`control ${String(request_id)}`),
-    onMessage: ({ n }, line) => told.push(`message ${String(n)} of ${line.length}`),
+    onControl: ({ request_id }) => reported.push(`control ${String(request_id)}`),
+    onMessage: ({ n }, line) => reported.push(`message ${String(n)} of ${line.length}`),
   });
-  return { reader, told };
+  return { reader, reported };
 }
 
 const lines = (...frames: (JsonObject | string)[]): Buffer =>
@@ -28,9 +30,9 @@ const lines = (...frames: (JsonObject | string)[]): Buffer =>
 
 verifies(
   'S6',
-  'the message reader, alone: control is dispatched before it is looked at, the rest keeps its order',
+  'the message reader, alone: control frames are dispatched before they are queued, in order',
   () => {
-    const { reader, told } = reading();
+    const { reader, reported } = reading();
     reader.read(
       lines(
         { type: 'assistant', n: 1 },
@@ -43,7 +45,7 @@ verifies(
     );
     reader.read(Buffer.from('{"type":"user","n":3}'), 2);
     reader.end();
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'message 1 of 26',
       'control a',
       'seen in a',
@@ -55,13 +57,13 @@ verifies(
   },
 );
 
-test('only once the session is named, and the app is behind, lines pass by unread', () => {
-  const { reader, told } = reading({ behind: true });
+test('lines are skimmed only when the session id is known and the app is behind', () => {
+  const { reader, reported } = reading({ behind: true });
   const chunk = lines({ type: 'assistant', n: 1 }, { type: 'control_request', request_id: 'a' });
   expect(reader.read(chunk, 1)).toBe(false);
   reader.maySkim = true;
   expect(reader.read(chunk, 2)).toBe(true);
-  expect(told).toEqual([
+  expect(reported).toEqual([
     'message 1 of 26',
     'control a',
     'seen in a',
@@ -71,7 +73,7 @@ test('only once the session is named, and the app is behind, lines pass by unrea
   ]);
 });
 
-test('however the bytes are cut, the same is told', () => {
+test('the result does not depend on how the bytes are split', () => {
   const whole = lines(
     { type: 'assistant', n: 1, text: 'é€😀' },
     { type: 'control_request', request_id: 'a' },
@@ -88,7 +90,7 @@ test('however the bytes are cut, the same is told', () => {
       places.slice(1).forEach((to, n) => cut.reader.read(whole.subarray(places[n], to), 1));
       cut.reader.end();
       // Whether a line is skimmed may not depend on where it was cut either.
-      expect(cut.told).toEqual(once.told);
+      expect(cut.reported).toEqual(once.reported);
     }),
   );
 });

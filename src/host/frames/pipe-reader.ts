@@ -7,22 +7,23 @@ import { SkimFilter } from './skim-filter.ts';
 export interface ReaderOptions {
   readonly lanes: Pick<FrameQueue, 'behind' | 'control' | 'noise' | 'skim'>;
   readonly maxLineBytes?: number | undefined;
-  /** A control frame, the moment that it is parsed. */
+  /** Called with a control frame as soon as it is parsed. */
   readonly onControl: (frame: JsonObject) => void;
-  /** Any other frame, with its line. */
+  /** Called with any other frame and its line. */
   readonly onMessage: (frame: JsonObject, line: string, at: number) => void;
 }
 
 /**
- * The message reader: bytes of the CLI, cut anywhere, to frames on their lane, in order. Control
- * frames are dispatched before anybody looks at them; a line that is no frame is told and forgotten.
+ * Turns the bytes of the CLI, split anywhere, into frames on their lanes, in order. A control frame is
+ * dispatched before it is queued, so that no reader delays a tool call. An invalid line is reported, and
+ * reading continues.
  */
 export class PipeReader {
-  /** Set once the session needs to see no more of a message that is the app's alone. */
+  /** Set when the session id is known: from then on, messages for the app only need not be parsed. */
   maySkim = false;
   readonly #options: ReaderOptions;
   readonly #decoder: LineDecoder;
-  readonly #plain = new SkimFilter();
+  readonly #skimFilter = new SkimFilter();
   #at = 0;
 
   constructor(options: ReaderOptions) {
@@ -31,26 +32,27 @@ export class PipeReader {
     this.#decoder = new LineDecoder(maxLineBytes === undefined ? {} : { maxBytes: maxLineBytes });
   }
 
-  /** True: nothing of the chunk is kept, so its memory may be given back at once. */
+  /** Reads a chunk. True: no part of it is kept, so its memory may be reused immediately. */
   read(chunk: Uint8Array, at: number): boolean {
     this.#at = at;
     if (this.maySkim && this.#options.lanes.behind) {
-      // The app is far behind: what only it cares about passes by unread.
+      // The app is far behind: lines for it only go to the queue without being parsed.
       this.#decoder.filterLines(chunk, this.#pass, this.#receive);
-      this.#plain.clear();
+      this.#skimFilter.clear();
       return true;
     }
     for (const line of this.#decoder.decode(chunk)) this.#receive(line);
     return false;
   }
 
-  /** The last line may lack its end. */
+  /** Reads the last line, which may have no line end. */
   end(): void {
     for (const line of this.#decoder.flush()) this.#receive(line);
   }
 
   readonly #pass = (bytes: Buffer, start: number, end: number): boolean =>
-    this.#plain.has(bytes, start, end) && this.#options.lanes.skim(bytes, start, end, this.#at);
+    this.#skimFilter.has(bytes, start, end) &&
+    this.#options.lanes.skim(bytes, start, end, this.#at);
 
   readonly #receive = (line: string | InvalidLine): void => {
     const { lanes, onControl, onMessage } = this.#options;
@@ -58,7 +60,7 @@ export class PipeReader {
     if (data instanceof InvalidLine) {
       lanes.noise(data);
     } else if (isControl(data)) {
-      onControl(data); // first the dispatch, then the looking
+      onControl(data); // dispatch before observation
       lanes.control('in', data, this.#at);
     } else {
       onMessage(data, line as string, this.#at);

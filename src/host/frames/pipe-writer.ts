@@ -1,14 +1,14 @@
-import { DuolaneError } from '../../errors.ts';
+import { DuolaneError, errorMessage } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Transport } from '../../process/types.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
 
 export interface WriterOptions {
-  /** The frame is on its way to the peer. */
+  /** Called with each frame that was written to the pipe. */
   readonly onWritten: (frame: JsonObject) => void;
-  /** The peer no longer reads: these frames reached nobody. */
+  /** Called with the frames that could not be written, because the CLI no longer reads. */
   readonly onLost: (frames: readonly JsonObject[], reason: DuolaneError) => void;
-  /** Nothing more is written: stdin is closed. */
+  /** Called when stdin was closed. */
   readonly onEnded: () => void;
 }
 
@@ -16,14 +16,14 @@ function lineOf(frame: JsonObject): string {
   try {
     return encodeLine(frame);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
+    const why = errorMessage(cause).split('\n', 1)[0];
     throw new DuolaneError('invalid', `it has no JSON form: ${why}`, { cause });
   }
 }
 
 /**
- * The one way to stdin. Frames pushed in one go leave as one write, once all the promises that are
- * ready have run: no turn of the event loop is added, and parallel answers share a system call.
+ * The only writer of stdin. Frames that are pushed in the same tick are written together, in
+ * `process.nextTick`: parallel responses share a system call, and no turn of the event loop is added.
  */
 export class PipeWriter {
   readonly #transport: Transport;
@@ -39,11 +39,12 @@ export class PipeWriter {
     this.#options = options;
   }
 
+  /** Whether stdin is closed. It is the one flag for this fact. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Throws `invalid` for a frame that has no JSON form, and has not taken it. */
+  /** Queues a frame. Throws `invalid` for a frame without a JSON form, which is then not queued. */
   push(frame: JsonObject): void {
     const text = lineOf(frame);
     if (this.#frames.length === 0) process.nextTick(() => this.flush());
@@ -71,7 +72,7 @@ export class PipeWriter {
     this.#options.onLost(frames, this.#broken);
   }
 
-  /** Writes what waits and resolves when there is room for more; rejects with `closed`. */
+  /** Writes the queued frames and resolves when the pipe has room for more; rejects with `closed`. */
   async room(): Promise<void> {
     this.flush();
     if (this.#broken) throw this.#broken;
@@ -80,7 +81,7 @@ export class PipeWriter {
     this.#room = true;
   }
 
-  /** Writes what waits, then the end of file. */
+  /** Writes the queued frames, then closes stdin. */
   end(): void {
     if (this.#ended) return;
     this.flush();
@@ -88,7 +89,7 @@ export class PipeWriter {
     try {
       this.#transport.endInput();
     } catch (error) {
-      // The peer does not see the end of its input; the session ends it after `exitMs`.
+      // The CLI does not get the end of its input; the session ends it after `exitMs`.
       this.#broken ??= DuolaneError.from(error, 'closed');
     }
     this.#options.onEnded();

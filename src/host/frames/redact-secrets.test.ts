@@ -13,7 +13,7 @@ test.each(KEYS)('%s is redacted wherever a line or a field begins', (key) => {
   const redactor = new Redactor({});
   for (const before of ['', ' ', '\n', '\t', '\r\n', '"', '=', '\f', '\b']) {
     const text = `first${before}${before === '' ? ' ' : ''}${key}`;
-    // Also as JSON inside of a text, as the input of a call comes.
+    // Also as JSON inside a string, which is how the input of a call arrives.
     for (const value of [{ text }, { text: JSON.stringify({ text }) }])
       expect(redactor.json(value)).not.toContain(key.split(' ').at(-1));
   }

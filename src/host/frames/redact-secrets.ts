@@ -2,51 +2,51 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { isSecretVariable } from '../../process/secret-variable.ts';
 
 const REDACTED = '[redacted]';
-/** Shorter values are redacted in their own place only: elsewhere they may be any word. */
+/** Shorter values are redacted only under their name: elsewhere they may be an ordinary word. */
 const KNOWN_CHARS = 8;
 const KNOWN = 1000;
-/** A line of a secret that is no common text: the last line of a key may be short. */
+/** Shorter lines of a secret are not searched for: the last line of a key may equal common text. */
 const LINE_CHARS = 24;
 
-/** A member of a frame, or a flag, whose value is a secret. */
+/** Names of members and flags whose value is a secret. */
 const SECRET_NAME =
   /(?:^token|api[-_]?key|authorization|passw(?:or)?d|secret|cookie|credentials?|private[-_]?key|(?:access|refresh|id|auth|bearer|session|api)[-_]?token)$/i;
-/** A variable of an environment, where names say less: `GITHUB_TOKEN`, `SIGNING_KEY`, `DB_PASS`. */
+/** Names of environment variables, which are less regular: `GITHUB_TOKEN`, `SIGNING_KEY`, `DB_PASS`. */
 const SECRET_VARIABLE =
   /(?:token|key|pass|passw(?:or)?d|secret|cookie|credentials?|auth|pat|dsn)$/i;
-/** Not inside of a word; but in JSON a line end in front of it is written as the letter n. */
+/** Known forms of keys, not inside a word. In JSON a line end before a key is written as `\\n`, so n may precede. */
 const SECRET_TEXT =
   /(?:(?<!\w)|(?<=\\[bfnrt]))(?:sk-[\w-]{8,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|xox[abprs]-[\w-]{10,}|Bearer\s+[\w.~+/-]{8,}=*|Basic\s+(?=[A-Za-z+/]*[\d+/=])[A-Za-z\d+/]{8,}={0,2})/g;
-/** The credentials of a URL, and its parameters that carry one. */
+/** The credentials of a URL, and its parameters with a secret. */
 const URL_LOGIN = /(:\/\/)[^\s"/?#@]+@/g;
 const URL_SECRET =
   /([?&](?:[\w-]*(?:token|key|secret|password|signature|credential)|sig|auth|code)=)[^\s"&#]+/gi;
-/** Headers that say nothing about who calls; every other one of a server may be a key. */
-const PLAIN_HEADER =
+/** Headers that never contain a secret. Every other header of a server may be a key. */
+const PUBLIC_HEADER =
   /^(?:accept|accept-(?:charset|encoding|language)|cache-control|content-(?:length|type)|mcp-protocol-version|user-agent)$/i;
 
 /**
- * Takes secrets out of what is written down. By name: members, headers, variables and flags. By
- * value: what was once found under such a name, wherever it stands later. By pattern: known kinds
- * of keys, and the credentials in a URL.
+ * Removes secrets from text that is written to a file. By name: members, headers, variables and flags.
+ * By value: a value that was found under such a name is redacted everywhere. By pattern: known forms of
+ * keys, and credentials in a URL.
  */
 export class Redactor {
   readonly #known = new Set<string>();
   #pattern: RegExp | undefined;
 
-  /** `seen` holds what else is known to be secret, such as the configurations of servers. */
+  /** `seen`: other values that contain secrets, such as the configurations of servers. */
   constructor(env: Readonly<Record<string, string>>, ...seen: readonly unknown[]) {
     for (const [name, value] of Object.entries(env)) if (isSecret(name, value)) this.#learn(value);
     for (const value of seen) this.json(value);
   }
 
-  /** A value as JSON, without its secrets. */
+  /** A value as JSON without its secrets. */
   json(value: unknown): string {
     const text = JSON.stringify(value, this.#replace);
     return text === undefined ? 'null' : this.text(text);
   }
 
-  /** The arguments of a command: JSON among them is redacted by name, `--token x` by its flag. */
+  /** The arguments of a command: JSON arguments are redacted by name, `--token x` by the flag. */
   args(args: readonly string[]): readonly string[] {
     const cleaned = args.map((arg, index) => {
       const [, flag = '', value] = /^--?([\w-]+)=([\s\S]*)$/.exec(arg) ?? [];
@@ -77,7 +77,7 @@ export class Redactor {
     try {
       return this.json(JSON.parse(arg));
     } catch {
-      return arg; // it only looked like JSON
+      return arg; // not JSON
     }
   }
 
@@ -85,7 +85,7 @@ export class Redactor {
     if (typeof member === 'string' && SECRET_NAME.test(name)) return this.#secret(member);
     if (!isObject(member)) return member;
     if (SECRET_NAME.test(name)) return REDACTED;
-    if (/headers$/i.test(name)) return this.#members(member, (each) => !PLAIN_HEADER.test(each));
+    if (/headers$/i.test(name)) return this.#members(member, (each) => !PUBLIC_HEADER.test(each));
     if (name === 'env') return this.#members(member, isSecret);
     return member;
   };
@@ -104,10 +104,10 @@ export class Redactor {
     return REDACTED;
   }
 
-  /** Also without its scheme: the token of `Bearer x` may be passed on alone. */
+  /** Keeps a secret, also without its scheme: the token of `Bearer x` may appear alone later. */
   #learn(value: string): void {
     const bare = /^(?:bearer|basic|token)\s+(\S+)$/i.exec(value)?.[1];
-    // Line by line, too: a private key is written with line ends of any kind.
+    // Also line by line: a private key may be written with other line ends.
     const lines = value.includes('\n') ? value.split('\n').filter(isLongLine) : [];
     for (const each of [value, ...(bare === undefined ? [] : [bare]), ...lines]) {
       if (each.length < KNOWN_CHARS || each === REDACTED) continue;
@@ -119,13 +119,16 @@ export class Redactor {
   }
 }
 
-/** A plain word, as in `AUTH_MODE=disabled`, is no secret, unless the end of the name says so. */
+/** Whether a variable is a secret. A value of letters only, as in `AUTH_MODE=disabled`, needs a secret name. */
 const isSecret = (name: string, value: string): boolean =>
   SECRET_VARIABLE.test(name) || (!/^[a-z]+$/i.test(value) && isSecretVariable(name, value));
 
 const isLongLine = (line: string): boolean => line.length >= LINE_CHARS;
 
-/** The longest first, so that a value that contains another is redacted whole; as text and in JSON. */
+/**
+ * A pattern of all known values, as text and as in JSON. The longest come first, so that a value that
+ * contains another one is redacted completely.
+ */
 function patternOf(known: ReadonlySet<string>): RegExp | undefined {
   if (known.size === 0) return undefined;
   const forms = new Set([...known].flatMap((each) => [each, JSON.stringify(each).slice(1, -1)]));

@@ -32,7 +32,7 @@ test.each([
   expect(isPlain(line)).toBe(false);
 });
 
-test('asked for all lines of a chunk, it says of each what it says of that line alone', () => {
+test('the decision about a line does not depend on the other lines of its chunk', () => {
   const line = fc.constantFrom(
     '{"type":"assistant","n":1}',
     '{"type":"assistant","c":"tool_use"}',

@@ -1,17 +1,17 @@
 const BEGINNINGS = ['assistant', 'user', 'stream_event'].map((type) =>
   Buffer.from(`{"type":"${type}",`),
 );
-/** Where one of these stands, quoted or not, the session may have to look as well. */
+/** Texts that only lines have which the session itself must read. Inside a string they are false positives. */
 const MARKS = ['"tool_', '"control_'].map((text) => Buffer.from(text));
 const BRACE = 0x7d;
 
 /**
- * Tells from the bytes of a line whether it is for the reader alone: a message that no tool call, no
- * turn and no state of the session depends on. When in doubt it is not. Asked for the lines of a
- * chunk in order, it looks at each byte once, and leaves nothing to collect.
+ * Decides from the bytes of a line whether it is for the reader only: a message that no tool call, turn
+ * or state of the session depends on. In doubt it returns false. If it is called for the lines of a chunk
+ * in order, it reads each byte once and allocates nothing.
  */
 export class SkimFilter {
-  readonly #next = MARKS.map(() => -1); // where each mark stands next
+  readonly #next = MARKS.map(() => -1); // the next position of each mark
   #bytes: Buffer | undefined;
   #asked = 0;
 
@@ -22,7 +22,7 @@ export class SkimFilter {
     return bytes[end - 1] === BRACE && begins(bytes, start, end) && !this.#marked(start, end);
   }
 
-  /** Forgets the chunk, which is not ours to keep. */
+  /** Drops the chunk, whose memory the caller reuses. */
   clear(): void {
     this.#bytes = undefined;
   }

@@ -35,7 +35,7 @@ test('a full disk ends the trace and is reported once', async () => {
   expect(errors).toEqual([expect.stringContaining('ENOSPC')]);
 });
 
-test('a full disk that is met at the end throws nothing', () => {
+test('a full disk at the end throws nothing', () => {
   const errors: string[] = [];
   let write: (...args: [number, Buffer, number]) => number = writeSync;
   const onError = ({ message }: Error): void => void errors.push(message);
@@ -46,7 +46,7 @@ test('a full disk that is met at the end throws nothing', () => {
   expect(errors).toHaveLength(1);
 });
 
-test('a write that takes only a part is finished', () => {
+test('a partial write is completed', () => {
   const path = file();
   const trace = new TraceWriter(path, nothing, never, (fd, bytes, offset) =>
     writeSync(fd, bytes, offset, Math.min(7, bytes.length - offset)),
@@ -134,7 +134,7 @@ describe('secrets', () => {
     for (const line of text.trimEnd().split('\n')) JSON.parse(line);
   });
 
-  test('plain words, tokens of the protocol and plain headers stay', () => {
+  test('ordinary words, tokens of the protocol and public headers stay', () => {
     const data = {
       text: 'Basic understanding of https://example.com/a?b=c',
       _meta: { progressToken: 'progress-12' },
@@ -146,7 +146,7 @@ describe('secrets', () => {
   });
 });
 
-test('a trace that cannot be begun leaves no file open', () => {
+test('a trace that cannot be started leaves no file open', () => {
   const path = file();
   let descriptor = -1;
   const write = (opened: number): never => {

@@ -3,7 +3,7 @@ import { DuolaneError } from '../../errors.ts';
 import type { Frame } from '../../event/types.ts';
 import { Redactor } from './redact-secrets.ts';
 
-/** The first line of a trace file. docs/reference/trace-format.md describes the rest. */
+/** The first line of a trace file. docs/reference/trace-format.md describes the format. */
 export interface TraceHeader {
   readonly format: 'duolane-trace';
   readonly version: 1;
@@ -17,19 +17,20 @@ export interface Traced {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Whatever else holds secrets, such as the configurations of servers. */
+  /** Other values that contain secrets, such as the configurations of servers. */
   readonly secrets?: unknown;
 }
 
-/** `writeSync`, or what a test puts in its place. */
+/** `writeSync`, or a replacement in a test. */
 type Write = (file: number, bytes: Buffer, offset: number) => number;
 
 const BATCH_BYTES = 64 * 1024;
 
 /**
- * A trace file: a header, then each frame as a line, secrets redacted. Lines are written together,
- * at the latest when the event loop turns, so a killed host loses next to nothing. A file that can
- * no longer be written (a full disk) is reported once and ends there: it never ends the program.
+ * Writes a trace file: a header, then one line per frame, secrets redacted. Lines are written in batches,
+ * at the latest with the next turn of the event loop, so a killed host loses only the last ones. If the
+ * file can no longer be written (a full disk), that is reported once and the trace ends; it never ends
+ * the program.
  */
 export class TraceWriter implements Disposable {
   readonly #path: string;
@@ -66,7 +67,7 @@ export class TraceWriter implements Disposable {
       this.#writeAll(`${this.#redactor.json(header)}\n`);
     } catch (cause) {
       if (file !== undefined) this.#close();
-      const why = `the trace ${path} cannot be written: ${String(cause)}`;
+      const why = `trace "${path}" cannot be written: ${String(cause)}; expected a writable file`;
       throw new DuolaneError('invalid', why, { cause });
     }
   }
@@ -94,7 +95,7 @@ export class TraceWriter implements Disposable {
       this.#writeAll(text);
     } catch (cause) {
       this.#close();
-      const why = `the trace ${this.#path} ends here, it cannot be written: ${String(cause)}`;
+      const why = `trace "${this.#path}" ends early, it cannot be written: ${String(cause)}`;
       this.#onError(new DuolaneError('internal', why, { cause }));
     }
   }
@@ -105,11 +106,11 @@ export class TraceWriter implements Disposable {
     try {
       closeSync(this.#file);
     } catch {
-      // Some file systems report a failed write here: the flush has reported it, or nothing was lost.
+      // Some file systems report a failed write again on close; the flush has reported it already.
     }
   }
 
-  /** `writeSync` may write only a part, and reports an error with the next part. */
+  /** Writes all bytes. `writeSync` may write only a part, and reports an error with the next part. */
   #writeAll(text: string): void {
     const bytes = Buffer.from(text);
     for (let done = 0; done < bytes.length;) done += this.#write(this.#file, bytes, done);

@@ -29,7 +29,7 @@ const user = (text: string, more: JsonObject = {}): UserInput => ({
 });
 
 describe('query', () => {
-  verifies(['S25', 'S94', 'S98'], 'a text is sent as a stream of one message', async () => {
+  verifies(['S25', 'S94', 'S98'], 'a string is sent as a stream of one message', async () => {
     const { cli, run } = played('hi');
     const reading = collect(run);
     await cli.initialize();
@@ -63,7 +63,7 @@ describe('query', () => {
     expect(await run.next()).toEqual({ done: true, value: undefined });
   });
 
-  test('a session that cannot be opened is told by the first next, and then it is over', async () => {
+  test('the first next rejects if the session cannot be opened, and the loop is then over', async () => {
     const run = query({ prompt: 'hi', options: { maxTurns: -1 } });
     await expect(run.next()).rejects.toMatchObject({ code: 'invalid' });
     expect(await run.next()).toEqual({ done: true, value: undefined });
@@ -71,7 +71,7 @@ describe('query', () => {
 
   verifies(
     ['S94', 'S99', 'S105'],
-    'an iterable may give more later, a line for each message',
+    'an iterable may yield more later, one line per message',
     async () => {
       let more = (): void => {};
       const wait = new Promise<void>((resolve) => (more = resolve));
@@ -119,27 +119,31 @@ describe('query', () => {
     expect(seen).toMatchObject([{ subtype: 'error_max_turns' }]);
   });
 
-  verifies('S108', 'leaving the loop, a throw in it, and close end the process', async () => {
-    for (const leave of ['break', 'throw', 'close', 'return', 'dispose'] as const) {
-      const { cli, run } = played('x');
-      void cli.initialize().then(() => cli.say(cli.assistant('1')));
-      const looping = (async () => {
-        for await (const _ of run) {
-          if (leave === 'break') break;
-          if (leave === 'throw') throw new Error('mine');
-          if (leave === 'close') run.close();
-          if (leave === 'return') await run.return();
-          if (leave === 'dispose') await run[Symbol.asyncDispose]();
-        }
-      })();
-      if (leave === 'throw') await expect(looping).rejects.toThrow('mine');
-      else await looping;
-      await cli.ended;
-      await (
-        await run.session
-      ).done;
-    }
-  });
+  verifies(
+    'S108',
+    'breaking out of the loop, an error in it, and close end the process',
+    async () => {
+      for (const leave of ['break', 'throw', 'close', 'return', 'dispose'] as const) {
+        const { cli, run } = played('x');
+        void cli.initialize().then(() => cli.say(cli.assistant('1')));
+        const looping = (async () => {
+          for await (const _ of run) {
+            if (leave === 'break') break;
+            if (leave === 'throw') throw new Error('mine');
+            if (leave === 'close') run.close();
+            if (leave === 'return') await run.return();
+            if (leave === 'dispose') await run[Symbol.asyncDispose]();
+          }
+        })();
+        if (leave === 'throw') await expect(looping).rejects.toThrow('mine');
+        else await looping;
+        await cli.ended;
+        await (
+          await run.session
+        ).done;
+      }
+    },
+  );
 
   test('an abort ends the process and throws an AbortError with that name', async () => {
     const abortController = new AbortController();
@@ -155,27 +159,31 @@ describe('query', () => {
     expect(() => played('x', { abortController })).toThrow(AbortError);
   });
 
-  verifies('S11', 'closing stops the input at once, though the iterable never ends', async () => {
-    let left = 0;
-    const deaf: AsyncIterator<UserInput> = {
-      next: () => new Promise(() => {}),
-      return: async () => {
-        left += 1;
-        return { done: true, value: undefined };
-      },
-    };
-    const endless = (async function* () {
-      yield user('one');
-      await new Promise(() => {});
-    })();
-    const { cli, run } = played(endless);
-    await cli.until('user');
-    const further = run.streamInput({ [Symbol.asyncIterator]: () => deaf });
-    await run[Symbol.asyncDispose]();
-    expect(await collect(run)).toEqual([]);
-    await further;
-    expect(left).toBe(1);
-  });
+  verifies(
+    'S11',
+    'closing stops the input immediately, although the iterable never ends',
+    async () => {
+      let left = 0;
+      const deaf: AsyncIterator<UserInput> = {
+        next: () => new Promise(() => {}),
+        return: async () => {
+          left += 1;
+          return { done: true, value: undefined };
+        },
+      };
+      const endless = (async function* () {
+        yield user('one');
+        await new Promise(() => {});
+      })();
+      const { cli, run } = played(endless);
+      await cli.until('user');
+      const further = run.streamInput({ [Symbol.asyncIterator]: () => deaf });
+      await run[Symbol.asyncDispose]();
+      expect(await collect(run)).toEqual([]);
+      await further;
+      expect(left).toBe(1);
+    },
+  );
 
   verifies('S112', 'an error of the app itself is thrown unchanged', async () => {
     const mine = new TypeError('my iterable broke');
@@ -191,7 +199,7 @@ describe('query', () => {
     });
   });
 
-  test('hides what belongs to the host: life cycles of its own uuids, noise, decisions', async () => {
+  test('hides messages for the host: life cycles of generated uuids, noise, decisions', async () => {
     const { cli, run } = played(
       (async function* () {
         yield user('one');
@@ -297,7 +305,7 @@ describe('query', () => {
     await run[Symbol.asyncDispose]();
   });
 
-  test('setMcpServers gives in-process servers their end before the CLI asks for it', async () => {
+  test('setMcpServers replaces in-process servers before the CLI connects to them', async () => {
     const { cli, run } = played('x');
     await cli.initialize();
     const setting = run.setMcpServers({
@@ -319,7 +327,7 @@ describe('query', () => {
     await run[Symbol.asyncDispose]();
   });
 
-  test('leaves nothing on a signal that many runs share', async () => {
+  test('leaves no listener on a signal that many runs share', async () => {
     const warnings: Error[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning);
     process.on('warning', onWarning);
@@ -341,7 +349,7 @@ describe('query', () => {
     await expect(collect(run)).rejects.toBeInstanceOf(AbortError);
   });
 
-  test('startup warms a process up, and tells when it does not come up', async () => {
+  test('startup starts a CLI before its prompt, and rejects if it does not respond', async () => {
     const cli = new FakeCli();
     void cli.ended.then(() => cli.peer.exit());
     void cli.initialize();
@@ -376,7 +384,7 @@ describe('query', () => {
     expect(() => warm.query('again')).toThrow(expect.objectContaining({ code: 'conflict' }));
   });
 
-  test('takes a process that the app started itself', async () => {
+  test('accepts a process that the app started itself', async () => {
     const events = new EventEmitter();
     const child = Object.assign(events, {
       stdin: new PassThrough(),

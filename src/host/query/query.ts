@@ -1,6 +1,6 @@
 import { DuolaneError } from '../../errors.ts';
 import { asString, type JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
+import { abortable, onAbort } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import { type Controls, controlsOf } from './controls.ts';
 import type {
@@ -16,7 +16,7 @@ import { describeValue } from '../options/describe-value.ts';
 import type { InterruptReceipt, Session } from '../types.ts';
 import type { FrameIterator } from '../frames/frame-iterator.ts';
 
-/** What an aborted query throws. */
+/** The error of an aborted query. */
 export class AbortError extends DuolaneError {
   override readonly name = 'AbortError';
 
@@ -26,39 +26,48 @@ export class AbortError extends DuolaneError {
 }
 
 /**
- * A run of an agent as a generator of messages, with the methods of the official SDK. An error
- * result is yielded and then, at the end of the process, thrown. `close`, `return` and leaving the
- * loop end the process and throw nothing; abort ends it and throws an `AbortError`.
+ * One run of an agent: a generator of messages with the control methods of the official SDK. An error
+ * result is yielded and then, at the end of the process, thrown. `close`, `return` and breaking out of
+ * the loop end the process without an error; an abort ends it and throws an `AbortError`.
  */
 export interface Query
   extends AsyncGenerator<SDKMessage, void, undefined>, Controls, AsyncDisposable {
-  /** The session below, for what the official surface has no name for. */
+  /** The session of the query, for features that the official SDK does not have. */
   readonly session: Promise<Session>;
+  /** Interrupts the running turn; resolves with the CLI's receipt. */
   interrupt(options?: { readonly cancelQueued?: boolean }): Promise<InterruptReceipt>;
-  /** More messages, besides those of the prompt; resolves when they are all written. */
+  /** Sends more messages beside those of the prompt; resolves when all are written. */
   streamInput(stream: AsyncIterable<UserInput>): Promise<void>;
-  /** Replaces all in-process servers of the session, and the others as the CLI sees fit. */
+  /** Replaces all in-process servers of the session; the CLI decides about its own servers. */
   setMcpServers(servers: Readonly<Record<string, McpServerConfig>>): Promise<McpSetServersResult>;
+  /** Sends `initialize` again; permission requests that are still open are handled. */
   reinitialize(): Promise<SDKControlInitializeResponse>;
+  /** Ends the process without waiting for it. */
   close(): void;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface QueryInput {
+  /** One message, or an iterable of messages. */
   readonly prompt: string | AsyncIterable<UserInput>;
   readonly options?: QueryOptions;
 }
 
 /**
- * Runs a prompt. A text is one message; an iterable may give more later. Stdin stays open until the
- * run is idle either way, so tools, hooks and permissions work with both.
+ * Runs a prompt. A string is one message; an iterable may yield more later. In both cases stdin stays
+ * open until the run is idle, so tools, hooks and permissions work with both.
+ *
+ * @example
+ * for await (const message of query({ prompt: 'Summarize README.md' })) {
+ *   if (message.type === 'result' && message.subtype === 'success') console.log(message.result);
+ * }
  */
 export function query({ prompt, options = {} }: QueryInput): Query {
   checkPrompt(prompt);
   const signal = signalOf(options);
   if (signal?.aborted) throw new AbortError(undefined, { cause: signal.reason });
   const setUp = new AbortController();
-  // Derived, since listeners on a signal that many queries share would pile up.
+  // A derived signal: one that many queries share would collect their listeners.
   const unlisten = onAbort(signal && AbortSignal.any([signal]), (reason) => setUp.abort(reason));
   const starting = startSession(options, setUp.signal).finally(unlisten);
   return runOn(starting, prompt, signal, () =>
@@ -66,13 +75,13 @@ export function query({ prompt, options = {} }: QueryInput): Query {
   );
 }
 
-/** Of what may be no options, or no controller, at all: the session says so. */
+/** The signal of options that are not validated yet. The session reports what is wrong with them. */
 function signalOf(options: QueryOptions | null): AbortSignal | undefined {
   const signal: unknown = options?.abortController?.signal;
   return signal instanceof AbortSignal ? signal : undefined;
 }
 
-/** Throws `invalid` for what is neither a text nor an async iterable, before anything is started. */
+/** Throws `invalid` for a prompt that is neither a string nor an async iterable, before a process is started. */
 export function checkPrompt(prompt: unknown): void {
   if (typeof prompt === 'string') return;
   if (typeof prompt === 'object' && prompt !== null && Symbol.asyncIterator in prompt) return;
@@ -83,14 +92,14 @@ export function checkPrompt(prompt: unknown): void {
   );
 }
 
-/** A query on a session that was started before; `leaveSetUp` ends a start that is under way. */
+/** Runs a query on a session that starts or has started; `cancelStart` cancels a start. */
 export function runOn(
   starting: Promise<AgentSession>,
   prompt: QueryInput['prompt'],
   signal?: AbortSignal,
-  leaveSetUp: () => void = () => {},
+  cancelStart: () => void = () => {},
 ): Query {
-  const run = new QueryRun(starting, prompt, signal, leaveSetUp);
+  const run = new QueryRun(starting, prompt, signal, cancelStart);
   const request = async (subtype: string, fields?: JsonObject): Promise<unknown> =>
     (await starting).request(subtype, fields);
   const initialized = async (): Promise<JsonObject> => (await starting).initialized;
@@ -100,20 +109,21 @@ export function runOn(
 type RunMembers = Omit<Query, keyof Controls>;
 type Step = IteratorResult<SDKMessage, void>;
 
-/** How many messages of ours may wait for the end of their life cycle. */
-const MINTED = 10_000;
+/** How many generated uuids are kept until the CLI reports the end of their message. */
+const MAX_GENERATED = 10_000;
 
 const DONE: Step = { done: true, value: undefined };
 
+/** The generator of a query. Its own `next` keeps the order of calls that do not wait for each other. */
 class QueryRun implements RunMembers {
   readonly session: Promise<AgentSession>;
   readonly #signal: AbortSignal | undefined;
-  readonly #leaveSetUp: () => void;
+  readonly #cancelStart: () => void;
   readonly generatedUuids = new Set<string>();
-  #messages: FrameIterator<JsonObject> | undefined;
+  #messages: FrameIterator<SDKMessage> | undefined;
   #last: Promise<Step> | undefined;
   #unread = 0;
-  #left = false; // we end the run ourselves: what it then says of itself is no failure
+  #closed = false; // the app ended the run, so its exit code is not a failure
   #over = false;
   #inputFailure: { readonly error: unknown } | undefined;
 
@@ -121,19 +131,20 @@ class QueryRun implements RunMembers {
     starting: Promise<AgentSession>,
     prompt: QueryInput['prompt'],
     signal: AbortSignal | undefined,
-    leaveSetUp: () => void,
+    cancelStart: () => void,
   ) {
     this.session = starting;
-    this.#leaveSetUp = leaveSetUp;
-    // Derived, since listeners on a signal that many runs share would pile up.
+    this.#cancelStart = cancelStart;
+    // A derived signal: one that many runs share would collect their listeners.
     this.#signal = signal && AbortSignal.any([signal]);
-    // It runs whether anybody iterates or not; what goes wrong is told to whoever does.
+    // The prompt is sent also without a reader. A reader gets the error.
     this.#drive(prompt).catch((error: unknown) => (this.#inputFailure ??= { error }));
   }
 
-  /** Calls that do not wait for each other are served in order, as those of a generator are. */
+  /** Calls that do not wait for each other are served in order, as those of a generator. */
   next(): Promise<Step> {
-    const value = this.#last || this.#over ? undefined : this.#there();
+    // Most messages of a busy run are available already; they cost one promise.
+    const value = this.#last || this.#over ? undefined : this.#messages?.take();
     if (value) return Promise.resolve({ done: false, value });
     this.#unread += 1;
     this.#last = this.#last ? this.#last.then(this.#step, this.#step) : this.#step();
@@ -156,15 +167,15 @@ class QueryRun implements RunMembers {
   }
 
   close(): void {
-    this[Symbol.asyncDispose]().catch(() => {}); // told by the session's logger
+    this[Symbol.asyncDispose]().catch(() => {}); // the session logs the error
   }
 
   readonly [Symbol.asyncDispose]: () => Promise<void> = disposeOnce(() => this.#dispose());
 
   async #dispose(): Promise<void> {
-    this.#left = true;
-    this.#leaveSetUp();
-    // A session that never started has nothing to dispose; the reader gets the failure.
+    this.#closed = true;
+    this.#cancelStart();
+    // A session that never started has nothing to dispose; the reader gets the error.
     const session = await this.session.catch(() => undefined);
     await session?.[Symbol.asyncDispose]();
   }
@@ -192,10 +203,10 @@ class QueryRun implements RunMembers {
     const unlisten = onAbort(this.#signal, () => this.close());
     onAbort(session.closing, unlisten);
     try {
-      if (typeof prompt === 'string') await session.send(this.#named(prompt));
+      if (typeof prompt === 'string') await session.send(this.#withUuid(prompt));
       else await this.#feed(session, prompt);
     } catch (error) {
-      // A closed pipe is the session's to explain; anything else is the app's own and ends the run.
+      // The session reports a closed pipe. Any other error comes from the app and ends the run.
       if (!(error instanceof DuolaneError && error.code === 'closed')) {
         this.#inputFailure ??= { error };
         this.close();
@@ -206,57 +217,42 @@ class QueryRun implements RunMembers {
 
   async #feed(session: AgentSession, stream: AsyncIterable<UserInput>): Promise<void> {
     const { closing } = session;
-    let unlisten = (): void => {};
-    const closed = new Promise<undefined>((resolve) => {
-      unlisten = onAbort(closing, () => resolve(undefined));
-    });
-    const iterator = stream[Symbol.asyncIterator]();
+    // `abortable` ends the wait for an iterator that never yields when the session closes.
     try {
-      while (!closing.aborted) {
-        const step = await Promise.race([iterator.next(), closed]);
-        if (!step || step.done || closing.aborted) break;
-        await session.send(this.#named(step.value));
-      }
-    } finally {
-      unlisten();
-      // Not awaited: an iterator that waits for ever would keep us.
-      if (closing.aborted) Promise.resolve(iterator.return?.()).catch(() => {});
+      for await (const message of abortable(stream, closing))
+        await session.send(this.#withUuid(message));
+    } catch (error) {
+      if (!closing.aborted || error !== closing.reason) throw error;
     }
   }
 
-  /** With a uuid of ours, whose life cycle the app did not ask to see. */
-  #named(given: string | UserInput): JsonObject {
+  /** The message with a uuid. The app does not see the life cycle of a generated uuid. */
+  #withUuid(given: string | UserInput): JsonObject {
     const message = userFrame(given);
     if (typeof given === 'string' || given.uuid === undefined)
       this.generatedUuids.add(message.uuid);
-    // A CLI without `command_lifecycle` never says that it is done with one.
-    if (this.generatedUuids.size > MINTED) {
+    // A CLI without `command_lifecycle` never reports the end of a message.
+    if (this.generatedUuids.size > MAX_GENERATED) {
       const [oldest = ''] = this.generatedUuids;
       this.generatedUuids.delete(oldest);
     }
     return message;
   }
 
-  /** What is there already: most messages of a busy run, which then cost one promise. */
-  #there(): SDKMessage | undefined {
-    for (;;) {
-      const message = this.#messages?.take();
-      if (!message || this.#isForApp(message)) return message as SDKMessage | undefined;
-    }
-  }
-
-  // Written by hand and not as an async generator, since every message passes through it.
+  // Not an async generator, because every message passes through it.
   readonly #step = (): Promise<Step> =>
     this.#messages && !this.#over
       ? this.#messages.next().then(this.#take, this.#end)
       : this.#begin();
 
-  readonly #take = (step: IteratorResult<JsonObject, void>): Step | Promise<Step> => {
+  readonly #take = (step: Step): Step | Promise<Step> => {
     if (step.done) return this.#finish();
-    if (!this.#isForApp(step.value)) return this.#step();
     this.#read();
-    return step as IteratorResult<SDKMessage, void>;
+    return step;
   };
+
+  readonly #select = (message: JsonObject): SDKMessage | undefined =>
+    this.#isForApp(message) ? (message as SDKMessage) : undefined;
 
   #read(): void {
     this.#unread -= 1;
@@ -265,12 +261,12 @@ class QueryRun implements RunMembers {
 
   async #begin(): Promise<Step> {
     try {
-      if (!this.#over) this.#messages = (await this.session).messages();
+      if (!this.#over) this.#messages = (await this.session).selectMessages(this.#select);
     } catch (error) {
       this.#over = true;
       this.#read();
       if (this.#signal?.aborted) throw new AbortError(undefined, { cause: this.#signal.reason });
-      if (this.#left) return DONE;
+      if (this.#closed) return DONE;
       throw error;
     }
     if (!this.#over) return this.#step();
@@ -287,7 +283,7 @@ class QueryRun implements RunMembers {
       return this.#end(error);
     }
     const last = session.turns.last;
-    const failed = !this.#left && last?.isError && code !== 0 && code !== null;
+    const failed = !this.#closed && last?.isError && code !== 0 && code !== null;
     return this.#end(failed ? errorResult(last.message) : undefined);
   }
 
@@ -308,7 +304,7 @@ class QueryRun implements RunMembers {
   }
 
   #isForApp(message: JsonObject): boolean {
-    // As with the official SDK, the reader gets the AbortError and nothing before it.
+    // As in the official SDK, the reader gets no more messages before the AbortError.
     if (this.#signal?.aborted) return false;
     const { type } = message;
     if (type === 'system' && message['host'] === true)
@@ -324,8 +320,8 @@ class QueryRun implements RunMembers {
 
 function errorResult(result: JsonObject): DuolaneError {
   const { errors, result: text } = result;
-  const said = Array.isArray(errors) ? errors.join('; ') : asString(text);
-  return new DuolaneError('server', `the agent returned an error result: ${said}`, {
+  const reason = Array.isArray(errors) ? errors.join('; ') : asString(text);
+  return new DuolaneError('server', `the agent returned an error result: ${reason}`, {
     cause: result,
   });
 }

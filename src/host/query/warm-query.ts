@@ -7,22 +7,24 @@ import { AbortError, checkPrompt, type Query, type QueryInput, runOn } from './q
 
 const MINUTE_MS = 60_000;
 
-/** A CLI that has been started and has answered `initialize`, waiting for its prompt. */
+/** A CLI that has started and responded to `initialize`, and waits for its prompt. */
 export interface WarmQuery extends AsyncDisposable {
-  /** Once; throws `conflict` the second time. */
+  /** Runs a prompt on the started CLI. Throws `conflict` the second time. */
   query(prompt: QueryInput['prompt']): Query;
+  /** Ends the CLI without waiting for it. */
   close(): void;
 }
 
 export interface StartupInput {
   readonly options?: QueryOptions;
-  /** How long the CLI may take to answer `initialize`; a minute by default. */
+  /** How long the CLI may take to respond to `initialize`; a minute by default. */
   readonly initializeTimeoutMs?: number;
 }
 
 /**
- * Starts a CLI ahead of its prompt. Rejects as the session does if it does not come up, with
- * `timeout` if it says nothing; nothing is left running then.
+ * Starts a CLI before its prompt is known, so that the first response comes sooner. Rejects with the
+ * error of the session if the CLI fails to start, and with `timeout` if it does not respond to
+ * `initialize`; no process is left running then.
  */
 export async function startup({
   options = {},
@@ -40,15 +42,16 @@ export async function startup({
     throw signal?.aborted ? new AbortError(undefined, { cause: signal.reason }) : error;
   }
   const close = (): void => {
-    session[Symbol.asyncDispose]().catch(() => {}); // told by the logger
+    session[Symbol.asyncDispose]().catch(() => {}); // the session logs the error
   };
-  // Also before there is a query: nothing else would end the CLI then.
+  // Listen here as well: before `query` is called, nothing else would end the CLI.
   const unlisten = onAbort(signal && AbortSignal.any([signal]), close);
   onAbort(session.closing, unlisten);
   let isTaken = false;
   return {
     query(prompt) {
-      if (isTaken) throw new DuolaneError('conflict', 'a warm query has one prompt; start another');
+      if (isTaken)
+        throw new DuolaneError('conflict', 'a warm query runs one prompt; call startup() again');
       checkPrompt(prompt);
       isTaken = true;
       return runOn(Promise.resolve(session), prompt, signal);

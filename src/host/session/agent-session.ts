@@ -36,6 +36,7 @@ const BROKEN_MS = 1000;
  */
 export class AgentSession implements Session {
   readonly done: Session['done'];
+  readonly initialized: Promise<JsonObject>;
   readonly decisions: PermissionDecision[] = [];
   readonly #parts: SessionParts;
   readonly #tracker: SessionTracker;
@@ -103,7 +104,8 @@ export class AgentSession implements Session {
       fail: (what) => this.#fail(what),
     });
     this.#handshake = new Handshake(this.#link, parts);
-    this.#handshake.initialized.catch((error: unknown) => this.#refused(error));
+    this.initialized = this.#handshake.initialized;
+    this.initialized.catch((error: unknown) => this.#refused(error));
     const broken = new Promise<never>((_, reject) => (this.#breakOff = reject));
     this.done = Promise.race([this.#read(), broken]);
     this.done.catch(() => {}); // callers need not observe it
@@ -111,10 +113,6 @@ export class AgentSession implements Session {
 
   get id(): string {
     return this.#tracker.id;
-  }
-
-  get initialized(): Promise<JsonObject> {
-    return this.#handshake.initialized;
   }
 
   get calls(): readonly ToolUse[] {
@@ -159,8 +157,13 @@ export class AgentSession implements Session {
     return this.#parts.lanes.frames();
   }
 
-  messages(): FrameIterator<JsonObject> {
+  messages(): AsyncIterable<JsonObject> {
     return this.#parts.lanes.messages();
+  }
+
+  /** The messages that `select` maps to a value. */
+  selectMessages<T>(select: (message: JsonObject) => T | undefined): FrameIterator<T> {
+    return this.#parts.lanes.selectMessages(select);
   }
 
   response(): AsyncIterable<JsonObject> {
@@ -173,8 +176,7 @@ export class AgentSession implements Session {
 
   /** Sends a message of an in-process server without waiting for its acknowledgement. */
   relay(server: string, message: JsonObject): Promise<void> {
-    const { logger } = this.#parts;
-    return relayMessage(this.#link, this.#writer, logger, server, message);
+    return relayMessage(this.#link, this.#writer, this.#parts.logger, server, message);
   }
 
   async interrupt({
@@ -319,13 +321,7 @@ export class AgentSession implements Session {
       return;
     }
     this.#lost += 1;
-    this.#parts.lanes.control('out', frame, Date.now(), { lost: true });
-    const id = (frame['response'] as JsonObject | undefined)?.['request_id'];
-    this.#parts.lanes.pushHostMessage('tool_response_lost', {
-      request_id: id,
-      reason,
-      ...(request && { request }),
-    });
+    this.#parts.lanes.lostResponse(frame, reason, request);
   }
 
   #closeIfIdle(): void {
@@ -348,10 +344,13 @@ export class AgentSession implements Session {
   }
 
   #fail(what: string): void {
-    if (this.closing.aborted) return;
     const open = this.holding.join(', ') || 'nothing';
-    const message = `the agent ${what} (open: ${open}); it was ended`;
-    this.#failure ??= new DuolaneError('timeout', message);
+    this.#failWith(new DuolaneError('timeout', `the agent ${what} (open: ${open}); it was ended`));
+  }
+
+  #failWith(error: DuolaneError): void {
+    if (this.closing.aborted) return;
+    this.#failure ??= error;
     this.#ending(this[Symbol.asyncDispose]());
   }
 
@@ -360,9 +359,8 @@ export class AgentSession implements Session {
     if (this.closing.aborted) return;
     const { hooks, sdkMcpServers } = this.#parts.initialize;
     this.#parts.logger.warn('the agent refused initialize', { error: String(error) });
-    if (hooks === undefined && sdkMcpServers === undefined) return;
-    this.#failure ??= DuolaneError.from(error);
-    this.#ending(this[Symbol.asyncDispose]());
+    if (hooks !== undefined || sdkMcpServers !== undefined)
+      this.#failWith(DuolaneError.from(error));
   }
 
   /** Ends a CLI that has finished its work. The session does not fail. */
@@ -379,22 +377,22 @@ export class AgentSession implements Session {
   }
 
   #finish(exit: Exit): { readonly code: number | null; readonly signal?: string } {
-    this.#timeouts.stop();
-    const { code, signal } = exit;
-    this.#parts.lanes.note('in', 'exited', { code, ...(signal !== undefined && { signal }) });
-    const lost = this.#lost;
-    this.#link.end(unansweredError(exit, this.#parts.lanes.recent, this.closing.aborted));
-    const error = this.#failure ?? (this.closing.aborted ? undefined : this.#judge(exit, lost));
-    this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
-    this.#parts.lanes.end(error);
-    if (error) throw error;
-    return { code, ...(signal !== undefined && { signal }) };
-  }
-
-  #judge(exit: Exit, lost: number): DuolaneError | undefined {
     const { lanes, logger } = this.#parts;
-    const initialized = this.#handshake.isDone;
-    const ending = { exit, lost, turns: this.#turns, initialized, frames: lanes.recent };
-    return judgeExit(ending, this.#lost, logger) ?? this.#undelivered;
+    const { code, signal } = exit;
+    const end = signal === undefined ? { code } : { code, signal };
+    this.#timeouts.stop();
+    lanes.note('in', 'exited', end);
+    const lost = this.#lost;
+    this.#link.end(unansweredError(exit, lanes.recent, this.closing.aborted));
+    let error = this.#failure;
+    if (!error && !this.closing.aborted) {
+      const { isDone: initialized } = this.#handshake;
+      const facts = { exit, lost, turns: this.#turns, initialized, frames: lanes.recent };
+      error = judgeExit(facts, this.#lost, logger) ?? this.#undelivered;
+    }
+    this.#closing.abort(error ?? new DuolaneError('closed', 'the agent has exited'));
+    lanes.end(error);
+    if (error) throw error;
+    return end;
   }
 }

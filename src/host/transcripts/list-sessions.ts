@@ -1,22 +1,26 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SessionStore, SessionStoreEntry } from './session-store.ts';
 import {
   configDirs,
+  parseTranscript,
+  projectDir,
+  projectKey,
+  type SessionStoreEntry,
+} from '../../wire/transcript.ts';
+import type { SessionStore } from './session-store.ts';
+import {
   infoOf,
   messagesOf,
-  parseTranscript,
-  projectKey,
   type SDKSessionInfo,
   type SessionMessage,
 } from './transcript-files.ts';
 
 export interface SessionQuery {
-  /** The project's folder; without it all projects (a store: this process's folder). */
+  /** The project's folder. Without it all projects on disk are read, or, of a store, the current folder's. */
   readonly dir?: string;
   readonly limit?: number;
   readonly offset?: number;
-  /** Reads from there instead of the disk. */
+  /** Reads from this store instead of the disk. */
   readonly sessionStore?: SessionStore;
 }
 
@@ -27,12 +31,12 @@ interface Found {
   readonly load: () => Promise<readonly SessionStoreEntry[]>;
 }
 
-/** The sessions of a project, the latest first. */
+/** The sessions of a project, the latest first. Sessions without a prompt are left out. */
 export async function listSessions(query: SessionQuery = {}): Promise<SDKSessionInfo[]> {
   const { limit = Infinity, offset = 0 } = query;
   const found = (await find(query)).toSorted((a, b) => b.lastModified - a.lastModified);
   const infos: SDKSessionInfo[] = [];
-  // One after the other: most callers want a few of many, and a transcript can be large.
+  // Read one after the other: most callers want a few of many, and a transcript can be large.
   for (const each of found) {
     if (infos.length >= offset + limit) break;
     const info = await describe(each);
@@ -41,7 +45,7 @@ export async function listSessions(query: SessionQuery = {}): Promise<SDKSession
   return infos.slice(offset);
 }
 
-/** One session; undefined if there is none of that id. */
+/** The description of one session; undefined if it does not exist. */
 export async function getSessionInfo(
   sessionId: string,
   query: SessionQuery = {},
@@ -50,7 +54,7 @@ export async function getSessionInfo(
   return found && describe(found);
 }
 
-/** The messages of a session, oldest first; none if there is no such session. */
+/** The messages of a session, oldest first; empty if it does not exist. */
 export async function getSessionMessages(
   sessionId: string,
   query: SessionQuery = {},
@@ -65,10 +69,10 @@ const describe = async ({ sessionId, load, ...file }: Found): Promise<SDKSession
 
 async function find({ dir, sessionStore }: SessionQuery): Promise<readonly Found[]> {
   if (sessionStore) return inStore(sessionStore, projectKey(dir ?? process.cwd()));
-  const roots = configDirs().map((config) => join(config, 'projects'));
+  const roots = configDirs(process.env);
   const projects = dir
-    ? roots.map((root) => join(root, projectKey(dir)))
-    : (await Promise.all(roots.map((root) => entriesOf(root)))).flat();
+    ? roots.map((root) => projectDir(root, projectKey(dir)))
+    : (await Promise.all(roots.map((root) => entriesOf(join(root, 'projects'))))).flat();
   return (await Promise.all(projects.map(onDisk))).flat();
 }
 
@@ -96,12 +100,12 @@ async function onDisk(folder: string): Promise<readonly Found[]> {
   );
 }
 
-/** Full paths; none where there is no folder. */
+/** The full paths of a folder's entries; empty if the folder does not exist. */
 async function entriesOf(folder: string): Promise<readonly string[]> {
   try {
     return (await readdir(folder)).map((name) => join(folder, name));
   } catch {
-    // A folder that is not there has no sessions.
+    // A folder that does not exist has no sessions.
     return [];
   }
 }

@@ -1,26 +1,12 @@
-import type { JsonObject } from '../../json.ts';
-
-/** Where a transcript belongs: a project, a session, and a part of it (a subagent) if any. */
-export interface SessionKey {
-  readonly projectKey: string;
-  readonly sessionId: string;
-  readonly subpath?: string;
-}
-
-/** One line of a transcript. */
-export type SessionStoreEntry = JsonObject & {
-  readonly type?: string;
-  readonly uuid?: string;
-  readonly timestamp?: string;
-};
+import type { SessionKey, SessionStoreEntry } from '../../wire/transcript.ts';
 
 /**
- * Where transcripts are mirrored to, as the CLI writes them. `append` is called in order, one call
- * at a time per session; a failing store never stops the session, it is told as `mirror_error`.
+ * A place to copy transcripts to while the CLI writes them. `append` is called in order, one call at a
+ * time per session. An error of the store never ends the session; the message `mirror_error` reports it.
  */
 export interface SessionStore {
   append(key: SessionKey, entries: readonly SessionStoreEntry[]): Promise<void>;
-  /** null: unknown. */
+  /** The entries of a transcript; null if it does not exist. */
   load(key: SessionKey): Promise<readonly SessionStoreEntry[] | null>;
   listSessions?(
     projectKey: string,
@@ -29,19 +15,19 @@ export interface SessionStore {
   listSubkeys?(key: SessionKey): Promise<readonly string[]>;
 }
 
-/** A store that forgets with the process: for tests, and for a start. */
+/** A store in memory, for tests and first steps. */
 export class InMemorySessionStore implements SessionStore {
   readonly #sessions = new Map<
     string,
     { readonly key: SessionKey; readonly entries: SessionStoreEntry[]; mtime: number }
   >();
 
-  /** How many transcripts it holds. */
+  /** The number of transcripts. */
   get size(): number {
     return this.#sessions.size;
   }
 
-  /** What it holds of one, at once; none if it is unknown. */
+  /** The entries of a transcript, synchronously; empty if it does not exist. */
   getEntries(key: SessionKey): SessionStoreEntry[] {
     return [...(this.#sessions.get(idOf(key))?.entries ?? [])];
   }

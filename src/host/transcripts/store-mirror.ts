@@ -3,18 +3,19 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DuolaneError } from '../../errors.ts';
 import { isObject, type JsonObject } from '../../json.ts';
-import { onAbort } from '../../stream/abort.ts';
+import { raceAbort, withTimeout } from '../../stream/abort.ts';
 import { disposeOnce } from '../../stream/dispose-once.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { encodeLine } from '../../wire/jsonl.ts';
-import type { SessionKey, SessionStore } from './session-store.ts';
-import { keyOfPath, projectKey, transcriptPath } from './transcript-files.ts';
+import { keyOfPath, projectKey, type SessionKey, transcriptPath } from '../../wire/transcript.ts';
+import type { SessionStore } from './session-store.ts';
 
-const WAITING = 10_000;
+/** The most entries that wait for the store. */
+const MAX_WAITING = 10_000;
 
 /**
- * Hands the transcript on to a store, in order, one call at a time. A store that fails or falls ten
- * thousand entries behind loses entries, which is told; it never holds up the session.
+ * Copies the transcript to a store, in order, one call at a time. A store that fails, or falls ten
+ * thousand entries behind, loses entries, which is reported; it never delays the session.
  */
 export class StoreMirror {
   readonly #store: SessionStore;
@@ -32,8 +33,8 @@ export class StoreMirror {
     const key = typeof filePath === 'string' ? keyOfPath(filePath) : undefined;
     if (!key || !Array.isArray(entries)) return;
     const objects = entries.filter(isObject);
-    if (this.#count > WAITING) {
-      const message = `the session store is ${this.#count} entries behind; ${objects.length} are lost`;
+    if (this.#count > MAX_WAITING) {
+      const message = `the session store is ${this.#count} entries behind; ${objects.length} entries are lost`;
       this.#onError(new DuolaneError('too_large', message), key);
       return;
     }
@@ -43,7 +44,7 @@ export class StoreMirror {
     this.#working ??= this.#work();
   }
 
-  /** Resolves when the store has all that came. */
+  /** Resolves when the store has all entries. */
   async flush(): Promise<void> {
     await this.#working;
   }
@@ -61,7 +62,7 @@ export class StoreMirror {
   }
 }
 
-/** A configuration folder that holds one session, for a CLI to resume it from; dispose it afterwards. */
+/** Writes a session of a store to a temporary configuration folder, where a CLI can resume it. Dispose it afterwards. */
 export async function restoreTranscript(
   store: SessionStore,
   {
@@ -72,22 +73,16 @@ export async function restoreTranscript(
   }: Abortable & { readonly cwd: string; readonly sessionId: string; readonly timeoutMs: number },
 ): Promise<AsyncDisposable & { readonly configDir: string }> {
   const key = { projectKey: projectKey(cwd), sessionId };
-  const late = new DuolaneError(
-    'timeout',
-    `the session store did not load ${sessionId} in ${timeoutMs} ms`,
-  );
-  let timer: NodeJS.Timeout | undefined;
-  let unlisten = (): void => {};
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(late), timeoutMs);
-    unlisten = onAbort(signal, reject);
-  });
-  const entries = await Promise.race([store.load(key), limit]).finally(() => {
-    clearTimeout(timer);
-    unlisten();
-  });
-  if (!entries)
-    throw new DuolaneError('not_found', `the session store has no session ${sessionId} of ${cwd}`);
+  const late = (): DuolaneError =>
+    new DuolaneError(
+      'timeout',
+      `load of the session store timed out after ${timeoutMs} ms: "${sessionId}"`,
+    );
+  const entries = await withTimeout(raceAbort(store.load(key), signal), timeoutMs, late);
+  if (!entries) {
+    const message = `session "${sessionId}" of ${cwd} not found; the session store does not have it`;
+    throw new DuolaneError('not_found', message);
+  }
   const configDir = await mkdtemp(join(tmpdir(), 'duolane-resume-'));
   const remove = (): Promise<void> => rm(configDir, { recursive: true, force: true });
   try {

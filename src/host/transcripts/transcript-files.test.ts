@@ -11,7 +11,7 @@ import type { Options } from '../options/options.ts';
 import { query, type QueryInput } from '../query/query.ts';
 import { getSessionInfo, getSessionMessages, listSessions } from './list-sessions.ts';
 import { InMemorySessionStore } from './session-store.ts';
-import { transcriptPath } from './transcript-files.ts';
+import { transcriptPath } from '../../wire/transcript.ts';
 
 function played(
   prompt: QueryInput['prompt'],
