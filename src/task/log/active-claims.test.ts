@@ -76,7 +76,7 @@ test('a beat that the store never answers does not keep a claim that another may
   await new Promise<void>((resolve) => void onAbort(signal, () => resolve()));
   expect(signal.reason).toMatchObject({
     code: 'fenced',
-    message: expect.stringContaining('the store has not answered') as string,
+    message: expect.stringContaining('no reply of the store') as string,
   });
   held.close();
 });

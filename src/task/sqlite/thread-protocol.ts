@@ -1,5 +1,6 @@
 import type { Failure } from '../../errors.ts';
-import { advance, decodeEntry } from '../../event/index.ts';
+import { advance } from '../../event/index.ts';
+import { decodeEntry } from '../../event/entry-codec.ts';
 import type { Seq } from '../../event/types.ts';
 import { numberLine } from '../store/line-codec.ts';
 import type {
@@ -11,9 +12,9 @@ import type {
 } from '../store/store.ts';
 
 /*
- * The messages between a log and the thread of its file. Nearly all of them are appends, so these are
- * packed: calls as flat arrays, since objects repeat their member names, and replies as a number,
- * since the caller has the rest.
+ * The messages between a log and the thread of its file. Nearly all of them are appends, so these
+ * are packed: calls as flat arrays, since objects repeat their member names, and replies as a
+ * number, since the caller has the rest.
  */
 
 export interface ThreadCall {
@@ -34,7 +35,9 @@ export interface Done {
   readonly commits: readonly Commit[];
 }
 
-/** Calls in order: id, task, epoch, position, count and lines of an append; other calls as objects. */
+/**
+ * Calls in order: id, task, epoch, position, count and lines of an append; other calls as objects.
+ */
 export type PackedCalls = readonly (ThreadCall | number | string)[];
 
 export function packCalls(calls: readonly ThreadCall[]): PackedCalls {
@@ -125,7 +128,10 @@ function begun({ id, args }: ThreadCall, flags: number): Done {
   const isClaimed = (flags & HELD) !== 0;
   const epoch = isClaimed ? 1 : 0;
   return {
-    reply: { id, value: isClaimed ? { task, row, claim: { task, epoch, snapshot } } : { task, row } },
+    reply: {
+      id,
+      value: isClaimed ? { task, row, claim: { task, epoch, snapshot } } : { task, row },
+    },
     commits: [
       {
         task,
