@@ -15,7 +15,8 @@ type StepResult = Iterable<AgentEvent> | void;
  *
  * @example
  * ```ts
- * const agent: Agent = () => runSteps([{ name: 'Load', run: load }, { name: 'Check', run: check }]);
+ * const steps = [{ name: 'Load', run: load }, { name: 'Check', run: check }];
+ * const agent: Agent = () => runSteps(steps);
  * ```
  */
 export async function* runSteps(steps: Iterable<PipelineStep>): AsyncGenerator<AgentEvent, void> {

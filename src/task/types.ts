@@ -33,7 +33,7 @@ export interface TaskLog extends AsyncDisposable {
     options?: { readonly worker?: string },
   ): Promise<{ readonly entry: Entry; readonly claim?: Claim }>;
   /**
-   * Appends `cancel.requested`, and the end too if there is no live claim. May be called twice;
+   * Appends `cancel.requested`, and the end too if no claim is live. May be called twice;
    * throws `closed` if the task has ended otherwise. A claim holder that has not written the end
    * after `cancelTimeoutMs` is fenced, and the end is written without it.
    */

@@ -96,13 +96,13 @@ export class ActiveClaims {
     return mine;
   }
 
-  commit({ task, epoch, held, rows, head }: Commit): void {
+  commit({ task, epoch, claimed, rows, head }: Commit): void {
     const mine = this.#claims.get(task);
     // An older epoch is a commit from before this claim.
     if (!mine || epoch < mine.epoch) return;
     if (epoch > mine.epoch) return this.#end(mine, lost(task));
     this.#passOn(mine, rows);
-    if (!held) this.#end(mine);
+    if (!claimed) this.#end(mine);
     // A commit of another replica is announced without its rows.
     else if (head > mine.notifiedSeq) this.#catchUp(mine).catch(reportUnexpected);
   }

@@ -18,7 +18,7 @@ const row = (seq: Seq): EntryRow => ({
 const commit = (head: Seq, rows: readonly EntryRow[]): Commit => ({
   task: 't',
   epoch: 1,
-  held: true,
+  claimed: true,
   rows,
   head,
   ended: false,

@@ -7,7 +7,7 @@ import { ReleasingMap } from '../../stream/releasing-map.ts';
 import type { Abortable } from '../../stream/types.ts';
 import { heapShare } from '../text-budget.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
-import type { Commit, ReadResult, EntryRow, Store } from '../store/store.ts';
+import type { Commit, EntryRow, Store } from '../store/store.ts';
 import { ReadTurns } from './read-turns.ts';
 import { type TailBudget, type TailReader, TaskTail } from './task-tail.ts';
 import type { Reading } from '../types.ts';
@@ -182,7 +182,7 @@ class Readings implements QueueSource<Entry>, TailReader {
     return tail.ended && this.#position >= tail.head ? DONE : undefined;
   }
 
-  /** Returns the next entry if it is in memory. `take` finds out why there is no entry. */
+  /** Returns the next entry if it is in memory. If it is not, `take` finds out why. */
   ready(): Entry | undefined {
     if (this.#canceled || this.#failure || this.#tails.closed || !this.#tail) return undefined;
     const entry = this.#tail.at(this.#position + 1) ?? this.#fetched(this.#tail);

@@ -177,7 +177,7 @@ class PostgresStore implements Store {
     }
     this.#heads.keep(head.task, head);
     const { task, epoch, snapshot } = head;
-    const commit = { task, epoch, held: true, rows: [], head: snapshot.seq, ended: false };
+    const commit = { task, epoch, claimed: true, rows: [], head: snapshot.seq, ended: false };
     this.#committed([{ ...commit, claimable: false }], notices);
     return { claim: { task, epoch, snapshot } };
   }
@@ -304,7 +304,7 @@ class PostgresStore implements Store {
 
   // With a limit for each party, every run that ends may make room for another task.
   #announce(commit: Commit): void {
-    const hasRoom = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.held;
+    const hasRoom = this.#maxRunsPerParty < Number.MAX_SAFE_INTEGER && !commit.claimed;
     notifyAll(this.#listeners, hasRoom ? { ...commit, claimable: true } : commit);
   }
 
@@ -337,11 +337,11 @@ function parseCommitNotice(line: string): Commit | undefined {
   try {
     const notice: unknown = JSON.parse(line);
     if (!Array.isArray(notice)) return undefined;
-    const [task, epoch, held, head, ended, claimable] = notice as unknown[];
+    const [task, epoch, claimed, head, ended, claimable] = notice as unknown[];
     return {
       task: String(task),
       epoch: Number(epoch),
-      held: held === true,
+      claimed: claimed === true,
       rows: [],
       head: Number(head),
       ended: ended === true,

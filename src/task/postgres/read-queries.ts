@@ -1,5 +1,4 @@
 import type { Snapshot } from '../../event/types.ts';
-import type { JsonObject } from '../../json.ts';
 import { reportUnexpected } from '../../stream/report-unexpected.ts';
 import { compactableIn } from '../store/compaction.ts';
 import { isDamage, PageBuilder } from '../store/page-builder.ts';

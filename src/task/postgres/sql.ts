@@ -37,7 +37,7 @@ const NOW = `(extract(epoch from clock_timestamp()) * 1000)::bigint`;
  */
 const IN_ORDER = 'order by t.key for update of t';
 
-/** The notice about a task for other replicas: id, epoch, held, head, ended, claimable. */
+/** The notice about a task for other replicas: id, epoch, claimed, head, ended, claimable. */
 const NEWS = `case when octet_length(t.id) > 500 then '"*"' else
   json_build_array(t.id, t.epoch, t.worker is not null, t.seq, t.ended_at is not null,
     t.needs_run and t.worker is null)::text end`;

@@ -41,8 +41,8 @@ const MAX_GIVEN_UP = 1000;
  * ```ts
  * await using log = memoryLog();
  * await using runner = createRunner({ log, agents: { echo } });
- * const turn = { agent: 'echo', task: 't1', context: 'c1', messageId: 'm1', parts: [{ text: 'Hi' }] };
- * await runner.submit(turn);
+ * const turn = { agent: 'echo', task: 't1', context: 'c1', messageId: 'm1' };
+ * await runner.submit({ ...turn, parts: [{ text: 'Hi' }] });
  * for await (const entry of log.read('t1', 0)) console.log(entry.type);
  * ```
  */

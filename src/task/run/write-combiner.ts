@@ -30,7 +30,7 @@ export class WriteCombiner {
     this.#onFailure = onFailure;
   }
 
-  /** Takes the event. Returns a promise that resolves when there is room, if there is none now. */
+  /** Takes the event. If the batch is full, returns a promise that resolves when there is room. */
   push(event: AgentEvent): Promise<void> | undefined {
     this.#check();
     this.#add(event);

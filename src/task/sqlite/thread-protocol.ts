@@ -74,7 +74,7 @@ export function unpackCalls(packed: PackedCalls): ThreadCall[] {
 /** Replies in order: id, head and flags of an append or a new task; other replies as objects. */
 export type PackedDone = readonly (Done | number)[];
 
-const [HELD, ENDED, CLAIMABLE] = [1, 2, 4];
+const [CLAIMED, ENDED, CLAIMABLE] = [1, 2, 4];
 
 export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): PackedDone {
   const methods = new Map(calls.map(({ id, method }) => [id, method]));
@@ -91,8 +91,8 @@ export function packDone(calls: readonly ThreadCall[], done: readonly Done[]): P
   return packed;
 }
 
-const flagsOf = ({ held, ended, claimable }: Commit): number =>
-  (held ? HELD : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
+const flagsOf = ({ claimed, ended, claimable }: Commit): number =>
+  (claimed ? CLAIMED : 0) | (ended ? ENDED : 0) | (claimable ? CLAIMABLE : 0);
 
 /** `callOf` returns the call with this id. */
 export function unpackDone(
@@ -125,7 +125,7 @@ function begun({ id, args }: ThreadCall, flags: number): Done {
   const row: EntryRow = { seq: 1, note: true, line, entry };
   const snapshot = advance(undefined, entry);
   const { task } = snapshot;
-  const isClaimed = (flags & HELD) !== 0;
+  const isClaimed = (flags & CLAIMED) !== 0;
   const epoch = isClaimed ? 1 : 0;
   return {
     reply: {
@@ -136,7 +136,7 @@ function begun({ id, args }: ThreadCall, flags: number): Done {
       {
         task,
         epoch,
-        held: isClaimed,
+        claimed: isClaimed,
         rows: [row],
         head: 1,
         ended: false,
@@ -153,7 +153,7 @@ const commitOf = (
 ): Commit => ({
   task,
   epoch,
-  held: (flags & HELD) !== 0,
+  claimed: (flags & CLAIMED) !== 0,
   rows: events.map((event, index): EntryRow => {
     const seq = after + 1 + index;
     return { seq, note: false, line: numberLine(event, seq), entry: entries[index] };

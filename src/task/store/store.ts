@@ -83,7 +83,7 @@ export interface Commit {
   readonly task: string;
   readonly epoch: number;
   /** Whether the claim of that epoch is still active. */
-  readonly held: boolean;
+  readonly claimed: boolean;
   readonly rows: readonly EntryRow[];
   readonly head: Seq;
   readonly ended: boolean;

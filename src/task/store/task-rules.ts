@@ -154,7 +154,7 @@ export class TaskRules {
     this.#commits.push({
       task: to.task,
       epoch: to.epoch,
-      held: to.worker !== undefined,
+      claimed: to.worker !== undefined,
       rows,
       head: snapshot.seq,
       ended: isFinal(snapshot.state),
